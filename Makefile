@@ -1,0 +1,45 @@
+# Needs Python >= 3.11, git and make. uv is used if present, else installed into .venv.
+PYTHON ?= python3
+UV_ON_PATH := $(shell command -v uv 2>/dev/null)
+UV := $(if $(UV_ON_PATH),$(UV_ON_PATH),.venv/bin/uv)
+export UV_PYTHON_DOWNLOADS := never
+export PYTHONWARNDEFAULTENCODING := 1
+WORKERS ?= auto
+
+.PHONY: setup demo dev test check format slow coverage clean
+
+setup: .venv/.synced   ## install everything into .venv
+
+.venv/.synced: pyproject.toml uv.lock
+	@$(if $(UV_ON_PATH),true,test -x .venv/bin/uv || { $(PYTHON) -m venv .venv && .venv/bin/python -m pip install --quiet 'uv>=0.9'; })
+	@$(UV) sync --frozen --all-extras --python $$(test -x .venv/bin/python && echo .venv/bin/python || echo $(PYTHON))
+	@touch .venv/.synced
+
+demo: setup   ## start the server, drive it through the official SDK, print every step, stop
+	@.venv/bin/python scripts/demo.py
+
+dev: setup   ## serve on http://127.0.0.1:2024 and stay up
+	.venv/bin/toolweave dev
+
+test: setup   ## run all tests
+	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile
+
+check: setup   ## run every static check
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/python scripts/check_sizes.py
+	.venv/bin/mypy
+	.venv/bin/lint-imports --no-logo
+
+format: setup
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+coverage: setup   ## run the tests with coverage and print what no test reaches
+	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report=term
+
+slow: setup   ## the long suites
+	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile -m slow
+
+clean:
+	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .coverage*

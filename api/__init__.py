@@ -1,0 +1,1 @@
+"""Serve graphs over HTTP: the LangGraph-compatible API and our own routes."""

@@ -1,0 +1,1 @@
+"""Serve the LangGraph-compatible API for any langgraph.json; knows no graph of ours."""

@@ -1,0 +1,1 @@
+"""Serve our own routes, clients of the LangGraph API."""

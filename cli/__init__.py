@@ -1,0 +1,1 @@
+"""Run Toolweave from a terminal."""

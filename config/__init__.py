@@ -1,0 +1,1 @@
+"""Read settings, mcp.jsonc and logging configuration; the only reader of the environment."""

@@ -1,0 +1,1 @@
+"""Build and compile the state graphs, read top-down: state, nodes, edges, compile."""

@@ -1,0 +1,1 @@
+"""Make graph nodes, chat models, prompts and the protocols through which graphs see tools."""

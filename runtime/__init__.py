@@ -1,0 +1,1 @@
+"""Give served graphs what they need: persistence, runs and event streams."""

@@ -1,0 +1,1 @@
+"""Open the databases and keep threads, assistants and runs in them."""

@@ -1,0 +1,1 @@
+"""Create, execute, stream, cancel and finalise runs."""

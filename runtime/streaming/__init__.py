@@ -1,0 +1,1 @@
+"""Log, replay and frame the events of a run."""

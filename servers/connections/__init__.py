@@ -1,0 +1,1 @@
+"""Hold one supervised, persistent session per configured MCP server."""

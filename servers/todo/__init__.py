@@ -1,0 +1,1 @@
+"""Serve todos over MCP, kept in a database."""

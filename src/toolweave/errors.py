@@ -1,0 +1,108 @@
+"""Hold the one exception tree; every edge (HTTP, CLI, tool message) translates it in one table.
+
+ToolweaveError
+├── ConfigError                 a setting or file is wrong; names it and the fix
+│   └── MissingVariable         {env:VAR} without a value and without a default
+├── ModelError                  the model endpoint refused, failed or is unknown
+├── ToolError                   a tool call could not be carried out
+│   ├── ServerUnavailable       its server is down, misconfigured or unknown
+│   ├── ToolTimeout             the deadline passed
+│   └── ToolProtocolError       the server answered something that is not MCP
+├── IterationLimitError         the agent loop reached max_iterations (also a RuntimeError)
+├── PersistenceError            the data folder or a database cannot be used
+│   ├── DataFolderLocked        another process holds the data folder
+│   └── NewerSchema             the database was written by a newer Toolweave
+└── RequestError                a request the API refuses
+    ├── InvalidRequest          malformed or of the wrong type
+    ├── NotFound                no such thread, run, assistant or checkpoint
+    └── Conflict                exists already, or busy
+"""
+
+
+class ToolweaveError(Exception):
+    """Every error that Toolweave raises on purpose."""
+
+
+class ConfigError(ToolweaveError):
+    """A setting or configuration file is wrong; `source` names it, `fix` says what to do."""
+
+    def __init__(self, message: str, *, source: str | None = None, fix: str | None = None) -> None:
+        self.message = message
+        self.source = source
+        self.fix = fix
+        parts = (f"{source}: {message}" if source else message, fix)
+        super().__init__(" ".join(part for part in parts if part))
+
+
+class MissingVariable(ConfigError):
+    """One or more {env:VAR} references have neither a value nor a default."""
+
+    def __init__(self, names: tuple[str, ...], *, source: str | None = None) -> None:
+        self.names = names
+        listed = ", ".join(names)
+        super().__init__(
+            f"environment variable {listed} is not set.",
+            source=source,
+            fix="Set it, or give a default with {env:NAME:-default}.",
+        )
+
+
+class ModelError(ToolweaveError):
+    """The model endpoint refused, failed or is unknown."""
+
+
+class ToolError(ToolweaveError):
+    """A tool call could not be carried out; `server` and `tool` name it."""
+
+    def __init__(self, message: str, *, server: str, tool: str | None = None) -> None:
+        self.server = server
+        self.tool = tool
+        super().__init__(message)
+
+
+class ServerUnavailable(ToolError):
+    """The tool's MCP server is down, misconfigured, disabled or unknown."""
+
+
+class ToolTimeout(ToolError):
+    """The deadline of a tool call passed."""
+
+
+class ToolProtocolError(ToolError):
+    """The MCP server answered something that is not MCP."""
+
+
+class IterationLimitError(ToolweaveError, RuntimeError):
+    """The agent loop asked the model `limit` times and it still wants tools (A-03)."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(f"The agent reached its iteration limit: {limit} model calls without a final answer.")
+
+
+class PersistenceError(ToolweaveError):
+    """The data folder or a database in it cannot be used."""
+
+
+class DataFolderLocked(PersistenceError):
+    """Another process holds the data folder."""
+
+
+class NewerSchema(PersistenceError):
+    """The database was written by a newer Toolweave."""
+
+
+class RequestError(ToolweaveError):
+    """A request the API refuses; the text becomes its `detail`."""
+
+
+class InvalidRequest(RequestError):
+    """The request is malformed or of the wrong type."""
+
+
+class NotFound(RequestError):
+    """There is no such thread, run, assistant or checkpoint."""
+
+
+class Conflict(RequestError):
+    """The thing exists already, or the thread is busy."""
