@@ -1,0 +1,41 @@
+"""Compose our own routes into the application that langgraph.json names as http.app.
+
+An ordinary FastAPI application: it runs inside our server, under the official one, or alone. Its lifespan opens
+what these routes need, the tool plane; the LangGraph API is reached as a client (api/clients.py).
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from toolweave import __version__
+from toolweave.api.routes import chat, health
+from toolweave.config.mcp import served_mcp_config
+from toolweave.config.settings import Settings, load_settings
+from toolweave.servers.connections import current
+from toolweave.servers.connections.plane import open_tool_plane
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """Create the application; it reads settings and opens connections only when its lifespan starts."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.settings = settings or load_settings()
+        config = served_mcp_config(app.state.settings)
+        async with open_tool_plane(config.servers) as plane:
+            app.state.plane = plane
+            current.publish(plane)
+            try:
+                yield
+            finally:
+                current.withdraw(plane)
+
+    app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
+    app.include_router(chat.router)
+    app.include_router(health.router)
+    return app
+
+
+app = create_app()

@@ -1,0 +1,100 @@
+"""Chat with the todo agent over server-sent events: POST /chat/stream (T-02)."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Annotated, Any, Self
+from uuid import UUID
+
+import httpx
+from fastapi import APIRouter, Depends
+from fastapi.responses import StreamingResponse
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import LangGraphError
+from loguru import logger
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from toolweave.api.clients import api_client
+from toolweave.api.routes.chat_events import ChatEvents
+
+router = APIRouter(tags=["chat"])
+
+ASSISTANT = "todo_agent"
+UNREACHABLE = "The assistant cannot be reached right now. Please try again later."
+
+
+class ChatRequest(BaseModel):
+    """One turn of a chat: a message, or the answer to an interrupt of an earlier turn."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
+    thread_id: UUID | None = None
+    user_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    resume: Any = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.message is None) == (self.resume is None):
+            raise ValueError("give either message or resume")
+        if self.resume is not None and self.thread_id is None:
+            raise ValueError("resume needs the thread_id of the interrupted chat")
+        return self
+
+
+@router.post("/chat/stream")
+async def chat_stream(
+    chat: ChatRequest, client: Annotated[LangGraphClient, Depends(api_client)]
+) -> StreamingResponse:
+    """Stream one turn: metadata, then tokens, tool calls and results, ending with message, interrupt or error.
+
+    Without a thread_id the turn leaves nothing behind (D-7); an unknown thread_id is created.
+    """
+    return StreamingResponse(
+        _frames(chat, client), media_type="text/event-stream", headers={"cache-control": "no-store"}
+    )
+
+
+async def _frames(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[bytes]:
+    async with client, aclosing(_events(chat, client)) as events:
+        async for name, data in events:
+            yield f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode("utf-8", "replace")
+
+
+async def _events(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    translation = ChatEvents(str(chat.thread_id) if chat.thread_id else None)
+    try:
+        async for part in _run(chat, client):
+            for event in translation.translate(part.event, part.data):
+                yield event
+            if translation.ended:
+                return
+    except (httpx.HTTPError, LangGraphError) as error:
+        logger.bind(thread_id=translation.thread_id).opt(exception=error).error("chat: the LangGraph API failed")
+        yield "error", {"message": UNREACHABLE}
+        return
+    for event in translation.finish():
+        yield event
+
+
+def _run(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[Any]:
+    modes = ["messages-tuple", "updates"]
+    common: dict[str, Any] = {
+        "config": {"configurable": {"user_id": chat.user_id}} if chat.user_id else None,
+        "on_disconnect": "cancel",
+    }
+    turn = {"messages": [{"role": "user", "content": chat.message}]} if chat.message is not None else None
+    if chat.thread_id is None:
+        # The first checkpoint tells the generated thread id before any node runs.
+        return client.runs.stream(None, ASSISTANT, input=turn, stream_mode=[*modes, "checkpoints"], **common)
+    command = {"resume": chat.resume} if chat.resume is not None else None
+    return client.runs.stream(
+        str(chat.thread_id),
+        ASSISTANT,
+        input=turn,
+        command=command,
+        stream_mode=modes,
+        if_not_exists="create",
+        multitask_strategy="enqueue",
+        **common,
+    )

@@ -1,0 +1,245 @@
+"""Say when runs execute, in one asyncio process: completion is an event, nothing polls (S-05)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from loguru import logger
+
+from toolweave.errors import NotFound
+from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run
+from toolweave.runtime.runs.models import TERMINAL, CancelAction, NewRun, Run
+from toolweave.runtime.runs.result import result_of
+from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscription
+
+STOP_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class LiveRun:
+    """A run that has not ended, as this process knows it."""
+
+    run: Run
+    channel: Channel
+    ended: "asyncio.Future[bytes | None]"
+    graph: "asyncio.Task[Execution] | None" = None
+    cancel: CancelAction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A created run and, when asked for, its events from the very first."""
+
+    run: Run
+    events: Subscription | None = None
+
+
+@dataclass(slots=True)
+class EmbeddedEngine:
+    """Create, execute, await, stream and cancel runs; open it with `open_engine`."""
+
+    runtime: Runtime
+    slots: asyncio.Semaphore
+    live: dict[str, LiveRun] = field(default_factory=dict)
+    drivers: "set[asyncio.Task[None]]" = field(default_factory=set)
+    timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
+
+    async def start(self, new: NewRun, *, listen: bool = False) -> StartedRun:
+        """Create a run and let it start when its turn comes.
+
+        Raises:
+            NotFound: the thread does not exist and `if_not_exists` is "reject".
+            Conflict: the thread is busy and the strategy is "reject".
+        """
+        created = await self.runtime.persistence.runs.create_run(new)
+        live = self._watch(created.run)
+        events = live.channel.listen() if listen else None
+        for run_id, action in created.superseded:
+            await self._stop_run(run_id, action)
+        self._schedule(created.run, due=created.due)
+        return StartedRun(created.run, events)
+
+    async def wait(self, run: Run) -> bytes:
+        """Wait for a run to end; gives the thread's values, or {"__error__": …}, as JSON. Raises NotFound."""
+        live = self.live.get(run.run_id)
+        if live is None:
+            return await result_of(self.runtime.persistence, run)
+        body = await asyncio.shield(live.ended)
+        if body is None:
+            raise NotFound("Run not found")
+        return body
+
+    async def events(self, run: Run, after: int | None = None) -> AsyncIterator[LoggedEvent]:
+        """Give a run's events: from now on, or, for a resumable run, all after a sequence number."""
+        log = self.runtime.log
+        if after is not None and run.kwargs.get("resumable"):
+            async for event in log.replay(run.run_id, run.created_at, after):
+                yield event
+            return
+        live = self.live.get(run.run_id)
+        if live is not None:
+            async with live.channel.listen() as heard:
+                async for event in heard:
+                    yield event
+
+    async def cancel(self, thread_id: str, run_id: str, action: CancelAction, *, wait: bool) -> None:
+        """Cancel a run; raises NotFound when it is unknown or has ended."""
+        run = await self.runtime.persistence.runs.get(thread_id, run_id)
+        if run.status in TERMINAL:
+            raise NotFound("Run not found")
+        await self.runtime.persistence.runs.request_cancel(run_id, action)
+        live = self.live.get(run_id)
+        await self._stop_run(run_id, action)
+        if wait and live is not None:
+            await asyncio.shield(live.ended)
+
+    async def delete_run(self, thread_id: str, run_id: str) -> None:
+        """Delete a run with its checkpoints, stopping it first (5.9). Raises NotFound."""
+        run = await self.runtime.persistence.runs.get(thread_id, run_id)
+        if run.status not in TERMINAL:
+            await self.cancel(thread_id, run_id, "rollback", wait=True)
+            return
+        await self.runtime.persistence.delete_run_checkpoints(thread_id, run_id)
+        await self.runtime.persistence.runs.delete(thread_id, run_id)
+
+    async def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread with its runs and checkpoints, stopping what runs there. Raises NotFound."""
+        await self.runtime.persistence.threads.get(thread_id)
+        stopping = [live for live in self.live.values() if live.run.thread_id == thread_id]
+        for live in stopping:
+            live.cancel = "rollback"
+            await self._stop_run(live.run.run_id, "rollback")
+        for live in stopping:
+            await asyncio.wait([live.ended], timeout=STOP_SECONDS)
+        await self.runtime.persistence.threads.delete(thread_id)
+        await self.runtime.persistence.delete_thread_checkpoints(thread_id)
+
+    async def recover(self) -> None:
+        """Take up every run that an earlier process left behind (S-05)."""
+        runs = self.runtime.persistence.runs
+        for run_id in await runs.recover():
+            run = await runs.find(run_id)
+            if run is not None:
+                logger.info("run {} goes on after a restart (attempt {})", run_id, run.attempt + 1)
+                self._watch(run)
+                self._dispatch(run_id)
+        for run_id, due_at in await runs.next_due():
+            run = await runs.find(run_id)
+            if run is not None and run_id not in self.live:
+                self._watch(run)
+                self._later(run_id, due_at)
+
+    async def stop(self) -> None:
+        """Stop executing; runs in flight stay `running` on disk and go on at the next start."""
+        for timer in self.timers.values():
+            timer.cancel()
+        drivers = tuple(self.drivers)
+        for driver in drivers:
+            driver.cancel()
+        if drivers:
+            await asyncio.wait(drivers, timeout=STOP_SECONDS)
+        for live in tuple(self.live.values()):
+            self.runtime.log.close(live.run.run_id)
+            live.ended.cancel()
+        self.runtime.log.flush()
+
+    def _watch(self, run: Run) -> LiveRun:
+        resumable = bool(run.kwargs.get("resumable"))
+        channel = self.runtime.log.open(run.run_id, resumable=resumable, created_at=run.created_at)
+        live = LiveRun(run, channel, asyncio.get_running_loop().create_future())
+        self.live[run.run_id] = live
+        return live
+
+    def _schedule(self, run: Run, *, due: bool) -> None:
+        if due:
+            self._dispatch(run.run_id)
+        elif run.not_before is not None:
+            self._later(run.run_id, run.not_before)
+
+    def _later(self, run_id: str, due_at: datetime) -> None:
+        delay = max(0.0, (due_at - datetime.now(UTC)).total_seconds())
+        self.timers[run_id] = asyncio.get_running_loop().call_later(delay, self._dispatch, run_id)
+
+    def _dispatch(self, run_id: str) -> None:
+        self.timers.pop(run_id, None)
+        driver = asyncio.create_task(self._drive(run_id), name=f"run-{run_id}")
+        self.drivers.add(driver)
+        driver.add_done_callback(self.drivers.discard)
+
+    async def _drive(self, run_id: str) -> None:
+        async with self.slots:
+            run = await self.runtime.persistence.runs.claim(run_id)
+            live = self.live.get(run_id)
+            if run is None or live is None:
+                return
+            live.run = run
+            execution = await self._execute(live)
+            await self._finish(live, execution)
+
+    async def _execute(self, live: LiveRun) -> Execution:
+        live.graph = asyncio.create_task(execute_run(self.runtime, live.run, live.channel))
+        if live.cancel is not None:
+            live.graph.cancel()
+        try:
+            return await live.graph
+        except asyncio.CancelledError:
+            if live.cancel is None:
+                live.graph.cancel()
+                raise
+        return await after_cancel(self.runtime, live.run, live.cancel)
+
+    async def _finish(self, live: LiveRun, execution: Execution) -> None:
+        run, persistence = live.run, self.runtime.persistence
+        body: bytes | None = execution.body
+        self.runtime.log.flush()
+        following = await persistence.runs.finalise(run.run_id, run.attempt, execution.outcome)
+        if live.cancel == "rollback":
+            await persistence.runs.delete(run.thread_id, run.run_id)
+            body = None
+        if run.kwargs.get("temporary"):
+            await persistence.delete_thread_checkpoints(run.thread_id)
+        self._end(live, body)
+        if following is not None:
+            await self._promote(following)
+
+    async def _promote(self, run_id: str) -> None:
+        if run_id not in self.live:
+            run = await self.runtime.persistence.runs.find(run_id)
+            if run is None:
+                return
+            self._watch(run)
+        self._dispatch(run_id)
+
+    async def _stop_run(self, run_id: str, action: CancelAction) -> None:
+        live = self.live.get(run_id)
+        if live is None:
+            return
+        live.cancel = action
+        if live.graph is not None:
+            live.graph.cancel()
+            return
+        current = await self.runtime.persistence.runs.find(run_id)
+        if current is None or current.status in TERMINAL:
+            timer = self.timers.pop(run_id, None)
+            if timer is not None:
+                timer.cancel()
+            self._end(live, None if current is None else await result_of(self.runtime.persistence, current))
+
+    def _end(self, live: LiveRun, body: bytes | None) -> None:
+        self.live.pop(live.run.run_id, None)
+        self.runtime.log.close(live.run.run_id)
+        if not live.ended.done():
+            live.ended.set_result(body)
+
+
+@asynccontextmanager
+async def open_engine(runtime: Runtime, *, max_concurrent: int) -> AsyncIterator[EmbeddedEngine]:
+    """Open the embedded engine: recovers what a killed process left, and stops in order at the end."""
+    engine = EmbeddedEngine(runtime, asyncio.Semaphore(max_concurrent))
+    await engine.recover()
+    try:
+        yield engine
+    finally:
+        await engine.stop()

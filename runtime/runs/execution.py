@@ -1,0 +1,143 @@
+"""Execute one claimed run: call its graph, publish what it streams, and say how it ended."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import StateSnapshot
+from loguru import logger
+
+from toolweave.runtime.graphs import Graph, GraphRegistry
+from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.runs.graph_input import GraphCall, graph_call
+from toolweave.runtime.runs.models import CancelAction, JsonObject, Outcome, Run
+from toolweave.runtime.runs.stream_parts import INTERRUPT, GraphStream
+from toolweave.runtime.streaming.channel import Channel
+from toolweave.runtime.streaming.codec import dumps
+from toolweave.runtime.streaming.event_log import EventLog
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What executing a run needs; opened once by the process."""
+
+    persistence: Persistence
+    graphs: GraphRegistry
+    log: EventLog
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How an execution ended: what to write, and the JSON that waiters get."""
+
+    outcome: Outcome
+    body: bytes
+
+
+async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution:
+    """Execute a claimed run to its end; asyncio cancellation passes through, everything else becomes an outcome.
+
+    A second or later attempt goes on from the checkpoint that an earlier one wrote (S-05).
+    """
+    channel.begin_attempt(run.attempt)
+    runtime.log.publish(channel, "metadata", dumps({"run_id": run.run_id, "attempt": run.attempt}))
+    call = graph_call(run)
+    try:
+        async with runtime.graphs.open(run.graph_id, call.config) as graph:
+            if run.attempt > 1:
+                snapshot = await graph.aget_state(thread_config(run))
+                if _written_by(snapshot, run):
+                    if not snapshot.next or snapshot.interrupts:
+                        return _from_snapshot(run, snapshot)
+                    call = replace(call, input=None)
+            return await _stream(runtime, run, channel, graph, call)
+    except Exception as error:  # noqa: BLE001 - the run executor: a graph may raise anything
+        return await _failed(runtime, run, channel, error)
+
+
+async def _stream(runtime: Runtime, run: Run, channel: Channel, graph: Graph, call: GraphCall) -> Execution:
+    stream = GraphStream(graph, call)
+    async for part in stream.parts():
+        if channel.resumable or channel.has_listeners:
+            runtime.log.publish(channel, part.event, dumps(part.payload))
+    if stream.interrupted or stream.values is None:
+        snapshot = await graph.aget_state(thread_config(run))
+        return _from_snapshot(run, snapshot, values=stream.values)
+    values = dumps(stream.values)
+    outcome = Outcome("success", "idle", values, thread_config=kept_config(run))
+    return Execution(outcome, values)
+
+
+async def _failed(runtime: Runtime, run: Run, channel: Channel, error: Exception) -> Execution:
+    logger.bind(run_id=run.run_id, thread_id=run.thread_id, graph_id=run.graph_id).opt(exception=error).error(
+        "run failed: {}", type(error).__name__
+    )
+    described = {"error": type(error).__name__, "message": str(error)}
+    values = await state_values(runtime, run)
+    runtime.log.publish(channel, "error", dumps(described))
+    outcome = Outcome("error", "error", values, error=described, thread_config=kept_config(run))
+    return Execution(outcome, dumps({"__error__": described}))
+
+
+async def after_cancel(runtime: Runtime, run: Run, action: CancelAction) -> Execution:
+    """Say how a cancelled run leaves its thread: state kept up to the last checkpoint, or rolled back (5.8)."""
+    if action == "rollback":
+        await runtime.persistence.delete_run_checkpoints(run.thread_id, run.run_id)
+        values = await state_values(runtime, run) or b"null"
+        return Execution(Outcome("interrupted", "idle", values, thread_config=kept_config(run)), values)
+    async with runtime.graphs.open(run.graph_id, thread_config(run)) as graph:
+        snapshot = await graph.aget_state(thread_config(run))
+    execution = _from_snapshot(run, snapshot)
+    return replace(execution, outcome=replace(execution.outcome, status="interrupted"))
+
+
+async def state_values(runtime: Runtime, run: Run) -> bytes | None:
+    """Read the thread's values as JSON; None when it has no checkpoint or they cannot be read."""
+    try:
+        async with runtime.graphs.open(run.graph_id, thread_config(run)) as graph:
+            snapshot = await graph.aget_state(thread_config(run))
+    except asyncio.CancelledError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the run executor: the graph that failed may fail again here
+        logger.warning("the state of thread {} cannot be read: {!r}", run.thread_id, error)
+        return None
+    return dumps(snapshot.values) if snapshot.created_at else None
+
+
+def _from_snapshot(run: Run, snapshot: StateSnapshot, *, values: Any = None) -> Execution:
+    body = dict(snapshot.values) if isinstance(snapshot.values, dict) else snapshot.values
+    kept = dumps(body)
+    interrupts = interrupts_by_task(snapshot)
+    if snapshot.interrupts and isinstance(body, dict):
+        body = {**(values if isinstance(values, dict) else body), INTERRUPT: list(snapshot.interrupts)}
+    status = "interrupted" if snapshot.next else "idle"
+    outcome = Outcome("success", status, kept, interrupts, thread_config=kept_config(run))
+    return Execution(outcome, dumps(body))
+
+
+def interrupts_by_task(snapshot: StateSnapshot) -> JsonObject:
+    """Map task ids to the interrupts that wait there, as {id, value} (langgraph_api.md section 4)."""
+    return {
+        task.id: [{"id": interrupt.id, "value": interrupt.value} for interrupt in task.interrupts]
+        for task in snapshot.tasks
+        if task.interrupts
+    }
+
+
+def thread_config(run: Run) -> RunnableConfig:
+    """Point at the newest checkpoint of the run's thread."""
+    return {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": ""}}
+
+
+def kept_config(run: Run) -> JsonObject:
+    """Give what the thread keeps of its last run's config."""
+    config: JsonObject = run.kwargs.get("config") or {}
+    kept: JsonObject = {"configurable": {}}
+    if "recursion_limit" in config:
+        kept["recursion_limit"] = config["recursion_limit"]
+    return kept
+
+
+def _written_by(snapshot: StateSnapshot, run: Run) -> bool:
+    return (snapshot.metadata or {}).get("run_id") == run.run_id

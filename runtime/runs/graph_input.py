@@ -1,0 +1,100 @@
+"""Turn a run's stored RunCreate fields into the arguments of a graph call."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command, Send
+from langgraph.version import __version__ as langgraph_version
+
+from toolweave import __version__
+from toolweave.runtime.runs.models import JsonObject, Run
+
+DEFAULT_STREAM_MODES = ("values",)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCall:
+    """The arguments of one graph call, and which events its streams show."""
+
+    input: Any
+    config: RunnableConfig
+    context: JsonObject | None
+    modes: tuple[str, ...]
+    subgraphs: bool
+    interrupt_before: Any
+    interrupt_after: Any
+    durability: Any
+
+
+def graph_call(run: Run) -> GraphCall:
+    """Build the call for a run; the command wins over the input (langgraph_api.md 5.3)."""
+    kwargs = run.kwargs
+    modes = kwargs.get("stream_mode") or DEFAULT_STREAM_MODES
+    command = kwargs.get("command")
+    return GraphCall(
+        input=build_command(command) if command else kwargs.get("input"),
+        config=build_config(run),
+        context=_context(kwargs),
+        modes=(modes,) if isinstance(modes, str) else tuple(modes),
+        subgraphs=bool(kwargs.get("subgraphs")),
+        interrupt_before=kwargs.get("interrupt_before"),
+        interrupt_after=kwargs.get("interrupt_after"),
+        durability=kwargs.get("durability") or "async",
+    )
+
+
+def build_command(command: Mapping[str, Any]) -> Command[Any]:
+    """Build LangGraph's Command from its JSON form {update?, resume?, goto?}."""
+    goto = command.get("goto")
+    targets = [] if goto is None else goto if isinstance(goto, list) else [goto]
+    update = command.get("update")
+    if isinstance(update, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in update):
+        update = [tuple(pair) for pair in update]
+    return Command(
+        update=update,
+        resume=command.get("resume"),
+        goto=[Send(target["node"], target.get("input")) if isinstance(target, dict) else target for target in targets],
+    )
+
+
+def build_config(run: Run) -> RunnableConfig:
+    """Build the RunnableConfig: what the caller configured, then what identifies the run (it cannot be overridden)."""
+    given: dict[str, Any] = run.kwargs.get("config") or {}
+    identity = {
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "graph_id": run.graph_id,
+        "assistant_id": run.assistant_id,
+    }
+    context = run.kwargs.get("context") or {}
+    configurable = {"user_id": "", **context, **(given.get("configurable") or {}), **identity}
+    configurable.setdefault("checkpoint_ns", "")
+    metadata = {
+        **(given.get("metadata") or {}),
+        **run.metadata,
+        "run_id": run.run_id,
+        "run_attempt": run.attempt,
+        "langgraph_version": langgraph_version,
+        "langgraph_api_version": __version__,
+        "langgraph_host": "self-hosted",
+    }
+    config: dict[str, Any] = {
+        **{key: value for key, value in given.items() if key in ("tags", "recursion_limit", "max_concurrency")},
+        "configurable": configurable,
+        "metadata": metadata,
+        "run_id": UUID(run.run_id),
+    }
+    return RunnableConfig(**config)
+
+
+def _context(kwargs: JsonObject) -> JsonObject | None:
+    context = kwargs.get("context")
+    if context:
+        return dict(context)
+    config: JsonObject = kwargs.get("config") or {}
+    configurable: JsonObject = config.get("configurable") or {}
+    own = {"run_id", "thread_id", "graph_id", "assistant_id", "user_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map"}
+    return {key: value for key, value in configurable.items() if key not in own and not key.startswith("__")} or None

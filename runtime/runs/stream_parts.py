@@ -1,0 +1,149 @@
+"""Stream a graph as the named events of the LangGraph API (langgraph_api.md section 6.1)."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessageChunk, BaseMessage, BaseMessageChunk, message_chunk_to_message
+from langgraph.pregel import Pregel
+
+from toolweave.runtime.runs.graph_input import GraphCall
+
+INTERRUPT = "__interrupt__"
+NATIVE_MODES = ("values", "updates", "custom", "tasks", "checkpoints", "debug")
+# "values" is always asked for: its last event is the run's result. "updates" tells of breakpoints.
+ALWAYS = ("values", "updates")
+
+Chunk = tuple[tuple[str, ...], str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One event of a stream: its name, with the subgraph namespace after `|`, and its payload."""
+
+    event: str
+    payload: object
+
+
+class GraphStream:
+    """Run a graph and give its stream parts; afterwards `values` and `interrupted` say where it stands.
+
+    `values` is the last full state that the root graph emitted (None when it emitted none); `interrupted` is true
+    when it stopped at an interrupt() or a breakpoint.
+    """
+
+    def __init__(self, graph: "Pregel[Any, Any, Any, Any]", call: GraphCall) -> None:
+        self._graph = graph
+        self._call = call
+        self._wanted = frozenset(call.modes)
+        self._messages = MessageParts()
+        self.values: Any = None
+        self.interrupted = False
+
+    async def parts(self) -> AsyncIterator[Part]:
+        """Give the parts in the order in which LangGraph makes them."""
+        source = self._with_events() if "events" in self._wanted else self._chunks()
+        async with aclosing(source) as items:
+            async for item in items:
+                if isinstance(item, Part):
+                    yield item
+                    continue
+                self._notice(item)
+                for part in self._named(item):
+                    yield part
+
+    def _arguments(self) -> dict[str, Any]:
+        modes = [mode for mode in NATIVE_MODES if mode in self._wanted or mode in ALWAYS]
+        if self._wanted & {"messages", "messages-tuple"}:
+            modes.append("messages")
+        call = self._call
+        return {
+            "context": call.context,
+            "stream_mode": modes,
+            "subgraphs": call.subgraphs,
+            "interrupt_before": call.interrupt_before or None,
+            "interrupt_after": call.interrupt_after or None,
+            "durability": call.durability,
+        }
+
+    async def _chunks(self) -> AsyncIterator[Chunk | Part]:
+        stream = self._graph.astream(self._call.input, self._call.config, **self._arguments())
+        async for chunk in stream:
+            yield chunk if self._call.subgraphs else ((), *chunk)
+
+    async def _with_events(self) -> AsyncIterator[Chunk | Part]:
+        root = str(self._call.config["run_id"])
+        stream = self._graph.astream_events(self._call.input, self._call.config, version="v2", **self._arguments())
+        async for event in stream:
+            if event["event"] == "on_chain_stream" and event["run_id"] == root:
+                chunk = event["data"]["chunk"]
+                yield chunk if self._call.subgraphs else ((), *chunk)
+            else:
+                yield Part("events", event)
+
+    def _notice(self, chunk: Chunk) -> None:
+        namespace, mode, payload = chunk
+        if namespace:
+            return
+        if mode == "values":
+            self.values = payload
+        elif mode == "updates" and isinstance(payload, dict) and INTERRUPT in payload:
+            self.interrupted = True
+
+    def _named(self, chunk: Chunk) -> Sequence[Part]:
+        namespace, mode, payload = chunk
+        suffix = "".join(f"|{step}" for step in namespace)
+        if mode == "messages":
+            if "messages-tuple" in self._wanted:
+                return (Part(f"messages{suffix}", payload),)
+            return self._messages.parts(payload, suffix)
+        if mode not in self._wanted:
+            return ()
+        if mode == "debug" and payload.get("type") == "checkpoint":
+            payload = {**payload, "payload": with_checkpoint_ids(payload["payload"])}
+        return (Part(f"{mode}{suffix}", payload),)
+
+
+class MessageParts:
+    """Give the `messages` mode's events: metadata once per message, then what is there of it so far."""
+
+    def __init__(self) -> None:
+        self._so_far: dict[str, BaseMessageChunk] = {}
+        self._announced: set[str] = set()
+
+    def parts(self, payload: tuple[BaseMessage, dict[str, Any]], suffix: str) -> list[Part]:
+        """Name the events for one message or message chunk."""
+        message, metadata = payload
+        key = str(message.id)
+        parts = []
+        if key not in self._announced:
+            self._announced.add(key)
+            parts.append(Part(f"messages/metadata{suffix}", {key: {"metadata": metadata}}))
+        if isinstance(message, BaseMessageChunk):
+            known = self._so_far.get(key)
+            whole = message if known is None else known + message
+            if isinstance(whole, AIMessageChunk):
+                self._so_far[key] = whole
+            parts.append(Part(f"messages/partial{suffix}", [message_chunk_to_message(whole)]))
+        else:
+            parts.append(Part(f"messages/complete{suffix}", [message]))
+        return parts
+
+
+def with_checkpoint_ids(payload: dict[str, Any]) -> dict[str, Any]:
+    """Add `checkpoint` and `parent_checkpoint` to a debug checkpoint, as the API shows it."""
+    return {
+        **payload,
+        "checkpoint": checkpoint_ids(payload.get("config")),
+        "parent_checkpoint": checkpoint_ids(payload.get("parent_config")),
+    }
+
+
+def checkpoint_ids(config: Any) -> dict[str, Any] | None:
+    """Pick {thread_id, checkpoint_ns, checkpoint_id, checkpoint_map?} out of a config; None without one."""
+    if not config:
+        return None
+    configurable = config.get("configurable") or {}
+    names = ("checkpoint_id", "thread_id", "checkpoint_ns", "checkpoint_map")
+    return {name: configurable[name] for name in names if name in configurable}

@@ -1,0 +1,133 @@
+"""Hand the events of one live run to everybody who listens, from memory."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Self
+
+# A listener who reads nothing while this much piles up is cut off; the run itself never waits for a reader.
+MAX_UNREAD_BYTES = 64 * 1024 * 1024
+# Each attempt of a run numbers its events in a block of its own, so that ids given out before a crash,
+# whose events were never stored, are not given out again.
+ATTEMPT_BLOCK = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """One event of a run; `data` is JSON, `id` the SSE id (None for runs that cannot be resumed)."""
+
+    seq: int
+    event: str
+    data: bytes
+    id: str | None
+
+
+class Subscription:
+    """The events that one listener has not read yet, in order; ends when the channel closes."""
+
+    def __init__(self, channel: "Channel") -> None:
+        self._channel = channel
+        self._unread: deque[LoggedEvent] = deque()
+        self._unread_bytes = 0
+        self._wakeup = asyncio.Event()
+        self._ended = False
+
+    def push(self, event: LoggedEvent) -> None:
+        """Queue an event; a listener too far behind is ended instead."""
+        if self._unread_bytes > MAX_UNREAD_BYTES:
+            self.end()
+            return
+        self._unread.append(event)
+        self._unread_bytes += len(event.data)
+        self._wakeup.set()
+
+    def end(self) -> None:
+        """Let the listener finish what is queued, then stop."""
+        self._ended = True
+        self._wakeup.set()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._channel.leave(self)
+
+    def __aiter__(self) -> AsyncIterator[LoggedEvent]:
+        return self
+
+    async def __anext__(self) -> LoggedEvent:
+        while not self._unread:
+            if self._ended:
+                raise StopAsyncIteration
+            self._wakeup.clear()
+            await self._wakeup.wait()
+        event = self._unread.popleft()
+        self._unread_bytes -= len(event.data)
+        return event
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+class Channel:
+    """The live side of one run: numbers its events and hands each to all listeners at once."""
+
+    def __init__(self, run_id: str, *, id_prefix: str | None) -> None:
+        self.run_id = run_id
+        self.resumable = id_prefix is not None
+        self.closed = False
+        self._id_prefix = id_prefix
+        self._seq = 0
+        self._listeners: set[Subscription] = set()
+
+    @property
+    def has_listeners(self) -> bool:
+        """Say whether anybody is listening."""
+        return bool(self._listeners)
+
+    def begin_attempt(self, attempt: int) -> None:
+        """Number what follows in the attempt's own block (attempt 1 is the first)."""
+        self._seq = (attempt - 1) * ATTEMPT_BLOCK
+
+    def publish(self, event: str, data: bytes) -> LoggedEvent:
+        """Number an event and hand it to all listeners."""
+        self._seq += 1
+        logged = LoggedEvent(self._seq, event, data, event_id(self._id_prefix, self._seq))
+        for listener in tuple(self._listeners):
+            listener.push(logged)
+        return logged
+
+    def listen(self) -> Subscription:
+        """Hear everything published from now on."""
+        subscription = Subscription(self)
+        if self.closed:
+            subscription.end()
+        else:
+            self._listeners.add(subscription)
+        return subscription
+
+    def leave(self, subscription: Subscription) -> None:
+        """Forget a listener."""
+        self._listeners.discard(subscription)
+
+    def close(self) -> None:
+        """End all listeners after what they have queued."""
+        self.closed = True
+        for listener in tuple(self._listeners):
+            listener.end()
+        self._listeners.clear()
+
+
+def event_id(prefix: str | None, seq: int) -> str | None:
+    """Give the SSE id `<prefix>-<seq>`: unique in its run, and it sorts as text."""
+    return None if prefix is None else f"{prefix}-{seq:010d}"
+
+
+def parse_event_id(text: str) -> int | None:
+    """Read the sequence number out of a Last-Event-ID: 0 for "-1" (from the start), None for garbage."""
+    if text.strip() == "-1":
+        return 0
+    _, _, seq = text.strip().rpartition("-")
+    return int(seq) if seq.isascii() and seq.isdigit() and len(seq) <= 18 else None

@@ -1,0 +1,95 @@
+"""Turn graph values into the JSON bytes that clients of the LangGraph API expect."""
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import PurePath
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+
+OPTIONS = orjson.OPT_NON_STR_KEYS
+
+
+def dumps(value: object) -> bytes:
+    """Encode a value as compact UTF-8 JSON.
+
+    Messages and other pydantic models take the form of their `model_dump`, exceptions that of
+    `{"error": class, "message": text}`, anything unknown its `repr`. NaN and infinities become null. Text that
+    is not valid UTF-8 (lone surrogates) gets replacement characters, integers of any size are kept: nothing that
+    a graph can hold makes this raise.
+    """
+    try:
+        return orjson.dumps(value, default=plain, option=OPTIONS)
+    except TypeError:
+        text = json.dumps(_portable(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode("utf-8", "replace")
+
+
+def loads(data: bytes | str) -> Any:
+    """Decode JSON bytes; raises ValueError when they are not JSON."""
+    return orjson.loads(data)
+
+
+def plain(value: object) -> object:
+    """Give the JSON-ready form of a value that JSON has no type for."""
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    if isinstance(value, BaseException):
+        return {"error": type(value).__name__, "message": str(value)}
+    if isinstance(value, set | frozenset | deque):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal | PurePath):
+        return str(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return _by_its_own_means(value)
+
+
+def _by_its_own_means(value: object) -> object:
+    for name in ("model_dump", "_asdict", "to_dict", "dict"):
+        method = getattr(value, name, None)
+        if callable(method) and not isinstance(value, type):
+            try:
+                return method()
+            except TypeError:
+                continue
+    return repr(value)
+
+
+def _portable(value: object, depth: int = 0) -> object:
+    """Rebuild a value from the types that json knows; the slow way, taken when orjson refuses."""
+    if depth > 200:
+        return repr(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_key(key): _portable(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_portable(item, depth + 1) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return _portable(asdict(value), depth + 1)
+    try:
+        return orjson.loads(orjson.dumps(value, option=OPTIONS))
+    except TypeError:
+        return _portable(plain(value), depth + 1)
+
+
+def _key(key: object) -> str:
+    return key.encode("utf-8", "replace").decode() if isinstance(key, str) else str(key)

@@ -1,0 +1,127 @@
+"""Log the events of runs: live ones from memory, resumable ones also on disk, replayed without a gap."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from datetime import datetime
+
+from sqlalchemy import Connection, insert, select
+
+from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.tables import run_events
+from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscription, event_id
+
+FLUSH_SECONDS = 0.02
+REPLAY_BATCH = 500
+
+
+class EventLog:
+    """Keep one channel per run that has not ended, and the stored events of resumable runs.
+
+    Events reach listeners before their batch is on disk; `flush` puts the rest there, and the engine calls it
+    before the run's final transaction, so that an ended run can always be replayed whole.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._channels: dict[str, Channel] = {}
+        self._unstored: dict[str, list[LoggedEvent]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def open(self, run_id: str, *, resumable: bool, created_at: datetime) -> Channel:
+        """Open a run's channel; the same one when it is open already."""
+        channel = self._channels.get(run_id)
+        if channel is None:
+            prefix = id_prefix(created_at) if resumable else None
+            channel = self._channels[run_id] = Channel(run_id, id_prefix=prefix)
+        return channel
+
+    def live(self, run_id: str) -> Channel | None:
+        """Give the channel of a run that has not ended."""
+        return self._channels.get(run_id)
+
+    def publish(self, channel: Channel, event: str, data: bytes) -> None:
+        """Hand an event to the listeners and, for a resumable run, to the next batch for the disk."""
+        logged = channel.publish(event, data)
+        if channel.resumable:
+            self._unstored.setdefault(channel.run_id, []).append(logged)
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """Queue everything unstored for the database writer, ahead of whatever is queued after it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        batches, self._unstored = self._unstored, {}
+        rows = [
+            {"run_id": run_id, "seq": event.seq, "event": event.event, "data": event.data}
+            for run_id, events in batches.items()
+            for event in events
+        ]
+        if rows:
+            self._database.write_soon(lambda connection: _store(connection, rows))
+
+    def close(self, run_id: str) -> None:
+        """End the listeners of a run and forget its channel."""
+        channel = self._channels.pop(run_id, None)
+        if channel is not None:
+            channel.close()
+
+    async def replay(self, run_id: str, created_at: datetime, after: int) -> AsyncIterator[LoggedEvent]:
+        """Give a resumable run's events after a sequence number: the stored ones, then the live ones, no gap.
+
+        Listening starts before the first read, and what is heard twice is told apart by its number.
+        """
+        channel = self._channels.get(run_id)
+        heard = channel.listen() if channel is not None else None
+        try:
+            self.flush()
+            async with aclosing(self._stored(run_id, created_at, after)) as stored:
+                async for event in stored:
+                    after = event.seq
+                    yield event
+            if heard is not None:
+                async for event in heard:
+                    if event.seq > after:
+                        yield event
+        finally:
+            if heard is not None:
+                heard.close()
+
+    async def _stored(self, run_id: str, created_at: datetime, after: int) -> AsyncIterator[LoggedEvent]:
+        # Through the writer, so that what was flushed a moment ago is seen.
+        prefix = id_prefix(created_at)
+        while True:
+            seq = after
+            rows = await self._database.write(lambda connection, seq=seq: _read(connection, run_id, seq))  # type: ignore[misc]
+            for event_seq, event, data in rows:
+                after = event_seq
+                yield LoggedEvent(event_seq, event, data, event_id(prefix, event_seq))
+            if len(rows) < REPLAY_BATCH:
+                return
+
+
+def listen_live(log: EventLog, run_id: str) -> Subscription | None:
+    """Hear a run's events from now on; None when the run has ended."""
+    channel = log.live(run_id)
+    return channel.listen() if channel is not None else None
+
+
+def id_prefix(created_at: datetime) -> str:
+    """Give the part of the SSE ids that all events of a run share: its creation in epoch milliseconds."""
+    return str(int(created_at.timestamp() * 1000))
+
+
+def _store(connection: Connection, rows: list[dict[str, object]]) -> None:
+    connection.execute(insert(run_events).prefix_with("OR IGNORE", dialect="sqlite"), rows)
+
+
+def _read(connection: Connection, run_id: str, after: int) -> list[tuple[int, str, bytes]]:
+    query = (
+        select(run_events.c.seq, run_events.c.event, run_events.c.data)
+        .where(run_events.c.run_id == run_id, run_events.c.seq > after)
+        .order_by(run_events.c.seq)
+        .limit(REPLAY_BATCH)
+    )
+    return [(row.seq, row.event, row.data) for row in connection.execute(query)]

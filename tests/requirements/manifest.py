@@ -1,0 +1,23 @@
+"""List every requirement id of the specification, and which of them wait for a later issue."""
+
+COUNTS = {"D": 13, "A": 8, "T": 14, "W": 10, "C": 9, "S": 7, "O": 4}
+
+ALL_IDS = frozenset(
+    f"{letter}-{number}" if letter == "D" else f"{letter}-{number:02}"
+    for letter, count in COUNTS.items()
+    for number in range(1, count + 1)
+)
+
+WAITING_FOR: dict[str, tuple[str, ...]] = {
+    "issue 3": ("S-01", "S-02", "S-03", "W-09"),
+    "issue 4": ("D-5", "D-6", "A-08", "T-03", "T-04", "T-05", "T-06", "T-07", "T-10", "T-12", "S-07"),
+    "issue 5": ("W-01", "W-02", "W-03", "W-04", "W-05", "W-06", "W-07", "W-08", "W-10", "D-11"),
+    "issue 6": (
+        *(f"C-{number:02}" for number in range(1, 10)),
+        *("D-8", "D-9", "D-12", "D-13"),
+    ),
+    "issue 7": ("A-04", "A-05"),
+    "the issue on scale-out": ("S-06",),
+}
+
+PLANNED = {requirement: issue for issue, ids in WAITING_FOR.items() for requirement in ids}

@@ -1,0 +1,86 @@
+"""A live run's events reach every listener, in order and without waiting for any of them."""
+
+import asyncio
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolweave.runtime.streaming import channel as channel_module
+from toolweave.runtime.streaming.channel import ATTEMPT_BLOCK, Channel, LoggedEvent, Subscription, parse_event_id
+
+
+async def collect(subscription: Subscription) -> list[LoggedEvent]:
+    async with asyncio.timeout(5):
+        return [event async for event in subscription]
+
+
+async def test_a_listener_hears_what_is_published_after_it_came_and_ends_with_the_channel() -> None:
+    channel = Channel("run", id_prefix=None)
+    channel.publish("early", b"1")
+    listener = channel.listen()
+    channel.publish("late", b"2")
+    channel.close()
+    assert [(event.seq, event.event, event.id) for event in await collect(listener)] == [(2, "late", None)]
+
+
+async def test_a_waiting_listener_wakes_up_for_each_event() -> None:
+    channel = Channel("run", id_prefix="1")
+    listener = channel.listen()
+    task = asyncio.create_task(collect(listener))
+    for number in range(3):
+        channel.publish("custom", str(number).encode())
+    channel.close()
+    assert [event.data for event in await task] == [b"0", b"1", b"2"]
+
+
+async def test_listening_to_a_closed_channel_ends_at_once() -> None:
+    channel = Channel("run", id_prefix=None)
+    channel.close()
+    assert await collect(channel.listen()) == []
+
+
+async def test_a_listener_that_left_hears_nothing_more() -> None:
+    channel = Channel("run", id_prefix=None)
+    async with channel.listen():
+        assert channel.has_listeners
+    assert not channel.has_listeners
+
+
+async def test_a_reader_too_far_behind_is_cut_off_while_others_go_on() -> None:
+    channel = Channel("run", id_prefix=None)
+    slow, quick = channel.listen(), channel.listen()
+    piece = b"x" * (channel_module.MAX_UNREAD_BYTES // 2 + 1)
+    read = 0
+    for _ in range(4):
+        channel.publish("custom", piece)
+        await anext(quick)
+        read += 1
+    channel.close()
+    assert read == 4
+    assert len(await collect(slow)) == 2
+
+
+@settings(max_examples=50)
+@given(attempts=st.lists(st.integers(0, 30), min_size=1, max_size=4))
+async def test_ids_are_unique_and_sort_as_text_over_all_attempts(attempts: list[int]) -> None:
+    channel = Channel("run", id_prefix="1795293224275")
+    ids = []
+    for attempt, count in enumerate(attempts, start=1):
+        channel.begin_attempt(attempt)
+        ids += [channel.publish("custom", b"{}").id or "" for _ in range(count)]
+    assert ids == sorted(set(ids))
+    assert [parse_event_id(text) for text in ids] == sorted(parse_event_id(text) or 0 for text in ids)
+
+
+def test_a_later_attempt_numbers_above_everything_an_earlier_one_may_have_given_out() -> None:
+    channel = Channel("run", id_prefix="1")
+    channel.begin_attempt(2)
+    assert channel.publish("metadata", b"{}").seq == ATTEMPT_BLOCK + 1
+
+
+def test_last_event_ids_are_read_and_garbage_is_refused() -> None:
+    assert parse_event_id("-1") == 0
+    assert parse_event_id(" 1795293224275-0000000007 ") == 7
+    assert parse_event_id("garbage") is None
+    assert parse_event_id("") is None
+    assert parse_event_id("1-" + "9" * 40) is None

@@ -1,0 +1,112 @@
+"""Whatever a graph can hold becomes valid JSON in the wire form."""
+
+import json
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage
+from langgraph.types import Interrupt, Send
+from pydantic import BaseModel
+
+from toolweave.runtime.streaming.codec import dumps, loads
+
+
+class Point(BaseModel):
+    x: int
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+@dataclass
+class Odd:
+    text: str
+
+
+def test_messages_take_the_form_of_their_model_dump() -> None:
+    message = AIMessage(content="hi", id="m1", tool_calls=[{"name": "t", "args": {"a": 1}, "id": "c1"}])
+    assert loads(dumps({"messages": [message]})) == {"messages": [json.loads(json.dumps(message.model_dump()))]}
+
+
+def test_exceptions_name_their_class_and_text() -> None:
+    assert dumps({"error": ValueError("kaboom")}) == b'{"error":{"error":"ValueError","message":"kaboom"}}'
+
+
+def test_interrupts_have_value_id_and_response_schema() -> None:
+    assert loads(dumps((Interrupt(value={"q": 1}, id="i1"),))) == [
+        {"value": {"q": 1}, "id": "i1", "response_schema": None}
+    ]
+
+
+def test_common_python_types_become_plain_json() -> None:
+    value = {
+        "set": {1},
+        "deque": deque([1]),
+        "tuple": (1, 2),
+        "pair": Pair(1, 2),
+        "point": Point(x=1),
+        "when": datetime(2026, 11, 21, 20, 33, 17, 102871, tzinfo=UTC),
+        "span": timedelta(seconds=1.5),
+        "money": Decimal("1.10"),
+        "path": PurePosixPath("a/b"),
+        "bytes": b"a\xff",
+        "nan": float("nan"),
+        1: "number key",
+    }
+    assert loads(dumps(value)) == {
+        "set": [1],
+        "deque": [1],
+        "tuple": [1, 2],
+        "pair": [1, 2],
+        "point": {"x": 1},
+        "when": "2026-11-21T20:33:17.102871+00:00",
+        "span": 1.5,
+        "money": "1.10",
+        "path": "a/b",
+        "bytes": "a�",
+        "nan": None,
+        "1": "number key",
+    }
+
+
+def test_unknown_objects_become_their_repr() -> None:
+    assert loads(dumps(Send("node", {"x": 1}))) == "Send(node='node', arg={'x': 1})"
+
+
+def test_lone_surrogates_and_huge_integers_do_not_raise() -> None:
+    assert loads(dumps({"\ud800key": "a\ud800b", "odd": Odd("\udfff"), "nan": float("inf")})) == {
+        "?key": "a?b",
+        "odd": {"text": "?"},
+        "nan": None,
+    }
+    assert json.loads(dumps({"big": 2**80, "message": AIMessage(content="\ud800", id="m")}))["big"] == 2**80
+
+
+def test_a_value_that_contains_itself_does_not_raise() -> None:
+    loop: list[Any] = [1]
+    loop.append(loop)
+    assert json.loads(dumps(loop))[0] == 1
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.binary(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=200)
+@given(anything)
+def test_every_value_encodes_to_compact_json_on_one_line(value: Any) -> None:
+    encoded = dumps(value)
+    json.loads(encoded)
+    assert b"\n" not in encoded
+    assert b"\r" not in encoded
