@@ -1,0 +1,156 @@
+"""Load mcp.jsonc: which MCP servers there are and how to reach them (A-06)."""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from toolweave.config.interpolate import find_references, resolve
+from toolweave.config.mcp_entry import ServerEntry, Transport, check_resolved
+from toolweave.config.mcp_file import WrittenServer, read_mcp_file, shown_path
+from toolweave.config.settings import Settings
+from toolweave.errors import ConfigError, MissingVariable
+
+SHIPPED_MCP_CONFIG = Path(__file__).parent / "mcp.servers.jsonc"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServerConfig:
+    """One MCP server, its variables filled in; `repr` shows no value that may be a secret.
+
+    `prefix` None stands for `<name>_`. `misconfigured` says why the server cannot be used (its values are then as
+    written in the file); it never holds a value. A disabled server is not resolved either.
+    """
+
+    name: str
+    transport: Transport
+    command: str | None = field(default=None, repr=False)
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: dict[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str | None = field(default=None, repr=False)
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    enabled: bool = True
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    prefix: str | None = None
+    timeout_s: float = 5.0
+    max_concurrency: int | None = None
+    approve: tuple[str, ...] = ()
+    elicit: bool = False
+    spawn: bool = False
+    misconfigured: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class McpConfig:
+    """All servers of a file in its order, and what in it was ignored."""
+
+    servers: tuple[McpServerConfig, ...]
+    path: Path
+    warnings: tuple[str, ...] = ()
+
+
+def load_mcp_config(path: Path, environ: Mapping[str, str], *, strict: bool = False) -> McpConfig:
+    """Load an mcp.jsonc file, filling {env:VAR} references from `environ`.
+
+    A server whose variables are missing or of the wrong form becomes `misconfigured`; with `strict` the load fails.
+
+    Raises:
+        ConfigError: the file is absent, not JSON5 or breaks the schema; names file, line and fix, no value.
+        MissingVariable: strict only; names every variable without a value.
+    """
+    file = read_mcp_file(path)
+    folder = path.absolute().parent
+    servers = tuple(_resolved(written, environ, folder) for written in file.servers)
+    if strict:
+        _refuse_misconfigured(path, file.servers, servers, environ)
+    return McpConfig(servers=servers, path=path, warnings=file.warnings)
+
+
+def served_mcp_config(settings: Settings, environ: Mapping[str, str] | None = None) -> McpConfig:
+    """Load the file the served processes use, with the `TOOLWEAVE_TODO_…` overrides applied (T-01).
+
+    Raises:
+        ConfigError: as `load_mcp_config`.
+    """
+    given = os.environ if environ is None else environ
+    data_dir = settings.data_dir.absolute()
+    filled = {
+        "TOOLWEAVE_PYTHON": sys.executable,
+        **{name: value for name, value in given.items() if value},
+        "TOOLWEAVE_DATA_DIR": str(data_dir),
+        "TOOLWEAVE_TODO_DATABASE_URL": settings.todo_database_url or f"sqlite+aiosqlite:///{data_dir / 'todo.db'}",
+    }
+    config = load_mcp_config(settings.mcp_config or SHIPPED_MCP_CONFIG, filled)
+    servers = tuple(_with_overrides(server, settings) if server.name == "todo" else server for server in config.servers)
+    return replace(config, servers=servers)
+
+
+def _with_overrides(todo: McpServerConfig, settings: Settings) -> McpServerConfig:
+    if settings.todo_command:
+        command, *args = shlex.split(settings.todo_command)
+        todo = replace(todo, transport="stdio", command=command, args=tuple(args), url=None, headers={}, spawn=False)
+    timeout_s = settings.todo_timeout_s or todo.timeout_s
+    return replace(todo, env={**todo.env, **settings.todo_env}, timeout_s=timeout_s)
+
+
+def _refuse_misconfigured(
+    path: Path, written: Sequence[WrittenServer], servers: Sequence[McpServerConfig], environ: Mapping[str, str]
+) -> None:
+    bad = [(entry, server) for entry, server in zip(written, servers, strict=True) if server.misconfigured]
+    missing = {name: None for entry, _ in bad for name in find_references(entry.raw, environ).missing}
+    if missing:
+        raise MissingVariable(tuple(missing), source=str(path))
+    for entry, server in bad:
+        raise ConfigError(f"server {server.name!r}: {server.misconfigured}", source=entry.place)
+
+
+def _resolved(written: WrittenServer, environ: Mapping[str, str], folder: Path) -> McpServerConfig:
+    unresolved = _server_config(written.name, written.entry)
+    switches = {key: written.raw[key] for key in ("enabled", "disabled") if key in written.raw}
+    problem = find_references(switches, environ).problem
+    if problem is None:
+        switched, _ = check_resolved({"command": "-", **resolve(switches, environ)})
+        if not switched.is_enabled():
+            return replace(unresolved, enabled=False)
+        problem = find_references(written.raw, environ).problem
+    if problem is not None:
+        return replace(unresolved, misconfigured=problem)
+    entry, problems = check_resolved(resolve(written.raw, environ))
+    for location, expected in problems:
+        subject = f"{shown_path(location)} {expected}" if location else f"the entry {expected}"
+        return replace(unresolved, misconfigured=f"with its variables filled in, {subject}.")
+    return _with_paths(_server_config(written.name, entry), folder)
+
+
+def _with_paths(server: McpServerConfig, folder: Path) -> McpServerConfig:
+    """Make cwd absolute from the file's folder, and a command that is a relative path from cwd."""
+    cwd = str(folder / server.cwd) if server.cwd else None
+    command = server.command
+    if command and os.sep in command:
+        command = os.path.normpath(Path(cwd or folder) / command)
+    return replace(server, cwd=cwd, command=command)
+
+
+def _server_config(name: str, entry: ServerEntry) -> McpServerConfig:
+    return McpServerConfig(
+        name=name,
+        transport=entry.resolved_transport(),
+        command=entry.command,
+        args=entry.args,
+        env=entry.env,
+        cwd=entry.cwd,
+        url=entry.url,
+        headers=entry.headers,
+        include=entry.tools.include,
+        exclude=entry.tools.exclude,
+        prefix=entry.prefix,
+        timeout_s=entry.timeout_s,
+        max_concurrency=entry.max_concurrency,
+        approve=entry.approve,
+        elicit=entry.elicit,
+        spawn=entry.spawn,
+    )

@@ -1,0 +1,166 @@
+"""Say what one server entry of mcp.jsonc may hold, and check it as written and after its variables are filled in."""
+
+import re
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from toolweave.config.interpolate import holds_reference, malformed_references
+from toolweave.config.problems import Location, sentences
+from toolweave.config.setting_types import is_http_url
+
+Transport = Literal["stdio", "http", "sse"]
+WrittenTransport = Literal["stdio", "http", "streamable_http", "streamable-http", "sse"]
+Problem = tuple[Location, str]
+
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_SSE_PATH = re.compile(r"/sse/?$")
+
+
+def _plain(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("must not contain a NUL character")
+    return text
+
+
+def _variable_name(text: str) -> str:
+    if not text or "=" in text or "\0" in text:
+        raise ValueError("is not a name for an environment variable")
+    return text
+
+
+def _header_name(text: str) -> str:
+    if not _HEADER_NAME.fullmatch(text):
+        raise ValueError("is not a name for an HTTP header")
+    return text
+
+
+def _header_value(text: str) -> str:
+    if any(character in text for character in "\r\n\0"):
+        raise ValueError("must not contain a line break")
+    return _plain(text)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("must be a number")  # noqa: TRY004 - pydantic reports ValueErrors
+    return value
+
+
+Text = Annotated[str, AfterValidator(_plain)]
+NonEmpty = Annotated[Text, Field(min_length=1)]
+
+
+class ToolFilter(BaseModel):
+    """Choose tools by globs on their names without prefix."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+class ServerEntry(BaseModel):
+    """One entry under `mcpServers` as Claude Desktop, Cursor, VS Code and we write it (A-06)."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True, coerce_numbers_to_str=True)
+
+    type: WrittenTransport | None = None
+    transport: WrittenTransport | None = None
+    command: NonEmpty | None = None
+    args: tuple[Text, ...] = ()
+    env: dict[Annotated[str, AfterValidator(_variable_name)], Text] = Field(default_factory=dict)
+    cwd: NonEmpty | None = None
+    url: NonEmpty | None = None
+    headers: dict[Annotated[str, AfterValidator(_header_name)], Annotated[str, AfterValidator(_header_value)]] = Field(
+        default_factory=dict
+    )
+    enabled: bool | None = None
+    disabled: bool | None = None
+    tools: ToolFilter = ToolFilter()
+    prefix: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.-]{0,64}$")
+    timeout_s: Annotated[float, BeforeValidator(_number), Field(gt=0, le=86_400)] = 5.0
+    max_concurrency: Annotated[int, BeforeValidator(_number), Field(ge=1)] | None = None
+    approve: tuple[str, ...] = ()
+    elicit: bool = False
+    spawn: bool = False
+
+    def is_enabled(self) -> bool:
+        """Tell whether the server is wanted; `disabled` is how some clients write it."""
+        return self.enabled is not False and self.disabled is not True
+
+    def resolved_transport(self) -> Transport:
+        """Give the transport, inferred from command and URL when the entry names none."""
+        written = self.type or self.transport
+        if written is None:
+            if self.url is None:
+                return "stdio"
+            return "sse" if _SSE_PATH.search(urlsplit(self.url).path) else "http"
+        return "http" if written not in {"stdio", "sse"} else written
+
+
+def check_written(raw: dict[str, Any]) -> tuple[ServerEntry, tuple[Problem, ...]]:
+    """Validate an entry as the file has it; what holds a reference is judged when that is filled in.
+
+    Returns the entry (empty when there are problems) and the problems: (path inside the entry, expectation).
+    """
+    malformed = malformed_references({key: item for key, item in raw.items() if key in ServerEntry.model_fields})
+    if malformed:
+        form = "contains a reference that is not of the form {env:NAME} or {env:NAME:-default}"
+        return ServerEntry(), tuple((path, form) for path in malformed)
+    try:
+        entry = ServerEntry.model_validate(raw)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        unresolved = {detail["loc"][0] for detail in details if holds_reference(detail["input"])}
+        problems = tuple(problem for problem in sentences(error) if problem[0][0] not in unresolved)
+        if problems:
+            return ServerEntry(), problems
+        return ServerEntry.model_validate({key: raw[key] for key in raw if key not in unresolved}), ()
+    return entry, tuple(_contradictions(entry, url_known=not holds_reference(entry.url)))
+
+
+def check_resolved(filled: dict[str, Any]) -> tuple[ServerEntry, tuple[Problem, ...]]:
+    """Validate an entry whose references are filled in; returns as `check_written`."""
+    try:
+        entry = ServerEntry.model_validate(filled)
+    except ValidationError as error:
+        return ServerEntry(), tuple(sentences(error))
+    return entry, tuple(_contradictions(entry, url_known=True))
+
+
+def _contradictions(entry: ServerEntry, *, url_known: bool) -> list[Problem]:
+    if entry.enabled is not None and entry.disabled is not None:
+        return [(("disabled",), "says the same as enabled: keep one of them")]
+    if entry.type and entry.transport and entry.type != entry.transport:
+        return [(("transport",), "differs from type: keep one of them")]
+    problem = _target_problem(entry)
+    if problem is None and entry.url is not None and url_known:
+        problem = _url_problem(entry.url, spawn=entry.spawn)
+    return [problem] if problem else []
+
+
+def _target_problem(entry: ServerEntry) -> Problem | None:
+    transport = entry.resolved_transport()
+    if entry.command is None and entry.url is None:
+        return (), "needs a command (a program to start) or a url (a server to reach)"
+    if transport == "stdio" and entry.command is None:
+        return ("url",), "does not go with the transport stdio, which needs a command"
+    if transport != "stdio" and entry.url is None:
+        return ("command",), f"does not go with the transport {transport}, which needs a url"
+    both = entry.command is not None and entry.url is not None
+    if both and (transport == "stdio" or not entry.spawn):
+        return ("url",), "goes with a command only for a server we start (spawn: true, not stdio)"
+    if entry.spawn and not both:
+        return ("spawn",), "needs both a command to start and the url it will serve"
+    return None
+
+
+def _url_problem(url: str, *, spawn: bool) -> Problem | None:
+    if not is_http_url(url):
+        return ("url",), "must be an http:// or https:// URL"
+    if spawn and urlsplit(url).hostname not in LOOPBACK_HOSTS:
+        return ("url",), "must be on 127.0.0.1 for a server we start"
+    return None

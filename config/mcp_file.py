@@ -1,0 +1,116 @@
+"""Read mcp.jsonc as it is written: the entries, checked one by one, and what in them is ignored."""
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolweave.config.jsonc import JsoncDocument, JsonPath, read_jsonc
+from toolweave.config.mcp_entry import ServerEntry, ToolFilter, check_written
+from toolweave.errors import ConfigError
+
+_SERVER_KEYS = ("mcpServers", "servers")
+_QUIET_KEYS = ("inputs", "$schema")
+_SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WrittenServer:
+    """One entry of the file: `raw` has its known keys as parsed, `place` is file:line."""
+
+    name: str
+    raw: dict[str, Any]
+    entry: ServerEntry
+    place: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class McpFile:
+    """The entries in the order of the file and a sentence for each thing that is ignored."""
+
+    servers: tuple[WrittenServer, ...]
+    warnings: tuple[str, ...]
+
+
+def read_mcp_file(path: Path) -> McpFile:
+    """Read the file and check every entry's form.
+
+    Raises:
+        ConfigError: not readable, not JSON5, or an entry breaks the schema; names file, line and fix.
+    """
+    document = read_jsonc(path)
+    top, entries = _server_entries(document)
+    servers = []
+    warnings = _unknown_keys(document, (), (*_SERVER_KEYS, *_QUIET_KEYS))
+    for name, raw in entries.items():
+        server = _written_server(document, (top, name), name, raw)
+        warnings += _entry_warnings(document, (top, name), server)
+        servers.append(server)
+    return McpFile(tuple(servers), tuple(warnings))
+
+
+def shown_path(location: JsonPath) -> str:
+    """Write a path inside an entry as one would in code: args[0], env.NAME."""
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location if step != "[key]"]
+    return "".join(steps).removeprefix(".")
+
+
+def _server_entries(document: JsoncDocument) -> tuple[str, dict[str, Any]]:
+    if not isinstance(document.value, dict):
+        raise ConfigError("must be an object.", source=document.place(()), fix='Write {"mcpServers": {}} at least.')
+    found = [key for key in _SERVER_KEYS if key in document.value]
+    if len(found) != 1:
+        problem = "has both mcpServers and servers." if found else "has neither mcpServers nor servers."
+        raise ConfigError(problem, source=document.place(()), fix='Keep the servers under one "mcpServers" key.')
+    entries = document.value[found[0]]
+    if not isinstance(entries, dict):
+        place = document.place((found[0],))
+        raise ConfigError(f"{found[0]} must be an object.", source=place, fix='Write {"name": {…}, …}.')
+    return found[0], entries
+
+
+def _written_server(document: JsoncDocument, path: JsonPath, name: str, raw: Any) -> WrittenServer:
+    place = document.place(path)
+    if not _SERVER_NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} is not a name for a server.",
+            source=place,
+            fix="Use 1 to 64 letters, digits, '_', '-' or '.', the first one a letter or digit.",
+        )
+    if not isinstance(raw, dict):
+        raise ConfigError(f"server {name!r} must be an object.", source=place, fix="Write {…} with command or url.")
+    entry, problems = check_written(raw)
+    for location, expected in problems:
+        subject = f"server {name!r}: {shown_path(location)}" if location else f"server {name!r}"
+        raise ConfigError(f"{subject} {expected}.", source=document.place((*path, *location)), fix="Correct the entry.")
+    known = {key: item for key, item in raw.items() if key in ServerEntry.model_fields}
+    return WrittenServer(name, known, entry, place)
+
+
+def _entry_warnings(document: JsoncDocument, path: JsonPath, server: WrittenServer) -> list[str]:
+    label = f"server {server.name!r}: "
+    warnings = _unknown_keys(document, path, tuple(ServerEntry.model_fields), label)
+    if "tools" in server.raw:
+        warnings += _unknown_keys(document, (*path, "tools"), tuple(ToolFilter.model_fields), label + "tools: ")
+    if not server.entry.spawn:
+        unused = ("headers",) if server.entry.resolved_transport() == "stdio" else ("args", "env", "cwd")
+        warnings += [
+            f"{document.place((*path, key))}: {label}{key} is ignored by this transport"
+            for key in unused
+            if key in server.raw
+        ]
+    return warnings
+
+
+def _unknown_keys(document: JsoncDocument, path: JsonPath, known: tuple[str, ...], label: str = "") -> list[str]:
+    members = document.value
+    for step in path:
+        members = members[step]
+    warnings = []
+    for key in members:
+        if key not in known:
+            nearest = difflib.get_close_matches(key, known, n=1)
+            hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+            warnings.append(f"{document.place((*path, key))}: {label}unknown key {key!r} is ignored{hint}")
+    return warnings

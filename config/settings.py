@@ -1,0 +1,143 @@
+"""Hold every setting of a Toolweave process; nothing outside this room reads the environment."""
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from toolweave.config.problems import sentences
+from toolweave.config.setting_types import (
+    comma_separated,
+    expanded_path,
+    http_url,
+    json_object_of_strings,
+    upper_case,
+)
+from toolweave.errors import ConfigError
+
+PREFIX = "TOOLWEAVE_"
+# Set by us for the configuration files we ship, never a setting of their own.
+_ONLY_IN_CONFIGURATION_FILES = ("TOOLWEAVE_PYTHON",)
+
+LogLevel = Literal["TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL"]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Folder = Annotated[Path, BeforeValidator(expanded_path)]
+Url = Annotated[str, BeforeValidator(http_url)]
+
+
+class Settings(BaseSettings):
+    """Settings as fields; `load_settings` fills them from `TOOLWEAVE_<FIELD>` variables.
+
+    Constructing `Settings(...)` directly takes arguments and defaults only and never looks at the environment.
+    Secrets show neither in `repr` nor in validation errors (D-3).
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True
+    )
+
+    model: str | None = None
+    openrouter_api_key: SecretStr | None = Field(default=None, validation_alias="OPENROUTER_API_KEY")
+    gemini_api_key: SecretStr | None = Field(default=None, validation_alias="GEMINI_API_KEY")
+    openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
+    openai_base_url: Url | None = Field(default=None, validation_alias="OPENAI_BASE_URL", repr=False)
+    model_timeout_s: Seconds = 60.0
+
+    data_dir: Folder = Path(".toolweave")
+    mcp_config: Folder | None = None
+    todo_command: str | None = Field(default=None, repr=False)
+    todo_env: Annotated[dict[str, str], NoDecode, BeforeValidator(json_object_of_strings)] = Field(
+        default_factory=dict, repr=False
+    )
+    todo_timeout_s: Seconds | None = None
+    todo_database_url: str | None = Field(default=None, repr=False)
+
+    host: str = Field(default="127.0.0.1", min_length=1)
+    port: int = Field(default=2024, ge=0, le=65535)
+    cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated)] = ()
+    allow_insecure_bind: bool = False
+    api_url: Url | None = Field(default=None, repr=False)
+
+    log_level: Annotated[LogLevel, BeforeValidator(upper_case)] = "INFO"
+    log_format: Literal["auto", "human", "json"] = "auto"
+
+    max_iterations: int = Field(default=10, ge=1)
+    on_iteration_limit: Literal["end", "error", "summarize"] = "end"
+    max_concurrent_runs: int = Field(default=10, ge=1)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take arguments only: `load_settings` passes in the environment it was given."""
+        return (init_settings,)
+
+
+class _Environment(EnvSettingsSource):
+    """Read the settings' variables from a given mapping; an empty value counts as unset."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        super().__init__(Settings)
+        self.env_vars = {name.lower(): value for name, value in environ.items() if value.strip()}
+
+
+def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+    """Read the settings from `environ` (default: the process's); `overrides` win, None ones are ignored.
+
+    Raises:
+        ConfigError: a value is of the wrong type or range; names every such variable, shows no value.
+    """
+    given = {name: value for name, value in overrides.items() if value is not None}
+    values = _Environment(os.environ if environ is None else environ)()
+    try:
+        return Settings(**(values | {_input_key(name): value for name, value in given.items()}))
+    except ValidationError as error:
+        shown = {_input_key(field): variable_name(field) for field in Settings.model_fields}
+        shown |= {_input_key(name): name for name in given}
+        raise ConfigError(
+            " ".join(f"{shown[str(location[0])]} {expected}." for location, expected in sentences(error)),
+            source="settings",
+            fix="Correct the value, or unset it to use the default.",
+        ) from None
+
+
+def variable_name(field: str) -> str:
+    """Name the environment variable that sets `field`."""
+    alias = Settings.model_fields[field].validation_alias if field in Settings.model_fields else None
+    return alias if isinstance(alias, str) else f"{PREFIX}{field.upper()}"
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """List the `TOOLWEAVE_` variables that set nothing, each with the nearest known name; never a value."""
+    known = [variable_name(field) for field in Settings.model_fields]
+    names = os.environ if environ is None else environ
+    return tuple(
+        _with_nearest(name, known)
+        for name in sorted(names)
+        if name.upper().startswith(PREFIX) and name.upper() not in (*known, *_ONLY_IN_CONFIGURATION_FILES)
+    )
+
+
+def _with_nearest(name: str, known: list[str]) -> str:
+    nearest = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.75)
+    return f"{name} (did you mean {nearest[0]}?)" if nearest else name
+
+
+def _input_key(field: str) -> str:
+    info = Settings.model_fields.get(field)
+    return info.validation_alias if info and isinstance(info.validation_alias, str) else field
