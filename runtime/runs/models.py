@@ -117,3 +117,4 @@ class Outcome:
     interrupts: JsonObject = field(default_factory=dict)
     error: JsonObject | None = None
     thread_config: JsonObject = field(default_factory=dict)
+    rolled_back: bool = False

@@ -1,0 +1,1 @@
+"""Hold the schema migrations of app.db; alembic loads them by path."""

@@ -1,0 +1,120 @@
+"""Open everything that a server keeps: our tables, LangGraph's checkpoints and its store."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import aiosqlite
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.store.base import BaseStore
+from langgraph.store.sqlite.aio import AsyncSqliteStore
+
+from toolweave.errors import PersistenceError
+from toolweave.runtime.persistence.assistants import AssistantRepository
+from toolweave.runtime.persistence.checkpoints import delete_run_checkpoints
+from toolweave.runtime.persistence.database import Database, open_database
+from toolweave.runtime.persistence.failures import explain
+from toolweave.runtime.persistence.lock import data_folder_lock
+from toolweave.runtime.persistence.runs import RunRepository
+from toolweave.runtime.persistence.schema import upgrade_schema
+from toolweave.runtime.persistence.threads import ThreadRepository
+
+BUSY_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Persistence:
+    """What is open in a data folder; every file has one connection that writes (run_engine.md pitfall 7)."""
+
+    app: Database
+    checkpointer: AsyncSqliteSaver
+    store: BaseStore
+    assistants: AssistantRepository
+    threads: ThreadRepository
+    runs: RunRepository
+
+    async def delete_run_checkpoints(self, thread_id: str, run_id: str) -> None:
+        """Delete what a run has checkpointed: its thread's state is as before it."""
+        await delete_run_checkpoints(self.checkpointer, thread_id, run_id)
+
+    async def delete_thread_checkpoints(self, thread_id: str) -> None:
+        """Delete all checkpoints of a thread; do it before the thread's row goes, so that a crash leaves no orphans."""
+        await self.checkpointer.adelete_thread(thread_id)
+
+
+@asynccontextmanager
+async def open_persistence(
+    data_dir: Path, *, exclusive: bool = True, address: str | None = None
+) -> AsyncIterator[Persistence]:
+    """Open app.db, checkpoints.db and store.db in a folder, creating and migrating them (S-05).
+
+    `exclusive` holds the folder's lock, as serve, dev and worker must; `address` is what a second process is told.
+
+    Raises:
+        DataFolderLocked: another process holds the folder.
+        NewerSchema: a newer Toolweave has written app.db.
+        PersistenceError: the folder or a file in it cannot be used.
+    """
+    _make_folder(data_dir)
+    app_path = data_dir / "app.db"
+    async with AsyncExitStack() as stack:
+        if exclusive:
+            stack.enter_context(data_folder_lock(data_dir, address))
+        app = await stack.enter_async_context(open_database(app_path, partial(upgrade_schema, app_path)))
+        checkpointer = await stack.enter_async_context(_open_checkpointer(data_dir / "checkpoints.db"))
+        store = await stack.enter_async_context(_open_store(data_dir / "store.db"))
+        yield Persistence(
+            app=app,
+            checkpointer=checkpointer,
+            store=store,
+            assistants=AssistantRepository(app),
+            threads=ThreadRepository(app),
+            runs=RunRepository(app),
+        )
+
+
+def _make_folder(data_dir: Path) -> None:
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PersistenceError(
+            f"The data folder {data_dir} cannot be made: {error.strerror}. Name another one with --data-dir or "
+            "TOOLWEAVE_DATA_DIR."
+        ) from error
+
+
+@asynccontextmanager
+async def _open_checkpointer(path: Path) -> AsyncIterator[AsyncSqliteSaver]:
+    async with _connection(path) as connection:
+        saver = AsyncSqliteSaver(connection)
+        await saver.setup()
+        yield saver
+
+
+@asynccontextmanager
+async def _open_store(path: Path) -> AsyncIterator[AsyncSqliteStore]:
+    # The store begins its transactions by itself.
+    async with _connection(path, isolation_level=None) as connection:
+        store = AsyncSqliteStore(connection)
+        await store.setup()
+        yield store
+
+
+@asynccontextmanager
+async def _connection(path: Path, isolation_level: str | None = "") -> AsyncIterator[aiosqlite.Connection]:
+    try:
+        connection = await aiosqlite.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=isolation_level)
+    except sqlite3.Error as error:
+        raise explain(path, error) from error
+    try:
+        try:
+            await connection.execute("PRAGMA journal_mode=WAL")
+            await connection.execute("PRAGMA synchronous=NORMAL")
+        except sqlite3.Error as error:
+            raise explain(path, error) from error
+        yield connection
+    finally:
+        await connection.close()

@@ -1,0 +1,117 @@
+"""Create a run: its thread, its multitask strategy and its row, in one transaction."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row
+from sqlalchemy.exc import IntegrityError
+
+from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.persistence.json_text import from_json, to_json, to_micros
+from toolweave.runtime.persistence.run_rows import (
+    active_runs,
+    delete_run,
+    end_run,
+    insert_run,
+    insert_thread,
+    mark_cancelled,
+    occupy_thread,
+    pending_run,
+    row_of,
+    thread_head,
+)
+from toolweave.runtime.runs.models import CancelAction, CreatedRun, JsonObject, NewRun
+
+BUSY = "Thread is already running a task. Wait for it to finish or choose a different multitask strategy."
+
+
+def create_run(connection: Connection, new: NewRun, now: int) -> CreatedRun:
+    """Create a pending run and make its thread busy (langgraph_api.md sections 5.1, 5.7, 5.12).
+
+    Raises:
+        NotFound: the thread does not exist and is not to be created.
+        Conflict: the thread is busy and the strategy is reject, or a run with this id exists.
+    """
+    head = connection.execute(thread_head, {"thread_id": new.thread_id}).one_or_none()
+    active: Sequence[Row[Any]] = ()
+    if head is None:
+        _create_thread(connection, new)
+    else:
+        active = connection.execute(active_runs, {"thread_id": new.thread_id}).all()
+        if active and new.multitask_strategy == "reject":
+            raise Conflict(BUSY)
+        _occupy(connection, new, from_json(head.metadata))
+    superseded: tuple[tuple[str, CancelAction], ...] = ()
+    if new.multitask_strategy in ("interrupt", "rollback"):
+        superseded = _supersede(connection, active, new.multitask_strategy, now)
+        active = [run for run in active if run.status == "running"]
+    try:
+        connection.execute(insert_run, row_of(new))
+    except IntegrityError as error:
+        raise Conflict(f"Run with ID {new.run_id} already exists") from error
+    return CreatedRun(run=pending_run(new), due=_due(new, active, now), superseded=superseded)
+
+
+def _create_thread(connection: Connection, new: NewRun) -> None:
+    if new.if_not_exists != "create":
+        raise NotFound("Thread or assistant not found.")
+    created_at = to_micros(new.created_at)
+    connection.execute(
+        insert_thread,
+        {
+            "thread_id": new.thread_id,
+            "status": "busy",
+            "settled": "idle",
+            "metadata": to_json({**_ownership(new), **new.thread_metadata}),
+            "config": to_json(_thread_config(new)),
+            "created_at": created_at,
+            "updated_at": created_at,
+            "state_updated_at": created_at,
+        },
+    )
+
+
+def _occupy(connection: Connection, new: NewRun, metadata: JsonObject) -> None:
+    connection.execute(
+        occupy_thread,
+        {
+            "of_thread": new.thread_id,
+            "new_metadata": to_json({**metadata, **_ownership(new)}),
+            "new_config": to_json(_thread_config(new)),
+            "now": to_micros(new.created_at),
+        },
+    )
+
+
+def _ownership(new: NewRun) -> JsonObject:
+    """Name the graph and assistant in the thread's metadata: chat pages search threads by them."""
+    return {"graph_id": new.graph_id, "assistant_id": new.assistant_id}
+
+
+def _thread_config(new: NewRun) -> JsonObject:
+    """Give the part of the run's config that the thread shows."""
+    config = new.kwargs.get("config") or {}
+    limit = {"recursion_limit": config["recursion_limit"]} if "recursion_limit" in config else {}
+    return {**limit, "configurable": {}}
+
+
+def _supersede(
+    connection: Connection, active: Sequence[Row[Any]], action: CancelAction, now: int
+) -> tuple[tuple[str, CancelAction], ...]:
+    """Cancel the thread's runs: pending ones at once, a running one when whoever executes it has stopped it."""
+    for run in active:
+        if run.status == "running":
+            if run.cancel != "rollback":
+                connection.execute(mark_cancelled, {"of_run": run.run_id, "action": action})
+        elif action == "rollback":
+            connection.execute(delete_run, {"of_run": run.run_id})
+        else:
+            connection.execute(end_run, {"of_run": run.run_id, "new_status": "interrupted", "now": now})
+    return tuple((run.run_id, action) for run in active)
+
+
+def _due(new: NewRun, active: Sequence[Row[Any]], now: int) -> bool:
+    """Tell whether nothing keeps the new run from starting: no delay, no running run, no older one that is due."""
+    if new.not_before is not None and to_micros(new.not_before) > now:
+        return False
+    return not any(run.status == "running" or (run.not_before or 0) <= now for run in active)

@@ -1,0 +1,98 @@
+"""Define the tables of app.db; migrations/ creates and changes them (a test compares the two).
+
+JSON is text, so that it comes back as it was given; times are microseconds since the epoch.
+"""
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text, text
+
+metadata = MetaData()
+
+assistants = Table(
+    "assistants",
+    metadata,
+    Column("assistant_id", Text, primary_key=True),
+    Column("graph_id", Text, nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("description", Text),
+    Column("config", Text, nullable=False),
+    Column("context", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+
+assistant_versions = Table(
+    "assistant_versions",
+    metadata,
+    Column("assistant_id", Text, ForeignKey("assistants.assistant_id", ondelete="CASCADE"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("graph_id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text),
+    Column("config", Text, nullable=False),
+    Column("context", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+# `settled` is the status to show when no run is pending or running: cancelling the only pending run of a thread
+# that waits for a human makes it interrupted again.
+threads = Table(
+    "threads",
+    metadata,
+    Column("thread_id", Text, primary_key=True),
+    Column("status", Text, nullable=False),
+    Column("settled", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("state_values", Text),
+    Column("interrupts", Text),
+    Column("error", Text),
+    Column("created_at", BigInteger, nullable=False, index=True),
+    Column("updated_at", BigInteger, nullable=False, index=True),
+    Column("state_updated_at", BigInteger, nullable=False),
+)
+
+# `seq` is the order of creation, which clocks and ids made elsewhere cannot promise.
+runs = Table(
+    "runs",
+    metadata,
+    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("run_id", Text, nullable=False, unique=True),
+    Column("thread_id", Text, ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
+    Column("assistant_id", Text, nullable=False),
+    Column("graph_id", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("kwargs", Text, nullable=False),
+    Column("multitask_strategy", Text, nullable=False),
+    Column("temporary", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("cancel", Text),
+    Column("not_before", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+
+run_events = Table(
+    "run_events",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Column("event", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+Index("ix_runs_thread", runs.c.thread_id, runs.c.seq)
+ACTIVE = text("status IN ('pending', 'running')")
+Index("ix_runs_active", runs.c.thread_id, runs.c.seq, sqlite_where=ACTIVE, postgresql_where=ACTIVE)
+RUNNING = text("status = 'running'")
+Index("ux_runs_one_running", runs.c.thread_id, unique=True, sqlite_where=RUNNING, postgresql_where=RUNNING)

@@ -1,0 +1,213 @@
+"""Keep threads: their metadata, their status and the newest values of their state."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, select, update
+
+from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.persistence.clock import utc_now
+from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
+from toolweave.runtime.persistence.search import page, where_contains
+from toolweave.runtime.persistence.tables import runs, threads
+from toolweave.runtime.runs.models import JsonObject, Thread, ThreadStatus
+
+ThreadSort = Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"]
+
+
+class ThreadRepository:
+    """The threads of all graphs."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def create(
+        self,
+        thread_id: str,
+        metadata: JsonObject | None = None,
+        if_exists: Literal["raise", "do_nothing"] = "raise",
+        created_at: datetime | None = None,
+    ) -> Thread:
+        """Create an idle thread, or return the one that exists if `if_exists` is do_nothing.
+
+        Raises:
+            Conflict: it exists and `if_exists` is raise.
+        """
+        moment = to_micros(created_at or self._clock())
+        row = {
+            "thread_id": thread_id,
+            "status": "idle",
+            "settled": "idle",
+            "metadata": to_json(metadata or {}),
+            "config": to_json({}),
+            "created_at": moment,
+            "updated_at": moment,
+            "state_updated_at": moment,
+        }
+
+        def work(connection: Connection) -> Thread:
+            existing = _row(connection, thread_id)
+            if existing is not None:
+                if if_exists == "raise":
+                    raise Conflict(f"Thread with ID {thread_id} already exists")
+                return _thread_from(existing)
+            connection.execute(insert(threads), row)
+            return _thread_from(_required_row(connection, thread_id))
+
+        return await self._database.write(work)
+
+    async def get(self, thread_id: str) -> Thread:
+        """Return a thread.
+
+        Raises:
+            NotFound: there is none with this id.
+        """
+        return await self._database.read(lambda connection: _thread_from(_required_row(connection, thread_id)))
+
+    async def patch(self, thread_id: str, metadata: JsonObject) -> Thread:
+        """Merge metadata into the thread's, key by key at the top level.
+
+        Raises:
+            NotFound: there is none with this id.
+        """
+        now = to_micros(self._clock())
+
+        def work(connection: Connection) -> Thread:
+            row = _row(connection, thread_id)
+            if row is None:
+                raise NotFound("Not Found")
+            merged = to_json({**from_json(row.metadata), **metadata})
+            connection.execute(_at(thread_id).values(metadata=merged, updated_at=now))
+            return _thread_from(_required_row(connection, thread_id))
+
+        return await self._database.write(work)
+
+    async def delete(self, thread_id: str) -> None:
+        """Delete a thread with its runs and their events, busy or not.
+
+        Raises:
+            NotFound: there is none with this id.
+        """
+
+        def work(connection: Connection) -> None:
+            if connection.execute(delete(threads).where(threads.c.thread_id == thread_id)).rowcount == 0:
+                raise NotFound(f"Thread with ID {thread_id} not found")
+
+        await self._database.write(work)
+
+    async def search(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        metadata: JsonObject | None = None,
+        values: JsonObject | None = None,
+        status: ThreadStatus | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        sort_by: ThreadSort | None = None,
+        sort_order: Literal["asc", "desc"] | None = None,
+    ) -> list[Thread]:
+        """Return the threads among `ids` with this status that contain the metadata and the values."""
+        query = _filtered(select(threads), ids, metadata, values, status)
+        query = page(query, threads.c[sort_by or "updated_at"], threads.c.thread_id, sort_order, limit, offset)
+        return await self._database.read(lambda connection: [_thread_from(row) for row in connection.execute(query)])
+
+    async def count(
+        self,
+        *,
+        metadata: JsonObject | None = None,
+        values: JsonObject | None = None,
+        status: ThreadStatus | None = None,
+    ) -> int:
+        """Count what search would find."""
+        query = _filtered(select(func.count()).select_from(threads), None, metadata, values, status)
+        return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
+
+    async def set_state(
+        self,
+        thread_id: str,
+        values_json: bytes,
+        status: ThreadStatus,
+        interrupts: JsonObject,
+        metadata: JsonObject | None = None,
+    ) -> None:
+        """Mirror a state that was written by hand; a thread with pending runs stays busy.
+
+        Raises:
+            NotFound: there is none with this id.
+        """
+        now = to_micros(self._clock())
+
+        def work(connection: Connection) -> None:
+            row = _required_row(connection, thread_id)
+            busy = connection.execute(_busy(thread_id)).scalar_one()
+            connection.execute(
+                _at(thread_id).values(
+                    status="busy" if busy else status,
+                    settled=status,
+                    metadata=to_json({**from_json(row.metadata), **(metadata or {})}),
+                    state_values=values_json.decode(),
+                    interrupts=to_json(interrupts),
+                    error=None,
+                    updated_at=now,
+                    state_updated_at=now,
+                )
+            )
+
+        await self._database.write(work)
+
+
+def _at(thread_id: str) -> Any:
+    return update(threads).where(threads.c.thread_id == thread_id)
+
+
+def _busy(thread_id: str) -> Select[tuple[bool]]:
+    return select(exists().where(runs.c.thread_id == thread_id, runs.c.status.in_(("pending", "running"))))
+
+
+def _row(connection: Connection, thread_id: str) -> Row[Any] | None:
+    return connection.execute(select(threads).where(threads.c.thread_id == thread_id)).one_or_none()
+
+
+def _required_row(connection: Connection, thread_id: str) -> Row[Any]:
+    row = _row(connection, thread_id)
+    if row is None:
+        raise NotFound(f"Thread with ID {thread_id} not found")
+    return row
+
+
+def _filtered(
+    query: Select[Any],
+    ids: Sequence[str] | None,
+    metadata: JsonObject | None,
+    values: JsonObject | None,
+    status: ThreadStatus | None,
+) -> Select[Any]:
+    if ids is not None:
+        query = query.where(threads.c.thread_id.in_(ids))
+    if status is not None:
+        query = query.where(threads.c.status == status)
+    return where_contains(where_contains(query, threads.c.metadata, metadata), threads.c.state_values, values)
+
+
+def _thread_from(row: Row[Any]) -> Thread:
+    return Thread(
+        thread_id=row.thread_id,
+        created_at=from_micros(row.created_at),
+        updated_at=from_micros(row.updated_at),
+        state_updated_at=from_micros(row.state_updated_at),
+        metadata=from_json(row.metadata),
+        status=row.status,
+        config=from_json(row.config),
+        values=_optional(row.state_values),
+        interrupts=_optional(row.interrupts),
+        error=_optional(row.error),
+    )
+
+
+def _optional(text: str | None) -> JsonObject | None:
+    document: JsonObject | None = None if text is None else from_json(text)
+    return document
