@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from toolweave.servers.connections.plane import open_tool_plane
 
 from toolweave import __version__
 from toolweave.api.routes import chat, health
 from toolweave.config.mcp import served_mcp_config
 from toolweave.config.settings import Settings, load_settings
 from toolweave.servers.connections import current
-from toolweave.servers.connections.plane import open_tool_plane
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

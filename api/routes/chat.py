@@ -1,7 +1,7 @@
 """Chat with the todo agent over server-sent events: POST /chat/stream (T-02)."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Annotated, Any, Self
 from uuid import UUID
@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import LangGraphError
+from langgraph_sdk.schema import StreamPart
 from loguru import logger
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -43,9 +44,7 @@ class ChatRequest(BaseModel):
 
 
 @router.post("/chat/stream")
-async def chat_stream(
-    chat: ChatRequest, client: Annotated[LangGraphClient, Depends(api_client)]
-) -> StreamingResponse:
+async def chat_stream(chat: ChatRequest, client: Annotated[LangGraphClient, Depends(api_client)]) -> StreamingResponse:
     """Stream one turn: metadata, then tokens, tool calls and results, ending with message, interrupt or error.
 
     Without a thread_id the turn leaves nothing behind (D-7); an unknown thread_id is created.
@@ -61,7 +60,7 @@ async def _frames(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[b
             yield f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode("utf-8", "replace")
 
 
-async def _events(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+async def _events(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
     translation = ChatEvents(str(chat.thread_id) if chat.thread_id else None)
     try:
         async for part in _run(chat, client):
@@ -77,24 +76,17 @@ async def _events(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[t
         yield event
 
 
-def _run(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[Any]:
-    modes = ["messages-tuple", "updates"]
-    common: dict[str, Any] = {
-        "config": {"configurable": {"user_id": chat.user_id}} if chat.user_id else None,
-        "on_disconnect": "cancel",
-    }
-    turn = {"messages": [{"role": "user", "content": chat.message}]} if chat.message is not None else None
+def _run(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[StreamPart]:
+    fields: dict[str, Any] = {"stream_mode": ["messages-tuple", "updates"], "on_disconnect": "cancel"}
+    if chat.user_id is not None:
+        fields["config"] = {"configurable": {"user_id": chat.user_id}}
+    if chat.message is not None:
+        fields["input"] = {"messages": [{"role": "user", "content": chat.message}]}
+    else:
+        fields["command"] = {"resume": chat.resume}
+    stream: Callable[..., AsyncIterator[StreamPart]] = client.runs.stream
     if chat.thread_id is None:
         # The first checkpoint tells the generated thread id before any node runs.
-        return client.runs.stream(None, ASSISTANT, input=turn, stream_mode=[*modes, "checkpoints"], **common)
-    command = {"resume": chat.resume} if chat.resume is not None else None
-    return client.runs.stream(
-        str(chat.thread_id),
-        ASSISTANT,
-        input=turn,
-        command=command,
-        stream_mode=modes,
-        if_not_exists="create",
-        multitask_strategy="enqueue",
-        **common,
-    )
+        fields["stream_mode"].append("checkpoints")
+        return stream(None, ASSISTANT, **fields)
+    return stream(str(chat.thread_id), ASSISTANT, if_not_exists="create", multitask_strategy="enqueue", **fields)

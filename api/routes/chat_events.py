@@ -76,12 +76,15 @@ class ChatEvents:
         messages = update.get("messages") or []
         for message in messages if isinstance(messages, list) else [messages]:
             if message.get("type") == "tool":
-                yield "tool_result", {
-                    "id": message.get("tool_call_id"),
-                    "name": message.get("name"),
-                    "status": message.get("status", "success"),
-                    "content": text_of(message.get("content")),
-                }
+                yield (
+                    "tool_result",
+                    {
+                        "id": message.get("tool_call_id"),
+                        "name": message.get("name"),
+                        "status": message.get("status", "success"),
+                        "content": text_of(message.get("content")),
+                    },
+                )
             elif message.get("type") == "ai":
                 for call in message.get("tool_calls") or []:
                     yield "tool_call", {"id": call["id"], "name": call["name"], "args": call["args"]}

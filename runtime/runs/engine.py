@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from loguru import logger
 
-from toolweave.errors import NotFound
+from toolweave.errors import NotFound, PersistenceError
 from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run
 from toolweave.runtime.runs.models import TERMINAL, CancelAction, NewRun, Run
 from toolweave.runtime.runs.result import result_of
@@ -56,9 +56,9 @@ class EmbeddedEngine:
         created = await self.runtime.persistence.runs.create_run(new)
         live = self._watch(created.run)
         events = live.channel.listen() if listen else None
+        self._schedule(created.run, due=created.due)
         for run_id, action in created.superseded:
             await self._stop_run(run_id, action)
-        self._schedule(created.run, due=created.due)
         return StartedRun(created.run, events)
 
     async def wait(self, run: Run) -> bytes:
@@ -92,6 +92,9 @@ class EmbeddedEngine:
         await self.runtime.persistence.runs.request_cancel(run_id, action)
         live = self.live.get(run_id)
         await self._stop_run(run_id, action)
+        following = await self.runtime.persistence.runs.startable(thread_id)
+        if following is not None:
+            await self._promote(following)
         if wait and live is not None:
             await asyncio.shield(live.ended)
 
@@ -170,24 +173,25 @@ class EmbeddedEngine:
 
     async def _drive(self, run_id: str) -> None:
         async with self.slots:
-            run = await self.runtime.persistence.runs.claim(run_id)
             live = self.live.get(run_id)
-            if run is None or live is None:
+            run = await self.runtime.persistence.runs.claim(run_id) if live is not None else None
+            if live is None or run is None:
                 return
-            live.run = run
-            execution = await self._execute(live)
-            await self._finish(live, execution)
+            live.run, live.cancel = run, live.cancel or run.cancel
+            try:
+                await self._finish(live, await self._execute(live))
+            except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row gone
+                self._abandon(live, error)
 
     async def _execute(self, live: LiveRun) -> Execution:
-        live.graph = asyncio.create_task(execute_run(self.runtime, live.run, live.channel))
-        if live.cancel is not None:
-            live.graph.cancel()
-        try:
-            return await live.graph
-        except asyncio.CancelledError:
-            if live.cancel is None:
-                live.graph.cancel()
-                raise
+        if live.cancel is None:
+            live.graph = asyncio.create_task(execute_run(self.runtime, live.run, live.channel))
+            try:
+                return await live.graph
+            except asyncio.CancelledError:
+                if live.cancel is None:
+                    live.graph.cancel()
+                    raise
         return await after_cancel(self.runtime, live.run, live.cancel)
 
     async def _finish(self, live: LiveRun, execution: Execution) -> None:
@@ -195,8 +199,7 @@ class EmbeddedEngine:
         body: bytes | None = execution.body
         self.runtime.log.flush()
         following = await persistence.runs.finalise(run.run_id, run.attempt, execution.outcome)
-        if live.cancel == "rollback":
-            await persistence.runs.delete(run.thread_id, run.run_id)
+        if execution.outcome.rolled_back:
             body = None
         if run.kwargs.get("temporary"):
             await persistence.delete_thread_checkpoints(run.thread_id)
@@ -226,6 +229,15 @@ class EmbeddedEngine:
             if timer is not None:
                 timer.cancel()
             self._end(live, None if current is None else await result_of(self.runtime.persistence, current))
+
+    def _abandon(self, live: LiveRun, error: Exception) -> None:
+        """Give up on a run that could not be finished: its row stays `running`, and the next start takes it up."""
+        logger.bind(run_id=live.run.run_id).opt(exception=error).critical("the end of a run could not be written")
+        self.live.pop(live.run.run_id, None)
+        self.runtime.log.close(live.run.run_id)
+        if not live.ended.done():
+            live.ended.set_exception(PersistenceError("The end of the run could not be written; see the log."))
+            live.ended.exception()
 
     def _end(self, live: LiveRun, body: bytes | None) -> None:
         self.live.pop(live.run.run_id, None)

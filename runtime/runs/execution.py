@@ -1,6 +1,7 @@
 """Execute one claimed run: call its graph, publish what it streams, and say how it ended."""
 
 import asyncio
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from loguru import logger
 from toolweave.runtime.graphs import Graph, GraphRegistry
 from toolweave.runtime.persistence.opening import Persistence
 from toolweave.runtime.runs.graph_input import GraphCall, graph_call
-from toolweave.runtime.runs.models import CancelAction, JsonObject, Outcome, Run
+from toolweave.runtime.runs.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus
 from toolweave.runtime.runs.stream_parts import INTERRUPT, GraphStream
 from toolweave.runtime.streaming.channel import Channel
 from toolweave.runtime.streaming.codec import dumps
@@ -58,9 +59,10 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
 
 async def _stream(runtime: Runtime, run: Run, channel: Channel, graph: Graph, call: GraphCall) -> Execution:
     stream = GraphStream(graph, call)
-    async for part in stream.parts():
-        if channel.resumable or channel.has_listeners:
-            runtime.log.publish(channel, part.event, dumps(part.payload))
+    async with aclosing(stream.parts()) as parts:
+        async for part in parts:
+            if channel.resumable or channel.has_listeners:
+                runtime.log.publish(channel, part.event, dumps(part.payload))
     if stream.interrupted or stream.values is None:
         snapshot = await graph.aget_state(thread_config(run))
         return _from_snapshot(run, snapshot, values=stream.values)
@@ -85,7 +87,8 @@ async def after_cancel(runtime: Runtime, run: Run, action: CancelAction) -> Exec
     if action == "rollback":
         await runtime.persistence.delete_run_checkpoints(run.thread_id, run.run_id)
         values = await state_values(runtime, run) or b"null"
-        return Execution(Outcome("interrupted", "idle", values, thread_config=kept_config(run)), values)
+        outcome = Outcome("interrupted", "idle", values, thread_config=kept_config(run), rolled_back=True)
+        return Execution(outcome, values)
     async with runtime.graphs.open(run.graph_id, thread_config(run)) as graph:
         snapshot = await graph.aget_state(thread_config(run))
     execution = _from_snapshot(run, snapshot)
@@ -111,7 +114,7 @@ def _from_snapshot(run: Run, snapshot: StateSnapshot, *, values: Any = None) -> 
     interrupts = interrupts_by_task(snapshot)
     if snapshot.interrupts and isinstance(body, dict):
         body = {**(values if isinstance(values, dict) else body), INTERRUPT: list(snapshot.interrupts)}
-    status = "interrupted" if snapshot.next else "idle"
+    status: ThreadStatus = "interrupted" if snapshot.next else "idle"
     outcome = Outcome("success", status, kept, interrupts, thread_config=kept_config(run))
     return Execution(outcome, dumps(body))
 

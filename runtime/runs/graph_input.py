@@ -81,13 +81,14 @@ def build_config(run: Run) -> RunnableConfig:
         "langgraph_api_version": __version__,
         "langgraph_host": "self-hosted",
     }
-    config: dict[str, Any] = {
-        **{key: value for key, value in given.items() if key in ("tags", "recursion_limit", "max_concurrency")},
-        "configurable": configurable,
-        "metadata": metadata,
-        "run_id": UUID(run.run_id),
-    }
-    return RunnableConfig(**config)
+    config = RunnableConfig(configurable=configurable, metadata=metadata, run_id=UUID(run.run_id))
+    if "tags" in given:
+        config["tags"] = given["tags"]
+    if "recursion_limit" in given:
+        config["recursion_limit"] = given["recursion_limit"]
+    if "max_concurrency" in given:
+        config["max_concurrency"] = given["max_concurrency"]
+    return config
 
 
 def _context(kwargs: JsonObject) -> JsonObject | None:
@@ -96,5 +97,14 @@ def _context(kwargs: JsonObject) -> JsonObject | None:
         return dict(context)
     config: JsonObject = kwargs.get("config") or {}
     configurable: JsonObject = config.get("configurable") or {}
-    own = {"run_id", "thread_id", "graph_id", "assistant_id", "user_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map"}
+    own = {
+        "run_id",
+        "thread_id",
+        "graph_id",
+        "assistant_id",
+        "user_id",
+        "checkpoint_ns",
+        "checkpoint_id",
+        "checkpoint_map",
+    }
     return {key: value for key, value in configurable.items() if key not in own and not key.startswith("__")} or None

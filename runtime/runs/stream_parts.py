@@ -1,6 +1,6 @@
 """Stream a graph as the named events of the LangGraph API (langgraph_api.md section 6.1)."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +41,7 @@ class GraphStream:
         self.values: Any = None
         self.interrupted = False
 
-    async def parts(self) -> AsyncIterator[Part]:
+    async def parts(self) -> AsyncGenerator[Part, None]:
         """Give the parts in the order in which LangGraph makes them."""
         source = self._with_events() if "events" in self._wanted else self._chunks()
         async with aclosing(source) as items:
@@ -67,12 +67,12 @@ class GraphStream:
             "durability": call.durability,
         }
 
-    async def _chunks(self) -> AsyncIterator[Chunk | Part]:
+    async def _chunks(self) -> AsyncGenerator[Chunk | Part, None]:
         stream = self._graph.astream(self._call.input, self._call.config, **self._arguments())
         async for chunk in stream:
             yield chunk if self._call.subgraphs else ((), *chunk)
 
-    async def _with_events(self) -> AsyncIterator[Chunk | Part]:
+    async def _with_events(self) -> AsyncGenerator[Chunk | Part, None]:
         root = str(self._call.config["run_id"])
         stream = self._graph.astream_events(self._call.input, self._call.config, version="v2", **self._arguments())
         async for event in stream:

@@ -1,9 +1,10 @@
 """Log the events of runs: live ones from memory, resumable ones also on disk, replayed without a gap."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy import Connection, insert, select
 
@@ -89,12 +90,11 @@ class EventLog:
             if heard is not None:
                 heard.close()
 
-    async def _stored(self, run_id: str, created_at: datetime, after: int) -> AsyncIterator[LoggedEvent]:
+    async def _stored(self, run_id: str, created_at: datetime, after: int) -> AsyncGenerator[LoggedEvent, None]:
         # Through the writer, so that what was flushed a moment ago is seen.
         prefix = id_prefix(created_at)
         while True:
-            seq = after
-            rows = await self._database.write(lambda connection, seq=seq: _read(connection, run_id, seq))  # type: ignore[misc]
+            rows = await self._database.write(partial(_read, run_id=run_id, after=after))
             for event_seq, event, data in rows:
                 after = event_seq
                 yield LoggedEvent(event_seq, event, data, event_id(prefix, event_seq))

@@ -33,7 +33,11 @@ def marks(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 def ids_of(node: ast.expr) -> list[str]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "requirement":
-        return [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+        return [
+            argument.value
+            for argument in node.args
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+        ]
     return []
 
 

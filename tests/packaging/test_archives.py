@@ -1,0 +1,108 @@
+"""The archives we publish hold every room, and the wheel works beside a config and an api of the host's own."""
+
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "toolweave"
+
+
+def rooms() -> list[str]:
+    return sorted(path.name for path in PACKAGE.iterdir() if path.is_symlink())
+
+
+def hatch() -> dict[str, Any]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        loaded: dict[str, Any] = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]:
+    """Build the sdist from the checkout and the wheel from the sdist, as an index would get them."""
+    folder = tmp_path_factory.mktemp("archives")
+    build("sdist", ROOT, folder)
+    (sdist,) = folder.glob("*.tar.gz")
+    with tarfile.open(sdist) as tar:
+        names = tar.getnames()
+        tar.extractall(folder / "unpacked", filter="data")  # noqa: S202 - we built it
+    (source,) = (folder / "unpacked").iterdir()
+    build("wheel", source, folder)
+    (wheel,) = folder.glob("*.whl")
+    return names, wheel
+
+
+def build(target: str, source: Path, folder: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=60)
+
+
+def test_every_room_is_linked_packed_and_mapped() -> None:
+    folders = sorted(path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name != "tests")
+    assert rooms() == folders
+    targets = hatch()
+    assert sorted(targets["wheel"]["only-include"]) == sorted(["src/toolweave", *folders])
+    assert set(targets["sdist"]["only-include"]) >= {"src/toolweave", *folders}
+    assert targets["wheel"]["sources"] == {"src": ""} | {room: f"toolweave/{room}" for room in folders}
+    assert all((PACKAGE / room).readlink() == Path("../..") / room for room in folders)
+
+
+def test_the_wheel_built_from_the_sdist_holds_every_file_of_every_room(archives: tuple[list[str], Path]) -> None:
+    _, wheel = archives
+    with zipfile.ZipFile(wheel) as packed:
+        names = set(packed.namelist())
+    tracked = subprocess.run(
+        ["git", "ls-files", *rooms()], cwd=ROOT, check=True, capture_output=True, text=True, encoding="utf-8"
+    ).stdout.split()
+    assert [name for name in tracked if f"toolweave/{name}" not in names] == []
+    assert "toolweave/py.typed" in names
+    assert not [name for name in names if name.startswith(("tests/", "config/", "api/"))]
+
+
+def test_the_sdist_holds_no_tests_and_no_links(archives: tuple[list[str], Path]) -> None:
+    names, _ = archives
+    assert not [name for name in names if "/tests/" in name]
+    assert not [name for name in names for room in rooms() if f"/src/toolweave/{room}" in name]
+
+
+def test_the_wheel_works_in_a_host_that_has_its_own_config_and_api(
+    archives: tuple[list[str], Path], tmp_path: Path
+) -> None:
+    _, wheel = archives
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(tmp_path / "installed")
+    host = tmp_path / "host"
+    host.mkdir()
+    (host / "config.py").write_text("mine = True\n", encoding="utf-8")
+    (host / "api.py").write_text("mine = True\n", encoding="utf-8")
+    (host / "app.py").write_text(
+        "import asyncio, config, api, toolweave\n"
+        "from toolweave.graphs import build_agent_loop\n"
+        "from toolweave.nodes.offline_model import OfflineChatModel\n"
+        "assert config.mine and api.mine\n"
+        "graph = build_agent_loop(tools=[], model=OfflineChatModel())\n"
+        "answer = asyncio.run(graph.ainvoke({'messages': [('user', 'hello')]}))\n"
+        "print(toolweave.__file__, len(answer['messages']))\n",
+        encoding="utf-8",
+    )
+    run = subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=host,
+        env={"PYTHONPATH": f"{host}:{tmp_path / 'installed'}", "PATH": "/usr/bin:/bin", "TOOLWEAVE_MODEL": "offline"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    file, messages = run.stdout.split()
+    assert Path(file).is_relative_to(tmp_path / "installed")
+    assert int(messages) == 2

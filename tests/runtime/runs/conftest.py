@@ -1,0 +1,99 @@
+"""Open a real runtime, SQLite files included, around graphs that tests steer."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.fixtures import graphs
+from tests.fixtures.graphs import Gate
+from toolweave.runtime.graphs import GraphRegistry
+from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
+from toolweave.runtime.runs.execution import Runtime
+from toolweave.runtime.runs.models import NewRun
+from toolweave.runtime.streaming.channel import LoggedEvent
+from toolweave.runtime.streaming.codec import loads
+from toolweave.runtime.streaming.event_log import EventLog
+
+
+@dataclass
+class Bench:
+    """An open engine, its persistence and the gates of its `gated` graphs."""
+
+    engine: EmbeddedEngine
+    persistence: Persistence
+    gates: dict[str, Gate] = field(default_factory=dict)
+
+    def run(self, graph_id: str, thread_id: str | None = None, **fields: Any) -> NewRun:
+        """Describe a run of a graph; a thread is made up when none is named."""
+        kwargs: dict[str, Any] = {"input": {"n": 1}, "stream_mode": ["values"], "config": {}, "temporary": False}
+        own = {"multitask_strategy", "not_before", "temporary", "metadata"}
+        kwargs.update({name: value for name, value in fields.items() if name not in own})
+        kwargs["temporary"] = fields.get("temporary", False)
+        return NewRun(
+            run_id=str(uuid4()),
+            thread_id=thread_id or str(uuid4()),
+            assistant_id=str(uuid4()),
+            graph_id=graph_id,
+            metadata={"graph_id": graph_id, **fields.get("metadata", {})},
+            kwargs=kwargs,
+            multitask_strategy=fields.get("multitask_strategy", "enqueue"),
+            if_not_exists="create",
+            created_at=datetime.now(UTC),
+            not_before=fields.get("not_before"),
+            temporary=fields.get("temporary", False),
+        )
+
+    async def result(self, new: NewRun) -> Any:
+        """Start a run, wait for its end and give the waiters' JSON."""
+        started = await self.engine.start(new)
+        return loads(await self.engine.wait(started.run))
+
+    async def events(self, new: NewRun) -> list[LoggedEvent]:
+        """Start a run and give all its events."""
+        started = await self.engine.start(new, listen=True)
+        assert started.events is not None
+        return [event async for event in started.events]
+
+
+@asynccontextmanager
+async def open_bench(folder: Path, gates: dict[str, Gate] | None = None) -> AsyncIterator[Bench]:
+    """Open everything that a serving process opens, on a folder that may hold an earlier process's data."""
+    gates = gates if gates is not None else {name: Gate() for name in ("gated", "gated2", "gated3")}
+    loaded: dict[str, object] = {
+        "counter": graphs.counter().compile(),
+        "asking": graphs.asking().compile(),
+        "failing": graphs.failing().compile(),
+        "echo": graphs.echo().compile(),
+        "nested": graphs.nested().compile(),
+        "uncompiled": graphs.counter(),
+        "factory": graphs.made_for_one_use,
+        **{name: graphs.gated(gate).compile() for name, gate in gates.items()},
+    }
+    async with open_persistence(folder) as persistence:
+        registry = GraphRegistry(
+            loaded, dict.fromkeys(loaded), checkpointer=persistence.checkpointer, store=persistence.store
+        )
+        runtime = Runtime(persistence, registry, EventLog(persistence.app))
+        async with open_engine(runtime, max_concurrent=10) as engine:
+            yield Bench(engine, persistence, gates)
+
+
+@pytest.fixture(scope="module")
+async def shared_bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+    """One engine for all tests of a module; each test uses threads of its own."""
+    async with open_bench(tmp_path_factory.mktemp("data")) as bench:
+        yield bench
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    """An engine of one's own, for tests that use the gates."""
+    async with open_bench(tmp_path) as bench:
+        yield bench

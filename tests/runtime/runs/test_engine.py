@@ -1,0 +1,230 @@
+"""Runs execute, wait their turn, are cancelled and deleted; nothing is lost on the way."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+
+from tests.runtime.runs.conftest import Bench
+from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.runs.models import Run
+from toolweave.runtime.streaming.codec import loads
+
+
+async def bounded(awaitable: Any) -> Any:
+    async with asyncio.timeout(10):
+        return await awaitable
+
+
+async def checkpoints(bench: Bench, thread_id: str) -> int:
+    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    return len([saved async for saved in bench.persistence.checkpointer.alist(config)])
+
+
+async def stored(bench: Bench, run: Run) -> Run:
+    return await bench.persistence.runs.get(run.thread_id, run.run_id)
+
+
+async def test_a_run_ends_with_its_threads_values_and_both_rows_final(shared_bench: Bench) -> None:
+    bench = shared_bench
+    started = await bench.engine.start(bench.run("counter"))
+    body = await bounded(bench.engine.wait(started.run))
+    assert body == b'{"n":4,"log":["first","second"]}'
+    thread = await bench.persistence.threads.get(started.run.thread_id)
+    assert ((await stored(bench, started.run)).status, thread.status) == ("success", "idle")
+    assert thread.values == {"n": 4, "log": ["first", "second"]}
+
+
+async def test_waiting_for_a_run_that_has_ended_gives_the_same_answer(shared_bench: Bench) -> None:
+    for graph_id in ("counter", "failing", "asking"):
+        started = await shared_bench.engine.start(shared_bench.run(graph_id))
+        live = await bounded(shared_bench.engine.wait(started.run))
+        again = await shared_bench.engine.wait(await stored(shared_bench, started.run))
+        assert loads(again) == loads(live)
+
+
+async def test_a_failing_graph_gives_its_error_and_keeps_the_state_before_it(shared_bench: Bench) -> None:
+    new = shared_bench.run("failing", input={"n": 1, "text": "kaboom"})
+    assert await bounded(shared_bench.result(new)) == {"__error__": {"error": "ValueError", "message": "kaboom"}}
+    thread = await shared_bench.persistence.threads.get(new.thread_id)
+    assert (thread.status, thread.error) == ("error", {"error": "ValueError", "message": "kaboom"})
+    assert thread.values == {"n": 2, "log": ["first"], "text": "kaboom"}
+
+
+async def test_an_interrupted_run_is_a_success_on_an_interrupted_thread_and_resumes(shared_bench: Bench) -> None:
+    new = shared_bench.run("asking", input={"text": "ok?"})
+    answer = await bounded(shared_bench.result(new))
+    assert [interrupt["value"] for interrupt in answer["__interrupt__"]] == [{"question": "ok?"}]
+    thread = await shared_bench.persistence.threads.get(new.thread_id)
+    assert thread.status == "interrupted"
+    assert [interrupts[0]["value"] for interrupts in (thread.interrupts or {}).values()] == [{"question": "ok?"}]
+    resumed = shared_bench.run("asking", new.thread_id, input=None, command={"resume": "yes"})
+    assert (await bounded(shared_bench.result(resumed)))["answer"] == "yes"
+    thread = await shared_bench.persistence.threads.get(new.thread_id)
+    assert (thread.status, thread.interrupts) == ("idle", {})
+
+
+async def test_a_breakpoint_leaves_the_thread_interrupted_without_a_question(shared_bench: Bench) -> None:
+    new = shared_bench.run("counter", interrupt_before=["second"])
+    assert await bounded(shared_bench.result(new)) == {"n": 2, "log": ["first"]}
+    assert (await shared_bench.persistence.threads.get(new.thread_id)).status == "interrupted"
+    on = shared_bench.run("counter", new.thread_id, input=None)
+    assert (await bounded(shared_bench.result(on)))["n"] == 4
+
+
+async def test_no_input_on_a_fresh_thread_is_the_runs_error(shared_bench: Bench) -> None:
+    answer = await bounded(shared_bench.result(shared_bench.run("counter", input=None)))
+    assert answer["__error__"]["error"] == "EmptyInputError"
+
+
+async def test_uncompiled_graphs_and_factories_are_served(shared_bench: Bench) -> None:
+    for graph_id in ("uncompiled", "factory"):
+        assert (await bounded(shared_bench.result(shared_bench.run(graph_id))))["n"] == 4
+
+
+async def test_an_unknown_graph_is_the_runs_error(shared_bench: Bench) -> None:
+    answer = await bounded(shared_bench.result(shared_bench.run("gone")))
+    assert answer["__error__"]["error"] == "NotFound"
+
+
+async def test_context_and_configurable_reach_the_node(shared_bench: Bench) -> None:
+    turn = {"messages": [{"role": "user", "content": "x"}]}
+    for fields in ({"context": {"prefix": "A:"}}, {"config": {"configurable": {"prefix": "A:"}}}):
+        answer = await bounded(shared_bench.result(shared_bench.run("echo", input=turn, **fields)))
+        assert answer["messages"][-1]["content"] == "A: x"
+
+
+async def test_a_temporary_thread_is_gone_with_its_checkpoints(shared_bench: Bench) -> None:
+    new = shared_bench.run("counter", temporary=True)
+    assert (await bounded(shared_bench.result(new)))["n"] == 4
+    with pytest.raises(NotFound):
+        await shared_bench.persistence.threads.get(new.thread_id)
+    assert await checkpoints(shared_bench, new.thread_id) == 0
+
+
+async def test_enqueued_runs_of_a_thread_execute_one_at_a_time_in_order(bench: Bench) -> None:
+    thread_id, gate = str(uuid4()), bench.gates["gated"]
+    runs = [
+        (await bench.engine.start(bench.run("gated", thread_id, input={"text": str(number)}))).run
+        for number in range(4)
+    ]
+    await bounded(gate.reached.wait())
+    gate.opened.set()
+    answers = [await bounded(bench.engine.wait(run)) for run in runs]
+    assert gate.most_inside == 1
+    waited = [f"waited:{number}".encode() for number in range(4)]
+    assert [[mark in answer for mark in waited] for answer in answers] == [
+        [position <= number for position in range(4)] for number in range(4)
+    ]
+
+
+async def test_runs_of_different_threads_execute_side_by_side(bench: Bench) -> None:
+    slow = await bench.engine.start(bench.run("gated"))
+    await bounded(bench.gates["gated"].reached.wait())
+    assert (await bounded(bench.result(bench.run("counter"))))["n"] == 4
+    bench.gates["gated"].opened.set()
+    await bounded(bench.engine.wait(slow.run))
+
+
+async def test_reject_refuses_a_second_run_on_a_busy_thread(bench: Bench) -> None:
+    first = await bench.engine.start(bench.run("gated"))
+    with pytest.raises(Conflict, match="already running"):
+        await bench.engine.start(bench.run("counter", first.run.thread_id, multitask_strategy="reject"))
+    bench.gates["gated"].opened.set()
+    await bounded(bench.engine.wait(first.run))
+
+
+async def test_interrupt_stops_the_first_run_keeps_its_state_and_runs_the_second(bench: Bench) -> None:
+    first = await bench.engine.start(bench.run("gated"))
+    await bounded(bench.gates["gated"].reached.wait())
+    second = bench.run("counter", first.run.thread_id, multitask_strategy="interrupt")
+    assert (await bounded(bench.result(second)))["log"] == ["first", "first", "second"]
+    assert (await stored(bench, first.run)).status == "interrupted"
+
+
+async def test_rollback_removes_the_first_run_with_its_checkpoints_and_runs_the_second(bench: Bench) -> None:
+    first = await bench.engine.start(bench.run("gated"))
+    await bounded(bench.gates["gated"].reached.wait())
+    second = bench.run("counter", first.run.thread_id, multitask_strategy="rollback")
+    assert (await bounded(bench.result(second)))["log"] == ["first", "second"]
+    with pytest.raises(NotFound):
+        await stored(bench, first.run)
+
+
+async def test_cancelling_keeps_the_state_up_to_the_last_checkpoint(bench: Bench) -> None:
+    started = await bench.engine.start(bench.run("gated"), listen=True)
+    await bounded(bench.gates["gated"].reached.wait())
+    await bounded(bench.engine.cancel(started.run.thread_id, started.run.run_id, "interrupt", wait=True))
+    thread = await bench.persistence.threads.get(started.run.thread_id)
+    assert (thread.status, thread.values) == ("interrupted", {"n": 2, "log": ["first"]})
+    assert (await stored(bench, started.run)).status == "interrupted"
+    assert started.events is not None
+    assert {event.event async for event in started.events} == {"metadata", "values"}
+    with pytest.raises(NotFound):
+        await bench.engine.cancel(started.run.thread_id, started.run.run_id, "interrupt", wait=True)
+
+
+async def test_rolling_back_the_only_run_leaves_an_idle_thread_without_values(bench: Bench) -> None:
+    started = await bench.engine.start(bench.run("gated"))
+    await bounded(bench.gates["gated"].reached.wait())
+    await bounded(bench.engine.cancel(started.run.thread_id, started.run.run_id, "rollback", wait=True))
+    thread = await bench.persistence.threads.get(started.run.thread_id)
+    assert (thread.status, thread.values) == ("idle", None)
+    with pytest.raises(NotFound):
+        await stored(bench, started.run)
+
+
+@pytest.mark.parametrize("action", ["interrupt", "rollback"])
+async def test_cancelling_a_pending_run_lets_the_ones_after_it_run(bench: Bench, action: Any) -> None:
+    first = await bench.engine.start(bench.run("gated"))
+    second = await bench.engine.start(bench.run("gated2", first.run.thread_id), listen=True)
+    third = await bench.engine.start(bench.run("counter", first.run.thread_id))
+    await bounded(bench.gates["gated"].reached.wait())
+    await bench.engine.cancel(second.run.thread_id, second.run.run_id, action, wait=True)
+    assert second.events is not None
+    assert [event async for event in second.events] == []
+    bench.gates["gated"].opened.set()
+    assert b"second" in await bounded(bench.engine.wait(third.run))
+    assert not bench.gates["gated2"].reached.is_set()
+
+
+async def test_a_delayed_run_waits_without_holding_up_the_others(bench: Bench) -> None:
+    thread_id = str(uuid4())
+    later = datetime.now(UTC) + timedelta(hours=1)
+    delayed = await bench.engine.start(bench.run("counter", thread_id, not_before=later))
+    assert (await bounded(bench.result(bench.run("counter", thread_id))))["n"] == 4
+    assert (await stored(bench, delayed.run)).status == "pending"
+    await bench.engine.cancel(thread_id, delayed.run.run_id, "interrupt", wait=True)
+    soon = bench.run("counter", thread_id, not_before=datetime.now(UTC) + timedelta(milliseconds=30))
+    assert (await bounded(bench.result(soon)))["n"] == 4
+
+
+async def test_deleting_a_run_removes_its_state(shared_bench: Bench) -> None:
+    bench = shared_bench
+    started = await bench.engine.start(bench.run("counter"))
+    await bounded(bench.engine.wait(started.run))
+    await bench.engine.delete_run(started.run.thread_id, started.run.run_id)
+    with pytest.raises(NotFound):
+        await stored(bench, started.run)
+    assert await checkpoints(bench, started.run.thread_id) == 0
+
+
+async def test_deleting_a_busy_thread_stops_its_runs_first(bench: Bench) -> None:
+    first = await bench.engine.start(bench.run("gated"))
+    second = await bench.engine.start(bench.run("counter", first.run.thread_id))
+    await bounded(bench.gates["gated"].reached.wait())
+    await bounded(bench.engine.delete_thread(first.run.thread_id))
+    assert bench.gates["gated"].inside == 0
+    for run in (first.run, second.run):
+        with pytest.raises(NotFound):
+            await bench.engine.wait(run)
+    assert bench.engine.live == {}
+
+
+async def test_many_threads_at_once_all_end(shared_bench: Bench) -> None:
+    results = await bounded(asyncio.gather(*[shared_bench.result(shared_bench.run("counter")) for _ in range(60)]))
+    assert [result["n"] for result in results] == [4] * 60
+    assert shared_bench.engine.live == {}

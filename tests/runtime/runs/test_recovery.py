@@ -1,0 +1,81 @@
+"""Runs that a process left behind go on from their checkpoint when the next one opens the same folder (S-05)."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from tests.fixtures.graphs import Gate
+from tests.runtime.runs.conftest import Bench, open_bench
+from toolweave.runtime.runs.models import Run
+from toolweave.runtime.streaming.channel import ATTEMPT_BLOCK
+from toolweave.runtime.streaming.codec import loads
+
+
+async def ended(bench: Bench, run: Run) -> Any:
+    async with asyncio.timeout(10):
+        current = await bench.persistence.runs.get(run.thread_id, run.run_id)
+        return loads(await bench.engine.wait(current))
+
+
+async def test_a_run_goes_on_after_the_node_it_had_finished(tmp_path: Path) -> None:
+    before, after = Gate(), Gate()
+    after.opened.set()
+    async with open_bench(tmp_path, {"gated": before}) as bench:
+        run = (await bench.engine.start(bench.run("gated", input={"n": 1, "text": "x"}))).run
+        await asyncio.wait_for(before.reached.wait(), 10)
+    async with open_bench(tmp_path, {"gated": after}) as bench:
+        assert await ended(bench, run) == {"n": 4, "log": ["first", "waited:x", "second"], "text": "x"}
+        assert (await bench.persistence.runs.get(run.thread_id, run.run_id)).attempt == 2
+
+
+async def test_the_runs_queued_behind_it_follow(tmp_path: Path) -> None:
+    before, after = Gate(), Gate()
+    after.opened.set()
+    async with open_bench(tmp_path, {"gated": before}) as bench:
+        first = (await bench.engine.start(bench.run("gated"))).run
+        second = (await bench.engine.start(bench.run("counter", first.thread_id))).run
+        await asyncio.wait_for(before.reached.wait(), 10)
+    async with open_bench(tmp_path, {"gated": after}) as bench:
+        await ended(bench, first)
+        async with asyncio.timeout(10):
+            while (await bench.persistence.runs.get(second.thread_id, second.run_id)).status != "success":
+                live = bench.engine.live.get(second.run_id)
+                await (live.ended if live is not None else asyncio.sleep(0))
+        thread = await bench.persistence.threads.get(first.thread_id)
+        assert (thread.values or {})["log"] == ["first", "waited:", "second", "first", "second"]
+
+
+async def test_a_run_whose_end_was_not_written_is_not_executed_again(tmp_path: Path) -> None:
+    async with open_bench(tmp_path) as bench:
+        run = (await bench.engine.start(bench.run("asking", input={"text": "ok?"}))).run
+        await bench.engine.wait(run)
+        await mark_running(bench, run)
+    async with open_bench(tmp_path) as bench:
+        answer = await ended(bench, run)
+        assert [interrupt["value"] for interrupt in answer["__interrupt__"]] == [{"question": "ok?"}]
+        assert (await bench.persistence.threads.get(run.thread_id)).status == "interrupted"
+
+
+async def test_resuming_from_an_id_whose_events_were_lost_goes_on_with_the_next_attempt(tmp_path: Path) -> None:
+    before, after = Gate(), Gate()
+    async with open_bench(tmp_path, {"gated": before}) as bench:
+        run = (await bench.engine.start(bench.run("gated", resumable=True))).run
+        await asyncio.wait_for(before.reached.wait(), 10)
+    async with open_bench(tmp_path, {"gated": after}) as bench:
+        current = await bench.persistence.runs.get(run.thread_id, run.run_id)
+        heard: list[tuple[int, str, Any]] = []
+        async with asyncio.timeout(10):
+            async for event in bench.engine.events(current, after=ATTEMPT_BLOCK - 1):
+                heard.append((event.seq, event.event, loads(event.data)))
+                after.opened.set()
+    assert heard[0] == (ATTEMPT_BLOCK + 1, "metadata", {"run_id": run.run_id, "attempt": 2})
+    assert heard[-1][2]["log"] == ["first", "waited:", "second"]
+
+
+async def mark_running(bench: Bench, run: Run) -> None:
+    """Put the row back to where a process that died before its last transaction leaves it."""
+    await bench.persistence.app.write(
+        lambda connection: connection.exec_driver_sql(
+            "UPDATE runs SET status = 'running' WHERE run_id = ?", (run.run_id,)
+        )
+    )

@@ -1,0 +1,68 @@
+"""Resumable runs are replayed whole, from any event, while they run and after (langgraph_api.md 6.2)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.runtime.runs.conftest import Bench, open_bench
+from toolweave.runtime.runs.models import Run
+from toolweave.runtime.streaming.channel import LoggedEvent
+
+WORDS = {"messages": [{"role": "user", "content": " ".join(f"word{number}" for number in range(300))}]}
+
+
+@pytest.fixture(scope="module")
+async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+    async with open_bench(tmp_path_factory.mktemp("data")) as opened:
+        yield opened
+
+
+async def replay(bench: Bench, run: Run, after: int) -> list[LoggedEvent]:
+    async with asyncio.timeout(10):
+        return [event async for event in bench.engine.events(run, after)]
+
+
+async def talk(bench: Bench, *, resumable: bool = True) -> tuple[Run, list[LoggedEvent]]:
+    new = bench.run("echo", input=WORDS, stream_mode=["messages-tuple", "values"], resumable=resumable)
+    started = await bench.engine.start(new, listen=True)
+    assert started.events is not None
+    async with asyncio.timeout(10):
+        return started.run, [event async for event in started.events]
+
+
+async def test_an_ended_run_is_replayed_from_every_point_without_loss_or_repetition(bench: Bench) -> None:
+    run, heard = await talk(bench)
+    assert len(heard) > 500
+    assert [event.seq for event in heard] == list(range(1, len(heard) + 1))
+    for after in (0, 1, len(heard) // 2, len(heard) - 1, len(heard), len(heard) + 50):
+        assert await replay(bench, run, after) == heard[after:]
+
+
+async def test_a_reader_who_joins_a_live_run_gets_everything_once(bench: Bench) -> None:
+    new = bench.run("echo", input=WORDS, stream_mode=["messages-tuple"], resumable=True)
+    started = await bench.engine.start(new, listen=True)
+    assert started.events is not None
+    joined: list[asyncio.Task[list[LoggedEvent]]] = []
+    heard = []
+    async with asyncio.timeout(10):
+        async for event in started.events:
+            heard.append(event)
+            if event.seq % 100 == 1:
+                joined.append(asyncio.create_task(replay(bench, started.run, event.seq // 2)))
+        for task in joined:
+            replayed = await task
+            assert replayed == heard[len(heard) - len(replayed) :]
+            assert replayed[0].seq <= heard[-1].seq // 2 + 1
+    assert len(joined) > 3
+
+
+async def test_a_run_that_is_not_resumable_has_no_ids_and_nothing_to_replay(bench: Bench) -> None:
+    run, heard = await talk(bench, resumable=False)
+    assert {event.id for event in heard} == {None}
+    assert await replay(bench, run, 0) == []
+
+
+async def test_without_a_position_only_what_comes_is_heard(bench: Bench) -> None:
+    run, _ = await talk(bench)
+    assert [event async for event in bench.engine.events(run)] == []
