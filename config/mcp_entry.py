@@ -113,8 +113,11 @@ def check_written(raw: dict[str, Any]) -> tuple[ServerEntry, tuple[Problem, ...]
     try:
         entry = ServerEntry.model_validate(raw)
     except ValidationError as error:
-        details = error.errors(include_url=False)
-        unresolved = {detail["loc"][0] for detail in details if holds_reference(detail["input"])}
+        unresolved = {
+            detail["loc"][0]
+            for detail in error.errors(include_url=False)
+            if isinstance(detail["input"], str) and holds_reference(detail["input"])
+        }
         problems = tuple(problem for problem in sentences(error) if problem[0][0] not in unresolved)
         if problems:
             return ServerEntry(), problems

@@ -1,11 +1,11 @@
 """Read mcp.jsonc as it is written: the entries, checked one by one, and what in them is ignored."""
 
-import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolweave.config.ignored_keys import ignored_keys
 from toolweave.config.jsonc import JsoncDocument, JsonPath, read_jsonc
 from toolweave.config.mcp_entry import ServerEntry, ToolFilter, check_written
 from toolweave.errors import ConfigError
@@ -42,7 +42,7 @@ def read_mcp_file(path: Path) -> McpFile:
     document = read_jsonc(path)
     top, entries = _server_entries(document)
     servers = []
-    warnings = _unknown_keys(document, (), (*_SERVER_KEYS, *_QUIET_KEYS))
+    warnings = ignored_keys(document, (), (*_SERVER_KEYS, *_QUIET_KEYS))
     for name, raw in entries.items():
         server = _written_server(document, (top, name), name, raw)
         warnings += _entry_warnings(document, (top, name), server)
@@ -89,28 +89,14 @@ def _written_server(document: JsoncDocument, path: JsonPath, name: str, raw: Any
 
 
 def _entry_warnings(document: JsoncDocument, path: JsonPath, server: WrittenServer) -> list[str]:
-    label = f"server {server.name!r}: "
-    warnings = _unknown_keys(document, path, tuple(ServerEntry.model_fields), label)
-    if "tools" in server.raw:
-        warnings += _unknown_keys(document, (*path, "tools"), tuple(ToolFilter.model_fields), label + "tools: ")
+    owner = f"server {server.name!r}: "
+    warnings = ignored_keys(document, path, ServerEntry.model_fields, owner=owner)
+    warnings += ignored_keys(document, (*path, "tools"), ToolFilter.model_fields, owner=f"{owner}tools: ")
     if not server.entry.spawn:
         unused = ("headers",) if server.entry.resolved_transport() == "stdio" else ("args", "env", "cwd")
         warnings += [
-            f"{document.place((*path, key))}: {label}{key} is ignored by this transport"
+            f"{document.place((*path, key))}: {owner}{key} is ignored by this transport"
             for key in unused
             if key in server.raw
         ]
-    return warnings
-
-
-def _unknown_keys(document: JsoncDocument, path: JsonPath, known: tuple[str, ...], label: str = "") -> list[str]:
-    members = document.value
-    for step in path:
-        members = members[step]
-    warnings = []
-    for key in members:
-        if key not in known:
-            nearest = difflib.get_close_matches(key, known, n=1)
-            hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
-            warnings.append(f"{document.place((*path, key))}: {label}unknown key {key!r} is ignored{hint}")
     return warnings

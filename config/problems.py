@@ -14,7 +14,9 @@ _OWN_WORDS = {
     "float_parsing": "must be a number",
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
+    "int_parsing_size": "must be a smaller number",
     "string_type": "must be a string",
+    "string_unicode": "must be valid Unicode text",
     "list_type": "must be a list",
     "tuple_type": "must be a list",
     "dict_type": "must be an object",
@@ -28,6 +30,7 @@ _WITH_BOUND = {
     "less_than": "must be less than {lt}",
     "less_than_equal": "must be at most {le}",
     "literal_error": "must be {expected}",
+    "string_pattern_mismatch": "must match {pattern}",
     "string_too_short": "must have at least {min_length} characters",
     "string_too_long": "must have at most {max_length} characters",
 }
@@ -45,4 +48,4 @@ def _expectation(detail: ErrorDetails) -> str:
         return str(detail["ctx"]["error"])
     if kind in _WITH_BOUND:
         return _WITH_BOUND[kind].format(**detail["ctx"])
-    return _OWN_WORDS.get(kind, detail["msg"])
+    return _OWN_WORDS.get(kind, f"is wrong: {detail['msg']}")

@@ -1,6 +1,7 @@
 """Turn the text of an environment variable into a setting's value; errors never repeat the text."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -55,6 +56,26 @@ def is_http_url(text: str) -> bool:
 def expanded_path(value: Any) -> Any:
     """Expand a leading `~`: no shell has done it for a variable that came from a file."""
     return Path(value).expanduser() if isinstance(value, str | Path) else value
+
+
+def data_folder(value: Any) -> Any:
+    """Take a path that can be part of a database URL."""
+    path = expanded_path(value)
+    if isinstance(path, Path) and "?" in str(path.absolute()):
+        raise ValueError("must be a folder without '?' in its path, which ends the path in a database URL")
+    return path
+
+
+def command_line(value: Any) -> Any:
+    """Accept what a shell would split into a program and its arguments."""
+    if isinstance(value, str):
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            words = []
+        if not words:
+            raise ValueError("must be a program and its arguments, with every quotation closed")
+    return value
 
 
 def upper_case(value: Any) -> Any:

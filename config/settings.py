@@ -18,6 +18,8 @@ from pydantic_settings import (
 from toolweave.config.problems import sentences
 from toolweave.config.setting_types import (
     comma_separated,
+    command_line,
+    data_folder,
     expanded_path,
     http_url,
     json_object_of_strings,
@@ -31,7 +33,6 @@ _ONLY_IN_CONFIGURATION_FILES = ("TOOLWEAVE_PYTHON",)
 
 LogLevel = Literal["TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL"]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Folder = Annotated[Path, BeforeValidator(expanded_path)]
 Url = Annotated[str, BeforeValidator(http_url)]
 
 
@@ -53,9 +54,9 @@ class Settings(BaseSettings):
     openai_base_url: Url | None = Field(default=None, validation_alias="OPENAI_BASE_URL", repr=False)
     model_timeout_s: Seconds = 60.0
 
-    data_dir: Folder = Path(".toolweave")
-    mcp_config: Folder | None = None
-    todo_command: str | None = Field(default=None, repr=False)
+    data_dir: Annotated[Path, BeforeValidator(data_folder)] = Path(".toolweave")
+    mcp_config: Annotated[Path, BeforeValidator(expanded_path)] | None = None
+    todo_command: Annotated[str, BeforeValidator(command_line)] | None = Field(default=None, repr=False)
     todo_env: Annotated[dict[str, str], NoDecode, BeforeValidator(json_object_of_strings)] = Field(
         default_factory=dict, repr=False
     )

@@ -1,0 +1,131 @@
+"""Write one log: readable on a terminal, JSON lines elsewhere, with the standard library's loggers in it."""
+
+import json
+import logging
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TextIO
+
+from loguru import logger
+
+from toolweave.config.settings import Settings
+
+if TYPE_CHECKING:
+    from loguru import Record
+
+# What these say below the level is noise or quotes requests, statements and environment values.
+_QUIET = {
+    "aiosqlite": logging.WARNING,
+    "alembic": logging.WARNING,
+    "asyncio": logging.INFO,
+    "httpcore": logging.WARNING,
+    "httpx": logging.WARNING,
+    "langchain_mcp_adapters": logging.ERROR,
+    "mcp": logging.INFO,
+    "openai": logging.WARNING,
+}
+_COLOURS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "1;31", "SUCCESS": "32", "DEBUG": "2", "TRACE": "2"}
+# Line feeds and tabs stay; an escape sequence from a server's text must not reach the terminal.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_FIELDS = ("time", "level", "logger", "message", "exception")
+
+
+def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> None:
+    """Send loguru and standard-library records to `stream` (default: stderr); replaces what was set up before.
+
+    `log_format` "auto" means the human form when the stream is a terminal and JSON lines otherwise.
+    """
+    target = sys.stderr if stream is None else stream
+    human = settings.log_format == "human" or (settings.log_format == "auto" and target.isatty())
+    render: Callable[[Record], str] = _json_line
+    if human:
+        colour = target.isatty()
+
+        def render(record: "Record") -> str:
+            return _human_line(record, colour=colour)
+
+    logger.remove()
+    logger.add(
+        lambda message: _write(target, render(message.record)),
+        level=settings.log_level,
+        format=lambda _record: "",
+        backtrace=False,
+        diagnose=False,
+    )
+    _intercept(settings.log_level)
+
+
+class _ToLoguru(logging.Handler):
+    """Hand standard-library records over under their own logger's name."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            message = record.getMessage().rstrip()
+        except (TypeError, ValueError, KeyError):
+            message = str(record.msg)
+        try:
+            level: str | int = logger.level(record.levelname).name
+        except ValueError:
+            level = record.levelno
+
+        def rename(target: "Record") -> None:
+            target["name"], target["function"], target["line"] = record.name, record.funcName, record.lineno
+
+        logger.patch(rename).opt(exception=record.exc_info).log(level, "{}", message)
+
+
+def _intercept(level: str) -> None:
+    for known in logging.root.manager.loggerDict.values():
+        if isinstance(known, logging.Logger):
+            known.handlers.clear()
+            known.propagate = True
+    for name, quiet in _QUIET.items():
+        logging.getLogger(name).setLevel(quiet)
+    logging.root.handlers = [_ToLoguru()]
+    logging.root.setLevel(logger.level(level).no)
+    logging.captureWarnings(True)
+
+
+def _write(stream: TextIO, line: str) -> None:
+    stream.write(line + "\n")
+    stream.flush()
+
+
+def _json_line(record: "Record") -> str:
+    line: dict[str, Any] = {
+        "time": record["time"].isoformat(timespec="milliseconds"),
+        "level": record["level"].name,
+        "logger": record["name"],
+        "message": record["message"],
+    }
+    line |= {f"{name}_" if name in _FIELDS else name: value for name, value in record["extra"].items()}
+    if text := _exception_text(record):
+        line["exception"] = text
+    try:
+        return json.dumps(line, default=str, skipkeys=True, allow_nan=False)
+    except ValueError:  # NaN, or a field that contains itself
+        return json.dumps({name: value if name in _FIELDS else str(value) for name, value in line.items()})
+
+
+def _human_line(record: "Record", *, colour: bool) -> str:
+    level = f"{record['level'].name:<8}"
+    if colour:
+        level = f"\x1b[{_COLOURS.get(record['level'].name, '36')}m{level}\x1b[0m"
+    fields = "".join(f" {name}={value}" for name, value in record["extra"].items())
+    text = f"{record['name']}: {record['message']}{fields}"
+    if exception := _exception_text(record):
+        text += f"\n{exception}"
+    return f"{record['time']:%H:%M:%S.%f} {level} {_CONTROL.sub(_visible, text)}"
+
+
+def _visible(match: re.Match[str]) -> str:
+    return f"\\x{ord(match.group()):02x}"
+
+
+def _exception_text(record: "Record") -> str:
+    raised = record["exception"]
+    if raised is None or raised.type is None:
+        return ""
+    return "".join(traceback.format_exception(raised.type, raised.value, raised.traceback)).rstrip()
