@@ -1,19 +1,19 @@
 """Create a run: its thread, its multitask strategy and its row, in one transaction."""
 
+import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.persistence.json_text import from_json, to_json, to_micros
 from toolweave.runtime.persistence.run_rows import (
     active_runs,
     delete_run,
-    end_run,
     insert_run,
     insert_thread,
+    interrupt_pending,
     mark_cancelled,
     occupy_thread,
     pending_run,
@@ -32,12 +32,12 @@ def create_run(connection: Connection, new: NewRun, now: int) -> CreatedRun:
         NotFound: the thread does not exist and is not to be created.
         Conflict: the thread is busy and the strategy is reject, or a run with this id exists.
     """
-    head = connection.execute(thread_head, {"thread_id": new.thread_id}).one_or_none()
-    active: Sequence[Row[Any]] = ()
+    head = thread_head.first(connection, {"of_thread": new.thread_id})
+    active: Sequence[Any] = ()
     if head is None:
         _create_thread(connection, new)
     else:
-        active = connection.execute(active_runs, {"thread_id": new.thread_id}).all()
+        active = active_runs.all(connection, {"of_thread": new.thread_id})
         if active and new.multitask_strategy == "reject":
             raise Conflict(BUSY)
         _occupy(connection, new, from_json(head.metadata))
@@ -46,8 +46,8 @@ def create_run(connection: Connection, new: NewRun, now: int) -> CreatedRun:
         superseded = _supersede(connection, active, new.multitask_strategy, now)
         active = [run for run in active if run.status == "running"]
     try:
-        connection.execute(insert_run, row_of(new))
-    except IntegrityError as error:
+        insert_run.run(connection, row_of(new))
+    except sqlite3.IntegrityError as error:
         raise Conflict(f"Run with ID {new.run_id} already exists") from error
     return CreatedRun(run=pending_run(new), due=_due(new, active, now), superseded=superseded)
 
@@ -56,8 +56,8 @@ def _create_thread(connection: Connection, new: NewRun) -> None:
     if new.if_not_exists != "create":
         raise NotFound("Thread or assistant not found.")
     created_at = to_micros(new.created_at)
-    connection.execute(
-        insert_thread,
+    insert_thread.run(
+        connection,
         {
             "thread_id": new.thread_id,
             "status": "busy",
@@ -72,8 +72,8 @@ def _create_thread(connection: Connection, new: NewRun) -> None:
 
 
 def _occupy(connection: Connection, new: NewRun, metadata: JsonObject) -> None:
-    connection.execute(
-        occupy_thread,
+    occupy_thread.run(
+        connection,
         {
             "of_thread": new.thread_id,
             "new_metadata": to_json({**metadata, **_ownership(new)}),
@@ -96,21 +96,21 @@ def _thread_config(new: NewRun) -> JsonObject:
 
 
 def _supersede(
-    connection: Connection, active: Sequence[Row[Any]], action: CancelAction, now: int
+    connection: Connection, active: Sequence[Any], action: CancelAction, now: int
 ) -> tuple[tuple[str, CancelAction], ...]:
     """Cancel the thread's runs: pending ones at once, a running one when whoever executes it has stopped it."""
     for run in active:
         if run.status == "running":
             if run.cancel != "rollback":
-                connection.execute(mark_cancelled, {"of_run": run.run_id, "action": action})
+                mark_cancelled.run(connection, {"of_run": run.run_id, "action": action})
         elif action == "rollback":
-            connection.execute(delete_run, {"of_run": run.run_id})
+            delete_run.run(connection, {"of_run": run.run_id})
         else:
-            connection.execute(end_run, {"of_run": run.run_id, "new_status": "interrupted", "now": now})
+            interrupt_pending.run(connection, {"of_run": run.run_id, "action": action, "now": now})
     return tuple((run.run_id, action) for run in active)
 
 
-def _due(new: NewRun, active: Sequence[Row[Any]], now: int) -> bool:
+def _due(new: NewRun, active: Sequence[Any], now: int) -> bool:
     """Tell whether nothing keeps the new run from starting: no delay, no running run, no older one that is due."""
     if new.not_before is not None and to_micros(new.not_before) > now:
         return False

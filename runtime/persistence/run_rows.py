@@ -1,67 +1,91 @@
-"""Translate between runs and rows, and hold the statements of the run path.
-
-Statements are built once: building one costs four times what running it does.
-"""
+"""Hold the statements of the run path, and translate between runs and their rows."""
 
 from typing import Any
 
-from sqlalchemy import Row, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy import BindParameter, bindparam, delete, exists, func, insert, literal_column, or_, select, text, update
 
+from toolweave.runtime.persistence.compiled import Compiled
 from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.persistence.tables import runs, threads
 from toolweave.runtime.runs.models import NewRun, Run
 
-ACTIVE = ("pending", "running")
+# Written out, not bound: SQLite uses a partial index only for a condition it can read in the statement.
+ACTIVE = text("runs.status IN ('pending', 'running')")
+OTHER = runs.alias("other")
 
-run_by_id = select(runs).where(runs.c.run_id == bindparam("run_id"))
-run_of_thread = run_by_id.where(runs.c.thread_id == bindparam("thread_id"))
-active_runs = (
-    select(runs).where(runs.c.thread_id == bindparam("thread_id"), runs.c.status.in_(ACTIVE)).order_by(runs.c.seq)
-)
-pending_runs = (
-    select(runs.c.run_id, runs.c.not_before)
-    .where(runs.c.thread_id == bindparam("thread_id"), runs.c.status == "pending")
-    .order_by(runs.c.seq)
-)
-runs_ahead = select(
-    exists().where(
-        runs.c.thread_id == bindparam("thread_id"),
+WITH_ID = runs.c.run_id == bindparam("of_run")
+ON_THREAD = runs.c.thread_id == bindparam("of_thread")
+THREAD = threads.c.thread_id == bindparam("of_thread")
+NOW: BindParameter[int] = bindparam("now")
+
+MAY_START = (
+    (runs.c.status == literal_column("'pending'"))
+    & (func.coalesce(runs.c.not_before, 0) <= NOW)
+    & ~exists().where(
+        OTHER.c.thread_id == runs.c.thread_id,
+        text("other.status IN ('pending', 'running')"),
         or_(
-            runs.c.status == "running",
-            (runs.c.status == "pending")
-            & (runs.c.seq < bindparam("seq"))
-            & (func.coalesce(runs.c.not_before, 0) <= bindparam("now")),
+            OTHER.c.status == literal_column("'running'"),
+            (OTHER.c.seq < runs.c.seq) & (func.coalesce(OTHER.c.not_before, 0) <= NOW),
         ),
-        runs.c.status.in_(ACTIVE),
     )
 )
-insert_run = insert(runs)
-start_run = (
-    update(runs)
-    .where(runs.c.run_id == bindparam("of_run"))
-    .values(status="running", attempt=runs.c.attempt + 1, updated_at=bindparam("now"))
-)
-end_run = (
-    update(runs)
-    .where(runs.c.run_id == bindparam("of_run"))
-    .values(status=bindparam("new_status"), updated_at=bindparam("now"))
-)
-mark_cancelled = update(runs).where(runs.c.run_id == bindparam("of_run")).values(cancel=bindparam("action"))
-delete_run = delete(runs).where(runs.c.run_id == bindparam("of_run"))
-return_running = update(runs).where(runs.c.status == "running").values(status="pending", updated_at=bindparam("now"))
 
-thread_head = select(threads.c.metadata, threads.c.config).where(threads.c.thread_id == bindparam("thread_id"))
-insert_thread = insert(threads)
-occupy_thread = (
-    update(threads)
-    .where(threads.c.thread_id == bindparam("of_thread"))
-    .values(
-        status="busy", metadata=bindparam("new_metadata"), config=bindparam("new_config"), updated_at=bindparam("now")
-    )
+RUN_COLUMNS = [column.name for column in runs.c if column.name != "seq"]
+THREAD_COLUMNS = [
+    "thread_id",
+    "status",
+    "settled",
+    "metadata",
+    "config",
+    "created_at",
+    "updated_at",
+    "state_updated_at",
+]
+
+run_by_id = Compiled(select(runs).where(WITH_ID))
+run_of_thread = Compiled(select(runs).where(WITH_ID, ON_THREAD))
+active_runs = Compiled(
+    select(runs.c.run_id, runs.c.status, runs.c.cancel, runs.c.not_before).where(ON_THREAD, ACTIVE).order_by(runs.c.seq)
 )
-settle_thread = (
+startable_run = Compiled(select(runs.c.run_id).where(ON_THREAD, ACTIVE, MAY_START))
+startable_runs = Compiled(select(runs.c.run_id).where(ACTIVE, MAY_START).order_by(runs.c.seq))
+delayed_runs = Compiled(
+    select(runs.c.run_id, runs.c.not_before)
+    .where(ACTIVE, runs.c.not_before > NOW)
+    .order_by(runs.c.not_before, runs.c.seq)
+)
+
+insert_run = Compiled(insert(runs), RUN_COLUMNS)
+start_run = Compiled(
+    update(runs)
+    .where(WITH_ID, MAY_START)
+    .values(status=literal_column("'running'"), attempt=runs.c.attempt + 1, updated_at=NOW)
+    .returning(*runs.c)
+)
+end_attempt = Compiled(
+    update(runs)
+    .where(WITH_ID, runs.c.attempt == bindparam("of_attempt"), runs.c.status == literal_column("'running'"))
+    .values(status=bindparam("new_status"), updated_at=NOW)
+    .returning(runs.c.thread_id, runs.c.temporary)
+)
+interrupt_pending = Compiled(
+    update(runs).where(WITH_ID).values(status="interrupted", cancel=bindparam("action"), updated_at=NOW)
+)
+mark_cancelled = Compiled(update(runs).where(WITH_ID).values(cancel=bindparam("action")))
+return_running = Compiled(update(runs).where(runs.c.status == "running").values(status="pending", updated_at=NOW))
+delete_run = Compiled(delete(runs).where(WITH_ID))
+
+thread_head = Compiled(select(threads.c.metadata).where(THREAD))
+insert_thread = Compiled(insert(threads), THREAD_COLUMNS)
+occupy_thread = Compiled(
     update(threads)
-    .where(threads.c.thread_id == bindparam("of_thread"))
+    .where(THREAD)
+    .values(status="busy", metadata=bindparam("new_metadata"), config=bindparam("new_config"), updated_at=NOW)
+)
+settle_thread = Compiled(
+    update(threads)
+    .where(THREAD)
     .values(
         status=bindparam("new_status"),
         settled=bindparam("new_settled"),
@@ -69,22 +93,19 @@ settle_thread = (
         config=func.coalesce(bindparam("new_config"), threads.c.config),
         interrupts=bindparam("new_interrupts"),
         error=bindparam("new_error"),
-        updated_at=bindparam("now"),
-        state_updated_at=bindparam("now"),
+        updated_at=NOW,
+        state_updated_at=NOW,
     )
 )
-release_thread = (
+release_thread = Compiled(
     update(threads)
-    .where(
-        threads.c.thread_id == bindparam("of_thread"),
-        ~exists().where(runs.c.thread_id == threads.c.thread_id, runs.c.status.in_(ACTIVE)),
-    )
-    .values(status=threads.c.settled, updated_at=bindparam("now"))
+    .where(THREAD, ~exists().where(runs.c.thread_id == threads.c.thread_id, ACTIVE))
+    .values(status=threads.c.settled, updated_at=NOW)
 )
-delete_thread = delete(threads).where(threads.c.thread_id == bindparam("of_thread"))
+delete_thread = Compiled(delete(threads).where(THREAD))
 
 
-def run_from(row: Row[Any]) -> Run:
+def run_from(row: Any) -> Run:
     """Make the record of a row of `runs`."""
     return Run(
         run_id=row.run_id,

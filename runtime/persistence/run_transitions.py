@@ -1,40 +1,37 @@
 """Move runs between their states, each move in one transaction: pending, running, ended."""
 
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.persistence.json_text import from_micros, to_json
 from toolweave.runtime.persistence.run_rows import (
-    ACTIVE,
+    active_runs,
+    delayed_runs,
     delete_run,
     delete_thread,
-    end_run,
+    end_attempt,
+    interrupt_pending,
     mark_cancelled,
-    pending_runs,
     release_thread,
     return_running,
     run_by_id,
     run_from,
     run_of_thread,
-    runs_ahead,
     settle_thread,
     start_run,
+    startable_run,
+    startable_runs,
 )
-from toolweave.runtime.persistence.tables import runs
-from toolweave.runtime.runs.models import CancelAction, Outcome, Run
+from toolweave.runtime.runs.models import TERMINAL, CancelAction, Outcome, Run
 
 
 def claim(connection: Connection, run_id: str, now: int) -> Run | None:
     """Take a pending run for execution; None when it may not start now."""
-    row = connection.execute(run_by_id, {"run_id": run_id}).one_or_none()
-    if row is None or row.status != "pending" or (row.not_before or 0) > now:
-        return None
-    if connection.execute(runs_ahead, {"thread_id": row.thread_id, "seq": row.seq, "now": now}).scalar_one():
-        return None
-    connection.execute(start_run, {"of_run": run_id, "now": now})
-    return run_from(connection.execute(run_by_id, {"run_id": run_id}).one())
+    row = start_run.first(connection, {"of_run": run_id, "now": now})
+    return None if row is None else run_from(row)
 
 
 def finalise(connection: Connection, run_id: str, attempt: int, outcome: Outcome, now: int) -> str | None:
@@ -43,23 +40,21 @@ def finalise(connection: Connection, run_id: str, attempt: int, outcome: Outcome
     Raises:
         Conflict: another attempt has taken the run over, or it has ended already.
     """
-    row = connection.execute(run_by_id, {"run_id": run_id}).one_or_none()
-    if row is None:
+    ending = {"of_run": run_id, "of_attempt": attempt, "new_status": outcome.status, "now": now}
+    ended = end_attempt.first(connection, ending)
+    if ended is None:
+        _refuse_stale(connection, run_id, attempt)
         return None
-    if row.status != "running" or row.attempt != attempt:
-        raise Conflict(f"Attempt {attempt} of run {run_id} is over: it is {row.status}, attempt {row.attempt}.")
-    if row.temporary:
-        connection.execute(delete_thread, {"of_thread": row.thread_id})
+    if ended.temporary:
+        delete_thread.run(connection, {"of_thread": ended.thread_id})
         return None
     if outcome.rolled_back:
-        connection.execute(delete_run, {"of_run": run_id})
-    else:
-        connection.execute(end_run, {"of_run": run_id, "new_status": outcome.status, "now": now})
-    waiting = connection.execute(pending_runs, {"thread_id": row.thread_id}).all()
-    connection.execute(
-        settle_thread,
+        delete_run.run(connection, {"of_run": run_id})
+    waiting = active_runs.all(connection, {"of_thread": ended.thread_id})
+    settle_thread.run(
+        connection,
         {
-            "of_thread": row.thread_id,
+            "of_thread": ended.thread_id,
             "new_status": "busy" if waiting else outcome.thread_status,
             "new_settled": outcome.thread_status,
             "new_values": None if outcome.values_json is None else outcome.values_json.decode(),
@@ -74,12 +69,8 @@ def finalise(connection: Connection, run_id: str, attempt: int, outcome: Outcome
 
 def startable(connection: Connection, thread_id: str, now: int) -> str | None:
     """Name the run of the thread that may start now, if there is one."""
-    waiting = connection.execute(pending_runs, {"thread_id": thread_id}).all()
-    oldest = next((run.run_id for run in waiting if (run.not_before or 0) <= now), None)
-    if oldest is None:
-        return None
-    ahead = connection.execute(runs_ahead, {"thread_id": thread_id, "seq": 0, "now": now}).scalar_one()
-    return None if ahead else oldest
+    row = startable_run.first(connection, {"of_thread": thread_id, "now": now})
+    return None if row is None else row.run_id
 
 
 def request_cancel(connection: Connection, run_id: str, action: CancelAction, now: int) -> Run:
@@ -88,17 +79,17 @@ def request_cancel(connection: Connection, run_id: str, action: CancelAction, no
     Raises:
         NotFound: there is no such run, or it has ended.
     """
-    row = connection.execute(run_by_id, {"run_id": run_id}).one_or_none()
-    if row is None or row.status not in ACTIVE:
+    row = run_by_id.first(connection, {"of_run": run_id})
+    if row is None or row.status in TERMINAL:
         raise NotFound("No runs found to cancel.")
-    if row.cancel != "rollback":
-        connection.execute(mark_cancelled, {"of_run": run_id, "action": action})
     if row.status == "pending":
-        connection.execute(end_run, {"of_run": run_id, "new_status": "interrupted", "now": now})
-    cancelled = run_from(connection.execute(run_by_id, {"run_id": run_id}).one())
+        interrupt_pending.run(connection, {"of_run": run_id, "action": action, "now": now})
+    elif row.cancel != "rollback":
+        mark_cancelled.run(connection, {"of_run": run_id, "action": action})
+    cancelled = run_from(run_by_id.first(connection, {"of_run": run_id}))
     if row.status == "pending":
         if action == "rollback":
-            connection.execute(delete_run, {"of_run": run_id})
+            delete_run.run(connection, {"of_run": run_id})
         _release(connection, row, now)
     return cancelled
 
@@ -109,32 +100,33 @@ def delete(connection: Connection, thread_id: str, run_id: str, now: int) -> Non
     Raises:
         NotFound: the thread has no such run.
     """
-    row = connection.execute(run_of_thread, {"run_id": run_id, "thread_id": thread_id}).one_or_none()
+    row = run_of_thread.first(connection, {"of_run": run_id, "of_thread": thread_id})
     if row is None:
         raise NotFound("Run not found")
-    connection.execute(delete_run, {"of_run": run_id})
-    _release(connection, row, now)
+    delete_run.run(connection, {"of_run": run_id})
+    if row.status not in TERMINAL:
+        _release(connection, row, now)
 
 
 def recover(connection: Connection, now: int) -> list[str]:
     """Make the runs of a process that is gone pending again; name, per thread, the one that may start now."""
-    connection.execute(return_running, {"now": now})
-    oldest: dict[str, str] = {}
-    query = select(runs.c.thread_id, runs.c.run_id, runs.c.not_before).where(runs.c.status.in_(ACTIVE))
-    for row in connection.execute(query.order_by(runs.c.seq)):
-        if (row.not_before or 0) <= now:
-            oldest.setdefault(row.thread_id, row.run_id)
-    return list(oldest.values())
+    return_running.run(connection, {"now": now})
+    return [row.run_id for row in startable_runs.all(connection, {"now": now})]
 
 
-def delayed(connection: Connection, now: int) -> list[tuple[str, Any]]:
-    """Name the pending runs that become due later, and when."""
-    query = select(runs.c.run_id, runs.c.not_before).where(runs.c.status.in_(ACTIVE), runs.c.not_before > now)
-    return [(row.run_id, from_micros(row.not_before)) for row in connection.execute(query.order_by(runs.c.not_before))]
+def delayed(connection: Connection, now: int) -> list[tuple[str, datetime]]:
+    """Name the pending runs that become due later, and when, soonest first."""
+    return [(row.run_id, from_micros(row.not_before)) for row in delayed_runs.all(connection, {"now": now})]
 
 
-def _release(connection: Connection, row: Row[Any], now: int) -> None:
+def _refuse_stale(connection: Connection, run_id: str, attempt: int) -> None:
+    row = run_by_id.first(connection, {"of_run": run_id})
+    if row is not None:
+        raise Conflict(f"Attempt {attempt} of run {run_id} is over: it is {row.status}, attempt {row.attempt}.")
+
+
+def _release(connection: Connection, row: Any, now: int) -> None:
     if row.temporary:
-        connection.execute(delete_thread, {"of_thread": row.thread_id})
+        delete_thread.run(connection, {"of_thread": row.thread_id})
     else:
-        connection.execute(release_thread, {"of_thread": row.thread_id, "now": now})
+        release_thread.run(connection, {"of_thread": row.thread_id, "now": now})

@@ -80,7 +80,7 @@ class RunRepository:
         """Return a run by its id alone."""
 
         def work(connection: Connection) -> Run | None:
-            row = connection.execute(run_by_id, {"run_id": run_id}).one_or_none()
+            row = run_by_id.first(connection, {"of_run": run_id})
             return None if row is None else run_from(row)
 
         return await self._database.read(work)
@@ -143,7 +143,7 @@ class RunRepository:
 
 
 def _get(connection: Connection, thread_id: str, run_id: str) -> Run:
-    row = connection.execute(run_of_thread, {"run_id": run_id, "thread_id": thread_id}).one_or_none()
+    row = run_of_thread.first(connection, {"of_run": run_id, "of_thread": thread_id})
     if row is None:
         _require_thread(connection, thread_id)
         raise NotFound("Not Found")
@@ -151,5 +151,5 @@ def _get(connection: Connection, thread_id: str, run_id: str) -> Run:
 
 
 def _require_thread(connection: Connection, thread_id: str) -> None:
-    if connection.execute(thread_head, {"thread_id": thread_id}).one_or_none() is None:
+    if thread_head.first(connection, {"of_thread": thread_id}) is None:
         raise NotFound(f"Thread with ID {thread_id} not found")
