@@ -1,0 +1,93 @@
+"""Stand before the tools of a server of ours: deadline, envelope and one log line for every call."""
+
+import asyncio
+import time
+from typing import Literal
+
+import pydantic
+from fastmcp.exceptions import NotFoundError, ToolError, ValidationError
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.tools import ToolResult
+from loguru import logger
+from mcp.types import CallToolRequestParams
+
+from toolweave.errors import PersistenceError
+from toolweave.servers.call_meta import MAX_LENGTH, call_meta, has_unusable_key
+from toolweave.servers.envelope import (
+    INTERNAL,
+    INVALID_PARAMETER,
+    TIMEOUT,
+    UNAVAILABLE,
+    UNKNOWN_TOOL,
+    error_code,
+    failure,
+    with_duration,
+)
+from toolweave.servers.parameter_errors import explain, shown
+
+Call = MiddlewareContext[CallToolRequestParams]
+Next = CallNext[CallToolRequestParams, ToolResult]
+
+
+class EnvelopeMiddleware(Middleware):
+    """Turn validation errors, unknown tools, time-outs and every other failure into envelopes (C-06, T-05).
+
+    `timeout_s` stays below the caller's deadline of 5 s, so that the caller hears our reason instead of silence.
+    """
+
+    def __init__(self, *, timeout_s: float = 4.0) -> None:
+        self._timeout_s = timeout_s
+
+    async def on_call_tool(self, context: Call, call_next: Next) -> ToolResult:
+        """Call the tool, answer in the envelope and log the call with the ids of its `_meta` (T-03)."""
+        started = time.perf_counter()
+        outcome: Literal["success", "error", "cancelled"] = "cancelled"
+        code = None
+        try:
+            result = await self._answer(context, call_next)
+            code = error_code(result)
+            outcome = "error" if result.is_error else "success"
+        finally:
+            duration_ms = (time.perf_counter() - started) * 1000
+            tool = shown(context.message.name)
+            logger.bind(
+                tool=tool,
+                outcome=outcome,
+                code=code,
+                duration_ms=round(duration_ms, 2),
+                meta=call_meta(context.fastmcp_context),
+            ).log("INFO" if outcome == "success" else "WARNING", "tool call {}: {}", tool, code or outcome)
+        return with_duration(result, duration_ms)
+
+    async def _answer(self, context: Call, call_next: Next) -> ToolResult:
+        name = context.message.name
+        if has_unusable_key(context.fastmcp_context):
+            return failure(
+                INVALID_PARAMETER,
+                f"Parameter '_meta.idempotency_key' must be printable text of 1 to {MAX_LENGTH} characters.",
+            )
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await call_next(context)
+        except NotFoundError:
+            return failure(UNKNOWN_TOOL, f"There is no tool '{shown(name)}'.")
+        except ValidationError as error:
+            return await self._wrong_parameters(context, error)
+        except TimeoutError:
+            return failure(TIMEOUT, f"{name} did not finish within {self._timeout_s:g} s and was stopped.")
+        except ToolError as error:
+            # FastMCP has logged the cause and put this in its place.
+            if isinstance(error.__cause__, PersistenceError):
+                return failure(UNAVAILABLE, str(error.__cause__))
+            return failure(INTERNAL, f"{name} failed.")
+        except Exception as error:  # noqa: BLE001  the last handler before the caller, who must not see the reason
+            logger.opt(exception=error).error("tool call {} failed", shown(name))
+            return failure(INTERNAL, f"{shown(name)} failed.")
+
+    async def _wrong_parameters(self, context: Call, error: ValidationError) -> ToolResult:
+        server = context.fastmcp_context.fastmcp if context.fastmcp_context else None
+        tool = await server.get_tool(context.message.name) if server else None
+        if tool is None or not isinstance(error.__cause__, pydantic.ValidationError):
+            return failure(INVALID_PARAMETER, "The parameters do not fit the tool's schema.")
+        code, message = explain(error.__cause__, tool.parameters)
+        return failure(code, message)

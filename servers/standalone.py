@@ -1,0 +1,95 @@
+"""Run an MCP server of ours as a program of its own: over stdio, SSE or streamable HTTP on loopback (T-07, T-08)."""
+
+import ctypes
+import ipaddress
+import logging
+import signal
+import socket
+import sys
+from typing import Any, Literal
+
+from fastmcp import FastMCP
+from loguru import logger
+
+from toolweave.errors import ConfigError
+
+HttpTransport = Literal["sse", "http"]
+PATHS: dict[HttpTransport, str] = {"sse": "/sse", "http": "/mcp"}
+
+_PR_SET_PDEATHSIG = 1
+
+
+async def serve_stdio(server: FastMCP[Any]) -> None:
+    """Serve on stdin and stdout until stdin ends.
+
+    A signal ends the process at once, and so does the death of its parent where the system can tell (T-09): nothing
+    is lost by that, because every call writes in one transaction.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # A reader blocked on stdin would make an orderly end wait for the next line.
+        signal.signal(number, signal.SIG_DFL)
+    die_with_parent()
+    await server.run_stdio_async(show_banner=False)
+
+
+async def serve_http(server: FastMCP[Any], *, transport: HttpTransport, host: str, port: int) -> None:
+    """Serve on a loopback address until a signal; port 0 takes a free one, the log says which.
+
+    Requests whose Host or Origin is not loopback are refused (T-08).
+
+    Raises:
+        ConfigError: the host is not loopback, or the port is taken; names it and the fix.
+    """
+    with _listen(host, port) as listener:
+        address, taken_port = listener.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        logger.info("{} serves on http://{}:{}{}", server.name, shown, taken_port, PATHS[transport])
+        await server.run_http_async(
+            show_banner=False,
+            transport=transport,
+            path=PATHS[transport],
+            host=host,
+            port=taken_port,
+            sockets=[listener],
+            host_origin_protection=True,
+            # uvicorn's own logging would write to stdout.
+            uvicorn_config={"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1},
+        )
+
+
+def die_with_parent() -> None:
+    """Ask Linux to kill this process when its parent ends, even while a tool holds it; elsewhere only stdin tells."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def quiet_framework_logs() -> None:
+    """Leave the log of calls to our middleware: the frameworks' own repeats what callers sent."""
+    logging.getLogger("fastmcp").setLevel(logging.ERROR)
+    logging.getLogger("mcp").setLevel(logging.WARNING)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    address = "127.0.0.1" if host == "localhost" else host
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        ip = None
+    if ip is None or not ip.is_loopback:
+        raise ConfigError(
+            f"refusing to listen on {host}: whoever can reach it could use the tools without authentication.",
+            source="--host",
+            fix="Use 127.0.0.1, and a proxy that authenticates if others need it.",
+        )
+    listener = socket.socket(socket.AF_INET6 if ip.version == 6 else socket.AF_INET)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror}.",
+            source="--port",
+            fix="Stop the program that uses it, or choose another port.",
+        ) from error
+    return listener

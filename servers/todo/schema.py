@@ -1,0 +1,103 @@
+"""Describe the todo database and bring a new one to the schema this server knows."""
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from toolweave.errors import NewerSchema
+
+VERSION = 1
+
+METADATA = sa.MetaData()
+
+TODOS = sa.Table(
+    "todos",
+    METADATA,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("description", sa.Text),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("priority", sa.Text, nullable=False),
+    sa.Column("due_date", sa.Text),
+    sa.Column("tags", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("updated_at", sa.Text, nullable=False),
+    sa.Column("completed_at", sa.Text),
+    sqlite_autoincrement=True,
+)
+
+IDEMPOTENT_RESULTS = sa.Table(
+    "todo_idempotent_results",
+    METADATA,
+    sa.Column("tool", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("result", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False, index=True),
+)
+
+SCHEMA_VERSION = sa.Table("todo_schema_version", METADATA, sa.Column("version", sa.Integer, nullable=False))
+
+FULL_TEXT = sa.table("todos_fts", sa.column("rowid"), sa.column("todos_fts"))
+
+_FULL_TEXT_DDL = (
+    """
+    CREATE VIRTUAL TABLE todos_fts USING fts5(
+        title, description, tags,
+        content='todos', content_rowid='id', tokenize='unicode61 remove_diacritics 2', prefix='2 3'
+    )
+    """,
+    """
+    CREATE TRIGGER todos_fts_insert AFTER INSERT ON todos BEGIN
+        INSERT INTO todos_fts(rowid, title, description, tags)
+        VALUES (new.id, new.title, new.description, new.tags);
+    END
+    """,
+    """
+    CREATE TRIGGER todos_fts_delete AFTER DELETE ON todos BEGIN
+        INSERT INTO todos_fts(todos_fts, rowid, title, description, tags)
+        VALUES ('delete', old.id, old.title, old.description, old.tags);
+    END
+    """,
+    """
+    CREATE TRIGGER todos_fts_update AFTER UPDATE OF title, description, tags ON todos BEGIN
+        INSERT INTO todos_fts(todos_fts, rowid, title, description, tags)
+        VALUES ('delete', old.id, old.title, old.description, old.tags);
+        INSERT INTO todos_fts(rowid, title, description, tags)
+        VALUES (new.id, new.title, new.description, new.tags);
+    END
+    """,
+)
+
+
+async def is_current(connection: AsyncConnection, database: str) -> bool:
+    """Tell whether the schema is there.
+
+    Raises:
+        NewerSchema: a newer Toolweave wrote the database; names it and the fix.
+    """
+    if not await connection.run_sync(lambda sync: sa.inspect(sync).has_table(SCHEMA_VERSION.name)):
+        return False
+    version = await connection.scalar(sa.select(SCHEMA_VERSION.c.version))
+    if version is not None and version > VERSION:
+        raise NewerSchema(
+            f"The todo database {database} has schema {version}, and this Toolweave knows schemas up to {VERSION}. "
+            "Nothing was changed. Upgrade Toolweave, or set TOOLWEAVE_TODO_DATABASE_URL to another database."
+        )
+    return version is not None
+
+
+async def create(connection: AsyncConnection) -> None:
+    """Create the tables, the version row and, where SQLite has FTS5, the full-text index."""
+    await connection.run_sync(METADATA.create_all)
+    if connection.dialect.name == "sqlite" and await _has_fts5(connection):
+        for statement in _FULL_TEXT_DDL:
+            await connection.execute(sa.text(statement))
+    await connection.execute(SCHEMA_VERSION.insert().values(version=VERSION))
+
+
+async def has_full_text(connection: AsyncConnection) -> bool:
+    """Tell whether this database has the full-text index."""
+    return await connection.run_sync(lambda sync: sa.inspect(sync).has_table(FULL_TEXT.name))
+
+
+async def _has_fts5(connection: AsyncConnection) -> bool:
+    return bool(await connection.scalar(sa.text("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'")))
