@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, delete, func, insert, select, up
 from toolweave.errors import NotFound
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
-from toolweave.runtime.persistence.search import page, where_contains
+from toolweave.runtime.persistence.search import bindable, page, where_contains
 from toolweave.runtime.persistence.tables import assistant_versions, assistants
 from toolweave.runtime.runs.models import Assistant, JsonObject
 
@@ -92,9 +92,9 @@ def _id_of(assistant: str) -> str:
 
 def _filtered(query: Select[Any], metadata: JsonObject | None, graph_id: str | None, name: str | None) -> Select[Any]:
     if graph_id is not None:
-        query = query.where(assistants.c.graph_id == graph_id)
+        query = query.where(assistants.c.graph_id == bindable(graph_id))
     if name is not None:
-        query = query.where(assistants.c.name.icontains(name, autoescape=True))
+        query = query.where(assistants.c.name.icontains(bindable(name), autoescape=True))
     return where_contains(query, assistants.c.metadata, metadata)
 
 

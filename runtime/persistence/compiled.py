@@ -4,7 +4,7 @@ The tables use only types that drivers take and give as they are, so nothing nee
 """
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -34,6 +34,10 @@ class Compiled:
     def run(self, connection: Connection, parameters: Parameters) -> None:
         """Run it for its effect."""
         driver_of(connection).execute(self._sql, {**self._written, **parameters})
+
+    def run_many(self, connection: Connection, rows: Sequence[Parameters]) -> None:
+        """Run it for its effect, once per row of parameters."""
+        driver_of(connection).executemany(self._sql, [{**self._written, **row} for row in rows])
 
     def first(self, connection: Connection, parameters: Parameters) -> Any:
         """Run it and return the first row, or None."""

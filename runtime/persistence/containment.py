@@ -23,7 +23,12 @@ def contains(document: object, pattern: object) -> bool:
 
 def json_contains(document: str | None, pattern: str) -> bool:
     """Be the SQL function of that name; nothing is in NULL."""
-    return document is not None and contains(from_json(document), _parsed(pattern))
+    if document is None:
+        return False
+    try:
+        return contains(from_json(document), _parsed(pattern))
+    except RecursionError:
+        return False
 
 
 @lru_cache(maxsize=64)

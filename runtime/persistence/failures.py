@@ -1,6 +1,8 @@
 """Say in one paragraph what is wrong with a database file and what to do about it."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
@@ -32,8 +34,18 @@ def explain(path: Path, error: Exception) -> Exception:
         return error
     reason = str(cause)
     fix = next((fix for start, fix in FIXES if reason.lower().startswith(start)), None)
-    if fix is None and "syntax error" in reason:
-        return error
-    explained = PersistenceError(f"{path}: {reason}. {fix or 'Check the file, its folder and the disk.'}")
-    explained.__cause__ = error
-    return explained
+    told = PersistenceError(f"{path}: {reason}. {fix or 'Check the file, its folder and the disk.'}")
+    told.__cause__ = error
+    return told
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raise database failures inside the block as explain tells them."""
+    try:
+        yield
+    except (sqlite3.Error, DBAPIError) as error:
+        told = explain(path, error)
+        if told is error:
+            raise
+        raise told from error

@@ -1,6 +1,5 @@
 """Open everything that a server keeps: our tables, LangGraph's checkpoints and its store."""
 
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from toolweave.errors import PersistenceError
 from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpoints import delete_run_checkpoints
 from toolweave.runtime.persistence.database import Database, open_database
-from toolweave.runtime.persistence.failures import explain
+from toolweave.runtime.persistence.failures import explained
 from toolweave.runtime.persistence.lock import data_folder_lock
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
@@ -90,7 +89,8 @@ def _make_folder(data_dir: Path) -> None:
 async def _open_checkpointer(path: Path) -> AsyncIterator[AsyncSqliteSaver]:
     async with _connection(path) as connection:
         saver = AsyncSqliteSaver(connection)
-        await saver.setup()
+        with explained(path):
+            await saver.setup()
         yield saver
 
 
@@ -99,22 +99,19 @@ async def _open_store(path: Path) -> AsyncIterator[AsyncSqliteStore]:
     # The store begins its transactions by itself.
     async with _connection(path, isolation_level=None) as connection:
         store = AsyncSqliteStore(connection)
-        await store.setup()
+        with explained(path):
+            await store.setup()
         yield store
 
 
 @asynccontextmanager
 async def _connection(path: Path, isolation_level: str | None = "") -> AsyncIterator[aiosqlite.Connection]:
-    try:
+    with explained(path):
         connection = await aiosqlite.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=isolation_level)
-    except sqlite3.Error as error:
-        raise explain(path, error) from error
     try:
-        try:
+        with explained(path):
             await connection.execute("PRAGMA journal_mode=WAL")
             await connection.execute("PRAGMA synchronous=NORMAL")
-        except sqlite3.Error as error:
-            raise explain(path, error) from error
         yield connection
     finally:
         await connection.close()

@@ -9,7 +9,7 @@ from typing import cast
 from sqlalchemy import Connection, NullPool, create_engine
 
 from toolweave.runtime.persistence.containment import json_contains
-from toolweave.runtime.persistence.failures import explain
+from toolweave.runtime.persistence.failures import explained
 
 BUSY_TIMEOUT_S = 5.0
 # NORMAL with a write-ahead log: a killed process loses nothing, a power cut at most the last moments, never the file.
@@ -22,20 +22,23 @@ def connect_writer(path: Path, prepare: Callable[[Connection], None] | None) -> 
     Raises:
         PersistenceError: the file cannot be opened, is damaged, or is not writable.
     """
-    try:
+    with explained(path):
         connection = _connect(path)
-        if prepare is not None:
-            with transaction(connection):
-                prepare(connection)
-    except Exception as error:
-        raise explain(path, error) from error
+        try:
+            if prepare is not None:
+                with transaction(connection):
+                    prepare(connection)
+        except BaseException:
+            disconnect(connection)
+            raise
     return connection
 
 
 def connect_reader(path: Path) -> Connection:
     """Open a connection that refuses to write."""
-    connection = _connect(path)
-    driver_of(connection).execute("PRAGMA query_only=ON")
+    with explained(path):
+        connection = _connect(path)
+        driver_of(connection).execute("PRAGMA query_only=ON")
     return connection
 
 

@@ -84,13 +84,6 @@ run_events = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
-meta = Table(
-    "meta",
-    metadata,
-    Column("key", Text, primary_key=True),
-    Column("value", Text, nullable=False),
-)
-
 Index("ix_runs_thread", runs.c.thread_id, runs.c.seq)
 ACTIVE = text("status IN ('pending', 'running')")
 Index("ix_runs_active", runs.c.thread_id, runs.c.seq, sqlite_where=ACTIVE, postgresql_where=ACTIVE)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, select, update
 
-from toolweave.errors import Conflict, NotFound
+from toolweave.errors import Conflict, InvalidRequest, NotFound
 from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
@@ -15,6 +15,9 @@ from toolweave.runtime.persistence.tables import runs, threads
 from toolweave.runtime.runs.models import JsonObject, Thread, ThreadStatus
 
 ThreadSort = Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"]
+
+# SQLite takes 32 766 parameters in a statement.
+MOST_IDS = 10_000
 
 
 class ThreadRepository:
@@ -110,7 +113,11 @@ class ThreadRepository:
         sort_by: ThreadSort | None = None,
         sort_order: Literal["asc", "desc"] | None = None,
     ) -> list[Thread]:
-        """Return the threads among `ids` with this status that contain the metadata and the values."""
+        """Return the threads among `ids` with this status that contain the metadata and the values.
+
+        Raises:
+            InvalidRequest: too many ids.
+        """
         query = _filtered(select(threads), ids, metadata, values, status)
         query = page(query, threads.c[sort_by or "updated_at"], threads.c.thread_id, sort_order, limit, offset)
         return await self._database.read(lambda connection: [_thread_from(row) for row in connection.execute(query)])
@@ -187,6 +194,8 @@ def _filtered(
     status: ThreadStatus | None,
 ) -> Select[Any]:
     if ids is not None:
+        if len(ids) > MOST_IDS:
+            raise InvalidRequest(f"ids: at most {MOST_IDS} at a time, not {len(ids)}")
         query = query.where(threads.c.thread_id.in_(ids))
     if status is not None:
         query = query.where(threads.c.status == status)

@@ -18,11 +18,6 @@ def upgrade() -> None:
     _create_assistants()
     _create_threads()
     _create_runs()
-    op.create_table(
-        "meta",
-        sa.Column("key", sa.Text, primary_key=True),
-        sa.Column("value", sa.Text, nullable=False),
-    )
 
 
 def _create_assistants() -> None:
