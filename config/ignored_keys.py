@@ -22,5 +22,5 @@ def ignored_keys(document: JsoncDocument, path: JsonPath, known: Collection[str]
 
 
 def _nearest(key: str, known: Collection[str]) -> str:
-    nearest = difflib.get_close_matches(key, known, n=1)
+    nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
     return f" (did you mean {nearest[0]!r}?)" if nearest else ""

@@ -10,7 +10,7 @@ import json5
 
 from toolweave.errors import ConfigError
 
-MAX_BYTES = 1_048_576
+MAX_BYTES = 262_144
 JsonPath = tuple[str | int, ...]
 
 _TOKEN = re.compile(
@@ -45,7 +45,7 @@ def read_jsonc(path: Path) -> JsoncDocument:
     """Read and parse a JSON5 file.
 
     Raises:
-        ConfigError: the file is absent, unreadable, over 1 MiB, not UTF-8 or not JSON5; names file, line and fix.
+        ConfigError: the file is absent, unreadable, over 256 KiB, not UTF-8 or not JSON5; names file, line and fix.
     """
     source = str(path)
     try:
@@ -57,7 +57,7 @@ def read_jsonc(path: Path) -> JsoncDocument:
         reason = error.strerror or type(error).__name__
         raise ConfigError(f"cannot be read ({reason}).", source=source, fix="Make it a readable file.") from None
     if len(data) > MAX_BYTES:
-        raise ConfigError("is larger than 1 MiB.", source=source, fix="Point to a configuration file.")
+        raise ConfigError("is larger than 256 KiB.", source=source, fix="Point to a configuration file.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -113,7 +113,8 @@ class _Locator:
         self._lines.setdefault(path, line)
         if isinstance(value, _Pairs):
             members: dict[str, Any] = {}
-            for key, item in value:
+            for written, item in value:
+                key = _joined_surrogates(written)
                 self._note_key(key, path)
                 self._take()  # the colon
                 members[key] = self.locate(item, (*path, key))
@@ -127,7 +128,7 @@ class _Locator:
                 self._take_comma()
             self._take()
             return items
-        return value
+        return _joined_surrogates(value) if isinstance(value, str) else value
 
     def _take(self) -> int:
         _, line = self._tokens[self._next]
@@ -147,6 +148,13 @@ class _Locator:
                 fix="Keep one of the two.",
             )
         self._lines[*path, key] = line
+
+
+def _joined_surrogates(text: str) -> str:
+    """Make one character of the two escapes JSON needs beyond U+FFFF; json5 leaves them apart."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from toolweave.config.interpolate import find_references, resolve
 from toolweave.config.mcp_entry import ServerEntry, Transport, check_resolved
 from toolweave.config.mcp_file import WrittenServer, read_mcp_file, shown_path
-from toolweave.config.settings import Settings
+from toolweave.config.settings import Settings, variable_name
 from toolweave.errors import ConfigError, MissingVariable
 
 SHIPPED_MCP_CONFIG = Path(__file__).parent / "mcp.servers.jsonc"
@@ -29,7 +29,7 @@ class McpServerConfig:
     command: str | None = field(default=None, repr=False)
     args: tuple[str, ...] = field(default=(), repr=False)
     env: dict[str, str] = field(default_factory=dict, repr=False)
-    cwd: str | None = None
+    cwd: str | None = field(default=None, repr=False)
     url: str | None = field(default=None, repr=False)
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     enabled: bool = True
@@ -86,7 +86,7 @@ def served_mcp_config(settings: Settings, environ: Mapping[str, str] | None = No
     }
     config = load_mcp_config(settings.mcp_config or SHIPPED_MCP_CONFIG, filled)
     servers = tuple(_with_overrides(server, settings) if server.name == "todo" else server for server in config.servers)
-    return replace(config, servers=servers)
+    return replace(config, servers=servers, warnings=(*config.warnings, *_idle_overrides(config, settings)))
 
 
 def _with_overrides(todo: McpServerConfig, settings: Settings) -> McpServerConfig:
@@ -95,6 +95,14 @@ def _with_overrides(todo: McpServerConfig, settings: Settings) -> McpServerConfi
         todo = replace(todo, transport="stdio", command=command, args=tuple(args), url=None, headers={}, spawn=False)
     timeout_s = settings.todo_timeout_s or todo.timeout_s
     return replace(todo, env={**todo.env, **settings.todo_env}, timeout_s=timeout_s)
+
+
+def _idle_overrides(config: McpConfig, settings: Settings) -> list[str]:
+    if any(server.name == "todo" for server in config.servers):
+        return []
+    fields = ("todo_command", "todo_env", "todo_timeout_s")
+    given = [variable_name(field) for field in fields if getattr(settings, field)]
+    return [f"{config.path}: {name} has no effect: there is no server named 'todo'" for name in given]
 
 
 def _refuse_misconfigured(

@@ -22,13 +22,21 @@ _SSE_PATH = re.compile(r"/sse/?$")
 def _plain(text: str) -> str:
     if "\0" in text:
         raise ValueError("must not contain a NUL character")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("must be valid Unicode text")
     return text
+
+
+def _not_empty(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return _plain(text)
 
 
 def _variable_name(text: str) -> str:
-    if not text or "=" in text or "\0" in text:
+    if not text or "=" in text:
         raise ValueError("is not a name for an environment variable")
-    return text
+    return _plain(text)
 
 
 def _header_name(text: str) -> str:
@@ -50,7 +58,7 @@ def _number(value: Any) -> Any:
 
 
 Text = Annotated[str, AfterValidator(_plain)]
-NonEmpty = Annotated[Text, Field(min_length=1)]
+NonEmpty = Annotated[str, AfterValidator(_not_empty)]
 
 
 class ToolFilter(BaseModel):

@@ -16,7 +16,6 @@ _OWN_WORDS = {
     "finite_number": "must be a finite number",
     "int_parsing_size": "must be a smaller number",
     "string_type": "must be a string",
-    "string_unicode": "must be valid Unicode text",
     "list_type": "must be a list",
     "tuple_type": "must be a list",
     "dict_type": "must be an object",
@@ -31,8 +30,8 @@ _WITH_BOUND = {
     "less_than_equal": "must be at most {le}",
     "literal_error": "must be {expected}",
     "string_pattern_mismatch": "must match {pattern}",
-    "string_too_short": "must have at least {min_length} characters",
-    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must hold {min_length} or more",
+    "string_too_short": "must have {min_length} or more characters",
 }
 
 

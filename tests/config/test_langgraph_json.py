@@ -1,0 +1,192 @@
+"""langgraph.json is read as the official tools read it, and what it cannot have is said."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from toolweave.config.langgraph_json import GraphEntry, LangGraphJson, load_langgraph_json
+from toolweave.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+SECRET = "s3cr3t-9f8e7d"
+GRAPHS = {"g": "./g.py:graph"}
+
+
+def written(folder: Path, value: Any) -> Path:
+    file = folder / "langgraph.json"
+    file.write_text(json.dumps(value, indent=1), encoding="utf-8")
+    return file
+
+
+def load(folder: Path, **keys: Any) -> LangGraphJson:
+    return load_langgraph_json(written(folder, {"graphs": GRAPHS, **keys}))
+
+
+def test_our_own_file_names_graphs_and_application_by_module() -> None:
+    config = load_langgraph_json(ROOT / "langgraph.json")
+    assert {name: entry.target for name, entry in config.graphs.items()} == {
+        "agent_loop": "toolweave.graphs.served:agent_loop",
+        "todo_agent": "toolweave.graphs.served:todo_agent",
+    }
+    assert all(entry.description for entry in config.graphs.values())
+    assert config.http.app == "toolweave.api.app:app"
+    assert config.dependencies == (str(ROOT),)
+    assert config.warnings == ()
+
+
+def test_graphs_are_given_as_text_or_with_a_description_and_paths_become_absolute(tmp_path: Path) -> None:
+    graphs = {
+        "a": "./a.py:graph",
+        "b": {"path": "package/b.py:make", "description": "The second"},
+        "c": "package.module:graph",
+        "d": "d.py:graph",
+    }
+    config = load(tmp_path, graphs=graphs, http={"app": "./web.py:app"}, dependencies=[".", "./lib", "requests"])
+    assert config.graphs == {
+        "a": GraphEntry(target=f"{tmp_path}/a.py:graph"),
+        "b": GraphEntry(target=f"{tmp_path}/package/b.py:make", description="The second"),
+        "c": GraphEntry(target="package.module:graph"),
+        "d": GraphEntry(target=f"{tmp_path}/d.py:graph"),
+    }
+    assert config.http.app == f"{tmp_path}/web.py:app"
+    assert config.dependencies == (str(tmp_path), f"{tmp_path}/lib", "requests")
+    assert config.path == tmp_path / "langgraph.json"
+
+
+def test_a_relative_path_to_the_file_gives_absolute_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, {"graphs": GRAPHS})
+    monkeypatch.chdir(tmp_path)
+    config = load_langgraph_json(Path("langgraph.json"))
+    assert config.graphs["g"].target == f"{tmp_path}/g.py:graph"
+
+
+def test_variables_of_a_map_are_set_where_they_are_not_set_yet(tmp_path: Path) -> None:
+    environ = {"A": "shell", "EMPTY": ""}
+    load(tmp_path, env={"A": "file", "B": "file", "EMPTY": "file", "PORT": 8123}).apply_env(environ)
+    assert environ == {"A": "shell", "B": "file", "EMPTY": "", "PORT": "8123"}
+
+
+def test_variables_of_an_env_file_are_read_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "settings.env").write_text("# note\nexport A=1\nB='two words' # note\nC\nD=\n", encoding="utf-8")
+    config = load(tmp_path, env="settings.env")
+    assert config.env == {"A": "1", "B": "two words", "D": ""}
+    assert config.warnings == ()
+
+
+def test_the_process_environment_is_filled_when_no_other_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ: dict[str, str] = {}
+    monkeypatch.setattr("os.environ", environ)
+    load(tmp_path, env={"TOOLWEAVE_TEST_VARIABLE": "1"}).apply_env()
+    assert environ == {"TOOLWEAVE_TEST_VARIABLE": "1"}
+
+
+def test_an_absent_dot_env_is_no_matter_and_another_absent_file_is_warned_of(tmp_path: Path) -> None:
+    assert load(tmp_path, env=".env").warnings == ()
+    config = load(tmp_path, env="prod.env")
+    assert config.env == {}
+    assert config.warnings == (f"{tmp_path}/langgraph.json:5: the env file 'prod.env' does not exist",)
+
+
+def test_an_env_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"A=\xff\n")
+    with pytest.raises(ConfigError, match=r"\.env: cannot be read as UTF-8 text"):
+        load(tmp_path, env=".env")
+
+
+@pytest.mark.parametrize("empty", [{}, {"env": None, "http": None, "dependencies": None}, {"env": {}, "http": {}}])
+def test_only_graphs_are_required(tmp_path: Path, empty: dict[str, Any]) -> None:
+    config = load(tmp_path, **empty)
+    assert (config.env, config.http.app, config.dependencies, config.warnings) == ({}, None, (), ())
+
+
+@pytest.mark.parametrize(
+    ("value", "line", "problem"),
+    [
+        ([], 1, "must be an object"),
+        ({}, 1, "graphs is required"),
+        ({"graphs": {}}, 2, "graphs must hold 1 or more"),
+        ({"graphs": ["./g.py:graph"]}, 2, "graphs must be an object"),
+        ({"graphs": {"g": "./g.py"}}, 3, "graphs.g.path must be of the form ./file.py:name or package.module:name"),
+        ({"graphs": {"g": ":graph"}}, 3, "graphs.g.path must be of the form"),
+        ({"graphs": {"g": "g.py:a graph"}}, 3, "graphs.g.path must be of the form"),
+        ({"graphs": {"g": "./g.ts:graph"}}, 3, "graphs.g.path must name Python code"),
+        ({"graphs": {"g": 7}}, 3, "graphs.g must be an object"),
+        ({"graphs": {"g": {"description": "no path"}}}, 3, "graphs.g.path is required"),
+        ({"graphs": GRAPHS, "http": {"app": "web"}}, 6, "http.app must be of the form"),
+        ({"graphs": GRAPHS, "http": []}, 5, "http must be an object"),
+        ({"graphs": GRAPHS, "dependencies": "."}, 5, "dependencies must be a list"),
+        ({"graphs": GRAPHS, "env": ["A=1"]}, 5, "env must be an object"),
+        ({"graphs": GRAPHS, "env": {"A": None}}, 6, "env.A must be a string"),
+        ({"graphs": GRAPHS, "auth": {"path": "./auth.py:auth"}}, 5, "'auth' is not supported by this version"),
+        ({"graphs": GRAPHS, "encryption": {"path": "./e.py:e"}}, 5, "'encryption' is not supported"),
+    ],
+)
+def test_a_broken_file_is_an_error_with_file_line_and_fix(tmp_path: Path, value: Any, line: int, problem: str) -> None:
+    file = written(tmp_path, value)
+    with pytest.raises(ConfigError) as raised:
+        load_langgraph_json(file)
+    assert raised.value.source == f"{file}:{line}"
+    assert problem in str(raised.value)
+    assert raised.value.fix
+
+
+def test_an_absent_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"langgraph\.json: the file does not exist"):
+        load_langgraph_json(tmp_path / "langgraph.json")
+
+
+def test_keys_without_effect_are_warned_of_and_those_for_images_are_not(tmp_path: Path) -> None:
+    config = load(
+        tmp_path,
+        python_version="3.12",
+        image_distro="wolfi",
+        graph={},
+        store={"ttl": {}},
+        http={"disable_store": True},
+        graphs={"g": {"path": "./g.py:graph", "descripton": "x"}},
+    )
+    assert [warning.split(": ", 1)[1] for warning in config.warnings] == [
+        "unknown key 'graph' is ignored (did you mean 'graphs'?)",
+        "unknown key 'store' is ignored",
+        "http: unknown key 'disable_store' is ignored",
+        "graph 'g': unknown key 'descripton' is ignored (did you mean 'description'?)",
+    ]
+
+
+def test_variables_show_neither_in_the_form_of_the_file_nor_in_errors(tmp_path: Path) -> None:
+    assert SECRET not in repr(load(tmp_path, env={"KEY": SECRET}))
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path, env={"KEY": [SECRET]})
+    assert SECRET not in str(raised.value)
+
+
+KEYS = st.sampled_from(["graphs", "env", "http", "dependencies", "path", "warnings", "store", "x"])
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["./g.py:g", "m:g", ".", ".env", ""])
+    | st.text(max_size=3),
+    lambda items: (
+        st.lists(items, max_size=2) | st.dictionaries(st.sampled_from(["app", "path", "g"]), items, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(KEYS, VALUES))
+def test_any_object_is_read_or_refused_with_a_configuration_error(tmp_path: Path, value: dict[str, Any]) -> None:
+    file = written(tmp_path, value)
+    try:
+        config = load_langgraph_json(file)
+    except ConfigError:
+        return
+    assert config.graphs
+    assert config.path == file

@@ -1,0 +1,101 @@
+"""The served processes' own file: the todo server, this interpreter, this data folder, and the overrides."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+
+from toolweave.config.mcp import McpConfig, McpServerConfig, served_mcp_config
+from toolweave.config.settings import load_settings
+from toolweave.errors import ConfigError
+
+
+def todo_of(config: McpConfig) -> McpServerConfig:
+    (server,) = (server for server in config.servers if server.name == "todo")
+    return server
+
+
+def test_the_shipped_file_needs_nothing_from_the_environment(tmp_path: Path) -> None:
+    config = served_mcp_config(load_settings({}, data_dir=tmp_path), {})
+    assert config.warnings == ()
+    assert todo_of(config) == McpServerConfig(
+        name="todo",
+        transport="stdio",
+        command=sys.executable,
+        args=("-m", "toolweave.servers.todo"),
+        env={"TOOLWEAVE_TODO_DATABASE_URL": f"sqlite+aiosqlite:///{tmp_path}/todo.db"},
+        prefix="",
+        timeout_s=5.0,
+    )
+
+
+def test_every_shipped_server_but_ours_is_disabled() -> None:
+    config = served_mcp_config(load_settings({}), {})
+    assert [server.name for server in config.servers if server.enabled] == ["todo"]
+
+
+@pytest.mark.parametrize("name", ["plain", "with space", "50%20#@:;"])
+def test_the_database_lies_in_the_data_folder_whatever_its_name(tmp_path: Path, name: str) -> None:
+    config = served_mcp_config(load_settings({}, data_dir=tmp_path / name), {})
+    url = make_url(todo_of(config).env["TOOLWEAVE_TODO_DATABASE_URL"])
+    assert url.database == str(tmp_path / name / "todo.db")
+
+
+def test_a_relative_data_folder_is_made_absolute_for_the_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = served_mcp_config(load_settings({}), {})
+    assert todo_of(config).env["TOOLWEAVE_TODO_DATABASE_URL"].endswith(f"{tmp_path}/.toolweave/todo.db")
+
+
+def test_settings_decide_over_variables_of_the_same_name(tmp_path: Path) -> None:
+    settings = load_settings({}, data_dir=tmp_path, todo_database_url="postgresql+psycopg://h/todos")
+    environ = {"TOOLWEAVE_TODO_DATABASE_URL": "sqlite+aiosqlite:///elsewhere.db", "TOOLWEAVE_PYTHON": "/opt/python"}
+    todo = todo_of(served_mcp_config(settings, environ))
+    assert todo.env == {"TOOLWEAVE_TODO_DATABASE_URL": "postgresql+psycopg://h/todos"}
+    assert todo.command == "/opt/python"
+
+
+@pytest.mark.requirement("T-01")
+def test_command_environment_and_time_limit_of_the_todo_server_can_be_overridden() -> None:
+    settings = load_settings(
+        {
+            "TOOLWEAVE_TODO_COMMAND": "'/opt/my server/run' --stdio '{env:LITERAL}'",
+            "TOOLWEAVE_TODO_ENV": '{"EXTRA": "{env:LITERAL}", "TOOLWEAVE_TODO_DATABASE_URL": "sqlite://"}',
+            "TOOLWEAVE_TODO_TIMEOUT_S": "1.5",
+        }
+    )
+    todo = todo_of(served_mcp_config(settings, {}))
+    assert (todo.command, todo.args) == ("/opt/my server/run", ("--stdio", "{env:LITERAL}"))
+    assert todo.env == {"EXTRA": "{env:LITERAL}", "TOOLWEAVE_TODO_DATABASE_URL": "sqlite://"}
+    assert todo.timeout_s == 1.5
+
+
+@pytest.mark.requirement("T-01")
+def test_a_command_turns_a_remote_todo_server_into_one_over_stdio(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.jsonc"
+    file.write_text('{servers: {todo: {url: "http://h/mcp", headers: {A: "b"}}, x: {command: "y"}}}', encoding="utf-8")
+    settings = load_settings({"TOOLWEAVE_TODO_COMMAND": "run"}, mcp_config=file)
+    config = served_mcp_config(settings, {})
+    assert todo_of(config) == McpServerConfig(name="todo", transport="stdio", command="run")
+    assert [server.name for server in config.servers] == ["todo", "x"]
+    assert config.path == file
+
+
+def test_overrides_without_a_todo_server_are_warned_of(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.jsonc"
+    file.write_text("{servers: {}}", encoding="utf-8")
+    settings = load_settings({"TOOLWEAVE_TODO_TIMEOUT_S": "1"}, mcp_config=file)
+    assert served_mcp_config(settings, {}).warnings == (
+        f"{file}: TOOLWEAVE_TODO_TIMEOUT_S has no effect: there is no server named 'todo'",
+    )
+
+
+def test_an_absent_file_of_the_settings_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.jsonc: the file does not exist"):
+        served_mcp_config(load_settings({}, mcp_config=tmp_path / "absent.jsonc"), {})
+
+
+def test_the_process_environment_is_used_when_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLWEAVE_PYTHON", "/opt/python")
+    assert todo_of(served_mcp_config(load_settings({}))).command == "/opt/python"
