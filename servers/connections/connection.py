@@ -1,0 +1,163 @@
+"""Keep one MCP server connected: one owner task opens, watches, leaves and reopens its session (mcp.md section 4)."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections import loading
+from toolweave.servers.connections.backoff import Backoff
+from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.health import ServerState
+from toolweave.servers.connections.link import Link
+from toolweave.servers.connections.pace import Pace
+from toolweave.servers.connections.redaction import Redaction
+from toolweave.servers.connections.status import ServerStatus
+from toolweave.servers.connections.supervision import Ending, hold_session
+from toolweave.servers.connections.tool_spec import ToolSpec
+from toolweave.servers.connections.wording import too_slow, unavailable, unusable
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+    from toolweave.servers.connections.session import McpSession
+
+
+class ServerConnection:
+    """One configured server, held connected from `start` to `stop`.
+
+    Callers never touch a session: `call` is one attempt, raced against the loss of the connection and the deadline.
+    Retry and breaker policies wrap `call` (see `calls.py`). `tools` keeps the last known list while the server is
+    down; only a `ready` server offers it. Everything here runs on the event loop that called `start`.
+
+    Args:
+        config: the server.
+        pace: how patient to be.
+        on_tools: called whenever the tool list was read anew.
+    """
+
+    def __init__(self, config: McpServerConfig, pace: Pace, on_tools: Callable[["ServerConnection"], None]) -> None:
+        self.config = config
+        self.redaction = Redaction(config)
+        self.status = ServerStatus(config.name, _first_state(config), config.misconfigured)
+        self.tools: tuple[ToolSpec, ...] = ()
+        self._pace = pace
+        self._on_tools = on_tools
+        self._backoff = Backoff(pace)
+        self._owner: asyncio.Task[None] | None = None
+        self._live: tuple[Link, McpSession] | None = None
+        self._failed_connects = 0
+        self._stopping = False
+        self._hurry = asyncio.Event()
+        limit = config.max_concurrency
+        self._slots = asyncio.Semaphore(limit) if limit else contextlib.nullcontext()
+
+    @property
+    def is_known_down(self) -> bool:
+        """Say whether the newest attempt to connect failed: calls are then refused instead of waiting (D-5)."""
+        return self._failed_connects > 0
+
+    def start(self) -> None:
+        """Begin to connect; a disabled or misconfigured server is left alone."""
+        if self.status.state == "connecting":
+            self._owner = asyncio.create_task(self._own(), name=f"mcp:{self.config.name}")
+
+    async def stop(self) -> None:
+        """Leave the session and end the server's process: gracefully, and by force when that takes too long."""
+        if self._owner is None:
+            return
+        self._stopping = True
+        self.status.close()
+        self._owner.cancel()
+        _, late = await asyncio.wait({self._owner}, timeout=self._pace.leave_s)
+        if late:
+            self._owner.cancel()
+            await asyncio.wait({self._owner}, timeout=1.0)
+
+    async def reconnect(self) -> None:
+        """Drop the session or the back-off, connect anew and return when that worked or failed."""
+        if self._owner is None:
+            return
+        self._hurry.set()
+        self._backoff.reset()
+        self.status.set("connecting")
+        if self._live:
+            self._live[0].lose("a reconnect was asked for")
+        await self.status.wait_for("ready", "down")
+
+    async def call(self, tool: str, arguments: dict[str, Any], context: CallContext) -> "CallToolResult":
+        """Attempt one call within the server's deadline; waiting for the connection counts (D-5).
+
+        Raises:
+            ServerUnavailable: the server is down, or the connection broke before it answered.
+            ToolTimeout: the deadline passed; the server was told to stop.
+            ToolProtocolError: the answer is not MCP.
+        """
+        link: Link | None = None
+        try:
+            async with asyncio.timeout(self.config.timeout_s), self._slots:
+                link, session = await self._connected(tool)
+                return await link.call(session.call(tool, arguments, context.meta()))
+        except TimeoutError as error:
+            if link is None:
+                raise unavailable(self.config.name, tool) from error
+            link.suspect()
+            raise too_slow(self.config.name, tool, self.config.timeout_s) from error
+
+    async def _connected(self, tool: str) -> tuple[Link, "McpSession"]:
+        while self._live is None:
+            if self.status.state in ("disabled", "misconfigured"):
+                raise unusable(self.config.name, tool, f"it is {self.status.state}.")
+            if self.is_known_down or self._stopping:
+                raise unavailable(self.config.name, tool)
+            await self.status.change()
+        return self._live
+
+    async def _own(self) -> None:
+        await asyncio.to_thread(loading.load)
+        while True:
+            ending = await hold_session(self.config, self._pace, self)
+            delay = self._after(ending)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._hurry.wait()
+            self._hurry.clear()
+
+    def _after(self, ending: Ending) -> float:
+        """Take note of how a session ended; return how long to wait before the next."""
+        if ending.ready_s is None:
+            self._failed_connects += 1
+        lasted = (ending.ready_s or 0.0) >= self._pace.steady_s
+        if lasted:
+            self._backoff.reset()
+        self._leave_ready(ending.reason)
+        return self._backoff.next_delay(exited=ending.exited and not lasted)
+
+    def take(self, link: Link, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:
+        """Offer a session that is ready."""
+        self._live = link, session
+        self._failed_connects = 0
+        self.status.set("ready")
+        self.refresh(tools)
+
+    def refresh(self, tools: tuple[ToolSpec, ...]) -> None:
+        """Replace the tool list."""
+        self.tools = tools
+        self._on_tools(self)
+
+    def vacate(self, reason: str) -> None:
+        """Withdraw the session, before the time it takes to leave it."""
+        if self._live:
+            self._live = None
+            self._leave_ready(reason)
+
+    def _leave_ready(self, reason: str) -> None:
+        if not self._stopping:
+            self.status.set("connecting" if self._hurry.is_set() else "down", self.redaction.clean(reason))
+
+
+def _first_state(config: McpServerConfig) -> ServerState:
+    if not config.enabled:
+        return "disabled"
+    return "misconfigured" if config.misconfigured else "connecting"

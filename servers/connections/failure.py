@@ -1,0 +1,79 @@
+"""Sort what a session raises into the error taxonomy (mcp.md section 4) and describe it for an operator."""
+
+import asyncio
+from collections.abc import Iterator
+
+import anyio
+import httpx
+from mcp.shared.exceptions import McpError
+from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
+
+from toolweave.errors import ToolError
+from toolweave.servers.connections.http_faults import TRANSPORT_FAULT, in_short, status_line
+from toolweave.servers.connections.wording import lost, not_understood, unavailable
+
+SESSION_TERMINATED = 32600
+"""What the SDK answers for an HTTP 404; a positive number is not a JSON-RPC code, so no server means it."""
+
+BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, httpx.TransportError, OSError)
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors inside nested groups: the SDK's task groups wrap twice."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
+def ends_session(error: BaseException) -> bool:
+    """Say whether no further request can succeed on the session that raised `error`."""
+    if isinstance(error, McpError):
+        code, message, data = error.error.code, error.error.message, error.error.data
+        session_unknown = code == TRANSPORT_FAULT and isinstance(data, dict) and data.get("http_status") == 404
+        closed = code == CONNECTION_CLOSED and message == "Connection closed"
+        return closed or code == SESSION_TERMINATED or session_unknown
+    return isinstance(error, BROKEN)
+
+
+def was_refused(error: BaseException) -> bool:
+    """Say whether the server understood the request and declines it: unknown tool, wrong arguments."""
+    return isinstance(error, McpError) and error.error.code in (INVALID_PARAMS, METHOD_NOT_FOUND)
+
+
+def classify(error: BaseException, server: str, tool: str | None = None) -> ToolError:
+    """Return the error of our own that stands for `error`; never its raw text."""
+    if isinstance(error, ToolError):
+        return error
+    if isinstance(error, anyio.ClosedResourceError):
+        return unavailable(server, tool)
+    if ends_session(error) or (isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT):
+        return lost(server, tool)
+    return not_understood(server, tool)
+
+
+def describe(error: BaseException, *, command: str | None = None) -> str:
+    """Describe `error` in one line for a log, `last_error` and `doctor`."""
+    found = list(leaves(error))
+    # A cancellation beside a real error only says that the SDK's other tasks were stopped because of it.
+    real = [leaf for leaf in found if not isinstance(leaf, asyncio.CancelledError)] or found
+    return "; ".join(dict.fromkeys(_describe_one(leaf, command) for leaf in real))
+
+
+def _describe_one(error: BaseException, command: str | None) -> str:
+    match error:
+        case McpError():
+            return error.error.message
+        case FileNotFoundError():
+            return f"{error.filename or command} was not found"
+        case PermissionError():
+            return f"{error.filename or command} may not be executed"
+        case httpx.HTTPStatusError():
+            return status_line(error.response.status_code)
+        case httpx.HTTPError():
+            return in_short(error)
+        case asyncio.CancelledError():
+            return "the transport failed"
+        case _:
+            return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -1,0 +1,169 @@
+"""Hold the connections to all MCP servers of a process and offer their tools to graphs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from langchain_core.tools import BaseTool
+from loguru import logger
+
+from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections import loading
+from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.calls import carry
+from toolweave.servers.connections.connection import ServerConnection
+from toolweave.servers.connections.health import ServerHealth
+from toolweave.servers.connections.pace import PACE, Pace
+from toolweave.servers.connections.registry import Registry, build_registry, repeated_names
+from toolweave.servers.connections.tool import McpTool, build_tool
+from toolweave.servers.connections.wording import unavailable, unusable
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+T = TypeVar("T")
+
+NO_SUCH_SERVER = "no server of that name is configured."
+
+
+class ToolPlane:
+    """The MCP servers of one process; open it with `open_tool_plane`.
+
+    It may be used from any event loop: work is carried to the loop the plane was opened on, because sessions live
+    there (88 µs per call).
+    """
+
+    def __init__(self, servers: Sequence[McpServerConfig], pace: Pace) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._pace = pace
+        self._closed = False
+        self._connections = {server.name: ServerConnection(server, pace, self._on_tools) for server in servers}
+        self._registry = Registry({}, {})
+        self._tools: dict[str, list[McpTool]] = {}
+
+    async def tools(self, servers: Sequence[str] | None = None) -> list[BaseTool]:
+        """Return the tools of the servers that are ready now: configuration order, then name (D-2).
+
+        A server that is still connecting for the first time is waited for, at most two seconds. The list is made
+        anew from cached tools, so ask once per run: servers come and go. Unknown names have no tools.
+
+        Args:
+            servers: take only these servers; default all.
+        """
+        if self._closed:
+            return []
+        await self.settle(servers)
+        return [
+            tool
+            for connection in self._chosen(servers)
+            if connection.status.state == "ready"
+            for tool in self._tools.get(connection.config.name, ())
+        ]
+
+    async def settle(self, servers: Sequence[str] | None = None, *, timeout_s: float | None = None) -> None:
+        """Wait until each server has connected or failed to for the first time, at most `timeout_s` (default: 2)."""
+        limit = self._pace.first_wait_s if timeout_s is None else timeout_s
+        await self._at_home(self._first_connects(self._chosen(servers), limit))
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], context: CallContext) -> "CallToolResult":
+        """Call a tool by its server's own name for it; a failure is a result with `isError`, never an exception."""
+        connection = self._connections.get(server)
+        if connection is None:
+            return await loading.failed_result(str(unusable(server, tool, NO_SUCH_SERVER)), "transport")
+        if self._closed:
+            return await loading.failed_result(str(unavailable(server, tool)), "transport")
+        return await self._at_home(carry(connection, tool, arguments, context))
+
+    def health(self) -> dict[str, ServerHealth]:
+        """Return the state of every server, in configuration order (T-06)."""
+        return {name: self._health_of(name) for name in self._connections}
+
+    async def reconnect(self, name: str) -> ServerHealth:
+        """Connect a server anew, now, and return how that went.
+
+        Raises:
+            ServerUnavailable: there is no server of that name.
+        """
+        if name not in self._connections:
+            raise unusable(name, None, NO_SUCH_SERVER)
+        await self._at_home(self._connections[name].reconnect())
+        return self._health_of(name)
+
+    def start(self) -> None:
+        """Begin to connect to all servers, in parallel."""
+        for connection in self._connections.values():
+            connection.start()
+
+    async def stop(self) -> None:
+        """Leave all servers, in parallel and bounded; calls that are open fail at once, later ones are refused."""
+        self._closed = True
+        await asyncio.gather(*(connection.stop() for connection in self._connections.values()))
+
+    def _chosen(self, servers: Sequence[str] | None) -> list[ServerConnection]:
+        return [each for name, each in self._connections.items() if servers is None or name in servers]
+
+    async def _first_connects(self, connections: Sequence[ServerConnection], limit_s: float) -> None:
+        waits = [
+            asyncio.create_task(connection.status.wait_for("ready", "down"))
+            for connection in connections
+            if connection.status.state == "connecting" and not connection.is_known_down
+        ]
+        if not waits:
+            return
+        try:
+            await asyncio.wait(waits, timeout=limit_s)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    def _on_tools(self, connection: ServerConnection) -> None:
+        """Take in a server's new tool list; what it offers may now collide with, or free, another server's names."""
+        name = connection.config.name
+        if repeated := repeated_names(connection.tools):
+            logger.bind(server=name).warning(
+                "MCP server {} lists {} more than once; the first counts", name, ", ".join(repeated)
+            )
+        before = self._registry.refusals
+        self._registry = build_registry([(each.config, each.tools) for each in self._connections.values()])
+        for refused, reason in self._registry.refusals.items():
+            if before.get(refused) != reason:
+                logger.bind(server=refused).error("MCP server {} is misconfigured: {}", refused, reason)
+        self._tools = {
+            server: [build_tool(server, shown, spec, self.call) for shown, spec in offer.items()]
+            for server, offer in self._registry.offers.items()
+        }
+        offered = self._tools.get(name, [])
+        shown = ", ".join(tool.name for tool in offered)
+        logger.bind(server=name).info("MCP server {} is ready with {} tools: {}", name, len(offered), shown)
+
+    def _health_of(self, name: str) -> ServerHealth:
+        status = self._connections[name].status
+        refusal = self._registry.refusals.get(name)
+        ready = status.state == "ready"
+        return ServerHealth(
+            state="misconfigured" if ready and refusal else status.state,
+            tools=len(self._tools.get(name, ())) if ready else 0,
+            last_error=refusal if ready and refusal else status.last_error,
+            since=status.since.isoformat(),
+        )
+
+    async def _at_home(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` on the plane's own loop, from whatever loop the caller is on."""
+        if asyncio.get_running_loop() is self._loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+
+@asynccontextmanager
+async def open_tool_plane(servers: Sequence[McpServerConfig], *, pace: Pace = PACE) -> AsyncIterator[ToolPlane]:
+    """Open the plane for `servers`, and close it with the block; every subprocess has ended then (T-09).
+
+    It does not wait for any server: one that does not answer shows in `health` and holds up nobody (A-07).
+    """
+    plane = ToolPlane(servers, pace)
+    plane.start()
+    try:
+        yield plane
+    finally:
+        await plane.stop()

@@ -1,0 +1,61 @@
+"""Decide which tools are offered under which names: filters, prefixes, order, and who yields in a collision (D-2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections.tool_spec import ToolSpec
+
+Offer = dict[str, ToolSpec]
+"""What one server offers: the name shown to models → the tool, sorted by that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The offers of all servers in configuration order, and why a server's offer is refused."""
+
+    offers: dict[str, Offer]
+    refusals: dict[str, str]
+
+
+def build_registry(servers: Sequence[tuple[McpServerConfig, Sequence[ToolSpec]]]) -> Registry:
+    """Name all tools; a server that reuses a name of an earlier one is refused whole, never renamed."""
+    offers: dict[str, Offer] = {}
+    refusals: dict[str, str] = {}
+    taken: dict[str, str] = {}
+    for config, specs in servers:
+        offer = offer_of(config, specs)
+        clashes = [name for name in offer if name in taken]
+        if clashes:
+            shown = ", ".join(clashes[:5]) + (", …" if len(clashes) > 5 else "")
+            others = ", ".join(dict.fromkeys(taken[name] for name in clashes))
+            refusals[config.name] = (
+                f"its tools {shown} have names that the server {others} already uses; "
+                'give one of them another "prefix" or leave tools out with "tools": {"exclude": […]}.'
+            )
+            continue
+        taken |= dict.fromkeys(offer, config.name)
+        offers[config.name] = offer
+    return Registry(offers, refusals)
+
+
+def offer_of(config: McpServerConfig, specs: Sequence[ToolSpec]) -> Offer:
+    """Select and name one server's tools; of tools with the same name the first one counts."""
+    prefix = f"{config.name}_" if config.prefix is None else config.prefix
+    named: Offer = {}
+    for spec in specs:
+        if _is_selected(spec.name, config):
+            named.setdefault(prefix + spec.name, spec)
+    return dict(sorted(named.items()))
+
+
+def repeated_names(specs: Sequence[ToolSpec]) -> list[str]:
+    """Return the names a server lists more than once."""
+    names = [spec.name for spec in specs]
+    return sorted({name for name in names if names.count(name) > 1})
+
+
+def _is_selected(name: str, config: McpServerConfig) -> bool:
+    included = not config.include or any(fnmatchcase(name, glob) for glob in config.include)
+    return included and not any(fnmatchcase(name, glob) for glob in config.exclude)

@@ -1,0 +1,154 @@
+"""Speak with one MCP server over one session; with what it imports, the only code of ours that loads MCP (S-04)."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+from mcp import ClientSession
+from mcp.shared.exceptions import McpError
+from mcp.types import (
+    METHOD_NOT_FOUND,
+    CallToolResult,
+    CancelledNotification,
+    CancelledNotificationParams,
+    ClientNotification,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+)
+
+from toolweave.config.mcp import McpServerConfig
+from toolweave.errors import ToolProtocolError
+from toolweave.servers.connections.failure import classify, describe, ends_session, was_refused
+from toolweave.servers.connections.link import Link
+from toolweave.servers.connections.supervised_client import SupervisedClient
+from toolweave.servers.connections.tool_spec import ToolSpec
+from toolweave.servers.connections.wording import not_understood
+
+END_OF_STREAM = -1
+FAILURE_KEY = "toolweave/failure"
+LONGEST_REFUSAL = 2_000
+MOST_PAGES = 200
+TELL_LIMIT_S = 1.0
+
+
+class McpSession:
+    """An initialised session; its methods raise only our own errors."""
+
+    def __init__(self, session: ClientSession, link: Link) -> None:
+        self._session = session
+        self._link = link
+
+    async def list_tools(self) -> tuple[ToolSpec, ...]:
+        """List all tools in the server's order; a server without the tools capability has none.
+
+        Raises:
+            ToolError: the server did not answer with tools.
+        """
+        specs: list[ToolSpec] = []
+        cursor: str | None = None
+        try:
+            for _ in range(MOST_PAGES):
+                page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
+                specs += map(_spec, page.tools)
+                cursor = page.nextCursor
+                if not cursor:
+                    return tuple(specs)
+        except Exception as error:
+            if isinstance(error, McpError) and error.error.code == METHOD_NOT_FOUND:
+                return ()
+            self._link.lose(f"it cannot list its tools: {describe(error)}")
+            raise classify(error, self._link.server) from error
+        self._link.lose(f"its tool list has more than {MOST_PAGES} pages")
+        raise not_understood(self._link.server)
+
+    async def ping(self) -> None:
+        """Ask for a sign of life; an answer that is an error is one, too.
+
+        Raises:
+            ToolError: the server is gone.
+        """
+        try:
+            await self._session.send_ping()
+        except Exception as error:
+            failure = classify(error, self._link.server)
+            if isinstance(failure, ToolProtocolError):
+                return
+            self._link.lose(describe(error))
+            raise failure from error
+
+    async def call(self, tool: str, arguments: dict[str, Any], meta: dict[str, Any]) -> CallToolResult:
+        """Call one tool. When cancelled, the server is told to stop (mcp.md 3.2).
+
+        Raises:
+            ToolError: the call could not be carried out.
+        """
+        # The number call_tool is about to take: nothing runs between here and its use. The SDK offers no other way.
+        request_id = self._session._request_id  # noqa: SLF001
+        try:
+            return await self._session.call_tool(tool, arguments, meta=meta)
+        except asyncio.CancelledError:
+            if not self._link.is_lost:
+                self._link.spawn(self._tell_cancelled(request_id))
+            raise
+        except Exception as error:
+            if isinstance(error, McpError) and was_refused(error):
+                return failed_result(error.error.message[:LONGEST_REFUSAL], "tool")
+            if ends_session(error):
+                self._link.lose(describe(error))
+            raise classify(error, self._link.server, tool) from error
+
+    async def _tell_cancelled(self, request_id: int) -> None:
+        params = CancelledNotificationParams(requestId=request_id, reason="the caller no longer waits")
+        with contextlib.suppress(TimeoutError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async with asyncio.timeout(TELL_LIMIT_S):
+                await self._session.send_notification(ClientNotification(CancelledNotification(params=params)))
+
+
+@contextlib.asynccontextmanager
+async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[McpSession]:
+    """Connect to a server and initialise; enter and leave it in the same task.
+
+    Raises:
+        BaseException: whatever the libraries raise, often in groups; the link's `why_lost` has it in words. A failure
+            of the transport reaches the block as CancelledError.
+    """
+    closing, closed = anyio.create_memory_object_stream[Any](1)
+    try:
+        async with SupervisedClient(config, link).session(config.name, auto_initialize=False) as session:
+            # When the incoming stream ends, the SDK answers every open request with an error and tells nobody else.
+            # An entry that no request owns makes that visible at once, where a ping would notice seconds later.
+            session._response_streams[END_OF_STREAM] = closing  # noqa: SLF001
+            link.spawn(_report_end(closed, link))
+            await link.race(session.initialize())
+            yield McpSession(session, link)
+    except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
+        link.lose(describe(error, command=config.command))
+        raise
+    finally:
+        closing.close()
+        closed.close()
+
+
+async def _report_end(closed: MemoryObjectReceiveStream[Any], link: Link) -> None:
+    with contextlib.suppress(anyio.EndOfStream):
+        await closed.receive()
+        link.lose("the server closed the connection")
+
+
+def failed_result(text: str, kind: str) -> CallToolResult:
+    """Build a result that says a call failed; its `_meta` keeps the kind: tool, transport, timeout or protocol."""
+    return CallToolResult(content=[TextContent(type="text", text=text)], isError=True, _meta={FAILURE_KEY: kind})
+
+
+def _spec(tool: Tool) -> ToolSpec:
+    return ToolSpec(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.inputSchema,
+        annotations=tool.annotations.model_dump(exclude_none=True) if tool.annotations else {},
+        meta=tool.meta,
+    )

@@ -1,0 +1,50 @@
+"""Hold the state of one server and wake whoever waits for another one."""
+
+import asyncio
+from datetime import UTC, datetime
+
+from loguru import logger
+
+from toolweave.servers.connections.health import ServerState
+
+
+class ServerStatus:
+    """The state of one server, since when, and the last error; every change is logged."""
+
+    def __init__(self, server: str, state: ServerState, last_error: str | None = None) -> None:
+        self._log = logger.bind(server=server)
+        self._server = server
+        self.state: ServerState = state
+        self.last_error = last_error
+        self.since = datetime.now(UTC)
+        self._changed = asyncio.Event()
+
+    def set(self, state: ServerState, last_error: str | None = None) -> None:
+        """Enter `state`; without a new error the last one stays to be read."""
+        news = (state, last_error) != (self.state, self.last_error)
+        if state != self.state:
+            self.since = datetime.now(UTC)
+        self.state = state
+        self.last_error = last_error or self.last_error
+        if news and state == "down":
+            self._log.warning("MCP server {} is down: {}", self._server, self.last_error)
+        self._wake()
+
+    def close(self) -> None:
+        """Enter `down` because it is wanted, which is no news."""
+        self.state = "down"
+        self.since = datetime.now(UTC)
+        self._wake()
+
+    async def change(self) -> None:
+        """Return at the next `set`."""
+        await self._changed.wait()
+
+    async def wait_for(self, *states: ServerState) -> None:
+        """Return once the state is one of `states`."""
+        while self.state not in states:
+            await self.change()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,42 @@
+"""Write what a model or user reads when a tool call could not be carried out; raw texts go to the log only."""
+
+from toolweave.errors import ServerUnavailable, ToolProtocolError, ToolTimeout
+
+
+def unavailable(server: str, tool: str | None = None) -> ServerUnavailable:
+    """Build the error for a server that cannot be reached."""
+    return ServerUnavailable(
+        f"The tool server {server!r} is not available right now. Please try again later.", server=server, tool=tool
+    )
+
+
+def unusable(server: str, tool: str | None, reason: str) -> ServerUnavailable:
+    """Build the error for a server that will not come up by itself: unknown, disabled or misconfigured."""
+    return ServerUnavailable(f"The tool server {server!r} cannot be used: {reason}", server=server, tool=tool)
+
+
+def lost(server: str, tool: str | None = None) -> ServerUnavailable:
+    """Build the error for a connection that broke after the request may have left."""
+    return ServerUnavailable(
+        f"The connection to the tool server {server!r} broke before it answered; "
+        "the request may or may not have been carried out. Please check, then try again.",
+        server=server,
+        tool=tool,
+    )
+
+
+def too_slow(server: str, tool: str, limit_s: float) -> ToolTimeout:
+    """Build the error for a call whose deadline passed."""
+    return ToolTimeout(
+        f"The tool {tool!r} took longer than {limit_s:g} seconds and was stopped. "
+        "Please try again later or ask for less at once.",
+        server=server,
+        tool=tool,
+    )
+
+
+def not_understood(server: str, tool: str | None = None) -> ToolProtocolError:
+    """Build the error for an answer that is not MCP."""
+    return ToolProtocolError(
+        f"The tool server {server!r} gave an answer that could not be understood.", server=server, tool=tool
+    )

@@ -1,0 +1,102 @@
+"""Set up what the tests of the tool plane share: a peer that misbehaves, a quick pace, bounded waits."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from loguru import logger
+from mcp.types import CallToolResult, TextContent
+
+from tests.fixtures.mcp_server import HttpMcpServer, http_mcp_server
+from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.connection import ServerConnection
+from toolweave.servers.connections.health import ServerState
+from toolweave.servers.connections.pace import Pace
+from toolweave.servers.connections.plane import ToolPlane
+
+BOUND_S = 20.0
+MISBEHAVING = str(Path(__file__).parents[2] / "fixtures" / "misbehaving_server.py")
+
+# A loaded test machine is slow, so waits for something that will come are long and everything else is short.
+QUICK = Pace(
+    first_wait_s=BOUND_S,
+    ping_local_s=0.3,
+    ping_remote_s=0.3,
+    ping_limit_s=2.0,
+    refresh_pause_s=0.02,
+    reconnect_s=(0.05,),
+    steady_s=0.0,
+)
+
+
+def misbehaving(*behave: str, name: str = "peer", **config: Any) -> McpServerConfig:
+    """Configure a stdio peer."""
+    args = (MISBEHAVING, *(["--behave", *behave] if behave else []))
+    return McpServerConfig(name=name, transport="stdio", command=sys.executable, args=args, **config)
+
+
+@asynccontextmanager
+async def misbehaving_http(*behave: str, name: str = "peer") -> AsyncIterator[HttpMcpServer]:
+    """Run a peer over streamable HTTP."""
+    args = (MISBEHAVING, "--transport", "http", "--port", "{port}", *(["--behave", *behave] if behave else []))
+    async with http_mcp_server(*args, name=name) as server:
+        yield server
+
+
+def connection(plane: ToolPlane, name: str = "peer") -> ServerConnection:
+    return plane._connections[name]
+
+
+async def until(plane: ToolPlane, *states: ServerState, name: str = "peer") -> None:
+    """Wait, bounded, until a server is in one of `states`."""
+    async with asyncio.timeout(BOUND_S):
+        await connection(plane, name).status.wait_for(*states)
+
+
+async def call(plane: ToolPlane, tool: str, *, server: str = "peer", **arguments: Any) -> CallToolResult:
+    """Call a tool, with a bound of our own beside the plane's."""
+    async with asyncio.timeout(BOUND_S):
+        return await plane.call(server, tool, arguments, CallContext())
+
+
+def text_of(result: CallToolResult) -> str:
+    assert isinstance(result.content[0], TextContent)
+    return result.content[0].text
+
+
+async def pid_of(plane: ToolPlane, server: str = "peer") -> int:
+    return int(text_of(await call(plane, "pid", server=server)))
+
+
+def failure_kind(result: CallToolResult) -> str | None:
+    assert result.isError
+    return (result.meta or {}).get("toolweave/failure")
+
+
+def is_running(pid: int) -> bool:
+    """Say whether a process lives; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  one call sees one moment
+
+
+@contextmanager
+def log_records() -> Iterator[list[dict[str, Any]]]:
+    """Collect what is logged, as loguru's serialized records."""
+    records: list[dict[str, Any]] = []
+    sink = logger.add(lambda line: records.append(json.loads(line)["record"]), serialize=True, level="DEBUG")
+    try:
+        yield records
+    finally:
+        logger.remove(sink)
