@@ -1,0 +1,97 @@
+"""Translate exceptions to HTTP answers: one table for every route, ours and the compatible API's."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from loguru import logger
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
+
+from toolweave.errors import (
+    Conflict,
+    InvalidRequest,
+    ModelError,
+    NotFound,
+    PersistenceError,
+    ServerUnavailable,
+    ToolError,
+    ToolTimeout,
+    ToolweaveError,
+)
+from toolweave.runtime.streaming.codec import dumps
+
+STATUS_OF: Mapping[type[ToolweaveError], int] = {
+    InvalidRequest: 422,
+    NotFound: 404,
+    Conflict: 409,
+    ModelError: 502,
+    ServerUnavailable: 503,
+    ToolTimeout: 504,
+    ToolError: 502,
+    PersistenceError: 503,
+    ToolweaveError: 500,
+}
+
+
+def status_of(error: ToolweaveError) -> int:
+    """Give the HTTP status of an error: that of the nearest class in the table."""
+    return next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
+
+
+def detail_response(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Answer `{"detail": "<text>"}`, the only error body of the API (langgraph_api.md section 3)."""
+    return Response(dumps({"detail": detail}), status, dict(headers or {}), media_type="application/json")
+
+
+async def answer_error(request: Request, error: Exception) -> Response:
+    """Answer one of our own errors by the table."""
+    status = status_of(cast("ToolweaveError", error))
+    if status >= 500:
+        logger.opt(exception=error).error("{} {} failed: {}", request.method, request.url.path, error)
+    return detail_response(status, str(error))
+
+
+async def answer_http_exception(_request: Request, error: Exception) -> Response:
+    """Answer an HTTPException of ours or of the router (404, 405) in the API's form."""
+    refused = cast("HTTPException", error)
+    return detail_response(refused.status_code, str(refused.detail), refused.headers)
+
+
+async def answer_disconnect(_request: Request, _error: Exception) -> None:
+    """Answer nobody: the client went away while its request was being read."""
+
+
+EXCEPTION_HANDLERS: Mapping[type[Exception], ExceptionHandler] = {
+    ToolweaveError: answer_error,
+    HTTPException: answer_http_exception,
+    ClientDisconnect: answer_disconnect,  # type: ignore[dict-item]
+}
+
+
+class UnexpectedErrors:
+    """The top-level handler: log what nothing below caught and answer 500, in JSON."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; a half-sent response can only be broken off."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def noticing(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noticing)
+        except Exception as error:
+            if started:
+                raise
+            logger.opt(exception=error).error("{} {} failed", scope["method"], scope["path"])
+            await detail_response(500, "Internal Server Error")(scope, receive, send)

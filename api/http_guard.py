@@ -1,0 +1,154 @@
+"""Decide which browsers and which host names may talk to the server: CORS, Origin and Host checks (T-08)."""
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolweave.api.errors import detail_response
+from toolweave.config.settings import Settings
+
+STUDIO_ORIGIN = "https://smith.langchain.com"
+METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY"
+EXPOSED = "x-pagination-total, x-pagination-next, content-location, location, x-ignored-fields"
+PREFLIGHT_SECONDS = "600"
+
+
+@dataclass(frozen=True, slots=True)
+class Visitors:
+    """Who may talk to this server.
+
+    `origins` are allowed beside loopback ones and LangSmith Studio; `any_origin` allows all. `host_names` are the
+    names this server answers to; None means any, for a server that other machines may reach.
+    """
+
+    origins: frozenset[str]
+    any_origin: bool
+    host_names: frozenset[str] | None
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Derive the rules from the settings: a loopback bind answers to loopback names only."""
+        names = frozenset({settings.host.lower()}) if is_loopback(settings.host) else None
+        origins = frozenset({STUDIO_ORIGIN, *(origin.rstrip("/").lower() for origin in settings.cors_origins)})
+        return cls(origins, "*" in settings.cors_origins, names)
+
+    def allow_origin(self, origin: str, host: str) -> bool:
+        """Allow listed and loopback origins, and pages that this server itself served."""
+        if self.any_origin or origin.lower() in self.origins:
+            return True
+        parts = split_origin(origin)
+        return parts is not None and (is_loopback(parts[0]) or parts[1] == host.lower())
+
+    def allow_host(self, host: str) -> bool:
+        """Allow loopback names and the bind address; a name that merely resolves to us is DNS rebinding."""
+        if self.host_names is None:
+            return True
+        name = host_name(host)
+        return name is not None and (name in self.host_names or is_loopback(name))
+
+
+class HttpGuard:
+    """ASGI middleware that refuses strangers and gives the browsers of friends their CORS headers."""
+
+    def __init__(self, app: ASGIApp, visitors: Visitors) -> None:
+        self._app = app
+        self._visitors = visitors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check Host and Origin, answer preflights, and mark every other response for CORS."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        refusal = self._refusal(headers.get("host", ""), origin)
+        if refusal is not None:
+            await self._refuse(refusal, scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+        elif origin and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            await self._preflight(headers, origin)(scope, receive, send)
+        else:
+            await self._app(scope, receive, self._marking(send, origin))
+
+    def _refusal(self, host: str, origin: str | None) -> Response | None:
+        if not self._visitors.allow_host(host):
+            return detail_response(421, f"This server answers on loopback names only, not as {host[:200]!r}.")
+        if origin is not None and not self._visitors.allow_origin(origin, host):
+            text = f"Origin {origin[:200]!r} is not allowed. Add it to TOOLWEAVE_CORS_ORIGINS to allow it."
+            return detail_response(403, text, {"vary": "Origin"})
+        return None
+
+    @staticmethod
+    async def _refuse(refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "Host or Origin not allowed"})
+            return
+        await refusal(scope, receive, send)
+
+    def _preflight(self, headers: Headers, origin: str) -> Response:
+        answer = {
+            "vary": "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, "
+            "Access-Control-Request-Private-Network",
+            "access-control-allow-origin": self._allowed(origin),
+            "access-control-allow-methods": METHODS,
+            "access-control-max-age": PREFLIGHT_SECONDS,
+            "access-control-allow-private-network": "true",
+        }
+        wanted = headers.get("access-control-request-headers")
+        if wanted is not None:
+            answer["access-control-allow-headers"] = wanted
+        return PlainTextResponse("OK", headers=answer)
+
+    def _allowed(self, origin: str) -> str:
+        return "*" if self._visitors.any_origin else origin
+
+    def _marking(self, send: Send, origin: str | None) -> Send:
+        extra = [(b"vary", b"Origin")]
+        if origin is not None:
+            extra.append((b"access-control-allow-origin", self._allowed(origin).encode("latin-1")))
+            extra.append((b"access-control-expose-headers", EXPOSED.encode()))
+
+        async def marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *extra]
+            await send(message)
+
+        return marked
+
+
+def is_loopback(name: str) -> bool:
+    """Say whether a host name or address means this machine, without asking DNS."""
+    name = name.lower().strip("[]")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return address.is_loopback or (mapped is not None and mapped.is_loopback)
+
+
+def host_name(host: str) -> str | None:
+    """Take the name out of a Host header, in lower case; None when it is not one name and an optional port."""
+    parts = split_origin(f"http://{host}")
+    return None if parts is None or parts[1] != host.lower() else parts[0]
+
+
+def split_origin(origin: str) -> tuple[str, str] | None:
+    """Split an origin into its host name and its host:port, in lower case; None when it is not an origin."""
+    try:
+        parts = urlsplit(origin)
+        name = parts.hostname
+        _ = parts.port
+    except ValueError:
+        return None
+    if not name or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+        return None
+    return (name, parts.netloc.lower()) if parts.scheme in ("http", "https") else None

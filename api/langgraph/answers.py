@@ -1,0 +1,55 @@
+"""Make the API's plain JSON answers: compact, no charset, with the pagination headers of searches."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from toolweave.runtime.runs.models import JsonObject
+from toolweave.runtime.streaming.codec import dumps
+
+
+def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Answer a value as JSON."""
+    return Response(dumps(value), status, dict(headers or {}), media_type="application/json")
+
+
+def empty_answer(status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """Answer without a body."""
+    return Response(b"", status, dict(headers or {}))
+
+
+async def page_headers(
+    found: Sequence[object], *, limit: int, offset: int, count: Callable[[], Awaitable[int]]
+) -> dict[str, str]:
+    """Give the pagination headers for rows fetched with `limit + 1` (langgraph_api.md section 3).
+
+    The total is that of the matches seen so far; only a page beyond the end has to count them.
+    """
+    if not found and offset:
+        return {"x-pagination-total": str(min(offset, await count()))}
+    headers = {"x-pagination-total": str(offset + len(found))}
+    if len(found) > limit:
+        headers["x-pagination-next"] = str(offset + limit)
+    return headers
+
+
+def selected(row: JsonObject, select: Sequence[str] | None) -> JsonObject:
+    """Keep the selected keys, in the order asked for; all of them without a selection."""
+    return row if select is None else {name: row[name] for name in select if name in row}
+
+
+def extracted(row: JsonObject, paths: Mapping[str, str]) -> dict[str, Any]:
+    """Read paths such as `values.log[-1]` out of a row; what is not there is null."""
+    return {alias: _at(row, path) for alias, path in paths.items()}
+
+
+def _at(row: JsonObject, path: str) -> Any:
+    value: Any = row
+    for step in path.replace("[", ".[").split("."):
+        if step.startswith("[") and step.endswith("]") and step[1:-1].lstrip("-").isdigit() and len(step) <= 12:
+            index = int(step[1:-1])
+            value = value[index] if isinstance(value, list) and -len(value) <= index < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,58 @@
+"""Describe a graph to clients: its drawing and the JSON Schemas of its input, output, state and context."""
+
+from collections.abc import Callable
+from typing import Any
+
+from langgraph.channels.base import BaseChannel
+from langgraph.pregel import Pregel
+from loguru import logger
+from pydantic import BaseModel, create_model
+from pydantic.errors import PydanticUserError
+
+from toolweave.runtime.graphs import Graph
+from toolweave.runtime.runs.models import JsonObject
+
+
+async def drawn_graph(graph: Graph, *, xray: bool | int) -> JsonObject:
+    """Give nodes and edges; `xray` opens subgraphs, to the depth of an integer. Says nothing of Python classes."""
+    drawing: JsonObject = (await graph.aget_graph(xray=xray)).to_json()
+    for node in drawing["nodes"]:
+        data = node.get("data")
+        if isinstance(data, dict):
+            data.pop("id", None)
+    return drawing
+
+
+def graph_schemas(graph: Graph) -> JsonObject:
+    """Give a graph's JSON Schemas, null where none can be made of its types."""
+    context = _schema_or_none(graph, "context", graph.get_context_jsonschema)
+    return {
+        "input_schema": _schema_or_none(graph, "input", graph.get_input_jsonschema),
+        "output_schema": _schema_or_none(graph, "output", graph.get_output_jsonschema),
+        "state_schema": _schema_or_none(graph, "state", lambda: _state_schema(graph)),
+        "config_schema": context or {},
+        "context_schema": context,
+    }
+
+
+def subgraph_schemas(graph: Graph, *, namespace: str | None, recurse: bool) -> JsonObject:
+    """Give the schemas of subgraphs by namespace; an unknown namespace has none."""
+    found = graph.get_subgraphs(namespace=namespace, recurse=recurse or (namespace is not None and "|" in namespace))
+    return {name: graph_schemas(subgraph) for name, subgraph in found if isinstance(subgraph, Pregel)}
+
+
+def _state_schema(graph: Graph) -> JsonObject:
+    channels = ((name, graph.channels[name]) for name in graph.stream_channels_list)
+    fields: dict[str, Any] = {
+        name: (channel.ValueType, None) for name, channel in channels if isinstance(channel, BaseChannel)
+    }
+    model: type[BaseModel] = create_model(graph.get_name("State"), **fields)
+    return model.model_json_schema()
+
+
+def _schema_or_none(graph: Graph, what: str, make: Callable[[], JsonObject | None]) -> JsonObject | None:
+    try:
+        return make()
+    except (PydanticUserError, NameError, TypeError, ValueError) as error:
+        logger.warning("graph {} has no {} schema: {}", graph.name, what, str(error).partition("\n")[0])
+        return None

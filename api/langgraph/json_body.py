@@ -1,0 +1,98 @@
+"""Read request bodies: JSON of any content type, of bounded size and depth, checked and with typos named."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from toolweave.api.langgraph.json_schema import BodySchema
+from toolweave.errors import InvalidRequest
+from toolweave.runtime.runs.models import JsonObject
+from toolweave.runtime.streaming.codec import loads
+
+MAX_BODY_BYTES = 32 * 1024 * 1024
+# What is stored and sent back wraps a value in a few objects more; beyond 254 levels it cannot be encoded.
+MAX_DEPTH = 200
+SHOWN_IGNORED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A checked JSON object: the known fields (absent and null ones alike missing) and the names it ignored."""
+
+    fields: JsonObject
+    ignored: tuple[str, ...]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Give a field or its default."""
+        return self.fields.get(name, default)
+
+    def headers(self, *also: str) -> dict[str, str]:
+        """Name what had no effect in `x-ignored-fields`, so that a typo is found; no header when all counted."""
+        names = (*self.ignored, *also)
+        if not names:
+            return {}
+        shown = ", ".join(quote(name, safe="$_-.", errors="replace")[:64] for name in names[:SHOWN_IGNORED])
+        return {"x-ignored-fields": shown}
+
+
+async def read_bytes(request: Request) -> bytes:
+    """Read the body. Raises HTTPException 413 as soon as it is larger than allowed."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and (len(announced) > 15 or int(announced) > MAX_BODY_BYTES):
+        raise _too_large()
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            raise _too_large()
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def read_json(request: Request) -> Any:
+    """Decode the body, whatever its content type says. Raises InvalidRequest for anything that is not JSON."""
+    data = await read_bytes(request)
+    try:
+        value = loads(data)
+    except ValueError:
+        raise InvalidRequest("Invalid JSON in request body") from None
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
+        raise InvalidRequest(f"The request body is nested more than {MAX_DEPTH} levels deep")
+    return value
+
+
+async def read_body(request: Request, schema: BodySchema) -> Body:
+    """Read, decode and check a JSON object."""
+    value = await read_json(request)
+    schema.check(value)
+    return checked_body(value, schema)
+
+
+def checked_body(value: JsonObject, schema: BodySchema) -> Body:
+    """Split a checked object into what is known and the names of what is not."""
+    known = schema.known
+    fields = {name: item for name, item in value.items() if item is not None and name in known}
+    ignored = tuple(name for name in value if name not in known)
+    return Body(fields, ignored)
+
+
+def _too_large() -> HTTPException:
+    return HTTPException(413, f"The request body is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB")
+
+
+def _deeper_than(value: object, levels: int) -> bool:
+    layer = [value]
+    for _ in range(levels):
+        layer = [
+            child
+            for item in layer
+            for child in (item.values() if isinstance(item, dict) else item)  # type: ignore[attr-defined]
+            if isinstance(child, dict | list)
+        ]
+        if not layer:
+            return False
+    return True

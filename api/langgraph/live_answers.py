@@ -1,0 +1,126 @@
+"""Answer over time: event streams with heartbeats, and JSON that may be long in coming (sections 5.2 and 6)."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from starlette.types import Message, Receive, Scope, Send
+
+from toolweave.runtime.streaming.channel import LoggedEvent
+from toolweave.runtime.streaming.sse import HEARTBEAT, HEARTBEAT_SECONDS, frame
+
+KEEP_ALIVE = b"\n"
+STREAM_HEADERS = {
+    "cache-control": "no-store",
+    "connection": "keep-alive",
+    "x-accel-buffering": "no",
+    "content-type": "text/event-stream; charset=utf-8",
+}
+JSON_HEADERS = {"content-type": "application/json"}
+
+WhenGone = Callable[[], Awaitable[None]]
+
+
+class LiveAnswer:
+    """An ASGI response whose body is written while the client stays; `when_gone` is called if it leaves first."""
+
+    def __init__(self, headers: Mapping[str, str], *, keep_alive: bytes, when_gone: WhenGone | None) -> None:
+        self._headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        self._keep_alive = keep_alive
+        self._when_gone = when_gone
+
+    async def write(self, send: Send) -> bytes:
+        """Send the body; what is returned is its end."""
+        raise NotImplementedError
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or stop as soon as the client has gone."""
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        writing = asyncio.create_task(self._write(send))
+        leaving = asyncio.create_task(_gone(receive))
+        try:
+            await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if writing.done():
+                writing.result()
+            elif self._when_gone is not None:
+                await self._when_gone()
+        finally:
+            await _stopped(writing, leaving)
+
+    async def _write(self, send: Send) -> None:
+        beating = asyncio.create_task(_beat(send, self._keep_alive))
+        try:
+            end = await self.write(send)
+        finally:
+            beating.cancel()
+        await send(_part(end, more=False))
+
+
+class EventStream(LiveAnswer):
+    """Send a run's events as they happen; `modes` keeps only events of these names."""
+
+    def __init__(
+        self,
+        events: AsyncGenerator[LoggedEvent],
+        headers: Mapping[str, str],
+        *,
+        modes: frozenset[str] = frozenset(),
+        when_gone: WhenGone | None = None,
+    ) -> None:
+        super().__init__({**STREAM_HEADERS, **headers}, keep_alive=HEARTBEAT, when_gone=when_gone)
+        self._events = events
+        self._modes = modes
+
+    async def write(self, send: Send) -> bytes:
+        """Send one frame per event."""
+        async with aclosing(self._events) as events:
+            async for event in events:
+                if not self._modes or self._modes & _modes_of(event.event):
+                    await send(_part(frame(event.event, event.data, event.id)))
+        return b""
+
+
+class SlowJson(LiveAnswer):
+    """Send JSON when it is there; until then a line break every 5 s keeps the connection open."""
+
+    def __init__(
+        self, result: Awaitable[bytes], headers: Mapping[str, str], *, when_gone: WhenGone | None = None
+    ) -> None:
+        super().__init__({**JSON_HEADERS, **headers}, keep_alive=KEEP_ALIVE, when_gone=when_gone)
+        self._result = result
+
+    async def write(self, send: Send) -> bytes:  # noqa: ARG002 - the whole body is its end
+        """Wait for the result."""
+        return await self._result
+
+
+def _modes_of(event: str) -> frozenset[str]:
+    name = event.partition("|")[0]
+    if name == "messages":
+        return frozenset({"messages", "messages-tuple"})
+    return frozenset({name.partition("/")[0]})
+
+
+def _part(body: bytes, *, more: bool = True) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def _beat(send: Send, keep_alive: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    while True:
+        due += HEARTBEAT_SECONDS
+        await asyncio.sleep(due - loop.time())
+        await send(_part(keep_alive))
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _stopped(*tasks: "asyncio.Task[Any]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

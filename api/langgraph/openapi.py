@@ -1,0 +1,106 @@
+"""Publish what is served as an OpenAPI 3.1 document, made from the table that serves it."""
+
+import re
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from toolweave import __version__
+from toolweave.api.langgraph.endpoint import Endpoint
+from toolweave.api.langgraph.schemas.components import COMPONENTS
+from toolweave.api.langgraph.schemas.fields import ref
+from toolweave.runtime.runs.models import JsonObject
+
+UUID_IDS = frozenset({"assistant_id", "thread_id", "run_id"})
+
+
+def openapi_document(endpoints: Iterable[Endpoint], custom: Mapping[str, Any]) -> JsonObject:
+    """Describe the API; the application's own document gives title, version and its paths, which win."""
+    paths: dict[str, JsonObject] = {}
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    for path, operations in custom.get("paths", {}).items():
+        paths[path] = {**paths.get(path, {}), **operations}
+    components = dict(custom.get("components", {}))
+    components["schemas"] = {**components.get("schemas", {}), **_published(COMPONENTS)}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Toolweave", "version": __version__, **custom.get("info", {})},
+        "paths": paths,
+        "components": components,
+    }
+
+
+def _operation(endpoint: Endpoint) -> JsonObject:
+    operation: JsonObject = {
+        "tags": [endpoint.tag],
+        "summary": endpoint.summary,
+        "operationId": re.sub(r"\W+", "_", f"{endpoint.method.lower()}{endpoint.path}").strip("_"),
+        "parameters": [*_path_parameters(endpoint.path), *_query_parameters(endpoint)],
+        "responses": _responses(endpoint),
+    }
+    if endpoint.body is not None:
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(endpoint.body)}}}
+    return operation
+
+
+def _path_parameters(path: str) -> list[JsonObject]:
+    drawing = path.endswith("/graph")
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", "format": "uuid"} if name in UUID_IDS and not drawing else {"type": "string"},
+        }
+        for name in re.findall(r"{(\w+)}", path)
+    ]
+
+
+def _query_parameters(endpoint: Endpoint) -> list[JsonObject]:
+    return [{"name": query.name, "in": query.where, "schema": query.schema} for query in endpoint.query]
+
+
+def _responses(endpoint: Endpoint) -> JsonObject:
+    success: JsonObject = {"description": "Success"}
+    if endpoint.media_type != "application/json":
+        success["content"] = {endpoint.media_type: {"schema": {"type": "string"}}}
+    elif endpoint.answer is not None:
+        answer = ref(endpoint.answer)
+        schema = {"type": "array", "items": answer} if endpoint.answers_list else answer
+        success["content"] = {endpoint.media_type: {"schema": schema}}
+    responses: JsonObject = {str(endpoint.status): success}
+    refused = (413,) if endpoint.body is not None else ()
+    for status in (*endpoint.errors, *refused):
+        responses[str(status)] = {"description": HTTPStatus(status).phrase}
+        if status >= 300:
+            responses[str(status)]["content"] = {"application/json": {"schema": ref("ErrorResponse")}}
+    return responses
+
+
+def _published(components: Mapping[str, Any]) -> JsonObject:
+    return {name: {"title": name, **_nullable(schema)} for name, schema in components.items()}
+
+
+def _nullable(schema: Any) -> Any:
+    """Say what the server does: an optional property may be null, which counts as not given."""
+    if isinstance(schema, list):
+        return [_nullable(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    shown = {name: _nullable(item) for name, item in schema.items()}
+    required = schema.get("required", ())
+    if isinstance(schema.get("properties"), Mapping):
+        shown["properties"] = {
+            name: _or_null(item) if name not in required else item for name, item in shown["properties"].items()
+        }
+    return shown
+
+
+def _or_null(schema: JsonObject) -> JsonObject:
+    kind = schema.get("type")
+    if not schema or kind == "null" or (isinstance(kind, list) and "null" in kind):
+        return schema
+    if isinstance(kind, str) and "enum" not in schema:
+        return {**schema, "type": [kind, "null"]}
+    return {"anyOf": [schema, {"type": "null"}]}

@@ -1,0 +1,138 @@
+"""Endpoints of assistants: find them, and see what their graphs look like."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from toolweave.api.langgraph.answers import json_answer, page_headers, selected
+from toolweave.api.langgraph.endpoint import Endpoint, Query
+from toolweave.api.langgraph.graph_description import drawn_graph, graph_schemas, subgraph_schemas
+from toolweave.api.langgraph.json_body import read_body
+from toolweave.api.langgraph.request_values import path_uuid, query_flag
+from toolweave.api.langgraph.schemas.components import body_schema
+from toolweave.api.langgraph.schemas.fields import BOOLEAN
+from toolweave.api.langgraph.served import served
+from toolweave.api.langgraph.wire import assistant_json
+from toolweave.errors import InvalidRequest, NotFound
+
+SEARCH = body_schema("AssistantSearchRequest")
+COUNT = body_schema("AssistantCountRequest")
+
+
+async def search(request: Request) -> Response:
+    """Find assistants, newest first unless asked otherwise."""
+    body = await read_body(request, SEARCH)
+    here = served(request)
+    graph_id = body.get("graph_id")
+    if graph_id is not None:
+        here.require_graph(graph_id)
+    limit, offset = body.get("limit", 10), body.get("offset", 0)
+    wanted = {"metadata": body.get("metadata"), "graph_id": graph_id, "name": body.get("name")}
+    repository = here.persistence.assistants
+    found = await repository.search(
+        **wanted, limit=limit + 1, offset=offset, sort_by=body.get("sort_by"), sort_order=body.get("sort_order")
+    )
+    headers = await page_headers(found, limit=limit, offset=offset, count=lambda: repository.count(**wanted))
+    rows = [selected(assistant_json(assistant), body.get("select")) for assistant in found[:limit]]
+    return json_answer(rows, headers={**headers, **body.headers()})
+
+
+async def count(request: Request) -> Response:
+    """Count assistants."""
+    body = await read_body(request, COUNT)
+    found = await served(request).persistence.assistants.count(
+        metadata=body.get("metadata"), graph_id=body.get("graph_id"), name=body.get("name")
+    )
+    return json_answer(found, headers=body.headers())
+
+
+async def get(request: Request) -> Response:
+    """Give an assistant."""
+    assistant = await served(request).persistence.assistants.get(path_uuid(request, "assistant"))
+    return json_answer(assistant_json(assistant))
+
+
+async def graph(request: Request) -> Response:
+    """Draw the assistant's graph; a graph's name is accepted too."""
+    xray = _xray(request.query_params.get("xray"))
+    here = served(request)
+    try:
+        assistant = await here.assistant(request.path_params["assistant_id"])
+    except InvalidRequest:
+        raise NotFound("Not Found") from None
+    async with here.graphs.open(assistant.graph_id) as opened:
+        return json_answer(await drawn_graph(opened, xray=xray))
+
+
+async def schemas(request: Request) -> Response:
+    """Give the JSON Schemas of what the assistant's graph takes, gives and keeps."""
+    here = served(request)
+    assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
+    async with here.graphs.open(assistant.graph_id) as opened:
+        return json_answer({"graph_id": assistant.graph_id, **graph_schemas(opened)})
+
+
+async def subgraphs(request: Request) -> Response:
+    """Give the schemas of the graph's subgraphs, all or the one at a namespace."""
+    here = served(request)
+    assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
+    namespace = request.path_params.get("namespace")
+    recurse = query_flag(request, "recurse")
+    async with here.graphs.open(assistant.graph_id) as opened:
+        return json_answer(subgraph_schemas(opened, namespace=namespace, recurse=recurse))
+
+
+def _xray(text: str | None) -> bool | int:
+    if text is None or text.lower() == "false":
+        return False
+    if text.lower() == "true":
+        return True
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) == 0:
+        raise InvalidRequest("Invalid xray value")
+    return int(text)
+
+
+_RECURSE = (Query("recurse", BOOLEAN),)
+_XRAY = (Query("xray", {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 1}]}),)
+_BOTH = (404, 422)
+_ONE = "/assistants/{assistant_id}"
+_TAG = "Assistants"
+
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/assistants/search",
+        search,
+        "Search assistants",
+        _TAG,
+        body="AssistantSearchRequest",
+        answer="Assistant",
+        answers_list=True,
+        errors=_BOTH,
+    ),
+    Endpoint(
+        "POST", "/assistants/count", count, "Count assistants", _TAG, body="AssistantCountRequest", answer="Count"
+    ),
+    Endpoint("GET", _ONE, get, "Get an assistant", _TAG, answer="Assistant", errors=_BOTH),
+    Endpoint("GET", f"{_ONE}/graph", graph, "Draw a graph", _TAG, answer="Graph", errors=_BOTH, query=_XRAY),
+    Endpoint("GET", f"{_ONE}/schemas", schemas, "Get a graph's schemas", _TAG, answer="GraphSchema", errors=_BOTH),
+    Endpoint(
+        "GET",
+        f"{_ONE}/subgraphs",
+        subgraphs,
+        "Get the schemas of subgraphs",
+        _TAG,
+        answer="Subgraphs",
+        errors=_BOTH,
+        query=_RECURSE,
+    ),
+    Endpoint(
+        "GET",
+        f"{_ONE}/subgraphs/{{namespace}}",
+        subgraphs,
+        "Get the schemas of one subgraph",
+        _TAG,
+        answer="Subgraphs",
+        errors=_BOTH,
+        query=_RECURSE,
+    ),
+)

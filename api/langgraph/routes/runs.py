@@ -1,0 +1,202 @@
+"""Endpoints of the runs on a thread."""
+
+from contextlib import suppress
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from toolweave.api.langgraph.answers import empty_answer, json_answer, selected
+from toolweave.api.langgraph.endpoint import Endpoint, Query
+from toolweave.api.langgraph.json_body import read_body
+from toolweave.api.langgraph.live_answers import EventStream, SlowJson
+from toolweave.api.langgraph.request_values import (
+    is_uuid,
+    path_uuid,
+    query_choice,
+    query_flag,
+    query_page,
+    query_words,
+)
+from toolweave.api.langgraph.run_connections import (
+    cancelling,
+    join_events,
+    result_answer,
+    run_path,
+    stream_new_run,
+    unknown_run_events,
+    unknown_run_result,
+    wait_for_new_run,
+)
+from toolweave.api.langgraph.run_request import STATEFUL, RunRequest, run_request
+from toolweave.api.langgraph.schemas.fields import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
+from toolweave.api.langgraph.schemas.runs import RUN_FIELDS, RUN_STATUSES, STREAM_MODES
+from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.wire import run_json
+from toolweave.errors import InvalidRequest, NotFound
+from toolweave.runtime.runs.engine import EmbeddedEngine
+from toolweave.runtime.runs.models import CancelAction, Run
+
+ACTIONS: tuple[CancelAction, ...] = ("interrupt", "rollback")
+NOTHING_TO_CANCEL = "No runs found to cancel."
+
+
+async def create(request: Request) -> Response:
+    """Create a run and answer at once; it runs in the background."""
+    here = served(request)
+    wanted = await _wanted(request, here)
+    run = (await here.engine.start(wanted.new)).run
+    return json_answer(run_json(run), headers={"content-location": run_path(run), **wanted.headers})
+
+
+async def stream(request: Request) -> EventStream:
+    """Create a run and stream its events."""
+    if not is_uuid(request.path_params["thread_id"]):
+        raise HTTPException(400, "badly formed hexadecimal UUID string")
+    here = served(request)
+    return await stream_new_run(here, await _wanted(request, here), stateless=False)
+
+
+async def wait(request: Request) -> SlowJson:
+    """Create a run and answer with its result."""
+    here = served(request)
+    return await wait_for_new_run(here, await _wanted(request, here))
+
+
+async def list_runs(request: Request) -> Response:
+    """List a thread's runs, newest first."""
+    thread_id = path_uuid(request, "thread")
+    limit, offset = query_page(request)
+    status = query_choice(request, "status", RUN_STATUSES)
+    select = query_words(request, "select")
+    for name in select:
+        if name not in RUN_FIELDS:
+            raise InvalidRequest(f"Invalid select value: must be among {', '.join(RUN_FIELDS)}")
+    found = await served(request).persistence.runs.list(thread_id, limit=limit, offset=offset, status=status)
+    return json_answer([selected(run_json(run), select or None) for run in found])
+
+
+async def get(request: Request) -> Response:
+    """Give a run."""
+    return json_answer(run_json(await _run(request, served(request))))
+
+
+async def delete(request: Request) -> Response:
+    """Delete a run with its checkpoints; a running one is stopped first."""
+    thread_id, run_id = path_uuid(request, "thread"), path_uuid(request, "run")
+    await served(request).engine.delete_run(thread_id, run_id)
+    return empty_answer(204)
+
+
+async def join(request: Request) -> SlowJson:
+    """Answer with a run's result as soon as it has ended."""
+    here = served(request)
+    leaves = query_flag(request, "cancel_on_disconnect")
+    try:
+        run = await _run(request, here)
+    except NotFound:
+        return unknown_run_result(path_uuid(request, "thread"), path_uuid(request, "run"))
+    return result_answer(here, run, when_gone=cancelling(here.engine, run) if leaves else None)
+
+
+async def join_stream(request: Request) -> EventStream:
+    """Stream a run's events."""
+    here = served(request)
+    leaves = query_flag(request, "cancel_on_disconnect")
+    try:
+        run = await _run(request, here)
+    except NotFound:
+        return unknown_run_events(path_uuid(request, "thread"), path_uuid(request, "run"))
+    when_gone = cancelling(here.engine, run) if leaves else None
+    return join_events(request, here, run, path=run_path(run), when_gone=when_gone)
+
+
+async def cancel(request: Request) -> Response | SlowJson:
+    """Cancel a run; with `wait` the answer comes when it has ended (5.8)."""
+    action = query_choice(request, "action", ACTIONS) or "interrupt"
+    waits = query_flag(request, "wait")
+    here = served(request)
+    try:
+        run = await _run(request, here)
+        await here.engine.cancel(run.thread_id, run.run_id, action, wait=False)
+    except NotFound:
+        raise NotFound(NOTHING_TO_CANCEL) from None
+    if not waits:
+        return empty_answer(202)
+    path = run_path(run)
+    return SlowJson(_ended(here.engine, run), {"location": f"{path}/join", "content-location": path})
+
+
+async def _wanted(request: Request, here: Served) -> RunRequest:
+    thread_id = path_uuid(request, "thread")
+    body = await read_body(request, STATEFUL)
+    try:
+        assistant = await here.assistant(body.fields["assistant_id"])
+    except NotFound:
+        raise NotFound("Thread or assistant not found.") from None
+    return run_request(body, assistant, thread_id)
+
+
+async def _run(request: Request, here: Served) -> Run:
+    return await here.persistence.runs.get(path_uuid(request, "thread"), path_uuid(request, "run"))
+
+
+async def _ended(engine: EmbeddedEngine, run: Run) -> bytes:
+    with suppress(NotFound):
+        await engine.wait(run)
+    return b"{}"
+
+
+_TAG = "Thread Runs"
+_RUNS = "/threads/{thread_id}/runs"
+_ONE = f"{_RUNS}/{{run_id}}"
+_BOTH = (404, 422)
+_CREATED = (400, 404, 409, 422)
+_LIST_QUERY = (
+    Query("limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 10}),
+    Query("offset", {"type": "integer", "minimum": 0, "default": 0}),
+    Query("status", one_of(*RUN_STATUSES)),
+    Query("select", list_of(one_of(*RUN_FIELDS))),
+)
+_CANCEL_ON_DISCONNECT = Query("cancel_on_disconnect", BOOLEAN)
+JOIN_STREAM_QUERY = (
+    Query("stream_mode", list_of(one_of(*STREAM_MODES))),
+    Query("Last-Event-ID", STRING, "header"),
+    _CANCEL_ON_DISCONNECT,
+)
+_CANCEL_QUERY = (Query("wait", BOOLEAN), Query("action", one_of(*ACTIONS)))
+_SSE = "text/event-stream"
+
+ENDPOINTS = (
+    Endpoint("POST", _RUNS, create, "Create a run", _TAG, "RunCreateStateful", "Run", errors=_CREATED),
+    Endpoint("GET", _RUNS, list_runs, "List runs", _TAG, None, "Run", True, errors=_BOTH, query=_LIST_QUERY),
+    Endpoint(
+        "POST",
+        f"{_RUNS}/stream",
+        stream,
+        "Create a run and stream its events",
+        _TAG,
+        "RunCreateStateful",
+        media_type=_SSE,
+        errors=_CREATED,
+    ),
+    Endpoint(
+        "POST", f"{_RUNS}/wait", wait, "Create a run and wait for it", _TAG, "RunCreateStateful", "Any", errors=_CREATED
+    ),
+    Endpoint("GET", _ONE, get, "Get a run", _TAG, answer="Run", errors=_BOTH),
+    Endpoint("DELETE", _ONE, delete, "Delete a run", _TAG, status=204, errors=_BOTH),
+    Endpoint("GET", f"{_ONE}/join", join, "Wait for a run", _TAG, answer="Any", query=(_CANCEL_ON_DISCONNECT,)),
+    Endpoint(
+        "GET", f"{_ONE}/stream", join_stream, "Stream a run's events", _TAG, media_type=_SSE, query=JOIN_STREAM_QUERY
+    ),
+    Endpoint(
+        "POST",
+        f"{_ONE}/cancel",
+        cancel,
+        "Cancel a run",
+        _TAG,
+        answer="Any",
+        errors=(202, *_BOTH),
+        query=_CANCEL_QUERY,
+    ),
+)

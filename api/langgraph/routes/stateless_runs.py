@@ -1,0 +1,87 @@
+"""Endpoints of runs that bring a thread of their own."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from toolweave.api.langgraph.answers import json_answer
+from toolweave.api.langgraph.endpoint import Endpoint
+from toolweave.api.langgraph.json_body import read_body
+from toolweave.api.langgraph.live_answers import EventStream, SlowJson
+from toolweave.api.langgraph.request_values import path_uuid, query_flag
+from toolweave.api.langgraph.routes.runs import JOIN_STREAM_QUERY
+from toolweave.api.langgraph.run_connections import cancelling, join_events, stream_new_run, wait_for_new_run
+from toolweave.api.langgraph.run_request import STATELESS, RunRequest, run_request
+from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.wire import run_json
+from toolweave.errors import NotFound
+
+
+async def create(request: Request) -> Response:
+    """Create a run and answer at once; it runs in the background."""
+    here = served(request)
+    wanted = await _wanted(request, here)
+    run = (await here.engine.start(wanted.new)).run
+    return json_answer(run_json(run), headers={"content-location": f"/runs/{run.run_id}", **wanted.headers})
+
+
+async def stream(request: Request) -> EventStream:
+    """Create a run and stream its events."""
+    here = served(request)
+    return await stream_new_run(here, await _wanted(request, here), stateless=True)
+
+
+async def wait(request: Request) -> SlowJson:
+    """Create a run and answer with its result."""
+    here = served(request)
+    return await wait_for_new_run(here, await _wanted(request, here))
+
+
+async def join_stream(request: Request) -> EventStream:
+    """Stream a run's events, as the Location of a stateless stream promises."""
+    here = served(request)
+    leaves = query_flag(request, "cancel_on_disconnect")
+    run = await here.persistence.runs.find(path_uuid(request, "run"))
+    if run is None:
+        raise NotFound("Run not found")
+    when_gone = cancelling(here.engine, run) if leaves else None
+    return join_events(request, here, run, path=f"/runs/{run.run_id}", when_gone=when_gone)
+
+
+async def _wanted(request: Request, here: Served) -> RunRequest:
+    body = await read_body(request, STATELESS)
+    try:
+        assistant = await here.assistant(body.fields["assistant_id"])
+    except NotFound:
+        raise NotFound("Thread or assistant not found.") from None
+    return run_request(body, assistant, None)
+
+
+_TAG = "Stateless Runs"
+_BODY = "RunCreateStateless"
+_SSE = "text/event-stream"
+_CREATED = (400, 404, 422)
+
+ENDPOINTS = (
+    Endpoint("POST", "/runs", create, "Create a run", _TAG, _BODY, "Run", errors=_CREATED),
+    Endpoint(
+        "POST",
+        "/runs/stream",
+        stream,
+        "Create a run and stream its events",
+        _TAG,
+        _BODY,
+        media_type=_SSE,
+        errors=_CREATED,
+    ),
+    Endpoint("POST", "/runs/wait", wait, "Create a run and wait for it", _TAG, _BODY, "Any", errors=_CREATED),
+    Endpoint(
+        "GET",
+        "/runs/{run_id}/stream",
+        join_stream,
+        "Stream a run's events",
+        _TAG,
+        media_type=_SSE,
+        errors=(404, 422),
+        query=JOIN_STREAM_QUERY,
+    ),
+)

@@ -1,0 +1,108 @@
+"""Connect a client to a run: its events, its result, and what happens when the client leaves."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from typing import cast
+
+from starlette.requests import Request
+
+from toolweave.api.langgraph.live_answers import EventStream, SlowJson, WhenGone
+from toolweave.api.langgraph.request_values import query_words
+from toolweave.api.langgraph.run_request import RunRequest
+from toolweave.api.langgraph.served import Served
+from toolweave.errors import NotFound
+from toolweave.runtime.runs.engine import EmbeddedEngine
+from toolweave.runtime.runs.models import Run
+from toolweave.runtime.streaming.channel import LoggedEvent, Subscription, parse_event_id
+from toolweave.runtime.streaming.codec import dumps
+
+# In a 200 answer, where the reference server has it: clients of join read the error out of the body.
+UNKNOWN_RUN = {"error": "HTTPException", "message": "404: Run not found"}
+
+
+def run_path(run: Run) -> str:
+    """Give the path of a run on its thread."""
+    return f"/threads/{run.thread_id}/runs/{run.run_id}"
+
+
+async def stream_new_run(here: Served, wanted: RunRequest, *, stateless: bool) -> EventStream:
+    """Create a run and send its events from the very first."""
+    started = await here.engine.start(wanted.new, listen=True)
+    run = started.run
+    assert started.events is not None  # noqa: S101 - asked for
+    path = f"/runs/{run.run_id}" if stateless else run_path(run)
+    headers = {"location": f"{path}/stream", "content-location": path, **wanted.headers}
+    when_gone = cancelling(here.engine, run) if wanted.cancel_on_disconnect else None
+    return EventStream(_heard(started.events), headers, when_gone=when_gone)
+
+
+async def wait_for_new_run(here: Served, wanted: RunRequest) -> SlowJson:
+    """Create a run and answer with its result."""
+    started = await here.engine.start(wanted.new)
+    when_gone = cancelling(here.engine, started.run) if wanted.cancel_on_disconnect else None
+    return result_answer(here, started.run, headers=wanted.headers, when_gone=when_gone)
+
+
+def result_answer(
+    here: Served, run: Run, *, headers: Mapping[str, str] | None = None, when_gone: WhenGone | None = None
+) -> SlowJson:
+    """Answer with a run's result as soon as it has ended (5.2)."""
+    path = run_path(run)
+    located = {"location": f"{path}/join", "content-location": path, **(headers or {})}
+    return SlowJson(_result(here.engine, run), located, when_gone=when_gone)
+
+
+def join_events(request: Request, here: Served, run: Run, *, path: str, when_gone: WhenGone | None) -> EventStream:
+    """Send a run's events: all after Last-Event-ID when it is resumable, else those from now on (6.2)."""
+    headers = {"location": f"{path}/stream", "content-location": path}
+    last_id = request.headers.get("last-event-id")
+    after = None if last_id is None else parse_event_id(last_id)
+    modes = frozenset(query_words(request, "stream_mode"))
+    found = _only() if last_id is not None and after is None else here.engine.events(run, after)
+    events = cast("AsyncGenerator[LoggedEvent]", found)
+    return EventStream(events, headers, modes=modes and modes | {"error"}, when_gone=when_gone)
+
+
+def unknown_run_events(thread_id: str, run_id: str) -> EventStream:
+    """Send the one error event that joining an unknown run gives."""
+    path = f"/threads/{thread_id}/runs/{run_id}"
+    headers = {"location": f"{path}/stream", "content-location": path}
+    return EventStream(_only(LoggedEvent(1, "error", dumps(UNKNOWN_RUN), None)), headers)
+
+
+def unknown_run_result(thread_id: str, run_id: str) -> SlowJson:
+    """Answer with the error that joining an unknown run gives."""
+    path = f"/threads/{thread_id}/runs/{run_id}"
+    return SlowJson(_unknown(), {"location": f"{path}/join", "content-location": path})
+
+
+def cancelling(engine: EmbeddedEngine, run: Run) -> WhenGone:
+    """Cancel the run when its client leaves; a run that has ended meanwhile is left alone (5.10)."""
+
+    async def cancel() -> None:
+        with suppress(NotFound):
+            await engine.cancel(run.thread_id, run.run_id, "interrupt", wait=False)
+
+    return cancel
+
+
+async def _result(engine: EmbeddedEngine, run: Run) -> bytes:
+    try:
+        return await engine.wait(run)
+    except NotFound:
+        return await _unknown()
+
+
+async def _unknown() -> bytes:
+    return dumps({"__error__": UNKNOWN_RUN})
+
+
+async def _heard(events: Subscription) -> AsyncGenerator[LoggedEvent]:
+    async with events:
+        async for event in events:
+            yield event
+
+
+async def _only(*events: LoggedEvent) -> AsyncGenerator[LoggedEvent]:
+    for event in events:
+        yield event

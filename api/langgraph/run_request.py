@@ -1,0 +1,137 @@
+"""Turn a checked RunCreate body into the run to create (langgraph_api.md section 4.1)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from langchain_core.utils.uuid import uuid7
+from starlette.exceptions import HTTPException
+
+from toolweave.api.langgraph.json_body import Body
+from toolweave.api.langgraph.schemas.components import body_schema
+from toolweave.api.langgraph.schemas.runs import RUNS
+from toolweave.errors import InvalidRequest
+from toolweave.runtime.runs.models import Assistant, JsonObject, NewRun
+
+STATEFUL = body_schema("RunCreateStateful")
+STATELESS = body_schema("RunCreateStateless")
+
+# Checked like every field, and without effect: they belong to LangSmith, or change nothing in the official server.
+WITHOUT_EFFECT = ("feedback_keys", "langsmith_tracer", "strict_resume")
+NO_WEBHOOKS = "Webhooks are not supported by this version of the server. Leave out `webhook`."
+CONTEXT_CONFLICT = (
+    "Cannot specify both configurable and context. Give the values as context; configurable is the older way."
+)
+# LangGraph keeps its own working parts under such names; a client must not reach them.
+RESERVED = "__"
+CONFIG_FIELDS = frozenset(RUNS["Config"]["properties"])
+CHECKPOINT_FIELDS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A run to create, and what the connection that asked for it wants."""
+
+    new: NewRun
+    cancel_on_disconnect: bool
+    headers: Mapping[str, str]
+
+
+def run_request(body: Body, assistant: Assistant, thread_id: str | None) -> RunRequest:
+    """Build the run; without a thread it gets one of its own, temporary unless it is to be kept.
+
+    Raises:
+        HTTPException: 400, both `context` and `config.configurable` are given.
+        InvalidRequest: a webhook is asked for.
+    """
+    if "webhook" in body.fields:
+        raise InvalidRequest(NO_WEBHOOKS)
+    now = datetime.now(UTC)
+    run_id = str(uuid7())
+    stateless = thread_id is None
+    thread_id = thread_id or str(uuid7())
+    identity = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
+    shown = {"assistant_id": assistant.assistant_id} if stateless else identity
+    metadata = {**assistant.metadata, **shown, **body.get("metadata", {}), **shown}
+    temporary = stateless and body.get("on_completion") != "keep"
+    after = body.get("after_seconds", 0)
+    new = NewRun(
+        run_id=run_id,
+        thread_id=thread_id,
+        assistant_id=assistant.assistant_id,
+        graph_id=assistant.graph_id,
+        metadata=metadata,
+        kwargs=_kwargs(body, assistant, {"run_id": run_id, "thread_id": thread_id, **identity}, metadata, temporary),
+        multitask_strategy=body.get("multitask_strategy", "enqueue"),
+        if_not_exists="create" if stateless else body.get("if_not_exists", "reject"),
+        created_at=now,
+        not_before=now + timedelta(seconds=after) if after else None,
+        temporary=temporary,
+        thread_metadata={} if stateless else body.get("metadata", {}),
+    )
+    return RunRequest(new, body.get("on_disconnect") == "cancel", body.headers(*_without_effect(body)))
+
+
+def _kwargs(
+    body: Body, assistant: Assistant, identity: JsonObject, metadata: JsonObject, temporary: bool
+) -> JsonObject:
+    config, context = _config_and_context(body, assistant)
+    config["configurable"] = {**config["configurable"], **_checkpoint(body), **identity}
+    config["metadata"] = {**config.get("metadata", {}), **metadata}
+    durability = body.get("durability") or ("async" if body.get("checkpoint_during", True) else "exit")
+    modes = body.get("stream_mode") or ["values"]
+    return {
+        "input": body.get("input"),
+        "command": body.get("command"),
+        "config": config,
+        "context": context,
+        "stream_mode": [modes] if isinstance(modes, str) else modes,
+        "interrupt_before": body.get("interrupt_before"),
+        "interrupt_after": body.get("interrupt_after"),
+        "webhook": None,
+        "feedback_keys": body.get("feedback_keys"),
+        "temporary": temporary,
+        "subgraphs": body.get("stream_subgraphs", False),
+        "resumable": body.get("stream_resumable", False),
+        "checkpoint_during": durability != "exit",
+        "durability": durability,
+    }
+
+
+def _config_and_context(body: Body, assistant: Assistant) -> tuple[JsonObject, JsonObject]:
+    """Lay the request's config and context over the assistant's; `configurable` shows the context as well."""
+    given: JsonObject = body.get("config", {})
+    configurable: JsonObject = given.get("configurable") or {}
+    context: JsonObject = body.get("context", {})
+    if configurable and context:
+        raise HTTPException(400, CONTEXT_CONFLICT)
+    known = {name: value for name, value in given.items() if value is not None and name in CONFIG_FIELDS}
+    overlaid = configurable or context
+    config = {**assistant.config, **known}
+    config["configurable"] = {
+        **assistant.context,
+        **(assistant.config.get("configurable") or {}),
+        **{name: value for name, value in overlaid.items() if not name.startswith(RESERVED)},
+    }
+    overrides = {name: configurable[name] for name in assistant.context if name in configurable}
+    return config, {**assistant.context, **overrides, **context}
+
+
+def _checkpoint(body: Body) -> JsonObject:
+    """Name the checkpoint to go on from, as the graph's config does."""
+    given: Mapping[str, Any] = body.get("checkpoint", {})
+    chosen = {name: given[name] for name in CHECKPOINT_FIELDS if given.get(name) is not None}
+    if "checkpoint_id" in body.fields:
+        chosen["checkpoint_id"] = body.fields["checkpoint_id"]
+    return chosen
+
+
+def _without_effect(body: Body) -> list[str]:
+    config: JsonObject = body.get("config", {})
+    configurable: JsonObject = config.get("configurable") or {}
+    return [
+        *(name for name in WITHOUT_EFFECT if name in body.fields),
+        *(f"config.{name}" for name in config if name not in CONFIG_FIELDS),
+        *(f"config.configurable.{name}" for name in configurable if name.startswith(RESERVED)),
+    ]

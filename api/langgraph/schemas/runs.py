@@ -1,0 +1,122 @@
+"""Schemas of runs; every field of RunCreate is checked (langgraph_api.md section 4.1)."""
+
+from toolweave.api.langgraph.schemas.fields import (
+    ANY,
+    BOOLEAN,
+    NULLABLE_STRING,
+    OBJECT,
+    STRING,
+    TIMESTAMP,
+    UUID,
+    Schema,
+    body,
+    list_of,
+    one_of,
+    ref,
+)
+from toolweave.runtime.runs.models import RunStatus
+
+STREAM_MODES = (
+    "values",
+    "messages",
+    "messages-tuple",
+    "tasks",
+    "checkpoints",
+    "updates",
+    "events",
+    "debug",
+    "custom",
+)
+RUN_FIELDS = (
+    "run_id",
+    "thread_id",
+    "assistant_id",
+    "created_at",
+    "updated_at",
+    "status",
+    "metadata",
+    "kwargs",
+    "multitask_strategy",
+    "langsmith_session_name",
+)
+RUN_STATUSES: tuple[RunStatus, ...] = ("pending", "running", "error", "success", "timeout", "interrupted")
+MAX_DELAY_SECONDS = 10 * 365 * 24 * 3600
+
+_MODE = one_of(*STREAM_MODES)
+_NODES: Schema = {"anyOf": [one_of("*"), list_of(STRING)]}
+_STRATEGY = one_of("reject", "rollback", "interrupt", "enqueue")
+
+_COMMON: Schema = {
+    "assistant_id": {**STRING, "description": "An assistant's UUID or the name of a graph."},
+    "input": {**ANY, "description": "What the graph is given."},
+    "command": ref("Command"),
+    "metadata": OBJECT,
+    "config": ref("Config"),
+    "context": OBJECT,
+    "webhook": {"type": "string", "minLength": 1, "maxLength": 65536},
+    "interrupt_before": _NODES,
+    "interrupt_after": _NODES,
+    "stream_mode": {"anyOf": [list_of(_MODE), _MODE]},
+    "stream_subgraphs": BOOLEAN,
+    "stream_resumable": BOOLEAN,
+    "feedback_keys": list_of(STRING),
+    "multitask_strategy": _STRATEGY,
+    "if_not_exists": one_of("create", "reject"),
+    "after_seconds": {"type": "number", "minimum": 0, "maximum": MAX_DELAY_SECONDS},
+    "on_disconnect": one_of("cancel", "continue"),
+    "checkpoint_during": BOOLEAN,
+    "durability": one_of("sync", "async", "exit"),
+    "strict_resume": BOOLEAN,
+    "langsmith_tracer": OBJECT,
+}
+
+RUNS: Schema = {
+    "Send": body(
+        {"node": STRING, "input": ANY},
+        required=("node",),
+        description="A node to run next, with an input of its own.",
+    ),
+    "Command": body(
+        {
+            "update": {"type": ["object", "array", "null"]},
+            "resume": ANY,
+            "goto": {"anyOf": [STRING, ref("Send"), list_of({"anyOf": [STRING, ref("Send")]})]},
+        },
+        description="Answers an interrupt, updates the state, says where to go on.",
+    ),
+    "Config": body(
+        {
+            "tags": list_of(STRING),
+            "recursion_limit": {"type": "integer"},
+            "max_concurrency": {"type": "integer"},
+            "configurable": OBJECT,
+            "metadata": OBJECT,
+        },
+        description="How the graph is run.",
+    ),
+    "RunCreateStateful": body(
+        {**_COMMON, "checkpoint": ref("CheckpointConfig"), "checkpoint_id": STRING},
+        required=("assistant_id",),
+        description="A run on a thread.",
+    ),
+    "RunCreateStateless": body(
+        {**_COMMON, "on_completion": one_of("delete", "keep")},
+        required=("assistant_id",),
+        description="A run on a thread of its own, deleted afterwards unless `on_completion` is `keep`.",
+    ),
+    "Run": body(
+        {
+            "run_id": UUID,
+            "thread_id": UUID,
+            "assistant_id": UUID,
+            "metadata": OBJECT,
+            "status": one_of(*RUN_STATUSES),
+            "kwargs": OBJECT,
+            "multitask_strategy": _STRATEGY,
+            "created_at": TIMESTAMP,
+            "updated_at": TIMESTAMP,
+            "langsmith_session_name": NULLABLE_STRING,
+        },
+        description="One execution of an assistant's graph.",
+    ),
+}

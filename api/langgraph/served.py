@@ -1,0 +1,73 @@
+"""Open what the LangGraph API serves, and give handlers access to it."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import cast
+
+from starlette.requests import Request
+
+from toolweave.api.langgraph.request_values import is_uuid
+from toolweave.config.langgraph_json import LangGraphJson
+from toolweave.config.settings import Settings
+from toolweave.errors import InvalidRequest, NotFound
+from toolweave.runtime.graphs import GraphRegistry, load_target
+from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
+from toolweave.runtime.runs.execution import Runtime
+from toolweave.runtime.runs.models import Assistant
+from toolweave.runtime.streaming.event_log import EventLog
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What every handler works with."""
+
+    persistence: Persistence
+    graphs: GraphRegistry
+    engine: EmbeddedEngine
+
+    async def assistant(self, name_or_id: str) -> Assistant:
+        """Find the assistant a run asks for, by UUID or graph name.
+
+        Raises:
+            InvalidRequest: it is neither a UUID nor the name of a graph.
+            NotFound: no assistant has this UUID.
+        """
+        from_name = name_or_id in self.graphs.names()
+        if not from_name and not is_uuid(name_or_id):
+            raise InvalidRequest(
+                f"Invalid assistant: '{name_or_id[:200]}'. Must be either:\n- A valid assistant UUID, or\n"
+                f"- One of the registered graphs: {', '.join(self.graphs.names())}"
+            )
+        return await self.persistence.assistants.resolve(name_or_id)
+
+    def require_graph(self, graph_id: str) -> None:
+        """Raise NotFound for a graph that is not served."""
+        if graph_id not in self.graphs.names():
+            raise NotFound(f"Graph '{graph_id[:200]}' not found. Expected one of: {sorted(self.graphs.names())}")
+
+
+def served(request: Request) -> Served:
+    """Give a request's handler what it works with."""
+    return cast("Served", request.app.state.served)
+
+
+@asynccontextmanager
+async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterator[Served]:
+    """Open the data folder, load the graphs, make their assistants and take up unfinished runs (S-05).
+
+    Raises:
+        ConfigError: a graph that langgraph.json names cannot be loaded.
+        PersistenceError: the data folder cannot be used, or another process holds it.
+    """
+    async with AsyncExitStack() as stack:
+        targets = {name: load_target(entry.target, config.path.parent) for name, entry in config.graphs.items()}
+        address = f"http://{settings.host}:{settings.port}"
+        persistence = await stack.enter_async_context(open_persistence(settings.data_dir, address=address))
+        descriptions = {name: entry.description for name, entry in config.graphs.items()}
+        graphs = GraphRegistry(targets, descriptions, checkpointer=persistence.checkpointer, store=persistence.store)
+        await persistence.assistants.sync_system(graphs.descriptions())
+        runtime = Runtime(persistence, graphs, EventLog(persistence.app))
+        engine = await stack.enter_async_context(open_engine(runtime, max_concurrent=settings.max_concurrent_runs))
+        yield Served(persistence, graphs, engine)

@@ -1,0 +1,84 @@
+"""Give a StateSnapshot the JSON form of a ThreadState (langgraph_api.md section 4)."""
+
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Interrupt, PregelTask, StateSnapshot
+
+from toolweave.runtime.runs.graph_input import FORKED_FROM
+from toolweave.runtime.runs.models import JsonObject
+from toolweave.runtime.runs.stream_parts import checkpoint_ids
+
+NO_STATE: JsonObject = {
+    "values": {},
+    "next": [],
+    "tasks": [],
+    "metadata": None,
+    "created_at": None,
+    "checkpoint": None,
+    "parent_checkpoint": None,
+    "interrupts": [],
+    "checkpoint_id": None,
+    "parent_checkpoint_id": None,
+}
+
+
+def thread_state_json(snapshot: StateSnapshot) -> JsonObject:
+    """Give the state's JSON form; values stay as they are, the encoder knows messages."""
+    checkpoint = _checkpoint(snapshot.config)
+    parent = _checkpoint(snapshot.parent_config)
+    return {
+        "values": snapshot.values,
+        "next": list(snapshot.next),
+        "tasks": [_task_json(task) for task in snapshot.tasks],
+        "metadata": _metadata(snapshot),
+        "created_at": snapshot.created_at,
+        "checkpoint": checkpoint,
+        "parent_checkpoint": parent,
+        "interrupts": [_interrupt_json(interrupt) for interrupt in snapshot.interrupts],
+        "checkpoint_id": checkpoint and checkpoint["checkpoint_id"],
+        "parent_checkpoint_id": parent and parent["checkpoint_id"],
+    }
+
+
+def interrupts_json(snapshot: StateSnapshot) -> JsonObject:
+    """Map the ids of waiting tasks to their interrupts, as a thread shows them."""
+    return {
+        task.id: [_interrupt_json(interrupt) for interrupt in task.interrupts]
+        for task in snapshot.tasks
+        if task.interrupts
+    }
+
+
+def _checkpoint(config: RunnableConfig | None) -> JsonObject | None:
+    ids = checkpoint_ids(config)
+    return ids if ids and ids.get("checkpoint_id") else None
+
+
+def _metadata(snapshot: StateSnapshot) -> JsonObject | None:
+    if snapshot.metadata is None:
+        return None
+    metadata: JsonObject = {**snapshot.metadata, "thread_id": snapshot.config["configurable"]["thread_id"]}
+    if FORKED_FROM in metadata:
+        metadata["checkpoint_id"] = metadata.pop(FORKED_FROM)
+    return metadata
+
+
+def _task_json(task: PregelTask) -> JsonObject:
+    state: Any = task.state
+    error: object = task.error
+    nested = thread_state_json(state) if isinstance(state, StateSnapshot) else None
+    return {
+        "id": task.id,
+        "name": task.name,
+        "path": list(task.path),
+        "error": repr(error) if isinstance(error, BaseException) else error,
+        "interrupts": [_interrupt_json(interrupt) for interrupt in task.interrupts],
+        "checkpoint": checkpoint_ids(state) if isinstance(state, dict) else None,
+        "state": nested,
+        "result": task.result,
+    }
+
+
+def _interrupt_json(interrupt: Interrupt) -> JsonObject:
+    return {"id": interrupt.id, "value": interrupt.value}

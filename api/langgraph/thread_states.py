@@ -1,0 +1,143 @@
+"""Read, search and write the states of threads through their graphs."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import InvalidUpdateError
+from langgraph.types import StateSnapshot, StateUpdate
+from starlette.exceptions import HTTPException
+
+from toolweave.api.langgraph.served import Served
+from toolweave.api.langgraph.state_snapshot import NO_STATE, interrupts_json, thread_state_json
+from toolweave.errors import Conflict
+from toolweave.runtime.graphs import Graph
+from toolweave.runtime.runs.graph_input import FORKED_FROM, build_command
+from toolweave.runtime.runs.models import JsonObject, Thread, ThreadStatus
+from toolweave.runtime.streaming.codec import dumps
+
+NO_GRAPH = (
+    "Thread '{thread_id}' has no assigned graph ID. A thread gets its graph with its first run; to work on the state "
+    "before that, set 'graph_id' in the thread's metadata."
+)
+CHECKPOINT_FIELDS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
+
+
+async def read_state(
+    served: Served, thread_id: str, checkpoint: Mapping[str, Any] | None = None, *, subgraphs: bool = False
+) -> JsonObject:
+    """Give a thread's newest state, or the one at a checkpoint. Raises NotFound for an unknown thread."""
+    thread = await served.persistence.threads.get(thread_id)
+    if graph_of(thread) is None:
+        return NO_STATE
+    config = state_config(thread_id, checkpoint)
+    async with open_graph(served, thread) as graph:
+        return thread_state_json(await graph.aget_state(config, subgraphs=subgraphs))
+
+
+async def read_history(
+    served: Served,
+    thread_id: str,
+    *,
+    limit: int,
+    before: str | None,
+    metadata: JsonObject | None,
+    checkpoint: Mapping[str, Any] | None,
+) -> list[JsonObject]:
+    """Give a thread's states, newest first. Raises NotFound for an unknown thread."""
+    thread = await served.persistence.threads.get(thread_id)
+    if graph_of(thread) is None:
+        return []
+    config = state_config(thread_id, checkpoint)
+    until: RunnableConfig | None = {"configurable": {"checkpoint_id": before}} if before else None
+    async with open_graph(served, thread) as graph:
+        states = graph.aget_state_history(config, filter=metadata, before=until, limit=limit)
+        return [thread_state_json(state) async for state in states]
+
+
+async def update_state(
+    served: Served, thread_id: str, values: Any, *, as_node: str | None, checkpoint: Mapping[str, Any] | None
+) -> JsonObject:
+    """Write into a thread's state as if a node had; gives the ids of the new checkpoint (5.15).
+
+    Raises:
+        NotFound: the thread is unknown.
+        Conflict: a run is executing on it.
+        HTTPException: 400, it has no graph, or the graph does not take the update.
+    """
+    thread = await _writable(served, thread_id)
+    metadata: JsonObject = {"graph_id": graph_of(thread)}
+    if checkpoint and checkpoint.get("checkpoint_id"):
+        metadata[FORKED_FROM] = checkpoint["checkpoint_id"]
+    config = state_config(thread_id, checkpoint, metadata=metadata)
+    async with open_graph(served, thread) as graph, _refusing_bad_updates():
+        written = await graph.aupdate_state(config, values, as_node=as_node)
+        await _mirror(served, thread_id, await graph.aget_state(state_config(thread_id)))
+    return written["configurable"]
+
+
+async def apply_supersteps(served: Served, thread_id: str, supersteps: Sequence[Mapping[str, Any]]) -> None:
+    """Build up a new thread's state, update by update. Raises as update_state does."""
+    thread = await _writable(served, thread_id)
+    config = state_config(thread_id, metadata={"graph_id": graph_of(thread)})
+    updates = [[_state_update(update) for update in step["updates"]] for step in supersteps]
+    async with open_graph(served, thread) as graph, _refusing_bad_updates():
+        await graph.abulk_update_state(config, updates)
+        await _mirror(served, thread_id, await graph.aget_state(state_config(thread_id)))
+
+
+def graph_of(thread: Thread) -> str | None:
+    """Name the graph whose state a thread holds: that of its last run, or the one set in its metadata."""
+    graph_id = thread.metadata.get("graph_id")
+    return graph_id if isinstance(graph_id, str) else None
+
+
+def state_config(
+    thread_id: str, checkpoint: Mapping[str, Any] | None = None, *, metadata: JsonObject | None = None
+) -> RunnableConfig:
+    """Point at a thread's newest checkpoint or the given one; a thread_id inside a checkpoint does not count."""
+    chosen = {name: item for name, item in (checkpoint or {}).items() if name in CHECKPOINT_FIELDS and item is not None}
+    config: RunnableConfig = {"configurable": {**chosen, "thread_id": thread_id}}
+    if metadata is not None:
+        config["metadata"] = metadata
+    return config
+
+
+@asynccontextmanager
+async def open_graph(served: Served, thread: Thread) -> AsyncIterator[Graph]:
+    """Open a thread's graph. Raises NotFound when it is not served any more, 400 when the thread has none."""
+    graph_id = graph_of(thread)
+    if graph_id is None:
+        raise HTTPException(400, NO_GRAPH.format(thread_id=thread.thread_id))
+    served.require_graph(graph_id)
+    async with served.graphs.open(graph_id, state_config(thread.thread_id)) as graph:
+        yield graph
+
+
+async def _writable(served: Served, thread_id: str) -> Thread:
+    thread = await served.persistence.threads.get(thread_id)
+    running = await served.persistence.runs.list(thread_id, limit=1, status="running")
+    if running:
+        raise Conflict(f"Thread {thread_id} has in-flight runs: {running[0].run_id}. Wait for it to end or cancel it.")
+    return thread
+
+
+async def _mirror(served: Served, thread_id: str, state: StateSnapshot) -> None:
+    status: ThreadStatus = "interrupted" if state.next else "idle"
+    await served.persistence.threads.set_state(thread_id, dumps(state.values), status, interrupts_json(state))
+
+
+def _state_update(update: Mapping[str, Any]) -> StateUpdate:
+    command = update.get("command")
+    values: Any = build_command(command) if command else update.get("values")
+    return StateUpdate(values, update["as_node"])
+
+
+@asynccontextmanager
+async def _refusing_bad_updates() -> AsyncIterator[None]:
+    # What the graph's own reducers and edges raise over the values is the caller's mistake as well.
+    try:
+        yield
+    except (InvalidUpdateError, TypeError, ValueError, KeyError, AttributeError) as error:
+        raise HTTPException(400, str(error) or type(error).__name__) from error

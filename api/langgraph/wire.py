@@ -1,0 +1,60 @@
+"""Give assistants, threads and runs their JSON form (langgraph_api.md section 4)."""
+
+from datetime import datetime
+
+from toolweave.runtime.runs.models import Assistant, JsonObject, Run, Thread
+
+
+def timestamp(moment: datetime) -> str:
+    """Write a UTC moment as ISO-8601, always with microseconds and `+00:00`."""
+    return moment.isoformat(timespec="microseconds")
+
+
+def assistant_json(assistant: Assistant) -> JsonObject:
+    """Give an assistant's JSON form."""
+    return {
+        "assistant_id": assistant.assistant_id,
+        "graph_id": assistant.graph_id,
+        "config": assistant.config,
+        "context": assistant.context,
+        "metadata": assistant.metadata,
+        "name": assistant.name,
+        "created_at": timestamp(assistant.created_at),
+        "updated_at": timestamp(assistant.updated_at),
+        "version": assistant.version,
+        "description": assistant.description,
+    }
+
+
+def thread_json(thread: Thread) -> JsonObject:
+    """Give a thread's JSON form; `error` and `interrupts` appear with the end of its first run."""
+    shown: JsonObject = {
+        "thread_id": thread.thread_id,
+        "created_at": timestamp(thread.created_at),
+        "updated_at": timestamp(thread.updated_at),
+        "state_updated_at": timestamp(thread.state_updated_at),
+        "metadata": thread.metadata,
+        "status": thread.status,
+        "config": thread.config,
+        "values": thread.values,
+    }
+    if thread.interrupts is not None:
+        shown["error"] = thread.error
+        shown["interrupts"] = thread.interrupts
+    return shown
+
+
+def run_json(run: Run) -> JsonObject:
+    """Give a run's JSON form."""
+    return {
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "assistant_id": run.assistant_id,
+        "metadata": run.metadata,
+        "status": run.status,
+        "kwargs": run.kwargs,
+        "multitask_strategy": run.multitask_strategy,
+        "created_at": timestamp(run.created_at),
+        "updated_at": timestamp(run.updated_at),
+        "langsmith_session_name": None,
+    }
