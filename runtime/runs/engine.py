@@ -163,7 +163,14 @@ class EmbeddedEngine:
 
     def _later(self, run_id: str, due_at: datetime) -> None:
         delay = max(0.0, (due_at - datetime.now(UTC)).total_seconds())
-        self.timers[run_id] = asyncio.get_running_loop().call_later(delay, self._dispatch, run_id)
+        self.timers[run_id] = asyncio.get_running_loop().call_later(delay, self._when_due, run_id, due_at)
+
+    def _when_due(self, run_id: str, due_at: datetime) -> None:
+        # A timer may fire a little early by the wall clock, and claim() goes by that one.
+        if datetime.now(UTC) < due_at:
+            self._later(run_id, due_at)
+        else:
+            self._dispatch(run_id)
 
     def _dispatch(self, run_id: str) -> None:
         self.timers.pop(run_id, None)

@@ -12,6 +12,8 @@ from langgraph.version import __version__ as langgraph_version
 from toolweave import __version__
 from toolweave.runtime.runs.models import JsonObject, Run
 
+# LangGraph drops `checkpoint_id` from a checkpoint's metadata; under this name it comes through.
+FORKED_FROM = "forked_from"
 DEFAULT_STREAM_MODES = ("values",)
 
 
@@ -49,15 +51,20 @@ def graph_call(run: Run) -> GraphCall:
 def build_command(command: Mapping[str, Any]) -> Command[Any]:
     """Build LangGraph's Command from its JSON form {update?, resume?, goto?}."""
     goto = command.get("goto")
-    targets = [] if goto is None else goto if isinstance(goto, list) else [goto]
+    targets = goto if isinstance(goto, list) else [goto]
     update = command.get("update")
     if isinstance(update, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in update):
         update = [tuple(pair) for pair in update]
     return Command(
         update=update,
         resume=command.get("resume"),
-        goto=[Send(target["node"], target.get("input")) if isinstance(target, dict) else target for target in targets],
+        # None, not empty: a resume on a fresh thread then fails in the run, as in the official server (5.4).
+        goto=None if goto is None else [_target(target) for target in targets],
     )
+
+
+def _target(target: Any) -> Send | str:
+    return Send(target["node"], target.get("input")) if isinstance(target, dict) else target
 
 
 def build_config(run: Run) -> RunnableConfig:
@@ -71,7 +78,6 @@ def build_config(run: Run) -> RunnableConfig:
     }
     context = run.kwargs.get("context") or {}
     configurable = {"user_id": "", **context, **(given.get("configurable") or {}), **identity}
-    configurable.setdefault("checkpoint_ns", "")
     metadata = {
         **(given.get("metadata") or {}),
         **run.metadata,
@@ -81,6 +87,8 @@ def build_config(run: Run) -> RunnableConfig:
         "langgraph_api_version": __version__,
         "langgraph_host": "self-hosted",
     }
+    if "checkpoint_id" in configurable:
+        metadata[FORKED_FROM] = configurable["checkpoint_id"]
     config = RunnableConfig(configurable=configurable, metadata=metadata, run_id=UUID(run.run_id))
     if "tags" in given:
         config["tags"] = given["tags"]

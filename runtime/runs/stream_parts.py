@@ -87,7 +87,9 @@ class GraphStream:
         if namespace:
             return
         if mode == "values":
-            self.values = payload
+            # What tasks beside an interrupted one still write is no step's state yet.
+            if not self.interrupted:
+                self.values = payload
         elif mode == "updates" and isinstance(payload, dict) and INTERRUPT in payload:
             self.interrupted = True
 
@@ -137,7 +139,16 @@ def with_checkpoint_ids(payload: dict[str, Any]) -> dict[str, Any]:
         **payload,
         "checkpoint": checkpoint_ids(payload.get("config")),
         "parent_checkpoint": checkpoint_ids(payload.get("parent_config")),
+        "tasks": [_with_checkpoint(task) for task in payload.get("tasks", ())],
     }
+
+
+def _with_checkpoint(task: dict[str, Any]) -> dict[str, Any]:
+    """Show where a subgraph keeps its state as the task's `checkpoint`."""
+    if not task.get("state"):
+        return task
+    shown = {name: item for name, item in task.items() if name != "state"}
+    return {**shown, "checkpoint": checkpoint_ids(task["state"])}
 
 
 def checkpoint_ids(config: Any) -> dict[str, Any] | None:
