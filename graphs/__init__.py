@@ -1,1 +1,7 @@
 """Build and compile the state graphs, read top-down: state, nodes, edges, compile."""
+
+from toolweave.graphs.agent_loop import build_agent_loop
+from toolweave.graphs.facade import AgentLoop
+from toolweave.graphs.todo_agent import build_todo_agent
+
+__all__ = ["AgentLoop", "build_agent_loop", "build_todo_agent"]

@@ -1,3 +1,44 @@
 """Run explicit LangGraph state graphs whose tools come from MCP servers."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolweave.errors import IterationLimitError, ToolweaveError
+    from toolweave.graphs.agent_loop import build_agent_loop
+    from toolweave.graphs.facade import AgentLoop
+    from toolweave.graphs.todo_agent import build_todo_agent
+    from toolweave.nodes.openai_format import convert_mcp_tools_to_openai, openai_name_map
+
 __version__ = "0.1.0"
+__all__ = [
+    "AgentLoop",
+    "IterationLimitError",
+    "ToolweaveError",
+    "build_agent_loop",
+    "build_todo_agent",
+    "convert_mcp_tools_to_openai",
+    "openai_name_map",
+]
+
+_HOMES = {
+    "AgentLoop": "toolweave.graphs.facade",
+    "IterationLimitError": "toolweave.errors",
+    "ToolweaveError": "toolweave.errors",
+    "build_agent_loop": "toolweave.graphs.agent_loop",
+    "build_todo_agent": "toolweave.graphs.todo_agent",
+    "convert_mcp_tools_to_openai": "toolweave.nodes.openai_format",
+    "openai_name_map": "toolweave.nodes.openai_format",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its room when it is first asked for: LangGraph takes seconds to import."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List the lazy names too."""
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,58 @@
+"""Run coroutines for callers that have no event loop, all on one loop.
+
+Clients of model endpoints are bound to the loop on which they were first used: with a loop per call the second call
+finds their connections on a closed one. The loop starts with the first call and ends with the process.
+"""
+
+import asyncio
+import atexit
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+CLEANUP_TIMEOUT_S = 10.0
+
+
+class BackgroundLoop:
+    """An event loop on a daemon thread, started by the first call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for `work`; an interrupt (Ctrl-C) cancels it and waits until it has cleaned up."""
+        ended = threading.Event()
+
+        async def watched() -> T:
+            try:
+                return await work
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(watched(), self._started())
+        try:
+            return future.result()
+        except BaseException:
+            if future.cancel():
+                ended.wait(CLEANUP_TIMEOUT_S)
+            raise
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=self._loop.run_forever, name="toolweave-run-sync", daemon=True)
+                thread.start()
+                atexit.register(_stop, self._loop, thread)
+            return self._loop
+
+
+def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(CLEANUP_TIMEOUT_S)
+    loop.close()
+
+
+background_loop = BackgroundLoop()

@@ -1,0 +1,132 @@
+"""Run the agent loop on one task and return its answer as text (D-4, A-02, A-03)."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import BaseTool
+from loguru import logger
+
+from toolweave.config.mcp import McpConfig, McpServerConfig
+from toolweave.errors import ModelError, ServerUnavailable
+from toolweave.graphs.agent_loop import Tools, build_agent_loop
+from toolweave.graphs.background_loop import background_loop
+from toolweave.nodes.agent_state import Status
+from toolweave.nodes.chat_model_source import ChatModel, as_lazy
+from toolweave.nodes.prompts import SystemPrompt
+from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
+from toolweave.servers.connections.health import ServerHealth
+from toolweave.servers.connections.plane import open_tool_plane
+
+Connections = McpConfig | Mapping[str, McpServerConfig] | Sequence[McpServerConfig]
+
+_IN_ORDER = ("ready", "disabled")
+_CUT_SHORT: dict[Status, str] = {
+    "length": "The model's answer was cut off at its length limit (finish_reason length). Ask for less at once.",
+    "content_filter": "The model's answer was withheld by a content filter (finish_reason content_filter).",
+}
+
+
+class AgentLoop:
+    """An agent for one task at a time: give it tools or MCP connections, a model, and call `run`.
+
+    With connections, each run opens them all, waits at most two seconds for those that are slow, names those that
+    did not answer in a warning, and closes them afterwards (A-07). Runs are independent: nothing is remembered.
+    """
+
+    def __init__(
+        self,
+        tools: Tools | Connections,
+        model: ChatModel,
+        max_iterations: int = 10,
+        *,
+        system_prompt: SystemPrompt = None,
+    ) -> None:
+        self._model = as_lazy(model)
+        self._max_iterations = max_iterations
+        self._system_prompt = system_prompt
+        self._source = _source(tools)
+        if max_iterations < 1:
+            raise ValueError("max_iterations must be at least 1")
+
+    async def run(self, task: str) -> str:
+        """Work on `task` until the model answers without calling tools; return that answer.
+
+        Raises:
+            IterationLimitError: the model still wants tools after `max_iterations` calls; the number is in the text.
+            ModelError: the endpoint failed, or the answer was cut off or filtered.
+            ServerUnavailable: connections were given and none of them offers a tool.
+            ValueError: the task is empty.
+        """
+        if not task.strip():
+            raise ValueError("the task is empty")
+        if not isinstance(self._source, tuple):
+            return await self._answer(task, self._source)
+        async with open_tool_plane(self._source) as plane:
+            available = await plane.tools()
+            absent = {name: health for name, health in plane.health().items() if health["state"] not in _IN_ORDER}
+            for name, health in absent.items():
+                logger.warning("MCP server {} is {}: {}", name, health["state"], health["last_error"])
+            if not available:
+                _refuse(absent)
+            return await self._answer(task, plane)
+
+    def run_sync(self, task: str) -> str:
+        """Do what `run` does, from code without an event loop.
+
+        Raises:
+            RuntimeError: an event loop runs in this thread already; await `run` there.
+        """
+        if _in_event_loop():
+            raise RuntimeError("run_sync() was called inside a running event loop: use `await loop.run(task)` there.")
+        return background_loop.run(self.run(task))
+
+    async def _answer(self, task: str, catalog: ToolCatalog) -> str:
+        graph = build_agent_loop(
+            tools=catalog,
+            model=self._model,
+            max_iterations=self._max_iterations,
+            on_iteration_limit="error",
+            system_prompt=self._system_prompt,
+        )
+        result = await graph.ainvoke({"messages": [HumanMessage(task)]})
+        if problem := _CUT_SHORT.get(result["status"]):
+            raise ModelError(problem)
+        return str(result["messages"][-1].text)
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _source(given: Tools | Connections) -> ToolCatalog | tuple[McpServerConfig, ...]:
+    """Tell tools from servers to connect to.
+
+    Raises:
+        TypeError: it is neither, or both.
+    """
+    if isinstance(given, McpConfig):
+        return given.servers
+    if not isinstance(given, Sequence | Mapping):
+        return given
+    entries = list(given.values() if isinstance(given, Mapping) else given)
+    servers = tuple(entry for entry in entries if isinstance(entry, McpServerConfig))
+    if servers and len(servers) == len(entries):
+        return servers
+    tools = [entry for entry in entries if isinstance(entry, BaseTool)]
+    if len(tools) < len(entries) or isinstance(given, Mapping):
+        raise TypeError("AgentLoop takes LangChain tools, a tool catalogue, or McpServerConfigs (load_mcp_config)")
+    return as_catalog(tools)
+
+
+def _refuse(absent: Mapping[str, ServerHealth]) -> NoReturn:
+    listed = "; ".join(f"{name} is {health['state']}: {health['last_error']}" for name, health in absent.items())
+    raise ServerUnavailable(
+        f"No MCP server offers a tool. {listed or 'None is enabled, or they answered without tools.'}",
+        server=", ".join(absent),
+    )

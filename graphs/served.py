@@ -1,0 +1,27 @@
+"""Compose the graphs that langgraph.json names; nothing is connected and no model is made until a run needs it."""
+
+from toolweave.config.settings import load_settings
+from toolweave.graphs.agent_loop import build_agent_loop
+from toolweave.graphs.plane_tools import PlaneTools
+from toolweave.graphs.todo_agent import build_todo_agent
+from toolweave.nodes.chat_model_source import LazyChatModel
+from toolweave.nodes.chat_models import build_chat_model
+from toolweave.nodes.prompts import AGENT_PROMPT
+
+_settings = load_settings()
+_model = LazyChatModel(lambda: build_chat_model(load_settings()))
+
+agent_loop = build_agent_loop(
+    tools=PlaneTools(),
+    model=_model,
+    max_iterations=_settings.max_iterations,
+    on_iteration_limit=_settings.on_iteration_limit,
+    system_prompt=AGENT_PROMPT,
+)
+
+todo_agent = build_todo_agent(
+    tools=PlaneTools(),
+    model=_model,
+    max_iterations=_settings.max_iterations,
+    on_iteration_limit=_settings.on_iteration_limit,
+)

@@ -1,0 +1,56 @@
+"""Build the todo agent: the agent loop on the todo server's tools, with a way around it when they are absent (T-06)."""
+
+from typing import Literal
+
+from langgraph.graph import END, START
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
+
+from toolweave.graphs.agent_loop import AgentGraph, Tools, agent_loop_graph, compile_loop
+from toolweave.nodes.agent_state import AgentState
+from toolweave.nodes.chat_model_source import ChatModel
+from toolweave.nodes.iteration_cap import OnIterationLimit
+from toolweave.nodes.prompts import SystemPrompt, todo_prompt
+from toolweave.nodes.tool_catalog import SelectedTools, as_catalog
+from toolweave.nodes.tools_missing import check_tools_node, tools_missing
+
+TODO_TOOLS = ("create_todo", "list_todos", "update_todo", "search_todos", "delete_todo")
+
+
+def build_todo_agent(
+    *,
+    tools: Tools,
+    model: ChatModel,
+    checkpointer: Checkpointer = None,
+    store: BaseStore | None = None,
+    max_iterations: int = 10,
+    on_iteration_limit: OnIterationLimit = "end",
+    system_prompt: SystemPrompt = todo_prompt,
+) -> AgentGraph:
+    """Compile the todo agent; of `tools` it uses those named like the todo server's, with or without a prefix.
+
+    Without any of them it answers with a fixed sentence and no model call: status "tools_missing", or "no_tools"
+    when there is no tool at all (T-06). Arguments, input and output are those of `build_agent_loop`.
+
+    Raises:
+        ConfigError: two tools have the same name.
+        ValueError: `max_iterations` is less than 1.
+    """
+    todo_tools = SelectedTools(as_catalog(tools), TODO_TOOLS)
+    graph = agent_loop_graph(
+        catalog=todo_tools,
+        model=model,
+        max_iterations=max_iterations,
+        on_iteration_limit=on_iteration_limit,
+        system_prompt=system_prompt,
+    )
+    graph.add_node("check_tools", check_tools_node(todo_tools))
+    graph.add_node("tools_missing", tools_missing)
+    graph.add_edge(START, "check_tools")
+    graph.add_conditional_edges("check_tools", _whether_to_ask, {"ready": "call_model", "absent": "tools_missing"})
+    graph.add_edge("tools_missing", END)
+    return compile_loop(graph, "todo_agent", max_iterations, checkpointer, store)
+
+
+def _whether_to_ask(state: AgentState) -> Literal["ready", "absent"]:
+    return "ready" if state["status"] == "running" else "absent"

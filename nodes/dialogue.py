@@ -1,0 +1,82 @@
+"""Prepare a thread's messages for the model, so that no endpoint refuses them.
+
+The state keeps what was really said. Endpoints ask for more: every tool call is followed by its result, no result
+lacks its call, and arguments are JSON. A cancelled run or an edited thread breaks that, so it is mended in the
+copy that the model gets.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
+from langchain_core.messages.tool import tool_call as valid_call
+from typing_extensions import TypedDict
+
+UNKNOWN_OUTCOME = "This call was interrupted; whether it took effect is unknown. Check before you repeat it."
+
+
+class RequestedCall(TypedDict):
+    """A call as the model wants it; `args` is its raw text where that is not a JSON object."""
+
+    name: str
+    args: dict[str, Any] | str
+    id: str
+    type: Literal["tool_call"]
+
+
+def for_model(system_prompt: str | None, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the system prompt and the dialogue with each tool call followed by its result."""
+    results = {found.tool_call_id: found for found in messages if isinstance(found, ToolMessage)}
+    prompt: list[AnyMessage] = [SystemMessage(system_prompt)] if system_prompt else []
+    for message in messages:
+        if isinstance(message, AIMessage):
+            prompt.append(_with_json_arguments(message))
+            prompt.extend(results.get(call["id"], _unknown(call)) for call in requested_calls(message))
+        elif not isinstance(message, ToolMessage):
+            prompt.append(message)
+    return prompt
+
+
+def requested_calls(message: AnyMessage) -> list[RequestedCall]:
+    """List the calls that a message asks for, valid ones first."""
+    if not isinstance(message, AIMessage):
+        return []
+    valid = [_requested(call["name"], call["args"], call["id"]) for call in message.tool_calls]
+    invalid = [_requested(call["name"], call["args"] or "", call["id"]) for call in message.invalid_tool_calls]
+    return [*valid, *invalid]
+
+
+def with_unique_call_ids(answer: AIMessage, earlier: Sequence[AnyMessage]) -> AIMessage:
+    """Give calls a fresh id where it is missing or was used before on this thread.
+
+    Some local endpoints send no ids or count from zero in each answer; results and idempotency keys (T-03) need
+    them to be unique.
+    """
+    used = {call["id"] for message in earlier for call in requested_calls(message)}
+    calls = list(_unique(answer.tool_calls, used))
+    return answer.model_copy(
+        update={"tool_calls": calls, "invalid_tool_calls": list(_unique(answer.invalid_tool_calls, used))}
+    )
+
+
+def _requested(name: str | None, args: dict[str, Any] | str, call_id: str | None) -> RequestedCall:
+    return {"name": name or "", "args": args, "id": call_id or "", "type": "tool_call"}
+
+
+def _unique(calls: Sequence[Any], used: set[str]) -> Iterator[Any]:
+    for call in calls:
+        call_id = call["id"] if call["id"] and call["id"] not in used else f"call_{uuid.uuid4().hex}"
+        used.add(call_id)
+        yield {**call, "id": call_id}
+
+
+def _with_json_arguments(message: AIMessage) -> AIMessage:
+    if not message.invalid_tool_calls:
+        return message
+    mended = [valid_call(name=call["name"] or "", args={}, id=call["id"]) for call in message.invalid_tool_calls]
+    return message.model_copy(update={"tool_calls": [*message.tool_calls, *mended], "invalid_tool_calls": []})
+
+
+def _unknown(call: RequestedCall) -> ToolMessage:
+    return ToolMessage(UNKNOWN_OUTCOME, name=call["name"], tool_call_id=call["id"], status="error")

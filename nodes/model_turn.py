@@ -1,0 +1,87 @@
+"""Ask the model for one answer, streamed, and make sure that the answer is whole."""
+
+import json
+from collections.abc import Sequence
+
+from langchain_core.language_models import LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, InvalidToolCall, ToolCall, ToolCallChunk
+from langchain_core.messages.tool import invalid_tool_call, tool_call
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.errors import GraphBubbleUp
+
+from toolweave.errors import ModelError
+from toolweave.nodes.agent_state import Status
+from toolweave.nodes.model_failure import explain_model_failure
+
+ModelRunnable = Runnable[LanguageModelInput, AIMessage]
+_CUT_BY: dict[str, Status] = {
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+}
+
+
+async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig) -> AIMessage:
+    """Return the model's answer; its tokens reach LangGraph's "messages" stream through `config`.
+
+    Raises:
+        ModelError: the endpoint refused, failed, timed out, or ended in the middle of its answer.
+    """
+    try:
+        chunks = [chunk async for chunk in model.astream(list(prompt), config)]
+    except (GraphBubbleUp, ModelError):
+        raise
+    except Exception as error:
+        raise ModelError(explain_model_failure(error)) from error
+    return _whole(chunks)
+
+
+def answer_status(answer: AIMessage) -> Status:
+    """Tell from the finish reason how an answer without tool calls ended."""
+    return _CUT_BY.get(_finish_reason(answer).lower(), "done")
+
+
+def _whole(chunks: Sequence[AIMessage]) -> AIMessage:
+    if not chunks:
+        raise ModelError("The model endpoint sent an empty answer.")
+    first, *rest = (chunk for chunk in chunks if isinstance(chunk, AIMessageChunk))
+    merged = first + rest
+    reason = _finish_reason(merged)
+    if reason == "error" or (not reason and merged.response_metadata.get("model_provider") == "openai"):
+        raise ModelError("The model endpoint ended its answer before it was complete. Please try again.")
+    calls, invalid = _parse_strictly(merged.tool_call_chunks)
+    return AIMessage(
+        content=merged.content,
+        id=merged.id,
+        name=merged.name,
+        additional_kwargs=merged.additional_kwargs,
+        response_metadata=merged.response_metadata,
+        usage_metadata=merged.usage_metadata,
+        tool_calls=calls,
+        invalid_tool_calls=invalid,
+    )
+
+
+def _parse_strictly(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], list[InvalidToolCall]]:
+    """Parse whole arguments only: LangChain completes cut-off JSON, and half a title is not what was asked for."""
+    calls: list[ToolCall] = []
+    invalid: list[InvalidToolCall] = []
+    for chunk in chunks:
+        raw = chunk["args"] or "{}"
+        try:
+            args = json.loads(raw, strict=False)
+        except ValueError as error:
+            invalid.append(invalid_tool_call(name=chunk["name"], args=raw, id=chunk["id"], error=str(error)))
+            continue
+        if isinstance(args, dict):
+            calls.append(tool_call(name=chunk["name"] or "", args=args, id=chunk["id"]))
+        else:
+            kind = type(args).__name__
+            invalid.append(invalid_tool_call(name=chunk["name"], args=raw, id=chunk["id"], error=f"a {kind}"))
+    return calls, invalid
+
+
+def _finish_reason(answer: AIMessage) -> str:
+    metadata = answer.response_metadata
+    return str(metadata.get("finish_reason") or metadata.get("stop_reason") or "")

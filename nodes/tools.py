@@ -1,0 +1,76 @@
+"""Make the tool node: it carries out one call, and whatever goes wrong becomes a result the model can act on.
+
+The loop sends it one task per call, so calls of a turn run at the same time and a finished one is not repeated when
+its siblings are resumed (S-07).
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt.tool_node import ToolCallRequest, ToolInvocationError
+from langgraph.types import Command
+from loguru import logger
+
+from toolweave.errors import ToolError
+from toolweave.nodes.openai_format import openai_name_map
+from toolweave.nodes.tool_catalog import ToolCatalog
+
+LONGEST_ERROR = 2_000
+Execute = Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+
+
+def tools_node(catalog: ToolCatalog) -> ToolNode:
+    """Return the node; its input is a list with the one call, as `Send("tools", [call])` gives it (A-02, A-08)."""
+
+    async def carry_out(request: ToolCallRequest, execute: Execute) -> ToolMessage | Command[Any]:
+        call = request.tool_call
+        arguments: object = call["args"]
+        if isinstance(arguments, str):
+            return _refusal(request, f"The arguments are not a JSON object: {arguments[:LONGEST_ERROR]}")
+        tools = await catalog.tools()
+        tool = _find(tools, call["name"])
+        if tool is None:
+            names = ", ".join(tool.name for tool in tools) or "none"
+            return _refusal(request, f"There is no tool {call['name']!r}. Available tools: {names}.")
+        with logger.contextualize(tool=tool.name, tool_call_id=call["id"]):
+            known = request.override(tool=tool, tool_call={**call, "name": tool.name})
+            return _plain_text(await execute(known))
+
+    return ToolNode([], handle_tool_errors=explain_tool_failure, awrap_tool_call=carry_out)
+
+
+def explain_tool_failure(error: Exception) -> str:
+    """Put a tool's exception into words for the model; what is not meant for it goes to the log only."""
+    if isinstance(error, ToolInvocationError):
+        problems = error.filtered_errors or error.source.errors()
+        listed = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
+        return f"The arguments do not fit: {listed}. Correct them and call the tool again."[:LONGEST_ERROR]
+    if isinstance(error, ToolException | ToolError):
+        return str(error)[:LONGEST_ERROR] or "The tool failed and gave no reason."
+    if isinstance(error, TimeoutError):
+        return "The tool did not answer in time and was stopped. Please try again later."
+    logger.opt(exception=error).error("a tool failed with an internal error")
+    return "The tool failed because of an internal error. Please try again later."
+
+
+def _find(tools: Sequence[BaseTool], name: str) -> BaseTool | None:
+    own = openai_name_map(tools).get(name, name)
+    return next((tool for tool in tools if tool.name == own), None)
+
+
+def _refusal(request: ToolCallRequest, text: str) -> ToolMessage:
+    call = request.tool_call
+    return ToolMessage(text, name=call["name"], tool_call_id=call["id"] or "", status="error")
+
+
+def _plain_text(result: ToolMessage | Command[Any]) -> ToolMessage | Command[Any]:
+    """Join text blocks: MCP results are lists of them, which not every endpoint takes from a tool."""
+    if not isinstance(result, ToolMessage) or isinstance(result.content, str):
+        return result
+    texts = [block["text"] for block in result.content if isinstance(block, dict) and block.get("type") == "text"]
+    if len(texts) < len(result.content):
+        return result
+    return result.model_copy(update={"content": "\n".join(texts)})

@@ -1,0 +1,102 @@
+"""AgentLoop: one task in, one text out (A-02, A-03)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+
+from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
+from tests.fixtures.scripted_model import ScriptedModel, calling
+from toolweave import AgentLoop, IterationLimitError
+from toolweave.errors import ModelError
+from toolweave.graphs.background_loop import background_loop
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@pytest.mark.requirement("A-02")
+async def test_run_returns_the_text_of_the_first_answer_without_tool_calls() -> None:
+    model = ScriptedModel(turns=[calling(("add", {"a": 1, "b": 2})), calling(("add", {"a": 3, "b": 3})), "It is 6."])
+
+    assert await AgentLoop([add], model).run("add 1 and 2, then 3") == "It is 6."
+    assert model.offered == [["add"]] * 3
+    assert [message.text for message in model.prompts[2]] == ["add 1 and 2, then 3", "", "3", "", "6"]
+
+
+@pytest.mark.requirement("A-02")
+async def test_runs_remember_nothing_of_each_other() -> None:
+    model = ScriptedModel(turns=["one", "two"])
+    loop = AgentLoop([], model, system_prompt="Be brief.")
+
+    assert [await loop.run("first"), await loop.run("second")] == ["one", "two"]
+    assert [message.text for message in model.prompts[1]] == ["Be brief.", "second"]
+
+
+@pytest.mark.requirement("A-03", "D-10")
+async def test_the_iteration_limit_is_a_runtime_error_with_the_number_in_its_text() -> None:
+    model = ScriptedModel(turns=[calling(("add", {"a": 1, "b": 1}))])
+
+    with pytest.raises(RuntimeError, match=r"iteration limit: 10 model calls") as failure:
+        await AgentLoop([add], model).run("never stop")
+
+    assert isinstance(failure.value, IterationLimitError)
+    assert failure.value.limit == 10
+    assert len(model.prompts) == 10
+
+
+@pytest.mark.requirement("A-03")
+async def test_the_limit_is_the_callers_choice() -> None:
+    with pytest.raises(IterationLimitError, match=r"iteration limit: 2 "):
+        await AgentLoop([add], ScriptedModel(turns=[calling(("add", {"a": 1, "b": 1}))]), 2).run("never stop")
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+async def test_an_answer_that_was_cut_short_is_an_error_and_not_an_answer(reason: str) -> None:
+    cut = AIMessage("Once upon", response_metadata={"finish_reason": reason})
+
+    with pytest.raises(ModelError, match=f"finish_reason {reason}"):
+        await AgentLoop([], ScriptedModel(turns=[cut])).run("tell a story")
+
+
+@pytest.mark.parametrize("task", ["", " \n"])
+async def test_an_empty_task_is_refused(task: str) -> None:
+    with pytest.raises(ValueError, match="empty"):
+        await AgentLoop([], ScriptedModel(turns=[])).run(task)
+
+
+@pytest.mark.parametrize("given", [[print], {"todo": {"command": "x"}}, ["tool"]], ids=repr)
+def test_what_is_neither_tool_nor_connection_is_refused(given: Any) -> None:
+    with pytest.raises(TypeError, match="AgentLoop takes"):
+        AgentLoop(given, ScriptedModel(turns=[]))
+
+
+def test_run_sync_can_be_called_again_with_the_same_client() -> None:
+    turns = [WireTurn(calls=(WireCall("add", '{"a": 1, "b": 2}'),)), WireTurn(text="three")]
+    with openai_wire(turns * 2, keep_alive=True) as server:
+        model = ChatOpenAI(base_url=server.base_url, api_key=lambda: "k", model="m", max_retries=0, timeout=20)
+        loop = AgentLoop([add], model)
+
+        assert [loop.run_sync("1+2?"), loop.run_sync("again")] == ["three", "three"]
+        background_loop.run(model.root_async_client.close())
+
+
+def test_run_sync_passes_errors_on_and_can_be_called_from_many_threads() -> None:
+    async def in_threads() -> list[str]:
+        loop = AgentLoop([], ScriptedModel(turns=["ok"]))
+        return await asyncio.gather(*(asyncio.to_thread(loop.run_sync, str(n)) for n in range(5)))
+
+    assert asyncio.run(in_threads()) == ["ok"] * 5
+    with pytest.raises(ModelError, match="broken"):
+        AgentLoop([], ScriptedModel(turns=[ModelError("broken")])).run_sync("go")
+
+
+async def test_run_sync_inside_an_event_loop_says_what_to_do() -> None:
+    with pytest.raises(RuntimeError, match=r"await loop\.run"):
+        AgentLoop([], ScriptedModel(turns=["ok"])).run_sync("go")

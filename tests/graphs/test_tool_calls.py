@@ -1,0 +1,254 @@
+"""What can go wrong with a tool call, and what the model is told (A-08); each call is a task of its own (S-07)."""
+
+import asyncio
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages.tool import invalid_tool_call
+from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import InjectedState, ToolRuntime
+from langgraph.types import Command, interrupt
+from loguru import logger
+
+from tests.fixtures.scripted_model import ScriptedModel, calling
+from toolweave.errors import ToolTimeout
+from toolweave.graphs import build_agent_loop
+
+THREAD: Any = {"configurable": {"thread_id": "t"}}
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def results_of(turn: AIMessage, *tools: BaseTool) -> list[ToolMessage]:
+    """Run one turn of tool calls; the run must go on to the model's answer."""
+    graph = build_agent_loop(tools=list(tools), model=ScriptedModel(turns=[turn, "understood"]))
+    result = await graph.ainvoke({"messages": [HumanMessage("go")]})
+    assert (result["status"], result["messages"][-1].text) == ("done", "understood")
+    return [message for message in result["messages"] if isinstance(message, ToolMessage)]
+
+
+def failing(error: Exception) -> BaseTool:
+    async def fail() -> str:
+        raise error
+
+    return StructuredTool.from_function(coroutine=fail, name="fail", description="Fail.")
+
+
+async def test_an_unknown_tool_is_answered_with_the_names_of_the_known_ones() -> None:
+    [result] = await results_of(calling(("substract", {"a": 1})), add)
+
+    assert (result.status, result.tool_call_id, result.name) == ("error", "call_1", "substract")
+    assert result.text == "There is no tool 'substract'. Available tools: add."
+
+
+async def test_arguments_that_are_not_json_are_answered_with_what_arrived() -> None:
+    broken = AIMessage("", invalid_tool_calls=[invalid_tool_call(name="add", args='{"a": 1', id="x", error="cut")])
+
+    [result] = await results_of(broken, add)
+
+    assert (result.status, result.tool_call_id) == ("error", "x")
+    assert result.text == 'The arguments are not a JSON object: {"a": 1'
+
+
+async def test_arguments_of_wrong_types_are_answered_with_field_and_expectation() -> None:
+    [result] = await results_of(calling(("add", {"a": "one"})), add)
+
+    assert result.status == "error"
+    assert "a: Input should be a valid integer" in result.text
+    assert "b: Field required" in result.text
+
+
+async def test_a_good_call_beside_bad_ones_is_carried_out() -> None:
+    results = await results_of(calling(("nope", {}), ("add", {"a": 1, "b": 2}), ("add", {})), add)
+
+    assert [result.status for result in results] == ["error", "success", "error"]
+    assert results[1].text == "3"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ToolException("the list is full"), "the list is full"),
+        (ToolTimeout("search did not answer within 5 s.", server="web"), "search did not answer within 5 s."),
+        (TimeoutError(), "did not answer in time"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_a_failing_tool_is_answered_in_words_meant_for_the_model(error: Exception, said: str) -> None:
+    [result] = await results_of(calling(("fail", {})), failing(error))
+
+    assert result.status == "error"
+    assert said in result.text
+
+
+async def test_an_internal_error_of_a_tool_reaches_the_log_and_not_the_model() -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, level="ERROR", format="{extra[tool]} {message} {exception}")
+    try:
+        [result] = await results_of(calling(("fail", {})), failing(RuntimeError("password=hunter2 at /srv/app.py")))
+    finally:
+        logger.remove(sink)
+
+    assert result.text == "The tool failed because of an internal error. Please try again later."
+    assert len(lines) == 1
+    assert lines[0].startswith("fail a tool failed")
+    assert "hunter2" in lines[0]
+
+
+async def test_an_endless_error_text_is_cut() -> None:
+    [result] = await results_of(calling(("fail", {})), failing(ToolException("x" * 100_000)))
+
+    assert len(result.text) == 2_000
+
+
+async def test_text_blocks_of_a_result_are_joined_and_other_blocks_are_kept() -> None:
+    image = {"type": "image", "base64": "AA==", "mime_type": "image/png"}
+
+    async def blocks(*, with_image: bool) -> list[dict[str, Any]]:
+        texts = [{"type": "text", "text": "one", "id": "lc_1"}, {"type": "text", "text": "two", "id": "lc_2"}]
+        return [*texts, image] if with_image else texts
+
+    several = StructuredTool.from_function(coroutine=blocks, name="blocks", description="Return blocks.")
+
+    results = await results_of(calling(("blocks", {"with_image": False}), ("blocks", {"with_image": True})), several)
+
+    assert results[0].content == "one\ntwo"
+    assert isinstance(results[1].content, list)
+    assert results[1].content[2] == image
+
+
+async def test_a_tool_whose_name_openai_refuses_is_called_by_its_rewritten_name() -> None:
+    async def read() -> str:
+        return "contents"
+
+    dotted = StructuredTool.from_function(coroutine=read, name="fs.read", description="Read.")
+
+    [result] = await results_of(calling(("fs_read", {})), dotted)
+
+    assert (result.name, result.text) == ("fs.read", "contents")
+
+
+async def test_tools_get_state_and_runtime_and_may_answer_with_a_command() -> None:
+    @tool
+    def first_words(state: Annotated[dict[str, Any], InjectedState], runtime: ToolRuntime) -> Command[Any]:
+        """Repeat what the user said."""
+        text = f"{state['messages'][0].text} in {runtime.config['configurable']['thread_id']}"
+        return Command(update={"messages": [ToolMessage(text, tool_call_id=runtime.tool_call_id)]})
+
+    graph = build_agent_loop(
+        tools=[first_words],
+        model=ScriptedModel(turns=[calling(("first_words", {}, "x")), "understood"]),
+        checkpointer=InMemorySaver(),
+    )
+
+    result = await graph.ainvoke({"messages": [HumanMessage("hello")]}, THREAD)
+
+    assert [message.text for message in result["messages"]] == ["hello", "", "hello in t", "understood"]
+
+
+@pytest.mark.parametrize("call_id", ["", "call_0"])
+async def test_calls_keep_apart_even_if_the_endpoint_repeats_its_ids(call_id: str) -> None:
+    turns: list[Any] = [calling(("add", {"a": n, "b": 0}, call_id), ("add", {"a": n, "b": 1}, call_id)) for n in (1, 2)]
+
+    graph = build_agent_loop(tools=[add], model=ScriptedModel(turns=[*turns, "ok"]))
+    result = await graph.ainvoke({"messages": [HumanMessage("go")]})
+
+    calls = [
+        call["id"] for message in result["messages"] if isinstance(message, AIMessage) for call in message.tool_calls
+    ]
+    results = [message for message in result["messages"] if isinstance(message, ToolMessage)]
+    assert len({*calls, ""}) == 5
+    assert [message.tool_call_id for message in results] == calls
+    assert [message.text for message in results] == ["1", "2", "2", "3"]
+
+
+class Pair:
+    """Two tools: one that finishes at once and counts, one that asks a person or hangs."""
+
+    def __init__(self) -> None:
+        self.finished = 0
+        self.hanging = asyncio.Event()
+
+        @tool
+        async def quick() -> str:
+            """Finish at once."""
+            self.finished += 1
+            return "quick"
+
+        @tool
+        async def ask() -> str:
+            """Ask a person."""
+            return str(interrupt("may I?"))
+
+        @tool
+        async def hang() -> str:
+            """Never finish the first time."""
+            if not self.hanging.is_set():
+                self.hanging.set()
+                await asyncio.Event().wait()
+            return "late"
+
+        self.tools = [quick, ask, hang]
+
+
+async def test_a_finished_call_is_not_repeated_when_its_sibling_is_resumed() -> None:
+    pair = Pair()
+    model = ScriptedModel(turns=[calling(("quick", {}), ("ask", {})), "ok"])
+    graph = build_agent_loop(tools=pair.tools, model=model, checkpointer=InMemorySaver())
+
+    asked = await graph.ainvoke({"messages": [HumanMessage("go")]}, THREAD)
+    result = await graph.ainvoke(Command(resume="yes"), THREAD)
+
+    assert [entry.value for entry in asked["__interrupt__"]] == ["may I?"]
+    assert pair.finished == 1
+    assert [message.text for message in result["messages"]] == ["go", "", "quick", "yes", "ok"]
+    assert result["iterations"] == 2, "resuming is no new input"
+
+
+async def test_a_run_that_was_cut_off_goes_on_without_repeating_finished_calls() -> None:
+    pair = Pair()
+    model = ScriptedModel(turns=[calling(("quick", {}), ("hang", {})), "ok"])
+    graph = build_agent_loop(tools=pair.tools, model=model, checkpointer=InMemorySaver())
+
+    quick_is_done = asyncio.Event()
+
+    async def run_until_cut_off() -> None:
+        async for update in graph.astream({"messages": [HumanMessage("go")]}, THREAD, stream_mode="updates"):
+            if "tools" in update:
+                quick_is_done.set()
+
+    run = asyncio.create_task(run_until_cut_off())
+    async with asyncio.timeout(5):
+        await quick_is_done.wait()
+        await pair.hanging.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    result = await graph.ainvoke(None, THREAD)
+
+    assert pair.finished == 1
+    assert [message.text for message in result["messages"]] == ["go", "", "quick", "late", "ok"]
+
+
+async def test_a_new_input_after_a_cut_off_run_reaches_the_model_with_every_call_answered() -> None:
+    pair = Pair()
+    model = ScriptedModel(turns=[calling(("hang", {}, "h")), "never mind"])
+    graph = build_agent_loop(tools=pair.tools, model=model, checkpointer=InMemorySaver())
+
+    run = asyncio.create_task(graph.ainvoke({"messages": [HumanMessage("go")]}, THREAD))
+    async with asyncio.timeout(5):
+        await pair.hanging.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    result = await graph.ainvoke({"messages": [HumanMessage("forget it")]}, THREAD)
+
+    assert [message.text for message in result["messages"]] == ["go", "", "forget it", "never mind"]
+    assert [message.type for message in model.prompts[-1]] == ["human", "ai", "tool", "human"]
+    assert "interrupted" in model.prompts[-1][2].text

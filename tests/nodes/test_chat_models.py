@@ -1,0 +1,125 @@
+"""D-3: which model the settings choose, and that a configured one is never replaced."""
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_openai import ChatOpenAI
+from loguru import logger
+
+from tests.fixtures.openai_wire import WireTurn, openai_wire
+from toolweave.config.settings import load_settings
+from toolweave.errors import ConfigError, ModelError
+from toolweave.nodes.chat_models import build_chat_model, chosen_endpoint, model_label
+from toolweave.nodes.model_turn import model_turn
+from toolweave.nodes.offline_model import OfflineChatModel
+
+pytestmark = pytest.mark.requirement("D-3")
+
+OPENROUTER = {"OPENROUTER_API_KEY": "or-key"}
+GEMINI = {"GEMINI_API_KEY": "gm-key"}
+OPENAI = {"OPENAI_API_KEY": "oa-key"}
+LOCAL = {"OPENAI_BASE_URL": "http://127.0.0.1:11434/v1"}
+NAMED = {"TOOLWEAVE_MODEL": "qwen3"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "model", "base_url", "key"),
+    [
+        (OPENROUTER, "google/gemini-2.5-flash", "https://openrouter.ai/api/v1", "or-key"),
+        (OPENROUTER | GEMINI | OPENAI | LOCAL | NAMED, "qwen3", "https://openrouter.ai/api/v1", "or-key"),
+        (GEMINI, "gemini-2.5-flash", "https://generativelanguage.googleapis.com/v1beta/openai/", "gm-key"),
+        (
+            GEMINI | OPENAI | LOCAL,
+            "gemini-2.5-flash",
+            "https://generativelanguage.googleapis.com/v1beta/openai/",
+            "gm-key",
+        ),
+        (OPENAI | NAMED, "qwen3", "https://api.openai.com/v1", "oa-key"),
+        (OPENAI | LOCAL | NAMED, "qwen3", "http://127.0.0.1:11434/v1", "oa-key"),
+        (LOCAL | NAMED, "qwen3", "http://127.0.0.1:11434/v1", "not-needed"),
+        ({"OPENROUTER_API_KEY": ""} | LOCAL | NAMED, "qwen3", "http://127.0.0.1:11434/v1", "not-needed"),
+    ],
+)
+def test_the_first_configured_endpoint_is_chosen(environ: dict[str, str], model: str, base_url: str, key: str) -> None:
+    settings = load_settings(environ)
+    endpoint = chosen_endpoint(settings)
+    chat_model = build_chat_model(settings)
+
+    assert endpoint is not None
+    assert (endpoint.model, endpoint.base_url, endpoint.api_key.get_secret_value()) == (model, base_url, key)
+    assert isinstance(chat_model, ChatOpenAI)
+    assert (chat_model.model_name, chat_model.openai_api_base) == (model, base_url)
+    assert model_label(settings) == model
+
+
+@pytest.mark.parametrize("environ", [OPENAI, LOCAL, OPENAI | LOCAL], ids="+".join)
+def test_an_openai_compatible_endpoint_needs_a_model_name(environ: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="TOOLWEAVE_MODEL"):
+        build_chat_model(load_settings(environ))
+
+
+def test_a_model_name_without_an_endpoint_is_refused_instead_of_answered_offline() -> None:
+    with pytest.raises(ConfigError, match=r"qwen3.*OPENROUTER_API_KEY"):
+        build_chat_model(load_settings(NAMED))
+
+
+def test_without_any_setting_the_offline_model_answers_with_a_warning() -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, level="WARNING", format="{level} {message}")
+    try:
+        chat_model = build_chat_model(load_settings({}))
+    finally:
+        logger.remove(sink)
+
+    assert isinstance(chat_model, OfflineChatModel)
+    assert model_label(load_settings({})) == "offline"
+    assert len(lines) == 1
+    assert "WARNING No model is configured" in lines[0]
+
+
+@pytest.mark.parametrize("written", ["offline", "OFFLINE"])
+def test_offline_is_used_when_it_is_named_whatever_keys_there_are(written: str) -> None:
+    settings = load_settings(OPENROUTER | GEMINI | OPENAI | LOCAL | {"TOOLWEAVE_MODEL": written})
+
+    assert isinstance(build_chat_model(settings), OfflineChatModel)
+    assert model_label(settings) == "offline"
+
+
+async def test_a_keyless_endpoint_is_called_with_the_model_name_and_a_placeholder_key() -> None:
+    with openai_wire([WireTurn(text="hello")]) as server:
+        model = build_chat_model(load_settings({"OPENAI_BASE_URL": server.base_url} | NAMED))
+        answer = await model_turn(model, [HumanMessage("hi")], {})
+
+    assert answer.text == "hello"
+    assert server.requests[0].path == "/v1/chat/completions"
+    assert server.requests[0].headers["authorization"] == "Bearer not-needed"
+    assert server.requests[0].body["model"] == "qwen3"
+
+
+async def test_a_rejected_key_fails_the_call_and_does_not_fall_back() -> None:
+    rejected = WireTurn(status=401, error="Incorrect API key provided: sk-very-secret")
+    with openai_wire([rejected], repeat=True) as server:
+        model = build_chat_model(load_settings(OPENAI | {"OPENAI_BASE_URL": server.base_url} | NAMED))
+        with pytest.raises(ModelError, match="rejected the API key") as failure:
+            await model_turn(model, [HumanMessage("hi")], {})
+
+    assert "sk-very-secret" not in str(failure.value)
+    assert len(server.requests) == 1, "a rejected key is not tried again"
+
+
+async def test_a_dead_endpoint_fails_the_call_and_does_not_fall_back() -> None:
+    with openai_wire([]) as server:
+        dead = server.base_url
+    model = build_chat_model(load_settings({"OPENAI_BASE_URL": dead} | NAMED), max_retries=0)
+
+    with pytest.raises(ModelError, match="could not be reached"):
+        await model_turn(model, [HumanMessage("hi")], {})
+
+
+async def test_an_overloaded_endpoint_is_asked_again() -> None:
+    busy = WireTurn(status=429, headers={"retry-after-ms": "1"})
+    with openai_wire([busy, busy, WireTurn(text="at last")]) as server:
+        model = build_chat_model(load_settings({"OPENAI_BASE_URL": server.base_url} | NAMED))
+        answer = await model_turn(model, [HumanMessage("hi")], {})
+
+    assert answer.text == "at last"
+    assert len(server.requests) == 3

@@ -1,0 +1,112 @@
+"""One model turn over the real wire format: ChatOpenAI against a scripted endpoint."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+
+from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
+from tests.fixtures.scripted_model import ScriptedModel
+from toolweave.config.settings import load_settings
+from toolweave.errors import ModelError
+from toolweave.nodes.chat_models import build_chat_model
+from toolweave.nodes.model_turn import answer_status, model_turn
+
+
+def model_at(server: WireServer, timeout_s: str = "20") -> BaseChatModel:
+    environ = {"OPENAI_BASE_URL": server.base_url, "TOOLWEAVE_MODEL": "m", "TOOLWEAVE_MODEL_TIMEOUT_S": timeout_s}
+    return build_chat_model(load_settings(environ), max_retries=0)
+
+
+async def answer_to(turns: Sequence[WireTurn], timeout_s: str = "20") -> AIMessage:
+    with openai_wire(turns) as server:
+        return await model_turn(model_at(server, timeout_s), [HumanMessage("hi")], {})
+
+
+@pytest.mark.requirement("D-3")
+async def test_tool_calls_split_inside_their_json_are_put_together() -> None:
+    calls = (
+        WireCall("create_todo", '{"title": "Buy \\"fresh\\" milk", "tags": ["ä", "b"]}', "call_a"),
+        WireCall("list_todos", "{}", "call_b"),
+        WireCall("ping", "", "call_c"),
+    )
+
+    answer = await answer_to([WireTurn(text="Let me see.", calls=calls, piece=3)])
+
+    assert answer.text == "Let me see."
+    assert [(call["name"], call["args"], call["id"]) for call in answer.tool_calls] == [
+        ("create_todo", {"title": 'Buy "fresh" milk', "tags": ["ä", "b"]}, "call_a"),
+        ("list_todos", {}, "call_b"),
+        ("ping", {}, "call_c"),
+    ]
+    assert answer_status(answer) == "done"
+
+
+@pytest.mark.parametrize("arguments", ['{"title": "Buy mil', '{"a": 1,}', "[1, 2]", '"text"', "null", "{'a': 1}"])
+async def test_arguments_that_are_not_a_whole_json_object_are_never_guessed(arguments: str) -> None:
+    answer = await answer_to([WireTurn(calls=(WireCall("t", arguments),), finish_reason="length")])
+
+    assert answer.tool_calls == []
+    assert [(call["name"], call["args"]) for call in answer.invalid_tool_calls] == [("t", arguments)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"), [("stop", "done"), ("length", "length"), ("content_filter", "content_filter")]
+)
+async def test_the_finish_reason_is_kept(reason: str, status: str) -> None:
+    answer = await answer_to([WireTurn(text="Once upon", finish_reason=reason)])
+
+    assert answer_status(answer) == status
+
+
+@pytest.mark.parametrize(
+    ("turn", "said"),
+    [
+        (WireTurn(status=400, error="maximum context length"), "status 400.*maximum context length"),
+        (WireTurn(status=401), "rejected the API key"),
+        (WireTurn(status=402), "payment"),
+        (WireTurn(status=403), "refused access"),
+        (WireTurn(status=404), "TOOLWEAVE_MODEL"),
+        (WireTurn(status=429), "quota"),
+        (WireTurn(status=500), "status 500"),
+        (WireTurn(status=503), "status 503"),
+        (WireTurn(text="Once upon a time", cut_after=2), "broke the connection"),
+        (WireTurn(text="Once upon a time", finish_reason="none"), "before it was complete"),
+    ],
+    ids=lambda value: str(getattr(value, "status", "")),
+)
+async def test_a_failing_endpoint_is_explained_in_a_model_error(turn: WireTurn, said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        await answer_to([turn])
+
+
+@pytest.mark.parametrize("silent_after", [0, 2])
+async def test_an_endpoint_that_falls_silent_is_given_up_at_the_model_timeout(silent_after: int) -> None:
+    with openai_wire([WireTurn(text="Once upon a time", silent_after=silent_after)]) as server:
+        with pytest.raises(ModelError, match="TOOLWEAVE_MODEL_TIMEOUT_S"):
+            await model_turn(model_at(server, "0.2"), [HumanMessage("hi")], {})
+
+        assert await asyncio.to_thread(server.left.wait, 5), "the connection is closed, the endpoint can stop working"
+
+
+async def test_a_cancelled_turn_leaves_the_endpoint() -> None:
+    with openai_wire([WireTurn(text="Once upon a time", silent_after=1)]) as server:
+        turn = asyncio.ensure_future(model_turn(model_at(server), [HumanMessage("hi")], {}))
+        assert await asyncio.to_thread(server.asked.wait, 5)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+
+        assert await asyncio.to_thread(server.left.wait, 5)
+
+
+async def test_a_model_that_fails_in_its_own_way_is_explained_too() -> None:
+    with pytest.raises(ModelError, match="KeyError: 'choices'"):
+        await model_turn(ScriptedModel(turns=[KeyError("choices")]), [HumanMessage("hi")], {})
+
+
+async def test_a_model_error_is_passed_on_as_it_is() -> None:
+    with pytest.raises(ModelError, match=r"^quite specific$"):
+        await model_turn(ScriptedModel(turns=[ModelError("quite specific")]), [HumanMessage("hi")], {})

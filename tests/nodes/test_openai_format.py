@@ -1,0 +1,145 @@
+"""A-01: the conversion to the OpenAI tools format."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.tools import tool
+from mcp.types import Tool
+
+from toolweave import convert_mcp_tools_to_openai, openai_name_map
+
+SCRAPE: dict[str, Any] = {
+    "name": "firecrawl_scrape",
+    "description": "Scrape content from a URL",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"url": {"type": "string", "description": "URL to scrape"}},
+        "required": ["url"],
+    },
+}
+EMPTY_OBJECT = {"type": "object", "properties": {}}
+
+pytestmark = pytest.mark.requirement("A-01")
+
+
+@pytest.mark.parametrize("given_as", [SCRAPE, Tool(**SCRAPE)], ids=["dict", "mcp Tool"])
+def test_one_tool_becomes_exactly_the_documented_dict(given_as: Any) -> None:
+    assert convert_mcp_tools_to_openai(given_as) == {
+        "type": "function",
+        "function": {
+            "name": "firecrawl_scrape",
+            "description": "Scrape content from a URL",
+            "parameters": {
+                "type": "object",
+                "properties": {"url": {"type": "string", "description": "URL to scrape"}},
+                "required": ["url"],
+            },
+        },
+    }
+
+
+def test_a_list_of_three_becomes_a_list_of_three_functions() -> None:
+    converted = convert_mcp_tools_to_openai([{**SCRAPE, "name": name} for name in ("a", "b", "c")])
+
+    assert [entry["function"]["name"] for entry in converted] == ["a", "b", "c"]
+    assert {entry["type"] for entry in converted} == {"function"}
+
+
+def test_an_empty_list_stays_a_list() -> None:
+    assert convert_mcp_tools_to_openai([]) == []
+
+
+def test_keywords_of_the_schema_pass_through_unchanged() -> None:
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {
+            "kind": {"anyOf": [{"const": "a"}, {"type": "string", "pattern": "^b+$"}]},
+            "since": {"type": "string", "format": "date-time"},
+            "count": {"type": "integer", "exclusiveMinimum": 0, "default": 1},
+        },
+        "required": ["kind"],
+        "additionalProperties": False,
+    }
+
+    assert convert_mcp_tools_to_openai({"name": "t", "inputSchema": schema})["function"]["parameters"] == schema
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [None, {}, "object", [], True, {"type": "string"}, {"type": "array", "items": {}}, {"anyOf": []}],
+    ids=repr,
+)
+def test_a_missing_or_non_object_schema_becomes_an_empty_object(schema: Any) -> None:
+    converted = convert_mcp_tools_to_openai({"name": "t", "inputSchema": schema})
+
+    assert converted["function"]["parameters"] == EMPTY_OBJECT
+
+
+def test_a_tool_without_schema_and_description_is_still_whole() -> None:
+    function = convert_mcp_tools_to_openai({"name": "ping"})["function"]
+
+    assert function["parameters"] == EMPTY_OBJECT
+    assert "ping" in function["description"]
+
+
+@pytest.mark.parametrize("description", [None, "", "  \n"])
+def test_a_missing_description_becomes_a_non_empty_one(description: str | None) -> None:
+    function = convert_mcp_tools_to_openai(Tool(name="t", description=description, inputSchema={}))["function"]
+
+    assert function["description"].strip()
+
+
+def test_an_object_schema_without_properties_gets_them() -> None:
+    converted = convert_mcp_tools_to_openai({"name": "t", "inputSchema": {"type": "object", "title": "T"}})
+
+    assert converted["function"]["parameters"] == {"type": "object", "title": "T", "properties": {}}
+
+
+def test_names_that_openai_refuses_are_rewritten_and_lead_back() -> None:
+    tools = [{"name": name} for name in ("fs.read", "fs/read", "fs_read", "ok-name_1", "größe", "")]
+
+    names = [entry["function"]["name"] for entry in convert_mcp_tools_to_openai(tools)]
+
+    assert names == ["fs_read", "fs_read_2", "fs_read_3", "ok-name_1", "gr__e", "tool"]
+    assert openai_name_map(tools) == {
+        "fs_read": "fs.read",
+        "fs_read_2": "fs/read",
+        "fs_read_3": "fs_read",
+        "ok-name_1": "ok-name_1",
+        "gr__e": "größe",
+        "tool": "",
+    }
+
+
+@given(st.lists(st.text(max_size=130), max_size=20))
+def test_every_list_of_names_maps_to_valid_distinct_ones_and_back(own: list[str]) -> None:
+    tools = [{"name": name} for name in own]
+
+    names = [entry["function"]["name"] for entry in convert_mcp_tools_to_openai(tools)]
+
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in names)
+    assert len(set(names)) == len(own)
+    assert [openai_name_map(tools)[name] for name in names] == own
+
+
+def test_a_langchain_tool_is_converted_by_its_argument_schema() -> None:
+    @tool
+    def multiply(a: int, b: int) -> int:
+        """Multiply two numbers."""
+        return a * b
+
+    function = convert_mcp_tools_to_openai(multiply)["function"]
+
+    assert (function["name"], function["description"]) == ("multiply", "Multiply two numbers.")
+    assert function["parameters"]["properties"].keys() == {"a", "b"}
+    assert function["parameters"]["required"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("nonsense", [42, {"description": "no name"}, {"name": 3}], ids=repr)
+def test_what_is_not_a_tool_is_refused(nonsense: Any) -> None:
+    with pytest.raises(TypeError, match="not a tool"):
+        convert_mcp_tools_to_openai(nonsense)
