@@ -6,7 +6,7 @@ export UV_PYTHON_DOWNLOADS := never
 export PYTHONWARNDEFAULTENCODING := 1
 WORKERS ?= auto
 
-.PHONY: setup demo dev test check format slow coverage clean
+.PHONY: setup demo dev test check format slow bench coverage clean
 
 setup: .venv/.synced   ## install everything into .venv
 
@@ -40,6 +40,9 @@ coverage: setup   ## run the tests with coverage and print what no test reaches
 
 slow: setup   ## the long suites
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile -m slow
+
+bench: setup   ## print the figures that the README gives
+	.venv/bin/python scripts/bench.py
 
 clean:
 	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .coverage*
