@@ -1,8 +1,8 @@
 """Run the agent loop on one task and return its answer as text (D-4, A-02, A-03)."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
 
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool
@@ -12,16 +12,18 @@ from toolweave.config.mcp import McpConfig, McpServerConfig
 from toolweave.errors import ModelError, ServerUnavailable
 from toolweave.graphs.agent_loop import Tools, build_agent_loop
 from toolweave.graphs.background_loop import background_loop
+from toolweave.graphs.plane_tools import PlaneTools
 from toolweave.nodes.agent_state import Status
 from toolweave.nodes.chat_model_source import ChatModel, as_lazy
 from toolweave.nodes.prompts import SystemPrompt
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
-from toolweave.servers.connections.health import ServerHealth
-from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 Connections = McpConfig | Mapping[str, McpServerConfig] | Sequence[McpServerConfig]
 
-_IN_ORDER = ("ready", "disabled")
+FIRST_TOOL_PATIENCE_S = 15.0
+"""How long a run without any tool waits for its first one: programs that are fetched when started take their time."""
+
 _CUT_SHORT: dict[Status, str] = {
     "length": "The model's answer was cut off at its length limit (finish_reason length). Ask for less at once.",
     "content_filter": "The model's answer was withheld by a content filter (finish_reason content_filter).",
@@ -31,8 +33,9 @@ _CUT_SHORT: dict[Status, str] = {
 class AgentLoop:
     """An agent for one task at a time: give it tools or MCP connections, a model, and call `run`.
 
-    With connections, each run opens them all, waits at most two seconds for those that are slow, names those that
-    did not answer in a warning, and closes them afterwards (A-07). Runs are independent: nothing is remembered.
+    With connections, each run opens them all and closes them afterwards. It begins when they have answered, or after
+    two seconds with the tools there are; servers that are not there are named in a warning, and their tools join
+    later (A-07). Runs are independent: nothing is remembered.
     """
 
     def __init__(
@@ -64,13 +67,9 @@ class AgentLoop:
         if not isinstance(self._source, tuple):
             return await self._answer(task, self._source)
         async with open_tool_plane(self._source) as plane:
-            available = await plane.tools()
-            absent = {name: health for name, health in plane.health().items() if health["state"] not in _IN_ORDER}
-            for name, health in absent.items():
-                logger.warning("MCP server {} is {}: {}", name, health["state"], health["last_error"])
-            if not available:
-                _refuse(absent)
-            return await self._answer(task, plane)
+            available = PlaneTools(plane)
+            await _first_tools(available)
+            return await self._answer(task, available)
 
     def run_sync(self, task: str) -> str:
         """Do what `run` does, from code without an event loop.
@@ -124,9 +123,27 @@ def _source(given: Tools | Connections) -> ToolCatalog | tuple[McpServerConfig, 
     return as_catalog(tools)
 
 
-def _refuse(absent: Mapping[str, ServerHealth]) -> NoReturn:
-    listed = "; ".join(f"{name} is {health['state']}: {health['last_error']}" for name, health in absent.items())
-    raise ServerUnavailable(
-        f"No MCP server offers a tool. {listed or 'None is enabled, or they answered without tools.'}",
-        server=", ".join(absent),
-    )
+async def _first_tools(available: PlaneTools) -> None:
+    """Wait until there is something to work with; say which servers are missing.
+
+    Raises:
+        ServerUnavailable: no server offers a tool.
+    """
+    plane = available.plane
+    patience = time.monotonic() + FIRST_TOOL_PATIENCE_S
+    while not await available.tools() and _connecting(plane) and time.monotonic() < patience:
+        await plane.settle(timeout_s=0.5)
+    absent = [
+        f"{name} is {health['state']}" + (f" ({health['last_error']})" if health["last_error"] else "")
+        for name, health in plane.health().items()
+        if health["state"] not in ("ready", "disabled")
+    ]
+    if not await available.tools():
+        listed = "; ".join(absent) or "None is enabled, or they answered without tools"
+        raise ServerUnavailable(f"No MCP server offers a tool. {listed}.", server=", ".join(plane.health()))
+    if absent:
+        logger.warning("the agent works without some MCP servers: {}", "; ".join(absent))
+
+
+def _connecting(plane: ToolPlane) -> bool:
+    return any(health["state"] == "connecting" for health in plane.health().values())

@@ -1,15 +1,46 @@
-"""Give served graphs the tools of the process's tool plane, found anew at every turn."""
+"""Offer a tool plane's tools to graphs: waited for once, then as they are at each turn."""
 
 from collections.abc import Sequence
 
 from langchain_core.tools import BaseTool
+
 from toolweave.servers.connections.current import current_plane
+from toolweave.servers.connections.plane import ToolPlane
 
 
 class PlaneTools:
-    """The catalogue of whichever plane is published; waits for one that is still opening."""
+    """The catalogue of one plane.
+
+    The first question waits, at most two seconds, for servers that connect for the first time. Later ones take what
+    is ready: a server that hangs must not slow down every turn of every run.
+    """
+
+    def __init__(self, plane: ToolPlane) -> None:
+        self.plane = plane
+        self._settled = False
 
     async def tools(self) -> Sequence[BaseTool]:
         """Return the tools of all servers that can be called now (A-07)."""
+        if not self._settled:
+            await self.plane.settle()
+            self._settled = True
+        ready = [name for name, health in self.plane.health().items() if health["state"] == "ready"]
+        return await self.plane.tools(ready)
+
+
+class CurrentPlaneTools:
+    """The catalogue of whichever plane the process has now; waits for one that is still opening."""
+
+    def __init__(self) -> None:
+        self._of: PlaneTools | None = None
+
+    async def tools(self) -> Sequence[BaseTool]:
+        """Return the tools of all servers that can be called now (A-07).
+
+        Raises:
+            ServerUnavailable: the plane did not open in time.
+        """
         plane = await current_plane()
-        return await plane.tools()
+        if self._of is None or self._of.plane is not plane:
+            self._of = PlaneTools(plane)
+        return await self._of.tools()

@@ -2,7 +2,7 @@
 
 from toolweave.config.settings import load_settings
 from toolweave.graphs.agent_loop import build_agent_loop
-from toolweave.graphs.plane_tools import PlaneTools
+from toolweave.graphs.plane_tools import CurrentPlaneTools
 from toolweave.graphs.todo_agent import build_todo_agent
 from toolweave.nodes.chat_model_source import LazyChatModel
 from toolweave.nodes.chat_models import build_chat_model
@@ -12,7 +12,7 @@ _settings = load_settings()
 _model = LazyChatModel(lambda: build_chat_model(load_settings()))
 
 agent_loop = build_agent_loop(
-    tools=PlaneTools(),
+    tools=CurrentPlaneTools(),
     model=_model,
     max_iterations=_settings.max_iterations,
     on_iteration_limit=_settings.on_iteration_limit,
@@ -20,7 +20,7 @@ agent_loop = build_agent_loop(
 )
 
 todo_agent = build_todo_agent(
-    tools=PlaneTools(),
+    tools=CurrentPlaneTools(),
     model=_model,
     max_iterations=_settings.max_iterations,
     on_iteration_limit=_settings.on_iteration_limit,

@@ -27,7 +27,7 @@ def explain_model_failure(error: Exception) -> str:
     names = [kind.__name__ for kind in type(error).__mro__]
     if any("Timeout" in name for name in names):
         return "The model endpoint did not answer in time (TOOLWEAVE_MODEL_TIMEOUT_S)."
-    if any("Connection" in name or "ConnectError" in name for name in names):
+    if any("Connection" in name or "TransportError" in name for name in names):
         return "The model endpoint could not be reached or broke the connection. Check its address and that it runs."
     return f"The model failed: {type(error).__name__}: {detail}"
 

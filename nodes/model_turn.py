@@ -23,7 +23,7 @@ _CUT_BY: dict[str, Status] = {
 
 
 async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig) -> AIMessage:
-    """Return the model's answer; its tokens reach LangGraph's "messages" stream through `config`.
+    """Return the model's answer; what it streams reaches LangGraph's "messages" stream through `config`.
 
     Raises:
         ModelError: the endpoint refused, failed, timed out, or ended in the middle of its answer.
@@ -45,11 +45,16 @@ def answer_status(answer: AIMessage) -> Status:
 def _whole(chunks: Sequence[AIMessage]) -> AIMessage:
     if not chunks:
         raise ModelError("The model endpoint sent an empty answer.")
-    first, *rest = (chunk for chunk in chunks if isinstance(chunk, AIMessageChunk))
-    merged = first + rest
-    reason = _finish_reason(merged)
-    if reason == "error" or (not reason and merged.response_metadata.get("model_provider") == "openai"):
+    pieces = [chunk for chunk in chunks if isinstance(chunk, AIMessageChunk)]
+    answer = _merged(pieces) if pieces else chunks[0]
+    reason = _finish_reason(answer)
+    if reason == "error" or (not reason and answer.response_metadata.get("model_provider") == "openai"):
         raise ModelError("The model endpoint ended its answer before it was complete. Please try again.")
+    return answer
+
+
+def _merged(pieces: Sequence[AIMessageChunk]) -> AIMessage:
+    merged = pieces[0] + pieces[1:]
     calls, invalid = _parse_strictly(merged.tool_call_chunks)
     return AIMessage(
         content=merged.content,

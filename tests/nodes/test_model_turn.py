@@ -8,7 +8,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
-from tests.fixtures.scripted_model import ScriptedModel
+from tests.fixtures.scripted_model import ScriptedModel, calling
 from toolweave.config.settings import load_settings
 from toolweave.errors import ModelError
 from toolweave.nodes.chat_models import build_chat_model
@@ -105,6 +105,14 @@ async def test_a_cancelled_turn_leaves_the_endpoint() -> None:
 async def test_a_model_that_fails_in_its_own_way_is_explained_too() -> None:
     with pytest.raises(ModelError, match="KeyError: 'choices'"):
         await model_turn(ScriptedModel(turns=[KeyError("choices")]), [HumanMessage("hi")], {})
+
+
+async def test_a_model_that_cannot_stream_is_asked_all_the_same() -> None:
+    asking = calling(("t", {"a": 1}))
+
+    answer = await model_turn(ScriptedModel(turns=[asking], disable_streaming=True), [HumanMessage("hi")], {})
+
+    assert (type(answer), answer.tool_calls) == (AIMessage, asking.tool_calls)
 
 
 async def test_a_model_error_is_passed_on_as_it_is() -> None:
