@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, TextIO
 
 from loguru import logger
@@ -95,7 +96,7 @@ def _write(stream: TextIO, line: str) -> None:
 
 def _json_line(record: "Record") -> str:
     line: dict[str, Any] = {
-        "time": record["time"].isoformat(timespec="milliseconds"),
+        "time": record["time"].astimezone(UTC).isoformat(timespec="milliseconds"),
         "level": record["level"].name,
         "logger": record["name"],
         "message": record["message"],
@@ -117,7 +118,8 @@ def _human_line(record: "Record", *, colour: bool) -> str:
     text = f"{record['name']}: {record['message']}{fields}"
     if exception := _exception_text(record):
         text += f"\n{exception}"
-    return f"{record['time']:%H:%M:%S.%f} {level} {_CONTROL.sub(_visible, text)}"
+    time = record["time"].isoformat(timespec="milliseconds")[11:23]
+    return f"{time} {level} {_CONTROL.sub(_visible, text)}"
 
 
 def _visible(match: re.Match[str]) -> str:

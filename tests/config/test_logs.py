@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import logging.config
+import re
 import sys
 import threading
 import warnings
@@ -61,7 +62,7 @@ def test_a_record_is_one_compact_json_object_on_one_line() -> None:
     stream = configured()
     logger.bind(server="todo", tools=5).info("ready\nand willing")
     (line,) = lines(stream)
-    assert line.pop("time").endswith("+00:00")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", line.pop("time"))
     assert line == {
         "level": "INFO",
         "logger": "tests.config.test_logs",
@@ -193,6 +194,7 @@ def test_a_terminal_gets_coloured_text_with_fields() -> None:
     stream = configured(Terminal())
     logger.bind(server="todo").warning("is gone")
     written = stream.getvalue()
+    assert re.match(r"\d\d:\d\d:\d\d\.\d{3} ", written)
     assert written.endswith("tests.config.test_logs: is gone server=todo\n")
     assert "\x1b[33mWARNING \x1b[0m" in written
 

@@ -130,6 +130,23 @@ def test_no_error_repeats_the_value_it_complains_about(field: str) -> None:
     assert (SECRET in shown) == (field in free_text)
 
 
+def test_urls_that_may_hold_a_password_are_not_shown() -> None:
+    settings = load_settings(
+        {
+            "OPENAI_BASE_URL": f"https://user:{SECRET}@h/v1",
+            "TOOLWEAVE_API_URL": f"https://user:{SECRET}@h/",
+            "TOOLWEAVE_TODO_DATABASE_URL": f"postgresql+psycopg://user:{SECRET}@h/todos",
+        }
+    )
+    assert settings.openai_base_url == f"https://user:{SECRET}@h/v1"
+    assert SECRET not in f"{settings} {settings!r}"
+
+
+def test_all_origins_are_allowed_only_by_a_star() -> None:
+    assert load_settings({"TOOLWEAVE_CORS_ORIGINS": "*"}).cors_origins == ("*",)
+    assert load_settings({"TOOLWEAVE_CORS_ORIGINS": " , "}).cors_origins == ()
+
+
 def test_settings_built_directly_hide_wrong_input_too() -> None:
     with pytest.raises(ValidationError) as raised:
         Settings(openai_base_url=SECRET)
