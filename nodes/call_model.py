@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 
@@ -19,7 +20,7 @@ def call_model_node(model: LazyChatModel, catalog: ToolCatalog, system_prompt: S
 
     async def call_model(state: AgentState, config: RunnableConfig) -> AgentUpdate:
         messages = state["messages"]
-        offered = await _offer(model, await catalog.tools())
+        offered = _offer(await model.get(), await catalog.tools())
         answer = await model_turn(offered, for_model(prompt_text(system_prompt), messages), config)
         answer = with_unique_call_ids(answer, messages)
         return {
@@ -31,6 +32,5 @@ def call_model_node(model: LazyChatModel, catalog: ToolCatalog, system_prompt: S
     return call_model
 
 
-async def _offer(model: LazyChatModel, tools: Sequence[BaseTool]) -> ModelRunnable:
-    chat_model = await model.get()
-    return chat_model.bind_tools(convert_mcp_tools_to_openai(tools)) if tools else chat_model
+def _offer(model: BaseChatModel, tools: Sequence[BaseTool]) -> ModelRunnable:
+    return model.bind_tools(convert_mcp_tools_to_openai(tools)) if tools else model

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
+from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 
 SCRIPT = """
 import asyncio
@@ -25,12 +25,11 @@ asyncio.run(ask(served.agent_loop, "What is there to do?"))
 """
 
 
-def run_script(server: WireServer | None, data_dir: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_script(script: str, data_dir: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    endpoint = {"OPENAI_BASE_URL": server.base_url, "TOOLWEAVE_MODEL": "m"} if server else {}
     return subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        env={**inherited, **endpoint, "TOOLWEAVE_DATA_DIR": str(data_dir), **variables},
+        [sys.executable, "-c", script],
+        env={**inherited, "TOOLWEAVE_DATA_DIR": str(data_dir), **variables},
         capture_output=True,
         text=True,
         timeout=50,
@@ -46,7 +45,9 @@ def test_served_graphs_work_without_a_server_on_several_loops(tmp_path: Path) ->
         WireTurn(calls=(WireCall("list_todos", "{}"),)),
     ]
     with openai_wire(turns, repeat=True, keep_alive=True) as server:
-        finished = run_script(server, tmp_path, TOOLWEAVE_MAX_ITERATIONS="2")
+        finished = run_script(
+            SCRIPT, tmp_path, OPENAI_BASE_URL=server.base_url, TOOLWEAVE_MODEL="m", TOOLWEAVE_MAX_ITERATIONS="2"
+        )
 
     assert finished.returncode == 0, finished.stderr
     todo_line, loop_line = finished.stdout.splitlines()
@@ -59,7 +60,14 @@ def test_served_graphs_work_without_a_server_on_several_loops(tmp_path: Path) ->
 
 
 def test_a_model_setting_without_an_endpoint_fails_the_run_and_not_the_import(tmp_path: Path) -> None:
-    finished = run_script(None, tmp_path, TOOLWEAVE_MODEL="gpt-none")
+    script = """
+import asyncio
+from toolweave.graphs import served
+print("imported", flush=True)
+asyncio.run(served.agent_loop.ainvoke({"messages": [("user", "hi")]}))
+"""
 
-    assert finished.returncode == 1
+    finished = run_script(script, tmp_path, TOOLWEAVE_MODEL="gpt-none")
+
+    assert (finished.returncode, finished.stdout) == (1, "imported\n")
     assert "ConfigError: settings: TOOLWEAVE_MODEL is 'gpt-none', but no endpoint is configured." in finished.stderr
