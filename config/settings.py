@@ -74,7 +74,7 @@ class Settings(BaseSettings):
 
     max_iterations: int = Field(default=10, ge=1)
     on_iteration_limit: Literal["end", "error", "summarize"] = "end"
-    max_concurrent_runs: int = Field(default=10, ge=1)
+    max_concurrent_runs: int = Field(default=100, ge=1)
 
     @classmethod
     def settings_customise_sources(

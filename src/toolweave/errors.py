@@ -40,10 +40,9 @@ class MissingVariable(ConfigError):
     def __init__(self, names: tuple[str, ...], *, source: str | None = None) -> None:
         self.names = names
         listed = ", ".join(names)
+        missing = f"environment variable {listed} is" if len(names) == 1 else f"environment variables {listed} are"
         super().__init__(
-            f"environment variable {listed} is not set.",
-            source=source,
-            fix="Set it, or give a default with {env:NAME:-default}.",
+            f"{missing} not set.", source=source, fix="Set what is missing, or give a default: {env:NAME:-default}."
         )
 
 
