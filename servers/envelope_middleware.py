@@ -1,6 +1,7 @@
 """Stand before the tools of a server of ours: deadline, envelope and one log line for every call."""
 
 import asyncio
+import logging
 import time
 from typing import Literal
 
@@ -37,6 +38,9 @@ class EnvelopeMiddleware(Middleware):
 
     def __init__(self, *, timeout_s: float = 4.0) -> None:
         self._timeout_s = timeout_s
+        self._stopping: set[asyncio.Future[ToolResult]] = set()
+        # FastMCP's own report of a refused call repeats its arguments, however large they are.
+        logging.getLogger("fastmcp.server.server").setLevel(logging.ERROR)
 
     async def on_call_tool(self, context: Call, call_next: Next) -> ToolResult:
         """Call the tool, answer in the envelope and log the call with the ids of its `_meta` (T-03)."""
@@ -67,8 +71,7 @@ class EnvelopeMiddleware(Middleware):
                 f"Parameter '_meta.idempotency_key' must be printable text of 1 to {MAX_LENGTH} characters.",
             )
         try:
-            async with asyncio.timeout(self._timeout_s):
-                return await call_next(context)
+            return await self._within_limit(asyncio.ensure_future(call_next(context)))
         except NotFoundError:
             return failure(UNKNOWN_TOOL, f"There is no tool '{shown(name)}'.")
         except ValidationError as error:
@@ -83,6 +86,24 @@ class EnvelopeMiddleware(Middleware):
         except Exception as error:  # noqa: BLE001  the last handler before the caller, who must not see the reason
             logger.opt(exception=error).error("tool call {} failed", shown(name))
             return failure(INTERNAL, f"{shown(name)} failed.")
+
+    async def _within_limit(self, call: asyncio.Future[ToolResult]) -> ToolResult:
+        """Wait for the call, and no longer than the limit: what it has to tidy up then it does behind our back."""
+        try:
+            await asyncio.wait({call}, timeout=self._timeout_s)
+        finally:
+            if not call.done():
+                call.cancel()
+                self._stopping.add(call)
+                call.add_done_callback(self._stopped)
+        if not call.done():
+            raise TimeoutError
+        return call.result()
+
+    def _stopped(self, call: asyncio.Future[ToolResult]) -> None:
+        self._stopping.discard(call)
+        if not call.cancelled() and (error := call.exception()):
+            logger.opt(exception=error).warning("a stopped tool call failed while it ended")
 
     async def _wrong_parameters(self, context: Call, error: ValidationError) -> ToolResult:
         server = context.fastmcp_context.fastmcp if context.fastmcp_context else None

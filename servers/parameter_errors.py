@@ -28,6 +28,8 @@ def explain(error: ValidationError, schema: Schema) -> tuple[ErrorCode, str]:
 
 def expectation(schema: Schema) -> str:
     """Put a JSON Schema into words: "a whole number from 1 to 100", "one of low, medium, high"."""
+    if "anyOf" in schema:
+        return " or ".join(expectation(form) for form in schema["anyOf"] if form.get("type") != "null")
     if "enum" in schema:
         return f"one of {', '.join(str(value) for value in schema['enum'])}"
     match schema.get("type"):

@@ -67,6 +67,8 @@ def quiet_framework_logs() -> None:
     """Leave the log of calls to our middleware: the frameworks' own repeats what callers sent."""
     logging.getLogger("fastmcp").setLevel(logging.ERROR)
     logging.getLogger("mcp").setLevel(logging.WARNING)
+    # It reports every session that ends as an error.
+    logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -85,10 +87,11 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
+        reason = error.strerror if isinstance(error, OSError) else "ports go from 0 to 65535"
         raise ConfigError(
-            f"cannot listen on {host}:{port}: {error.strerror}.",
+            f"cannot listen on {host}:{port}: {reason}.",
             source="--port",
             fix="Stop the program that uses it, or choose another port.",
         ) from error

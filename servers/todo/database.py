@@ -86,7 +86,7 @@ def parse_url(url: str) -> sa.URL:
     return parsed.set(drivername=_ASYNC_DRIVERS.get(parsed.drivername, parsed.drivername))
 
 
-def create_engine(url: sa.URL) -> AsyncEngine:
+def create_engine(url: sa.URL, busy_timeout_s: float) -> AsyncEngine:
     """Create the engine without connecting.
 
     Raises:
@@ -97,13 +97,13 @@ def create_engine(url: sa.URL) -> AsyncEngine:
     try:
         engine = create_async_engine(
             url,
-            connect_args={"timeout": BUSY_TIMEOUT_S} if is_sqlite else {},
+            connect_args={"timeout": busy_timeout_s} if is_sqlite else {},
             poolclass=AsyncAdaptedQueuePool,
             pool_size=1 if in_memory else 5,
             max_overflow=0,
-            pool_timeout=BUSY_TIMEOUT_S,
+            pool_timeout=busy_timeout_s,
         )
-    except (sa.exc.NoSuchModuleError, sa.exc.InvalidRequestError, ModuleNotFoundError) as error:
+    except (sa.exc.ArgumentError, sa.exc.InvalidRequestError, ModuleNotFoundError) as error:
         raise ConfigError(
             f"there is no asynchronous driver for {url.drivername} here.",
             source=SETTING,

@@ -17,8 +17,10 @@ _RETRY_S = 0.02
 
 
 @asynccontextmanager
-async def open_todo_database(url: str) -> AsyncIterator[TodoDatabase]:
+async def open_todo_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> AsyncIterator[TodoDatabase]:
     """Open the database at a SQLAlchemy URL; a SQLite file, its folder and the schema are created when absent.
+
+    Whoever holds the database is waited for up to `busy_timeout_s`.
 
     Raises:
         ConfigError: the URL is none, or its driver is not installed.
@@ -28,7 +30,7 @@ async def open_todo_database(url: str) -> AsyncIterator[TodoDatabase]:
     parsed = parse_url(url)
     is_sqlite = parsed.get_backend_name() == "sqlite"
     label = (parsed.database or ":memory:") if is_sqlite else parsed.render_as_string(hide_password=True)
-    engine = create_engine(parsed)
+    engine = create_engine(parsed, busy_timeout_s)
     try:
         try:
             if is_sqlite and parsed.database not in (None, "", ":memory:"):

@@ -1,0 +1,134 @@
+"""The database is created, shared, waited for and refused in words that name the file and the fix."""
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.servers.todo.in_memory import todo_client
+from toolweave.errors import ConfigError, NewerSchema, PersistenceError
+from toolweave.servers.todo.opening import open_todo_database
+
+pytestmark = pytest.mark.requirement("T-13")
+
+
+@contextmanager
+def held_for_writing(path: Path) -> Iterator[None]:
+    """Hold the write lock of a SQLite file as another program would."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+async def test_folder_and_file_are_created_and_todos_outlive_the_server(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "er"
+    async with todo_client(folder) as client:
+        todo = await client.data("create_todo", {"title": "x"})
+    async with todo_client(folder) as client:
+        assert await client.data("list_todos", {}) == [todo]
+
+
+async def test_many_servers_open_a_new_file_at_once_and_write_side_by_side(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'todo.db'}"
+    everyone_is_open = asyncio.Barrier(8)
+
+    async def write(number: int) -> None:
+        async with open_todo_database(url):
+            await everyone_is_open.wait()
+        async with todo_client(tmp_path) as client:
+            await asyncio.gather(*(client.data("create_todo", {"title": f"{number}"}) for _ in range(5)))
+
+    await asyncio.gather(*(write(number) for number in range(8)))
+    with closing(sqlite3.connect(tmp_path / "todo.db")) as file:
+        assert file.execute("SELECT count(*), count(DISTINCT id) FROM todos").fetchone() == (40, 40)
+        assert file.execute("SELECT count(*) FROM todo_schema_version").fetchone() == (1,)
+        assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "todo.db"
+    async with todo_client(tmp_path) as client:
+        await client.data("create_todo", {"title": "x"})
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE todo_schema_version SET version = 7")
+    before = path.read_bytes()
+    with pytest.raises(NewerSchema) as refusal:
+        async with open_todo_database(f"sqlite:///{path}"):
+            pass
+    assert str(path) in str(refusal.value)
+    assert "TOOLWEAVE_TODO_DATABASE_URL" in str(refusal.value)
+    assert "Upgrade" in str(refusal.value)
+    assert path.read_bytes() == before
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("these are my notes, not a database\n" * 50, encoding="utf-8")
+    with pytest.raises(PersistenceError, match="is not a SQLite database") as refusal:
+        async with open_todo_database(f"sqlite:///{path}"):
+            pass
+    assert str(path) in str(refusal.value)
+    assert path.read_text(encoding="utf-8").startswith("these are my notes")
+
+
+@pytest.mark.parametrize("name", ["a_folder", "a_file/todo.db"])
+async def test_a_path_that_cannot_hold_a_database_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a_folder").mkdir()
+    (tmp_path / "a_file").write_text("x", encoding="utf-8")
+    with pytest.raises(PersistenceError, match="TOOLWEAVE_TODO_DATABASE_URL") as refusal:
+        async with open_todo_database(f"sqlite:///{tmp_path / name}"):
+            pass
+    assert str(tmp_path / name) in str(refusal.value)
+
+
+@pytest.mark.parametrize("url", ["todo.db", "", "nonsense://x", "sqlite+pysqlite:///x.db", "mysql://u:secret@h/d"])
+async def test_a_url_without_asynchronous_driver_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match="TOOLWEAVE_TODO_DATABASE_URL") as refusal:
+        async with open_todo_database(url):
+            pass
+    assert "secret" not in str(refusal.value)
+
+
+async def test_an_in_memory_database_serves_calls_side_by_side() -> None:
+    async with open_todo_database("sqlite://") as database:
+        assert database.full_text
+
+
+async def test_a_busy_database_is_an_error_to_try_again_and_nothing_is_written(tmp_path: Path) -> None:
+    async with todo_client(tmp_path, busy_timeout_s=0.05) as client:
+        todo = await client.data("create_todo", {"title": "x"})
+        with held_for_writing(tmp_path / "todo.db"):
+            error = await client.error("create_todo", {"title": "y"})
+            assert await client.data("list_todos", {}) == [todo]
+        assert (error["type"], error["code"]) == ("unavailable", "unavailable")
+        assert "busy" in error["message"]
+        assert str(tmp_path) not in str(error)
+        assert (await client.data("create_todo", {"title": "z"}))["title"] == "z"
+
+
+@pytest.mark.requirement("T-05")
+async def test_a_call_is_cut_at_its_limit_and_the_next_one_works(tmp_path: Path) -> None:
+    async with todo_client(tmp_path, busy_timeout_s=30, tool_timeout_s=0.1) as client:
+        with held_for_writing(tmp_path / "todo.db"):
+            errors = await asyncio.gather(*(client.error("create_todo", {"title": "cut"}) for _ in range(7)))
+        assert {error["code"] for error in errors} == {"tool_timeout"}
+        assert "0.1 s" in errors[0]["message"]
+    async with todo_client(tmp_path) as client:
+        todo = await client.data("create_todo", {"title": "z"})
+        assert await client.data("list_todos", {}) == [todo]
+
+
+async def test_a_database_that_breaks_under_the_server_is_an_error_without_inner_details(tmp_path: Path) -> None:
+    async with todo_client(tmp_path) as client:
+        await client.data("create_todo", {"title": "x"})
+        with closing(sqlite3.connect(tmp_path / "todo.db", isolation_level=None)) as other:
+            other.execute("DROP TABLE todos")
+        error = await client.error("list_todos", {})
+        assert error["type"] == "unavailable"
+        assert "todos" not in error["message"].replace("todo database", "")
+    shutil.rmtree(tmp_path)

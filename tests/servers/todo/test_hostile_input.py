@@ -1,0 +1,104 @@
+"""Whatever a caller sends, the answer is an envelope that names the parameter, and the todos stay as they were."""
+
+import string
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fixtures.mcp_server import held
+from tests.servers.todo.in_memory import TodoClient, todo_client
+from tests.servers.todo.refused_calls import REFUSED
+
+pytestmark = pytest.mark.requirement("T-13")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TodoClient]:
+    """One server for tests that do not care what else it holds."""
+    async with held(todo_client(tmp_path_factory.mktemp("todo"))) as client:
+        yield client
+
+
+@pytest.mark.parametrize(("tool", "arguments", "names", "expects"), REFUSED)
+async def test_a_wrong_parameter_is_named_with_what_it_must_be(
+    shared: TodoClient, tool: str, arguments: dict[str, Any], names: str, expects: str
+) -> None:
+    before = await shared.data("list_todos", {})
+    error = await shared.error(tool, arguments)
+    assert error["type"] == "validation"
+    assert names in error["message"]
+    assert expects in error["message"]
+    assert len(error["message"]) < 1000
+    assert "pydantic" not in error["message"]
+    assert await shared.data("list_todos", {}) == before
+
+
+async def test_all_wrong_parameters_are_named_at_once(shared: TodoClient) -> None:
+    error = await shared.error("create_todo", {"title": "", "priority": 1, "due_date": "x", "tags": 1})
+    for name in ("'title'", "'priority'", "'due_date'", "'tags'"):
+        assert error["message"].count(name) == 1
+
+
+@pytest.mark.parametrize("number", [3.0, 3])
+async def test_a_whole_number_may_be_written_with_a_point(shared: TodoClient, number: float) -> None:
+    assert (await shared.call("list_todos", {"limit": number}))["status"] == "success"
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "'; DROP TABLE todos; --",
+        '" OR 1=1',
+        "%s %d {0} {title}",
+        "${jndi:ldap://x}",
+        "../../etc/passwd",
+        "<b>",
+        "😀" * 200,
+    ],
+)
+async def test_text_that_looks_like_code_is_kept_as_text(shared: TodoClient, title: str) -> None:
+    todo = await shared.data("create_todo", {"title": title, "description": title, "tags": [title[:50]]})
+    assert todo["title"] == title
+    assert await shared.data("update_todo", {"id": todo["id"], "title": title}) == todo | {
+        "updated_at": todo["updated_at"]
+    }
+    assert (await shared.data("delete_todo", {"id": todo["id"]}))["description"] == title
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.characters(), max_size=210))
+async def test_any_title_is_either_kept_or_refused(shared: TodoClient, title: str) -> None:
+    answer = await shared.call("create_todo", {"title": title})
+    if answer["status"] == "success":
+        assert answer["data"]["title"] == title.strip()
+        assert 1 <= len(title.strip()) <= 200
+    else:
+        assert "'title'" in answer["error"]["message"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(string.printable, max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+TOOLS = {
+    "create_todo": ("title", "description", "priority", "due_date", "tags"),
+    "list_todos": ("status", "priority", "tag", "due_before", "limit", "cursor"),
+    "update_todo": ("id", "title", "description", "priority", "due_date", "tags", "status"),
+    "search_todos": ("query", "limit"),
+    "delete_todo": ("id",),
+}
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+async def test_any_json_gets_an_envelope_and_never_an_internal_error(shared: TodoClient, data: st.DataObject) -> None:
+    tool = data.draw(st.sampled_from(sorted(TOOLS)))
+    arguments = data.draw(st.dictionaries(st.sampled_from(TOOLS[tool]) | st.text(max_size=8), JSON, max_size=5))
+    answer = await shared.call(tool, arguments)
+    if answer["status"] == "error":
+        assert answer["error"]["type"] in ("validation", "not_found")

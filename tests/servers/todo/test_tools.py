@@ -1,0 +1,215 @@
+"""The five tools do what they say, and a model can read how to call them."""
+
+from typing import Any
+
+import pytest
+
+from tests.servers.todo.in_memory import TodoClient
+
+pytestmark = pytest.mark.requirement("T-13")
+
+
+async def test_the_server_has_the_five_tools_with_described_parameters(todos: TodoClient) -> None:
+    tools = {tool.name: tool for tool in await todos.client.list_tools()}
+    assert {name: tuple(tool.inputSchema["properties"]) for name, tool in tools.items()} == {
+        "create_todo": ("title", "description", "priority", "due_date", "tags"),
+        "list_todos": ("status", "priority", "tag", "due_before", "limit", "cursor"),
+        "update_todo": ("id", "title", "description", "priority", "due_date", "tags", "status"),
+        "search_todos": ("query", "limit"),
+        "delete_todo": ("id",),
+    }
+    for tool in tools.values():
+        assert tool.description
+        assert tool.inputSchema["additionalProperties"] is False
+        for parameter in tool.inputSchema["properties"].values():
+            assert parameter["description"]
+            assert isinstance(parameter["type"], str)
+            assert parameter.get("default", "") is not None
+    title = tools["create_todo"].inputSchema["properties"]["title"]
+    assert (title["minLength"], title["maxLength"]) == (1, 200)
+    assert tools["create_todo"].inputSchema["properties"]["priority"]["enum"] == ["low", "medium", "high"]
+    assert tools["list_todos"].inputSchema["properties"]["status"]["enum"] == ["active", "completed", "all"]
+
+
+async def test_annotations_tell_which_tools_read_and_which_overwrite(todos: TodoClient) -> None:
+    hints = {}
+    for tool in await todos.client.list_tools():
+        assert tool.annotations is not None
+        assert tool.annotations.openWorldHint is False
+        hints[tool.name] = (
+            tool.annotations.readOnlyHint,
+            tool.annotations.destructiveHint,
+            tool.annotations.idempotentHint,
+        )
+    assert hints == {
+        "create_todo": (False, False, False),
+        "list_todos": (True, False, True),
+        "update_todo": (False, True, True),
+        "search_todos": (True, False, True),
+        "delete_todo": (False, True, True),
+    }
+
+
+async def test_a_new_todo_is_active_of_medium_priority_and_has_an_integer_id(todos: TodoClient) -> None:
+    todo = await todos.data("create_todo", {"title": "  Buy milk "})
+    assert isinstance(todo["id"], int)
+    instant = todo["created_at"]
+    assert todo == {
+        "id": todo["id"],
+        "title": "Buy milk",
+        "description": None,
+        "status": "active",
+        "priority": "medium",
+        "due_date": None,
+        "tags": [],
+        "created_at": instant,
+        "updated_at": instant,
+        "completed_at": None,
+    }
+    assert await todos.data("list_todos", {}) == [todo]
+
+
+async def test_every_field_of_a_new_todo_is_kept(todos: TodoClient) -> None:
+    given = {
+        "title": "Zahnärztin 🦷",
+        "description": "line one\r\nline two",
+        "priority": "high",
+        "due_date": "2026-12-24T15:00:00+02:00",
+        "tags": ["Health", "health", "Été"],
+    }
+    todo = await todos.data("create_todo", given)
+    assert todo["title"] == "Zahnärztin 🦷"
+    assert todo["description"] == "line one\nline two"
+    assert todo["priority"] == "high"
+    assert todo["due_date"] == "2026-12-24T13:00:00Z"
+    assert todo["tags"] == ["health", "été"]
+    assert await todos.data("search_todos", {"query": "zahnarztin"}) == [todo]
+
+
+async def test_null_and_empty_optional_parameters_count_as_absent(todos: TodoClient) -> None:
+    todo = await todos.data(
+        "create_todo", {"title": "x", "description": "", "due_date": None, "tags": None, "priority": "low"}
+    )
+    assert (todo["description"], todo["due_date"], todo["tags"]) == (None, None, [])
+
+
+@pytest.mark.parametrize(
+    ("filters", "titles"),
+    [
+        ({}, ["a", "b", "c"]),
+        ({"status": "all"}, ["a", "b", "c"]),
+        ({"status": "active"}, ["a", "c"]),
+        ({"status": "completed"}, ["b"]),
+        ({"priority": "high"}, ["a", "b"]),
+        ({"priority": "high", "status": "active"}, ["a"]),
+        ({"tag": "HOME"}, ["a", "c"]),
+        ({"tag": "hom"}, []),
+        ({"tag": "%"}, []),
+        ({"due_before": "2026-12-24"}, ["a"]),
+        ({"due_before": "2026-12-24T12:00:01Z"}, ["a", "b"]),
+        ({"due_before": "2026-12-24T13:00:01+01:00"}, ["a", "b"]),
+    ],
+)
+async def test_a_listing_shows_what_its_filters_ask_for(
+    todos: TodoClient, filters: dict[str, Any], titles: list[str]
+) -> None:
+    await todos.data("create_todo", {"title": "a", "priority": "high", "tags": ["home"], "due_date": "2026-12-23"})
+    done = await todos.data("create_todo", {"title": "b", "priority": "high", "due_date": "2026-12-24T12:00:00Z"})
+    await todos.data("create_todo", {"title": "c", "tags": ["home", 'a "quoted" tag']})
+    await todos.data("update_todo", {"id": done["id"], "status": "completed"})
+    answer = await todos.call("list_todos", filters)
+    assert [todo["title"] for todo in answer["data"]] == titles
+    assert answer["metadata"] | {"duration_ms": 0} == {
+        "duration_ms": 0,
+        "count": len(titles),
+        "total": len(titles),
+        "next_cursor": None,
+    }
+
+
+async def test_a_tag_with_quotes_and_backslashes_is_found_exactly(todos: TodoClient) -> None:
+    tag = 'a "quoted\\ tag_%'
+    await todos.data("create_todo", {"title": "x", "tags": [tag]})
+    await todos.data("create_todo", {"title": "y", "tags": ["a", "quoted", "tag"]})
+    assert [todo["title"] for todo in await todos.data("list_todos", {"tag": tag})] == ["x"]
+    assert [todo["title"] for todo in await todos.data("list_todos", {"tag": "quoted"})] == ["y"]
+
+
+async def test_pages_show_every_todo_once_while_others_come_and_go(todos: TodoClient) -> None:
+    ids = [(await todos.data("create_todo", {"title": f"todo {number}"}))["id"] for number in range(7)]
+    seen: list[int] = []
+    cursor: str | None = None
+    while True:
+        answer = await todos.call("list_todos", {"limit": 3, "status": "active", "cursor": cursor})
+        seen += [todo["id"] for todo in answer["data"]]
+        cursor = answer["metadata"]["next_cursor"]
+        if cursor is None:
+            break
+        await todos.data("delete_todo", {"id": seen[0]}) if len(seen) == 3 else None
+        await todos.data("create_todo", {"title": "late", "priority": "low"}) if len(seen) == 3 else None
+    assert seen[:7] == ids
+    assert len(seen) == len(set(seen)) == 8
+
+
+async def test_a_cursor_is_refused_with_other_filters(todos: TodoClient) -> None:
+    for title in ("a", "b"):
+        await todos.data("create_todo", {"title": title})
+    answer = await todos.call("list_todos", {"limit": 1})
+    cursor = answer["metadata"]["next_cursor"]
+    error = await todos.error("list_todos", {"limit": 1, "cursor": cursor, "status": "active"})
+    assert "'cursor'" in error["message"]
+
+
+@pytest.mark.parametrize("cursor", ["x", "=", "AAAA", "WzEsMl0", "é", "W10=", "bnVsbA", "[1]", "Wy0xLCJhIl0"])
+async def test_a_forged_cursor_is_refused(todos: TodoClient, cursor: str) -> None:
+    error = await todos.error("list_todos", {"cursor": cursor})
+    assert error["code"] == "invalid_parameter"
+    assert "'cursor'" in error["message"]
+
+
+async def test_an_update_changes_what_is_given_and_nothing_else(todos: TodoClient) -> None:
+    before = await todos.data("create_todo", {"title": "Milk", "description": "oat", "tags": ["shop"]})
+    after = await todos.data("update_todo", {"id": before["id"], "priority": "high", "due_date": "20261224"})
+    assert after == before | {"priority": "high", "due_date": "2026-12-24", "updated_at": after["updated_at"]}
+    assert await todos.data("list_todos", {}) == [after]
+
+
+async def test_an_update_with_empty_values_removes_what_was_there(todos: TodoClient) -> None:
+    todo = await todos.data("create_todo", {"title": "x", "description": "d", "due_date": "2026-12-24", "tags": ["t"]})
+    todo = await todos.data("update_todo", {"id": todo["id"], "description": "", "due_date": "", "tags": []})
+    assert (todo["description"], todo["due_date"], todo["tags"]) == (None, None, [])
+
+
+async def test_completing_twice_keeps_the_first_time_and_reopening_removes_it(todos: TodoClient) -> None:
+    todo = await todos.data("create_todo", {"title": "x"})
+    done = await todos.data("update_todo", {"id": todo["id"], "status": "completed"})
+    assert done["completed_at"]
+    again = await todos.data("update_todo", {"id": todo["id"], "status": "completed"})
+    assert again["completed_at"] == done["completed_at"]
+    reopened = await todos.data("update_todo", {"id": todo["id"], "status": "active"})
+    assert reopened["completed_at"] is None
+
+
+async def test_an_update_of_nothing_says_what_could_be_changed(todos: TodoClient) -> None:
+    todo = await todos.data("create_todo", {"title": "x"})
+    error = await todos.error("update_todo", {"id": todo["id"]})
+    assert error["code"] == "missing_parameter"
+    assert "status" in error["message"]
+
+
+async def test_a_deleted_todo_is_returned_and_gone_and_its_id_is_not_used_again(todos: TodoClient) -> None:
+    todo = await todos.data("create_todo", {"title": "x"})
+    assert await todos.data("delete_todo", {"id": todo["id"]}) == todo
+    assert await todos.data("list_todos", {}) == []
+    assert await todos.data("search_todos", {"query": "x"}) == []
+    assert (await todos.data("create_todo", {"title": "y"}))["id"] > todo["id"]
+
+
+@pytest.mark.parametrize(("tool", "more"), [("update_todo", {"title": "x"}), ("delete_todo", {})])
+async def test_an_unknown_id_is_named_with_a_way_to_the_right_one(
+    todos: TodoClient, tool: str, more: dict[str, Any]
+) -> None:
+    error = await todos.error(tool, {"id": 404, **more})
+    assert (error["type"], error["code"]) == ("not_found", "not_found")
+    assert "404" in error["message"]
+    assert "search_todos" in error["suggestion"]
