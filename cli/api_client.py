@@ -1,0 +1,61 @@
+"""Talk to a running server through the official SDK, and say in plain words when that does not work."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import httpx
+import typer
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import APIStatusError
+
+from toolweave.config.settings import Settings
+from toolweave.errors import ConfigError, RequestError
+
+CONNECT_TIMEOUT_S = 5.0
+
+UrlOption = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="The server. [default: http://127.0.0.1:2024]")
+]
+LocalOption = Annotated[
+    bool, typer.Option("--local", help="Use a server of its own with a temporary data folder, gone afterwards.")
+]
+
+
+def server_url(url: str | None, settings: Settings) -> str:
+    """Choose the server: the one that was named, TOOLWEAVE_API_URL, else the one `toolweave dev` starts."""
+    return (url or settings.api_url or f"http://127.0.0.1:{settings.port}").rstrip("/")
+
+
+async def connect(url: str) -> LangGraphClient:
+    """Give a client of the server at `url`, after asking whether it is one.
+
+    Raises:
+        ConfigError: nothing answers there, or something that is not a LangGraph server.
+    """
+    fix = "Start a server with `toolweave dev`, name another with --url, or use --local."
+    try:
+        async with httpx.AsyncClient(timeout=CONNECT_TIMEOUT_S, trust_env=False) as probe:
+            answer = await probe.get(f"{url}/ok")
+    except (httpx.TransportError, httpx.InvalidURL) as error:
+        raise ConfigError("no server answers here.", source=url, fix=fix) from error
+    if answer.status_code != httpx.codes.OK:
+        raise ConfigError(f"GET /ok answers {answer.status_code}; this is no LangGraph server.", source=url, fix=fix)
+    return get_client(url=url, timeout=(CONNECT_TIMEOUT_S, None, None, None))
+
+
+@contextmanager
+def talking_to(url: str) -> Iterator[None]:
+    """Translate what goes wrong while a request is under way.
+
+    Raises:
+        RequestError: the server refused it, or went away.
+    """
+    try:
+        yield
+    except APIStatusError as error:
+        raise RequestError(f"{url} answered {error.status_code}: {error.message}") from error
+    except httpx.TransportError as error:
+        reason = str(error) or type(error).__name__
+        raise RequestError(f"the connection to {url} was lost ({reason}). Is the server still running?") from error

@@ -1,0 +1,39 @@
+"""Check mcp.jsonc and every MCP server it names by starting it."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from toolweave.cli.checks.finding import Finding, failure
+from toolweave.cli.server_survey import Surveyed, survey
+from toolweave.config.mcp import served_mcp_config
+from toolweave.config.settings import Settings
+from toolweave.errors import ToolweaveError
+
+ADVICE = {
+    "down": 'Correct its command or URL in mcp.jsonc, or disable it there with "enabled": false.',
+    "connecting": "It is slow; see whether it starts by itself in a terminal.",
+    "misconfigured": "Correct its entry in mcp.jsonc.",
+}
+
+
+def check_servers(settings: Settings) -> list[Finding]:
+    """Read mcp.jsonc, start the servers, list their tools, stop them; the data folder is a temporary one."""
+    with tempfile.TemporaryDirectory(prefix="toolweave-") as folder:
+        try:
+            config = served_mcp_config(settings.model_copy(update={"data_dir": Path(folder)}))
+        except ToolweaveError as error:
+            return [failure("mcp.jsonc", error)]
+        warnings = [Finding("warn", "mcp.jsonc", f"{warning}.") for warning in config.warnings]
+        found = asyncio.run(survey(config.servers))
+    read = Finding("ok", "mcp.jsonc", f"{config.path}.")
+    return [*warnings, read, *(_finding(server) for server in found)]
+
+
+def _finding(server: Surveyed) -> Finding:
+    subject = f"server {server.name}"
+    if server.state == "ready":
+        return Finding("ok", subject, f"{len(server.tools)} tools in {server.ready_ms} ms.")
+    if server.state == "disabled":
+        return Finding("ok", subject, "disabled.")
+    return Finding("fail", subject, f"{server.state}: {server.reason or 'no answer yet'}", ADVICE.get(server.state))

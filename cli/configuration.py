@@ -1,0 +1,70 @@
+"""Find what to serve and the settings it is served with: options, then the environment, then langgraph.json's env."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from toolweave.config.langgraph_json import GraphEntry, HttpEntry, LangGraphJson, load_langgraph_json
+from toolweave.config.settings import Settings, load_settings, variable_name
+
+LANGGRAPH_JSON = Path("langgraph.json")
+# Served where no langgraph.json is; the file of that name in our repository says the same.
+OUR_GRAPHS = LangGraphJson(
+    path=LANGGRAPH_JSON,
+    graphs={
+        "agent_loop": GraphEntry(
+            target="toolweave.graphs.served:agent_loop",
+            description="An agent with the tools of all configured MCP servers",
+        ),
+        "todo_agent": GraphEntry(
+            target="toolweave.graphs.served:todo_agent", description="Manages a todo list in plain language"
+        ),
+    },
+    http=HttpEntry(app="toolweave.api.app:app"),
+)
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="The langgraph.json. [default: ./langgraph.json, else our graphs]"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What to serve, and how."""
+
+    served: LangGraphJson
+    settings: Settings
+
+    @property
+    def is_ours(self) -> bool:
+        """Say whether any of the graphs is one of Toolweave's own, which use the model of the settings."""
+        return any(entry.target.startswith("toolweave.") for entry in self.served.graphs.values())
+
+
+def read_configuration(config: Path | None = None, **options: Any) -> Configuration:
+    """Read langgraph.json, set its variables where the environment has none, and read the settings.
+
+    `options` are settings given on the command line. They are published as their variables too: the application
+    that langgraph.json names reads its own settings when it starts.
+
+    Raises:
+        ConfigError: a file or a setting is wrong; names it and the fix.
+    """
+    served = find_langgraph_json(config)
+    served.apply_env()
+    given = {name: value for name, value in options.items() if value is not None}
+    settings = load_settings(**given)
+    for name in given:
+        os.environ[variable_name(name)] = str(getattr(settings, name))  # noqa: TID251 - written, never read
+    return Configuration(served, settings)
+
+
+def find_langgraph_json(config: Path | None) -> LangGraphJson:
+    """Load the file that was named, else ./langgraph.json, else serve our own graphs. Raises ConfigError."""
+    if config is None and not LANGGRAPH_JSON.exists():
+        return OUR_GRAPHS
+    return load_langgraph_json(config or LANGGRAPH_JSON)

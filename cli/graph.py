@@ -1,0 +1,68 @@
+"""Print a graph: `toolweave graph`."""
+
+import asyncio
+from typing import Annotated, Literal
+
+import typer
+from langchain_core.runnables.graph import Graph
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
+
+from toolweave.api.langgraph.app import make_importable
+from toolweave.cli.configuration import ConfigOption, read_configuration
+from toolweave.cli.terminal import stdout_console
+from toolweave.config.langgraph_json import LangGraphJson
+from toolweave.errors import ConfigError
+from toolweave.runtime.graphs import GraphRegistry, load_target
+
+# LangGraph draws the error handler of a node as a box of its own that nothing leads to.
+HANDLER = "__error_handler__"
+
+
+def graph(
+    name: Annotated[str | None, typer.Argument(help="Graph name; without it, the names are listed.")] = None,
+    form: Annotated[Literal["text", "mermaid"], typer.Option("--format", help="How to print it.")] = "text",
+    config: ConfigOption = None,
+) -> None:
+    """Print the nodes and edges of a graph of langgraph.json, as readable text or as mermaid."""
+    served = read_configuration(config).served
+    console = stdout_console()
+    if name is None:
+        for known, entry in served.graphs.items():
+            console.print(f"{known}  {entry.description or ''}".rstrip())
+        return
+    if name not in served.graphs:
+        raise ConfigError(
+            f"there is no graph {name!r}.", source=str(served.path), fix=f"Known: {', '.join(served.graphs)}."
+        )
+    drawn = without_handlers(asyncio.run(_drawn(served, name)))
+    console.print(drawn.draw_mermaid().rstrip() if form == "mermaid" else as_text(name, drawn))
+
+
+def as_text(name: str, drawn: Graph) -> str:
+    """Write a graph as a list of its nodes, each with where it leads and under which condition."""
+    lines = [name]
+    for node_id, node in drawn.nodes.items():
+        lines.append(f"  {node.name}")
+        for edge in drawn.edges:
+            if edge.source == node_id:
+                condition = f"  when {edge.data}" if edge.conditional and edge.data is not None else ""
+                arrow = "⇢" if edge.conditional else "→"
+                lines.append(f"    {arrow} {drawn.nodes[edge.target].name}{condition}")
+    return "\n".join(lines)
+
+
+def without_handlers(drawn: Graph) -> Graph:
+    """Leave out the boxes of error handlers."""
+    nodes = {node_id: node for node_id, node in drawn.nodes.items() if HANDLER not in node.name}
+    edges = [edge for edge in drawn.edges if edge.source in nodes and edge.target in nodes]
+    return Graph(nodes, edges)
+
+
+async def _drawn(served: LangGraphJson, name: str) -> Graph:
+    make_importable(served)
+    entry = served.graphs[name]
+    loaded = {name: load_target(entry.target, served.path.parent)}
+    registry = GraphRegistry(loaded, {name: entry.description}, checkpointer=InMemorySaver(), store=InMemoryStore())
+    async with registry.open(name) as opened:
+        return await opened.aget_graph()

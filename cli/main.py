@@ -1,0 +1,38 @@
+"""Start the command line; every failure ends as one readable paragraph and an exit code."""
+
+import importlib
+import sys
+import traceback
+
+from toolweave.cli.errors import explain
+
+INTERRUPTED = 130
+# Where these are missing, the base install is there without its server extra.
+SERVER_EXTRA = frozenset({"typer", "rich", "uvicorn", "fastapi", "starlette", "orjson", "alembic", "langgraph_sdk"})
+
+
+def main() -> None:
+    """Run the command that `sys.argv` names and exit: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    try:
+        importlib.import_module("toolweave.cli.commands").app(prog_name="toolweave")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output has gone; the interpreter must not try to flush into it either.
+        sys.stdout = None
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        if error.name not in SERVER_EXTRA:
+            raise
+        _leave(f'{error.name} is not installed. Install the command line with: pip install "toolweave[server]"')
+    except Exception as error:  # noqa: BLE001 - the top-level handler
+        text = explain(error)
+        if text is None:
+            traceback.print_exc()
+            text = f"{type(error).__name__}: {error} (the lines above say where; if in Toolweave, please report them)"
+        _leave(text)
+
+
+def _leave(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.exit(1)

@@ -1,0 +1,119 @@
+"""Run an assistant once: `toolweave run`."""
+
+import asyncio
+import json
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from toolweave.api.routes.chat_events import text_of
+from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, talking_to
+from toolweave.cli.local_server import local_server
+from toolweave.cli.terminal import compact, harmless, stdout_console
+from toolweave.config.settings import load_settings
+
+MODES = ("values", "updates", "messages-tuple", "messages", "tasks", "checkpoints", "debug", "events", "custom")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The last state that a run reported, and its error."""
+
+    values: Any
+    error: Any = None
+
+    @property
+    def interrupts(self) -> list[dict[str, Any]]:
+        """List what the run waits for."""
+        found = self.values.get("__interrupt__") if isinstance(self.values, dict) else None
+        return found or []
+
+
+def run(
+    assistant: Annotated[str, typer.Argument(help="Assistant id or graph name.")],
+    given: Annotated[
+        str | None,
+        typer.Argument(metavar="[INPUT]", help="A JSON object, or text as the user's message; - reads stdin."),
+    ] = None,
+    url: UrlOption = None,
+    thread: Annotated[UUID | None, typer.Option("--thread", help="Run on this thread. [default: none is kept]")] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option("--stream", metavar="MODE", help=f"Print events, one of: {', '.join(MODES)}.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole final state as JSON.")] = False,
+    local: LocalOption = False,
+) -> None:
+    """Run an assistant once and print its answer, or its final state where it has no messages.
+
+    With --stream every event is a line of JSON as it comes. The exit code is 1 when the run failed.
+    """
+    modes = _checked(stream or [])
+    value = as_input(sys.stdin.read() if given == "-" else given)
+    with ExitStack() as stack:
+        where = stack.enter_context(local_server()) if local else server_url(url, load_settings())
+        with talking_to(where):
+            result = asyncio.run(_run(where, assistant, value, str(thread) if thread else None, modes))
+    if result.error is not None:
+        sys.stderr.write(f"The run failed: {harmless(_said(result.error))}\n")
+        raise typer.Exit(1)
+    if result.interrupts:
+        continuing = f" Continue with: toolweave chat --assistant {assistant} --thread {thread}" if thread else ""
+        sys.stderr.write(f"The run waits for an answer: {harmless(compact(result.interrupts))}.{continuing}\n")
+    if as_json or not (modes or result.interrupts):
+        stdout_console().print(harmless(shown(result.values, as_json=as_json)))
+
+
+def as_input(text: str | None) -> Any:
+    """Read the input: nothing, a JSON object as it is, or text as a user's message."""
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    return value if isinstance(value, dict) else {"messages": [{"role": "user", "content": text}]}
+
+
+def shown(values: Any, *, as_json: bool) -> str:
+    """Write the result: the last message's text where there are messages, else JSON."""
+    messages = values.get("messages") if isinstance(values, dict) and not as_json else None
+    if messages and isinstance(messages[-1], dict):
+        return text_of(messages[-1].get("content"))
+    return json.dumps(values, ensure_ascii=False, indent=2)
+
+
+async def _run(url: str, assistant: str, value: Any, thread: str | None, modes: list[str]) -> Result:
+    client = await connect(url)
+    async with client:
+        stream = client.runs.stream(  # type: ignore[call-overload]
+            thread,
+            assistant,
+            input=value,
+            stream_mode=list(dict.fromkeys(["values", *modes])),
+            on_disconnect="cancel",
+            **({"if_not_exists": "create"} if thread else {}),
+        )
+        result = Result(None)
+        async for part in stream:
+            if part.event == "values":
+                result = Result(part.data)
+            elif part.event == "error":
+                result = Result(result.values, part.data)
+            if modes and (part.event != "values" or "values" in modes):
+                print(compact({"event": part.event, "data": part.data}), flush=True)
+        return result
+
+
+def _said(error: Any) -> str:
+    return str(error.get("message") or error.get("error")) if isinstance(error, dict) else str(error)
+
+
+def _checked(modes: list[str]) -> list[str]:
+    for mode in modes:
+        if mode not in MODES:
+            raise typer.BadParameter(f"{mode!r} is none of {', '.join(MODES)}", param_hint="--stream")
+    return modes

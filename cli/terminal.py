@@ -1,0 +1,43 @@
+"""Write to the terminal what servers, models and tools say, without letting it command the terminal."""
+
+import json
+import re
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+# Line feeds and tabs stay; an escape sequence in a model's or a server's text must not reach the terminal.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+SHOWN_CHARACTERS = 400
+
+
+def stdout_console() -> Console:
+    """Make the console for results: plain text where stdout is no terminal, never wrapped."""
+    return Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+def harmless(text: str) -> str:
+    """Replace control characters."""
+    return _CONTROL.sub("�", text)
+
+
+def styled(text: str, style: str = "") -> Text:
+    """Give harmless text in a style."""
+    return Text(harmless(text), style=style)
+
+
+def compact(value: Any) -> str:
+    """Write a value as JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def shortened(text: str, limit: int = SHOWN_CHARACTERS) -> str:
+    """Put text on one line and cut it where it is too long to read."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[:limit]}… ({len(line)} characters)"
+
+
+def call_text(name: str, arguments: dict[str, Any]) -> str:
+    """Write a tool call as name(argument=value, …)."""
+    return f"{name}({', '.join(f'{key}={shortened(compact(value))}' for key, value in arguments.items())})"

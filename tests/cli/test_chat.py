@@ -1,0 +1,71 @@
+"""`toolweave chat` against a running server."""
+
+import socket
+from pathlib import Path
+from uuid import uuid4
+
+from tests.cli.command import Ended, Running, toolweave
+
+
+def test_one_message_gets_its_answer_and_the_thread_can_be_continued(sample_server: Running, tmp_path: Path) -> None:
+    first = chat(sample_server, tmp_path, "echo", "hello", "there")
+    assert (first.code, first.stdout) == (0, "You said: hello there\n")
+    thread = first.stderr.split()[-1]
+    second = chat(sample_server, tmp_path, "echo", "again", "--thread", thread)
+    assert second.stdout == "You said: again\n"
+    assert second.stderr.split()[-1] == thread
+
+
+def test_without_a_message_it_is_a_conversation_line_by_line(sample_server: Running, tmp_path: Path) -> None:
+    ended = chat(sample_server, tmp_path, "echo", stdin="one\n\n  two  \n")
+    assert (ended.code, ended.stdout) == (0, "You said: one\nYou said: two\n")
+
+
+def test_a_failed_turn_is_told_and_the_conversation_goes_on(sample_server: Running, tmp_path: Path) -> None:
+    ended = chat(sample_server, tmp_path, "fails", stdin="one\ntwo\n")
+    assert ended.code == 0
+    assert ended.stdout.count("The run failed:") == 2
+    assert chat(sample_server, tmp_path, "fails", "one").code == 1
+
+
+def test_a_question_of_the_graph_is_asked_and_its_answer_given(sample_server: Running, tmp_path: Path) -> None:
+    ended = chat(sample_server, tmp_path, "asks", "hi", stdin="Bob\n")
+    assert (ended.code, ended.stdout) == (0, "Hello Bob\n")
+    assert "What is your name?" in ended.stderr
+
+
+def test_an_approval_shows_the_call_and_passes_the_decision_on(sample_server: Running, tmp_path: Path) -> None:
+    ended = chat(sample_server, tmp_path, "approves", "erase it", stdin='edit\n{"path": "b"}\n')
+    assert ended.code == 0
+    assert ended.stdout.splitlines()[0].startswith("  → erase(path=")
+    assert ended.stdout.splitlines()[-1] == "The answer was edit."
+    assert "\x1b" not in ended.stdout
+    assert 'erase(path="a")\napprove / edit / reject> ' in ended.stderr
+
+
+def test_a_question_that_nobody_answered_is_asked_again_when_the_thread_is_continued(
+    sample_server: Running, tmp_path: Path
+) -> None:
+    thread = str(uuid4())
+    left = chat(sample_server, tmp_path, "asks", "hi", "--thread", thread)
+    assert (left.code, left.stdout) == (0, "")
+    assert "The run waits for an answer." in left.stderr
+    assert chat(sample_server, tmp_path, "asks", "--thread", thread, stdin="Eve\n").stdout == "Hello Eve\n"
+
+
+def test_without_a_server_it_says_how_to_start_one(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    ended = toolweave("chat", "hi", "--url", url, cwd=tmp_path)
+    assert (ended.code, ended.stdout) == (1, "")
+    assert url in ended.paragraph
+    assert "`toolweave dev`" in ended.paragraph
+
+
+def test_a_url_that_is_none_and_a_thread_that_is_no_uuid_are_explained(tmp_path: Path) -> None:
+    assert "no server answers here" in toolweave("chat", "hi", "--url", "nonsense", cwd=tmp_path).paragraph
+    assert toolweave("chat", "hi", "--thread", "nonsense", cwd=tmp_path).code == 2
+
+
+def chat(server: Running, cwd: Path, assistant: str, *args: str, stdin: str = "") -> Ended:
+    return toolweave("chat", *args, "--assistant", assistant, "--url", server.url, cwd=cwd, stdin=stdin)

@@ -1,0 +1,81 @@
+"""The commands as a whole: the overview, their help, and how failures leave the process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import BOUND_S, clean_environment, cold, toolweave
+from toolweave.cli.commands import COMMANDS
+
+
+def test_the_overview_lists_every_command_in_a_line_and_imports_none_of_them(tmp_path: Path) -> None:
+    done = _python(
+        "import sys\n"
+        "from toolweave.cli.main import main\n"
+        "sys.argv = ['toolweave', '--help']\n"
+        "try:\n    main()\n"
+        "except SystemExit:\n"
+        "    print(sorted({'fastapi', 'langgraph', 'uvicorn', 'httpx', 'mcp', 'sqlalchemy'} & set(sys.modules)))\n",
+        tmp_path,
+    )
+    assert done.stdout.rstrip().endswith("[]"), done.stdout
+    for name in COMMANDS:
+        assert f" {name} " in done.stdout
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_explains_its_options(name: str, tmp_path: Path) -> None:
+    ended = toolweave(name, "--help", cwd=tmp_path)
+    assert ended.code == 0, ended.stderr
+    assert f"toolweave {name}" in ended.stdout
+
+
+def test_the_module_runs_as_a_program_and_knows_its_version(tmp_path: Path) -> None:
+    ended = cold("--version", cwd=tmp_path)
+    assert (ended.code, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("toolweave 0.")
+
+
+def test_wrong_usage_ends_with_code_two(tmp_path: Path) -> None:
+    for args in (("sreve",), ("serve", "--port", "70000"), ("run",), ()):
+        assert toolweave(*args, cwd=tmp_path).code == 2
+
+
+def test_without_the_server_extra_the_command_line_says_what_to_install(tmp_path: Path) -> None:
+    done = _python(
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer':\n"
+        "            raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "from toolweave.cli.main import main\n"
+        "main()\n",
+        tmp_path,
+    )
+    assert done.returncode == 1
+    assert done.stderr == 'typer is not installed. Install the command line with: pip install "toolweave[server]"\n'
+
+
+def test_an_unforeseen_error_keeps_its_traceback_and_fails(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("graph = undefined_name\n", encoding="utf-8")
+    (tmp_path / "langgraph.json").write_text('{"graphs": {"a": "./broken.py:graph"}}', encoding="utf-8")
+    ended = toolweave("graph", "a", cwd=tmp_path)
+    assert ended.code == 1
+    assert "broken.py" in ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("NameError: name 'undefined_name' is not defined (")
+
+
+def _python(program: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=cwd,
+        env=clean_environment(COLUMNS="120"),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=BOUND_S,
+        check=False,
+    )

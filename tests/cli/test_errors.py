@@ -1,0 +1,34 @@
+"""Errors in the terminal: one line each, named after what is wrong."""
+
+import pytest
+
+from toolweave import errors
+from toolweave.cli.errors import HEADLINES, explain
+from toolweave.errors import ConfigError, Conflict, NewerSchema, ServerUnavailable, ToolweaveError
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            ConfigError("is missing.", source="mcp.jsonc", fix="Create it."),
+            "Configuration error: mcp.jsonc: is missing. Create it.",
+        ),
+        (NewerSchema("app.db is newer.\nUpgrade."), "Database too new: app.db is newer. Upgrade."),
+        (Conflict("busy"), "Request refused: busy"),
+        (ServerUnavailable("todo is down.", server="todo"), "MCP server error: todo is down."),
+    ],
+)
+def test_an_error_of_ours_is_one_line_under_the_nearest_headline(error: ToolweaveError, line: str) -> None:
+    assert explain(error) == line
+
+
+def test_every_error_of_the_tree_has_a_headline() -> None:
+    tree = [cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, ToolweaveError)]
+    assert len(tree) > 10
+    for cls in tree:
+        assert any(base in HEADLINES for base in cls.__mro__)
+
+
+def test_what_nobody_foresaw_is_left_to_the_traceback() -> None:
+    assert explain(ValueError("x")) is None

@@ -1,0 +1,89 @@
+"""`toolweave run` against a running server."""
+
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.cli.command import SAMPLE_APP, Ended, Running, toolweave
+from toolweave.cli.run import as_input
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (None, None),
+        ('{"n": 1}', {"n": 1}),
+        ("buy milk", {"messages": [{"role": "user", "content": "buy milk"}]}),
+        ("42", {"messages": [{"role": "user", "content": "42"}]}),
+        ("", {"messages": [{"role": "user", "content": ""}]}),
+    ],
+)
+def test_input_is_a_json_object_or_what_the_user_says(text: str | None, value: object) -> None:
+    assert as_input(text) == value
+
+
+def test_a_run_prints_the_answer_or_the_state_where_there_are_no_messages(
+    sample_server: Running, tmp_path: Path
+) -> None:
+    assert run(sample_server, tmp_path, "echo", "good morning") == Ended(0, "You said: good morning\n", "")
+    assert json.loads(run(sample_server, tmp_path, "counts", '{"n": 41}').stdout) == {"n": 42}
+
+
+def test_the_whole_state_comes_as_json(sample_server: Running, tmp_path: Path) -> None:
+    state = json.loads(run(sample_server, tmp_path, "echo", "--json", "-", stdin="from a pipe").stdout)
+    assert [message["content"] for message in state["messages"]] == ["from a pipe", "You said: from a pipe"]
+
+
+def test_streamed_events_are_lines_of_json_as_asked_for(sample_server: Running, tmp_path: Path) -> None:
+    ended = run(sample_server, tmp_path, "counts", '{"n": 1}', "--stream", "updates", "--stream", "tasks")
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert {event["event"] for event in events} == {"metadata", "updates", "tasks"}
+    assert {"event": "updates", "data": {"increase": {"n": 2}}} in events
+
+
+def test_a_failed_run_fails_the_command_with_the_reason(sample_server: Running, tmp_path: Path) -> None:
+    assert run(sample_server, tmp_path, "fails", "x") == Ended(1, "", "The run failed: the disk is on fire\n")
+    assert run(sample_server, tmp_path, "fails", "x", "--stream", "updates").code == 1
+
+
+def test_a_run_that_waits_says_what_for_and_how_to_answer(sample_server: Running, tmp_path: Path) -> None:
+    thread = str(uuid4())
+    ended = run(sample_server, tmp_path, "asks", "x", "--thread", thread)
+    assert (ended.code, ended.stdout) == (0, "")
+    assert "What is your name?" in ended.stderr
+    assert f"toolweave chat --assistant asks --thread {thread}" in ended.stderr
+
+
+def test_a_refusal_of_the_server_is_one_paragraph(sample_server: Running, tmp_path: Path) -> None:
+    ended = run(sample_server, tmp_path, "nobody", "x")
+    assert ended.code == 1
+    assert ended.paragraph.startswith(
+        f"Request refused: {sample_server.url} answered 422: Invalid assistant: 'nobody'."
+    )
+
+
+def test_a_mode_that_does_not_exist_is_wrong_usage(sample_server: Running, tmp_path: Path) -> None:
+    ended = run(sample_server, tmp_path, "echo", "x", "--stream", "everything")
+    assert ended.code == 2
+    assert "everything" in ended.stderr
+
+
+def test_without_a_server_a_local_one_with_a_temporary_folder_does(elsewhere: Path) -> None:
+    (elsewhere / "langgraph.json").write_text(
+        json.dumps({"graphs": {"echo": f"{SAMPLE_APP.parent}/sample.py:echo"}}), encoding="utf-8"
+    )
+    assert toolweave("run", "echo", "hi", "--local", cwd=elsewhere) == Ended(0, "You said: hi\n", "")
+    assert [path.name for path in elsewhere.iterdir()] == ["langgraph.json"]
+
+
+def test_a_local_server_that_cannot_start_says_why(elsewhere: Path) -> None:
+    (elsewhere / "langgraph.json").write_text('{"graphs": {"echo": "./absent.py:echo"}}', encoding="utf-8")
+    ended = toolweave("run", "echo", "hi", "--local", cwd=elsewhere)
+    assert (ended.code, ended.stdout) == (1, "")
+    assert "absent.py" in ended.paragraph
+
+
+def run(server: Running, cwd: Path, *args: str, stdin: str = "") -> Ended:
+    return toolweave("run", *args, "--url", server.url, cwd=cwd, stdin=stdin)

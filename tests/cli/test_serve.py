@@ -1,0 +1,193 @@
+"""`toolweave serve` and `dev`: ready when they say so, gone when told to, clear about what keeps them from starting."""
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.command import READY, SAMPLE_APP, Running, serving, toolweave
+from tests.cli.processes import children_of, eventually, is_running
+
+MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
+
+
+def test_it_accepts_requests_from_the_ready_line_on_and_ends_clean(tmp_path: Path) -> None:
+    with serving("--config", str(SAMPLE_APP), "--data-dir", str(tmp_path / "data"), cwd=tmp_path) as server:
+        assert httpx.get(f"{server.url}/ok").json()["ok"] is True
+        ended = server.signalled(signal.SIGTERM)
+    assert ended.code == 0
+    assert ended.stdout == f"{READY}{server.url}\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"data"}
+
+
+def test_dev_shows_the_urls_to_open_and_a_log_for_people(tmp_path: Path) -> None:
+    env = {"TOOLWEAVE_DATADIR": "x"}
+    arguments = ("--config", str(SAMPLE_APP), "--data-dir", str(tmp_path / "data"))
+    with serving(*arguments, cwd=tmp_path, command="dev", env=env) as server:
+        ended = server.signalled(signal.SIGINT)
+    assert (ended.code, ended.stdout) == (0, f"{READY}{server.url}\n")
+    assert f"Studio  https://smith.langchain.com/studio/?baseUrl={server.url}\n" in ended.stderr
+    assert f"Docs    {server.url}/docs\n" in ended.stderr
+    assert "Toolweave serves echo, asks" in ended.stderr
+    assert "WARNING" in ended.stderr
+    assert "TOOLWEAVE_DATADIR (did you mean TOOLWEAVE_DATA_DIR?) sets nothing" in ended.stderr
+    assert '{"time"' not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({"TOOLWEAVE_PORT": "abc"}, ("TOOLWEAVE_PORT must be a whole number", "unset it")),
+        ({"TOOLWEAVE_MODEL": "", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, ("OPENAI_BASE_URL", "TOOLWEAVE_MODEL")),
+        ({"TOOLWEAVE_MODEL": "gpt-oss"}, ("TOOLWEAVE_MODEL is 'gpt-oss'", "OPENAI_API_KEY")),
+        ({"TOOLWEAVE_MCP_CONFIG": "absent.jsonc"}, ("absent.jsonc: the file does not exist", "correct the path")),
+        ({"TOOLWEAVE_MCP_CONFIG": "broken.jsonc"}, ("broken.jsonc:2: not valid JSON5", "Check quotes")),
+        ({"TOOLWEAVE_DATA_DIR": "broken.jsonc"}, ("broken.jsonc cannot be made", "--data-dir")),
+        ({"TOOLWEAVE_HOST": "0.0.0.0"}, ("0.0.0.0", "--allow-insecure-bind")),  # noqa: S104
+    ],
+)
+def test_a_wrong_setting_or_file_is_one_paragraph_with_the_fix(
+    env: dict[str, str], said: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "broken.jsonc").write_text('{"mcpServers":\n {{}', encoding="utf-8")
+    ended = toolweave("serve", cwd=tmp_path, env={"TOOLWEAVE_PORT": "0", **env})
+    assert (ended.code, ended.stdout) == (1, "")
+    for fragment in said:
+        assert fragment in ended.paragraph
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "the file does not exist. Create it or correct the path."),
+        ('{"graphs": ', "not valid JSON5"),
+        ('{"graphs": {}}', "graphs"),
+        ('{"graphs": {"a": "./a.ts:graph"}}', "graphs in other languages"),
+        ('{"graphs": {"a": "./absent.py:graph"}}', "cannot load"),
+        ('{"graphs": {"a": "toolweave.errors:absent"}}', "has no 'absent'"),
+        ('{"graphs": {"a": "toolweave.errors:ConfigError"}, "http": {"app": "toolweave.errors:x"}}', "has no 'x'"),
+        ('{"graphs": {"a": "toolweave:__version__"}}', "not a graph"),
+    ],
+)
+def test_a_langgraph_json_that_cannot_be_served_is_named(content: str | None, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "langgraph.json"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    ended = toolweave("serve", "--port", "0", "--config", str(path), cwd=tmp_path)
+    assert (ended.code, ended.stdout) == (1, "")
+    assert "langgraph.json" in ended.paragraph
+    assert said in ended.paragraph
+
+
+def test_a_port_in_use_is_told_before_anything_is_opened(sample_server: Running, tmp_path: Path) -> None:
+    port = sample_server.url.rpartition(":")[2]
+    ended = toolweave("serve", "--config", str(SAMPLE_APP), "--port", port, cwd=tmp_path)
+    assert (ended.code, ended.stdout) == (1, "")
+    assert f"port {port} is already in use" in ended.paragraph
+    assert "--port" in ended.paragraph
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_server_on_a_data_folder_is_told_who_has_it_and_the_first_goes_on(tmp_path: Path) -> None:
+    arguments = ("--config", str(SAMPLE_APP), "--data-dir", str(tmp_path / "data"))
+    with serving(*arguments, cwd=tmp_path) as first:
+        second = toolweave("serve", "--port", "0", *arguments, cwd=tmp_path)
+        assert (second.code, second.stdout) == (1, "")
+        assert f"{tmp_path / 'data'} is in use by process {first.pid} (serving on {first.url})" in second.paragraph
+        assert httpx.get(f"{first.url}/ok").json()["ok"] is True
+
+
+def test_a_database_of_a_newer_version_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "app.db"
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.execute("INSERT INTO alembic_version VALUES ('9999')")
+    ended = toolweave("serve", "--config", str(SAMPLE_APP), "--port", "0", "--data-dir", "data", cwd=tmp_path)
+    assert (ended.code, ended.stdout) == (1, "")
+    assert "Database too new: data/app.db was written by a newer version of Toolweave" in ended.paragraph
+    assert "Upgrade Toolweave" in ended.paragraph
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("alembic_version",)]
+        assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("9999",)]
+
+
+def test_mcp_servers_that_cannot_start_keep_nobody_else_from_it(tmp_path: Path) -> None:
+    servers = {
+        "good": {"command": sys.executable, "args": [str(MCP_SERVER)]},
+        "unset": {"command": "{env:ABSENT_VARIABLE}"},
+        "missing": {"command": "no-such-command-anywhere"},
+    }
+    with serving("--data-dir", "data", cwd=tmp_path, env=mcp_file(tmp_path, servers)) as server:
+        health = f"{server.url}/health"
+        eventually(lambda: states(health) == {"good": "ready", "unset": "misconfigured", "missing": "down"}, "states")
+        told = httpx.get(health).json()
+    assert told["status"] == "degraded"
+    assert "ABSENT_VARIABLE" in told["servers"]["unset"]["last_error"]
+    assert "no-such-command-anywhere" in told["servers"]["missing"]["last_error"]
+
+
+@pytest.mark.requirement("T-09")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_ends_an_mcp_server_that_ignores_every_hint(number: signal.Signals, tmp_path: Path) -> None:
+    stubborn = {"stubborn": {"command": sys.executable, "args": [str(MCP_SERVER), "--behave", "stubborn"]}}
+    with serving("--data-dir", "data", cwd=tmp_path, env=mcp_file(tmp_path, stubborn)) as server:
+        eventually(lambda: states(f"{server.url}/health") == {"stubborn": "ready"}, "ready")
+        children = children_of(server.pid)
+        ended = server.signalled(number)
+    assert ended.code == 0, ended.stderr
+    assert len(children) == 1
+    assert not any(is_running(child) for child in children)
+
+
+@pytest.mark.requirement("T-09")
+def test_a_killed_server_leaves_no_mcp_server_behind(tmp_path: Path) -> None:
+    plain = {"plain": {"command": sys.executable, "args": [str(MCP_SERVER)]}}
+    with serving("--data-dir", "data", cwd=tmp_path, env=mcp_file(tmp_path, plain)) as server:
+        eventually(lambda: states(f"{server.url}/health") == {"plain": "ready"}, "ready")
+        children = children_of(server.pid)
+        ended = server.signalled(signal.SIGKILL)
+    assert ended.code == -signal.SIGKILL
+    assert len(children) == 1
+    eventually(lambda: not any(is_running(child) for child in children), "the MCP server ends")
+
+
+def test_a_second_interrupt_stops_at_once_while_a_run_goes_on(tmp_path: Path) -> None:
+    with serving("--config", str(SAMPLE_APP), "--data-dir", str(tmp_path / "data"), cwd=tmp_path) as server:
+        body = {"assistant_id": "waits", "input": {"messages": []}}
+        with httpx.stream("POST", f"{server.url}/runs/stream", json=body, timeout=30) as response:
+            assert response.status_code == 200
+            next(response.iter_raw())
+            os.kill(server.pid, signal.SIGINT)
+            eventually(lambda: not accepts(server.url), "it stops accepting")
+            ended = server.signalled(signal.SIGINT)
+    assert ended.code == 130
+    assert ended.stderr.endswith("Stopped at once; unfinished runs continue at the next start.\n")
+
+
+def mcp_file(folder: Path, servers: Mapping[str, object]) -> dict[str, str]:
+    """Write an mcp.jsonc and give the variable that names it."""
+    path = folder / "mcp.jsonc"
+    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    return {"TOOLWEAVE_MCP_CONFIG": str(path)}
+
+
+def states(health: str) -> dict[str, str]:
+    return {name: server["state"] for name, server in httpx.get(health).json()["servers"].items()}
+
+
+def accepts(url: str) -> bool:
+    host, _, port = url.removeprefix("http://").partition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError:
+        return False
+    return True

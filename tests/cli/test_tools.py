@@ -1,0 +1,77 @@
+"""`toolweave tools`: what the configured MCP servers offer, and why one does not."""
+
+import json
+import sys
+from pathlib import Path
+
+from tests.cli.command import Running, serving, toolweave
+
+MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
+SERVERS = {
+    "good": {"command": sys.executable, "args": [str(MCP_SERVER)], "tools": {"include": ["echo", "pid"]}},
+    "off": {"command": "never-run", "enabled": False},
+    "unset": {"command": "{env:ABSENT_VARIABLE}", "env": {"KEY": "very-secret"}},
+    "missing": {"command": "no-such-command-anywhere"},
+}
+
+
+def test_every_server_is_listed_with_its_tools_or_the_reason_why_not(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    ended = toolweave("tools", "--config", str(path), cwd=tmp_path)
+    assert ended.code == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert lines[0].startswith("good ready 2 tools in ")
+    assert [line.split()[0] for line in lines[1:3]] == ["good_echo", "good_pid"]
+    assert lines[3] == "off disabled"
+    assert lines[4].startswith("unset misconfigured ")
+    assert "ABSENT_VARIABLE" in lines[4]
+    assert lines[5].startswith("missing down ")
+    assert "no-such-command-anywhere" in lines[5]
+    assert "very-secret" not in ended.stdout + ended.stderr
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_same_comes_as_json_for_the_file_of_the_settings(tmp_path: Path) -> None:
+    env = {"TOOLWEAVE_MCP_CONFIG": str(written(tmp_path))}
+    found = json.loads(toolweave("tools", "--json", cwd=tmp_path, env=env).stdout)
+    assert [(server["name"], server["state"]) for server in found] == [
+        ("good", "ready"),
+        ("off", "disabled"),
+        ("unset", "misconfigured"),
+        ("missing", "down"),
+    ]
+    assert [tool["name"] for tool in found[0]["tools"]] == ["good_echo", "good_pid"]
+    assert found[0]["ready_ms"] > 0
+
+
+def test_a_running_server_is_asked_and_nothing_started(tmp_path: Path) -> None:
+    env = {"TOOLWEAVE_MCP_CONFIG": str(written(tmp_path))}
+    with serving("--data-dir", "data", cwd=tmp_path, env=env) as server:
+        ended = toolweave("tools", "--url", server.url, cwd=tmp_path)
+        health = json.loads(toolweave("tools", "--url", server.url, "--json", cwd=tmp_path).stdout)
+    assert ended.code == 0, ended.stderr
+    assert [line.split()[0] for line in ended.stdout.splitlines()] == list(SERVERS)
+    assert list(health["servers"]) == list(SERVERS)
+
+
+def test_a_server_without_mcp_servers_and_no_server_at_all_are_told_apart(
+    sample_server: Running, tmp_path: Path
+) -> None:
+    other = toolweave("tools", "--url", sample_server.url, cwd=tmp_path)
+    assert other.code == 1
+    assert sample_server.url in other.paragraph
+    absent = toolweave("tools", "--url", "http://127.0.0.1:9", cwd=tmp_path)
+    assert absent.code == 1
+    assert "http://127.0.0.1:9: no Toolweave server answers here" in absent.paragraph
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    ended = toolweave("tools", "--config", "absent.jsonc", cwd=tmp_path)
+    assert ended.code == 1
+    assert "absent.jsonc: the file does not exist" in ended.paragraph
+
+
+def written(folder: Path) -> Path:
+    path = folder / "mcp.jsonc"
+    path.write_text(json.dumps({"mcpServers": SERVERS}), encoding="utf-8")
+    return path

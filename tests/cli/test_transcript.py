@@ -1,0 +1,62 @@
+"""A chat turn in the terminal."""
+
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+
+from toolweave.cli.terminal import shortened
+from toolweave.cli.transcript import Transcript
+
+
+def shown(*events: tuple[str, dict[str, Any]]) -> str:
+    output = StringIO()
+    transcript = Transcript(Console(file=output, soft_wrap=True, highlight=False, markup=False, emoji=False))
+    for name, data in events:
+        transcript.show(name, data)
+    return output.getvalue()
+
+
+def test_tokens_are_one_text_and_the_answer_is_not_repeated() -> None:
+    tokens = [("token", {"text": text}) for text in ("Hel", "lo ", ":smile: [b]you[/b]")]
+    assert shown(*tokens, ("message", {"content": "Hello :smile: [b]you[/b]"})) == "Hello :smile: [b]you[/b]\n"
+
+
+def test_an_answer_that_was_not_streamed_is_written_at_the_end() -> None:
+    assert shown(("message", {"content": "Done."})) == "Done.\n"
+
+
+def test_calls_and_results_stand_on_lines_of_their_own() -> None:
+    text = shown(
+        ("token", {"text": "Let me see"}),
+        ("tool_call", {"id": "1", "name": "list_todos", "args": {"status": "active", "limit": 5}}),
+        ("tool_result", {"id": "1", "name": "list_todos", "status": "success", "content": '{\n "data": []\n}'}),
+        ("token", {"text": "None."}),
+        ("message", {"content": "None."}),
+    )
+    assert text.splitlines() == [
+        "Let me see",
+        '  → list_todos(status="active", limit=5)',
+        '  ← list_todos: { "data": [] }',
+        "None.",
+    ]
+
+
+def test_a_failed_run_says_so() -> None:
+    assert shown(("token", {"text": "Wor"}), ("error", {"message": "no key"})) == "Wor\nThe run failed: no key\n"
+
+
+def test_nothing_that_a_model_or_a_server_says_commands_the_terminal() -> None:
+    hostile = "\x1b]0;title\x07\x1b[2J\x9b31m\r"
+    text = shown(
+        ("token", {"text": hostile}),
+        ("tool_call", {"id": "1", "name": f"x{hostile}", "args": {hostile: hostile}}),
+        ("tool_result", {"id": "1", "name": hostile, "status": "error", "content": hostile}),
+        ("message", {"content": hostile}),
+        ("error", {"message": hostile}),
+    )
+    assert not {"\x1b", "\x07", "\x9b", "\r"} & set(text)
+
+
+def test_long_text_is_cut_and_its_length_told() -> None:
+    assert shortened("ab " * 1000, 5) == "ab ab… (2999 characters)"

@@ -1,0 +1,63 @@
+"""The demo is the first thing that a newcomer runs: it must tell its whole story and mean it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import clean_environment
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "demo.py"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> "subprocess.CompletedProcess[str]":
+    """Run the demo once, as `make demo` does; keys in the environment must not reach it."""
+    return subprocess.run(
+        [sys.executable, str(SCRIPT)],
+        cwd=tmp_path_factory.mktemp("demo"),
+        env=clean_environment(OPENAI_API_KEY="sk-not-used", TOOLWEAVE_MODEL="gpt-5", TOOLWEAVE_PORT="1"),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=55,
+        check=False,
+    )
+
+
+def test_the_demo_succeeds_without_a_key(demo: "subprocess.CompletedProcess[str]") -> None:
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+    assert demo.stderr == ""
+    assert "with the model 'offline'" in demo.stdout.splitlines()[-1]
+
+
+@pytest.mark.requirement("T-02")
+@pytest.mark.requirement("O-03")
+def test_each_request_shows_the_steps_of_the_graph(demo: "subprocess.CompletedProcess[str]") -> None:
+    turns = demo.stdout.split("  you: ")[1:]
+    steps = [[line for line in turn.splitlines() if re.match(r"    [a-z_]+ ", line)] for turn in turns]
+    assert len(turns) == 7
+    assert 'asks for create_todo(title="Buy milk")' in turns[0]
+    assert 'priority="high"' in turns[1]
+    assert 'asks for list_todos(status="active")' in turns[3]
+    for turn, lines in zip(turns, steps, strict=True):
+        assert [line.split()[0] for line in lines][:2] == ["check_tools", "call_model"], turn
+        assert '"status":"success"' in turn.replace(" ", "")
+        assert "answers" in lines[-1], turn
+        assert int(re.findall(r"\((\d+) tokens streamed", turn)[0]) > 1
+
+
+@pytest.mark.requirement("T-13")
+def test_the_todos_are_in_the_database_afterwards(demo: "subprocess.CompletedProcess[str]") -> None:
+    stored = demo.stdout.split("3. What the MCP server has stored")[1]
+    assert re.search(r"1 +Buy milk +completed +medium", stored)
+    assert re.search(r"2 +Dentist appointment +active +high", stored)
+    assert "plants" not in stored
+
+
+@pytest.mark.requirement("T-09")
+def test_the_server_ends_clean_and_leaves_no_process(demo: "subprocess.CompletedProcess[str]") -> None:
+    assert re.search(r"exit code 0 after [0-9.]+ s; 1 subprocess\(es\), 0 left", demo.stdout)
+    assert "MCP server todo: ready, 5 tools" in demo.stdout
