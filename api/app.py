@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
-from toolweave.servers.connections.plane import open_tool_plane
 
 from toolweave import __version__
 from toolweave.api.routes import chat, health
 from toolweave.config.mcp import served_mcp_config
 from toolweave.config.settings import Settings, load_settings
-from toolweave.servers.connections import current
+from toolweave.servers.connections.current import expect_plane, publish, withdraw
+from toolweave.servers.connections.plane import open_tool_plane
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -22,15 +22,16 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        expect_plane()
         app.state.settings = settings or load_settings()
         config = served_mcp_config(app.state.settings)
         async with open_tool_plane(config.servers) as plane:
             app.state.plane = plane
-            current.publish(plane)
+            publish(plane)
             try:
                 yield
             finally:
-                current.withdraw(plane)
+                withdraw(plane)
 
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
     app.include_router(chat.router)
