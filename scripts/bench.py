@@ -21,7 +21,6 @@ from langgraph_sdk.client import LangGraphClient
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.fixtures.app_server import AppProcess
-
 from toolweave.config.mcp import served_mcp_config
 from toolweave.config.settings import load_settings
 from toolweave.servers.connections.plane import open_tool_plane
