@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from dotenv import dotenv_values
 
 from toolweave.config.langgraph_json import GraphEntry, HttpEntry, LangGraphJson, load_langgraph_json
 from toolweave.config.settings import Settings, load_settings, variable_name
+from toolweave.errors import ConfigError
 
 LANGGRAPH_JSON = Path("langgraph.json")
+DOTENV = ".env"
 # Served where no langgraph.json is; the file of that name in our repository says the same.
 OUR_GRAPHS = LangGraphJson(
     path=LANGGRAPH_JSON,
@@ -64,7 +67,19 @@ def read_configuration(config: Path | None = None, **options: Any) -> Configurat
 
 
 def find_langgraph_json(config: Path | None) -> LangGraphJson:
-    """Load the file that was named, else ./langgraph.json, else serve our own graphs. Raises ConfigError."""
+    """Load the file that was named, else ./langgraph.json, else serve our own graphs with the variables of ./.env.
+
+    Raises:
+        ConfigError: a file cannot be read or says what we do not understand.
+    """
     if config is None and not LANGGRAPH_JSON.exists():
-        return OUR_GRAPHS
+        return OUR_GRAPHS.model_copy(update={"env": _dotenv()})
     return load_langgraph_json(config or LANGGRAPH_JSON)
+
+
+def _dotenv() -> dict[str, str]:
+    try:
+        values = dotenv_values(DOTENV, encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ConfigError("cannot be read as UTF-8 text.", source=DOTENV, fix="Correct the file.") from None
+    return {name: value for name, value in values.items() if value is not None}

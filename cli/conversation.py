@@ -10,7 +10,6 @@ from langgraph_sdk.errors import NotFoundError
 from toolweave.api.routes.chat_events import ChatEvent, ChatEvents
 from toolweave.cli.transcript import Transcript
 
-
 Status = Literal["answered", "interrupted", "failed"]
 ENDS: dict[str, Status] = {"message": "answered", "error": "failed"}
 

@@ -1,10 +1,14 @@
 """`toolweave chat` against a running server."""
 
+import signal
 import socket
 from pathlib import Path
 from uuid import uuid4
 
-from tests.cli.command import Ended, Running, toolweave
+import httpx
+
+from tests.cli.command import Ended, Running, started, toolweave
+from tests.cli.processes import eventually
 
 
 def test_one_message_gets_its_answer_and_the_thread_can_be_continued(sample_server: Running, tmp_path: Path) -> None:
@@ -51,6 +55,18 @@ def test_a_question_that_nobody_answered_is_asked_again_when_the_thread_is_conti
     assert (left.code, left.stdout) == (0, "")
     assert "The run waits for an answer." in left.stderr
     assert chat(sample_server, tmp_path, "asks", "--thread", thread, stdin="Eve\n").stdout == "Hello Eve\n"
+
+
+def test_ctrl_c_stops_the_answer_but_not_the_conversation(sample_server: Running, tmp_path: Path) -> None:
+    thread = str(uuid4())
+    status = f"{sample_server.url}/threads/{thread}"
+    arguments = ("--assistant", "waits", "--url", sample_server.url, "--thread", thread)
+    with started("chat", *arguments, cwd=tmp_path, stdin="for ever\n") as talk:
+        eventually(lambda: httpx.get(status).json().get("status") == "busy", "the run goes on")
+        ended = talk.signalled(signal.SIGINT)
+    assert ended.code == 0
+    assert "Stopped." in ended.stderr
+    eventually(lambda: httpx.get(status).json()["status"] != "busy", "the run is cancelled")
 
 
 def test_without_a_server_it_says_how_to_start_one(tmp_path: Path) -> None:

@@ -23,9 +23,17 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_file_the_graphs_of_our_own_langgraph_json_are_served() -> None:
     written = load_langgraph_json(REPOSITORY / "langgraph.json")
-    assert find_langgraph_json(None) is OUR_GRAPHS
+    assert find_langgraph_json(None) == OUR_GRAPHS
     assert written.graphs == OUR_GRAPHS.graphs
     assert written.http == OUR_GRAPHS.http
+
+
+def test_our_graphs_read_the_env_file_that_our_langgraph_json_names_too() -> None:
+    Path(".env").write_text("TOOLWEAVE_MAX_ITERATIONS=7\n", encoding="utf-8")
+    assert read_configuration().settings.max_iterations == 7
+    Path(".env").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"\.env: cannot be read as UTF-8"):
+        read_configuration()
 
 
 def test_a_file_in_the_current_folder_is_served_instead() -> None:
