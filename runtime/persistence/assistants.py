@@ -22,7 +22,7 @@ AssistantSort = Literal["assistant_id", "created_at", "updated_at", "name", "gra
 
 def system_assistant_id(graph_id: str) -> str:
     """Give the id of the assistant that every graph has by itself."""
-    return str(uuid5(NAMESPACE, graph_id))
+    return str(uuid5(NAMESPACE, bindable(graph_id)))
 
 
 class AssistantRepository:

@@ -1,0 +1,285 @@
+"""The writer commits in groups, acknowledges only what is committed, and says what is wrong with a file."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from loguru import logger
+from sqlalchemy import Connection, text
+
+from toolweave.errors import NotFound, PersistenceError
+from toolweave.runtime.persistence.database import Database, open_database
+
+CREATE = text("CREATE TABLE notes (id INTEGER PRIMARY KEY, note TEXT UNIQUE) STRICT")
+INSERT = text("INSERT INTO notes (note) VALUES (:note)")
+COUNT = text("SELECT count(*) FROM notes")
+
+
+def prepare(connection: Connection) -> None:
+    connection.execute(CREATE)
+
+
+def insert(connection: Connection, note: str) -> None:
+    connection.execute(INSERT, {"note": note})
+
+
+def count(connection: Connection) -> int:
+    return int(connection.execute(COUNT).scalar_one())
+
+
+def stored_notes(path: Path) -> set[str]:
+    """What is in the file for a process that has never heard of ours."""
+    connection = sqlite3.connect(path)
+    try:
+        return {note for (note,) in connection.execute("SELECT note FROM notes")}
+    finally:
+        connection.close()
+
+
+@contextmanager
+def writer_held(database: Database) -> Iterator[None]:
+    """Keep the writer busy, so that what is written meanwhile becomes one batch."""
+    release, held = threading.Event(), threading.Event()
+
+    def hold(_: Connection) -> None:
+        held.set()
+        release.wait(10)
+
+    database.write_soon(hold)
+    held.wait(10)
+    try:
+        yield
+    finally:
+        release.set()
+
+
+async def test_a_write_is_in_the_file_when_it_is_acknowledged(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "notes.db", prepare) as database:
+        await database.write(lambda connection: insert(connection, "first"))
+
+        assert stored_notes(tmp_path / "notes.db") == {"first"}
+
+
+async def test_a_reader_sees_every_acknowledged_write(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "notes.db", prepare) as database:
+        for number in range(50):
+            await database.write(partial(insert, note=str(number)))
+            assert await database.read(count) == number + 1
+
+
+async def test_a_hundred_concurrent_writers_all_get_their_own_answer(tmp_path: Path) -> None:
+    def work(connection: Connection, number: int) -> int:
+        insert(connection, str(number))
+        return number
+
+    async with open_database(tmp_path / "notes.db", prepare) as database:
+
+        async def write_ten(writer: int) -> list[int]:
+            numbers = range(writer * 10, writer * 10 + 10)
+            return [await database.write(partial(work, number=number)) for number in numbers]
+
+        answers = await asyncio.gather(*(write_ten(writer) for writer in range(100)))
+
+        assert [answer for answered in answers for answer in answered] == list(range(1000))
+    assert len(stored_notes(tmp_path / "notes.db")) == 1000
+
+
+async def test_a_batch_is_committed_once_and_waiters_wake_only_then(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    seen_by_others: list[set[str]] = []
+
+    def write_and_look(connection: Connection, note: str) -> None:
+        insert(connection, note)
+        seen_by_others.append(stored_notes(path))
+
+    async with open_database(path, prepare) as database:
+        with writer_held(database):
+            batch = [
+                asyncio.ensure_future(database.write(partial(write_and_look, note=note))) for note in ("a", "b", "c")
+            ]
+            await asyncio.sleep(0)
+        await asyncio.gather(*batch)
+
+        assert seen_by_others == [set(), set(), set()]
+        assert stored_notes(path) == {"a", "b", "c"}
+
+
+async def test_failing_work_takes_back_itself_and_nothing_else_of_its_batch(tmp_path: Path) -> None:
+    def fail_after_writing(connection: Connection) -> None:
+        insert(connection, "taken back")
+        raise NotFound("on purpose")
+
+    async with open_database(tmp_path / "notes.db", prepare) as database:
+        with writer_held(database):
+            before = asyncio.ensure_future(database.write(lambda connection: insert(connection, "before")))
+            failing = asyncio.ensure_future(database.write(fail_after_writing))
+            after = asyncio.ensure_future(database.write(lambda connection: insert(connection, "after")))
+            await asyncio.sleep(0)
+        answers = await asyncio.gather(before, failing, after, return_exceptions=True)
+
+    assert [type(answer) for answer in answers] == [type(None), NotFound, type(None)]
+    assert stored_notes(tmp_path / "notes.db") == {"before", "after"}
+
+
+async def test_a_failing_commit_fails_every_write_of_the_batch(tmp_path: Path) -> None:
+    def child_tables(connection: Connection) -> None:
+        prepare(connection)
+        reference = "REFERENCES notes (id) DEFERRABLE INITIALLY DEFERRED"
+        connection.execute(text(f"CREATE TABLE replies (note_id INTEGER {reference}) STRICT"))
+
+    async with open_database(tmp_path / "notes.db", child_tables) as database:
+        with writer_held(database):
+            good = asyncio.ensure_future(database.write(lambda connection: insert(connection, "good")))
+            orphan = asyncio.ensure_future(
+                database.write(lambda connection: connection.execute(text("INSERT INTO replies VALUES (7)")).rowcount)
+            )
+            await asyncio.sleep(0)
+        answers = await asyncio.gather(good, orphan, return_exceptions=True)
+        await database.write(lambda connection: insert(connection, "later"))
+
+    assert [type(answer) for answer in answers] == [PersistenceError, PersistenceError]
+    assert answers[0] is not answers[1]
+    assert "Nothing of this write is stored" in str(answers[0])
+    assert stored_notes(tmp_path / "notes.db") == {"later"}
+
+
+async def test_a_full_disk_fails_the_write_and_the_database_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    async with open_database(path, prepare) as database:
+        await database.write(lambda connection: connection.execute(text("PRAGMA max_page_count = 8")).all())
+
+        with pytest.raises(PersistenceError, match=r"notes\.db: database or disk is full\. Free space"):
+            await database.write(lambda connection: insert(connection, "x" * 100_000))
+        await database.write(lambda connection: insert(connection, "small"))
+
+    assert stored_notes(path) == {"small"}
+
+
+async def test_a_violated_constraint_reaches_the_caller_as_it_is(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "notes.db", prepare) as database:
+        await database.write(lambda connection: insert(connection, "once"))
+
+        with pytest.raises(Exception, match="UNIQUE constraint failed") as caught:
+            await database.write(lambda connection: insert(connection, "once"))
+
+    assert not isinstance(caught.value, PersistenceError)
+
+
+async def test_the_reader_cannot_write(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "notes.db", prepare) as database:
+        with pytest.raises(PersistenceError, match="attempt to write a readonly database"):
+            await database.read(lambda connection: insert(connection, "sneaky"))
+
+
+async def test_a_read_is_of_one_moment(tmp_path: Path) -> None:
+    looked, written = threading.Event(), threading.Event()
+
+    def look_twice(connection: Connection) -> tuple[int, int]:
+        first = count(connection)
+        looked.set()
+        written.wait(10)
+        return first, count(connection)
+
+    async with open_database(tmp_path / "notes.db", prepare) as database:
+        reading = asyncio.ensure_future(database.read(look_twice))
+        await asyncio.to_thread(looked.wait, 10)
+        await database.write(lambda connection: insert(connection, "between"))
+        written.set()
+
+        assert await reading == (0, 0)
+        assert await database.read(count) == 1
+
+
+async def test_closing_does_everything_that_is_queued(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "notes.db", prepare) as database:
+        for number in range(2000):
+            database.write_soon(partial(insert, note=str(number)))
+
+    assert len(stored_notes(tmp_path / "notes.db")) == 2000
+
+
+async def test_a_failed_write_that_nobody_waits_for_is_logged(tmp_path: Path) -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, level="ERROR")
+    try:
+        async with open_database(tmp_path / "notes.db", prepare) as database:
+            database.write_soon(lambda connection: insert(connection, "twice"))
+            database.write_soon(lambda connection: insert(connection, "twice"))
+    finally:
+        logger.remove(sink)
+
+    assert len(lines) == 1
+    assert "is not stored" in lines[0]
+    assert stored_notes(tmp_path / "notes.db") == {"twice"}
+
+
+async def test_a_cancelled_caller_does_not_take_a_queued_write_back(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "notes.db", prepare) as database:
+        with writer_held(database):
+            writing = asyncio.ensure_future(database.write(lambda connection: insert(connection, "kept")))
+            await asyncio.sleep(0)
+            writing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await writing
+
+    assert stored_notes(tmp_path / "notes.db") == {"kept"}
+
+
+async def test_a_closed_database_refuses_work(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "notes.db", prepare) as database:
+        pass
+
+    with pytest.raises(PersistenceError, match="closed"):
+        await database.write(count)
+    with pytest.raises(PersistenceError, match="closed"):
+        database.write_soon(count)
+
+
+async def test_callers_on_another_loop_get_their_answers_there(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "notes.db", prepare) as database:
+
+        async def from_elsewhere() -> int:
+            await database.write(lambda connection: insert(connection, "elsewhere"))
+            return await database.read(count)
+
+        assert await asyncio.to_thread(asyncio.run, from_elsewhere()) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"no database at all" * 100, "file is not a database"), (b"SQLite format 3\0" + b"\xff" * 4096, "file is not")],
+)
+async def test_a_damaged_file_is_refused_with_its_name_and_a_way_out(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    path = tmp_path / "notes.db"
+    path.write_bytes(content)
+
+    with pytest.raises(PersistenceError, match=rf"notes\.db: {reason}.*restore a backup"):
+        async with open_database(path, prepare):
+            pytest.fail("opened")
+
+    assert path.read_bytes() == content
+
+
+async def test_a_missing_folder_is_refused_with_its_name_and_a_way_out(tmp_path: Path) -> None:
+    with pytest.raises(PersistenceError, match=r"absent/notes\.db: unable to open database file\. Make its folder"):
+        async with open_database(tmp_path / "absent" / "notes.db", prepare):
+            pytest.fail("opened")
+
+
+async def test_a_failing_preparation_leaves_nothing_behind(tmp_path: Path) -> None:
+    def fail(connection: Connection) -> None:
+        prepare(connection)
+        raise NotFound("half way")
+
+    with pytest.raises(NotFound):
+        async with open_database(tmp_path / "notes.db", fail):
+            pytest.fail("opened")
+    async with open_database(tmp_path / "notes.db", prepare) as database:
+        assert await database.read(count) == 0

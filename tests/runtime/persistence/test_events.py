@@ -1,0 +1,62 @@
+"""Events of runs are stored in batches and read back in order."""
+
+import pytest
+
+from tests.runtime.persistence.records import new_run
+from toolweave.runtime.persistence.events import StoredEvent, append_events, read_events
+from toolweave.runtime.persistence.opening import Persistence
+
+
+def events(run_id: str, *numbers: int) -> list[StoredEvent]:
+    return [StoredEvent(run_id, number, "values", f'{{"n":{number}}}'.encode()) for number in numbers]
+
+
+async def test_events_come_back_in_their_order_after_a_number(persistence: Persistence) -> None:
+    run = (await persistence.runs.create_run(new_run("t"))).run
+    other = (await persistence.runs.create_run(new_run("t"))).run
+    await persistence.app.write(
+        lambda connection: append_events(connection, [*events(run.run_id, 3, 1, 2), *events(other.run_id, 1)])
+    )
+
+    async def read(after: int, limit: int) -> list[StoredEvent]:
+        return await persistence.app.read(lambda connection: read_events(connection, run.run_id, after, limit))
+
+    assert await read(0, 10) == events(run.run_id, 1, 2, 3)
+    assert await read(1, 1) == events(run.run_id, 2)
+    assert await read(3, 10) == []
+
+
+async def test_events_of_a_deleted_run_do_not_hinder_those_of_others(persistence: Persistence) -> None:
+    run = (await persistence.runs.create_run(new_run("t"))).run
+
+    batch = [*events("deleted meanwhile", 1), *events(run.run_id, 1)]
+    await persistence.app.write(lambda connection: append_events(connection, batch))
+
+    stored = await persistence.app.read(lambda connection: read_events(connection, run.run_id, 0, 10))
+    gone = await persistence.app.read(lambda connection: read_events(connection, "deleted meanwhile", 0, 10))
+    assert (stored, gone) == (events(run.run_id, 1), [])
+
+
+async def test_an_event_that_is_stored_already_stays_as_it_is(persistence: Persistence) -> None:
+    run = (await persistence.runs.create_run(new_run("t"))).run
+    await persistence.app.write(lambda connection: append_events(connection, events(run.run_id, 1)))
+
+    late = [StoredEvent(run.run_id, 1, "values", b"other"), *events(run.run_id, 2)]
+    await persistence.app.write(lambda connection: append_events(connection, late))
+
+    stored = await persistence.app.read(lambda connection: read_events(connection, run.run_id, 0, 10))
+    assert stored == events(run.run_id, 1, 2)
+
+
+@pytest.mark.requirement("T-14")
+@pytest.mark.parametrize("whole_thread", [True, False])
+async def test_events_go_with_their_run_and_with_its_thread(persistence: Persistence, whole_thread: bool) -> None:
+    run = (await persistence.runs.create_run(new_run("t"))).run
+    await persistence.app.write(lambda connection: append_events(connection, events(run.run_id, 1)))
+
+    if whole_thread:
+        await persistence.threads.delete("t")
+    else:
+        await persistence.runs.delete("t", run.run_id)
+
+    assert await persistence.app.read(lambda connection: read_events(connection, run.run_id, 0, 10)) == []

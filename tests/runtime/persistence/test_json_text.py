@@ -1,0 +1,53 @@
+"""JSON and times come back exactly as they were stored."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolweave.errors import InvalidRequest
+from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
+
+any_text = st.text(st.characters(exclude_categories=()))
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | any_text
+documents = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text, inner, max_size=4), max_leaves=12
+)
+
+
+@given(documents)
+@settings(max_examples=100)
+def test_json_comes_back_as_it_was(document: Any) -> None:
+    assert from_json(to_json(document)) == document
+
+
+@given(documents)
+@settings(max_examples=100)
+def test_json_text_can_be_stored_as_text(document: Any) -> None:
+    to_json(document).encode("utf-8")
+
+
+def test_what_is_not_json_is_refused_as_a_request() -> None:
+    with pytest.raises(InvalidRequest, match="not JSON serializable"):
+        to_json({"value": object()})
+
+
+def test_nesting_without_end_is_refused_as_a_request() -> None:
+    document: list[Any] = []
+    for _ in range(100_000):
+        document = [document]
+    with pytest.raises(InvalidRequest):
+        to_json(document)
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+@settings(max_examples=100)
+def test_moments_come_back_to_the_microsecond(moment: datetime) -> None:
+    assert from_micros(to_micros(moment)) == moment
+
+
+def test_a_moment_of_another_zone_comes_back_in_utc() -> None:
+    moment = datetime(2026, 11, 21, 21, 33, 17, 102871, tzinfo=timezone(timedelta(hours=1)))
+    assert from_micros(to_micros(moment)).isoformat() == "2026-11-21T20:33:17.102871+00:00"

@@ -1,0 +1,115 @@
+"""A data folder opens with its tables, checkpoints and store, or says in one paragraph why not."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from typing_extensions import TypedDict
+
+from tests.runtime.persistence.records import new_run
+from toolweave.errors import DataFolderLocked, NewerSchema, PersistenceError
+from toolweave.runtime.persistence.opening import open_persistence
+
+
+class State(TypedDict):
+    """A number."""
+
+    n: int
+
+
+def counting_graph() -> "StateGraph[State]":
+    graph = StateGraph(State)
+    graph.add_node("add", lambda state: {"n": state["n"] + 1})
+    graph.add_edge(START, "add")
+    graph.add_edge("add", END)
+    return graph
+
+
+@pytest.mark.requirement("S-05")
+@pytest.mark.requirement("T-14")
+async def test_everything_is_in_files_of_the_folder_and_there_again_after_a_restart(tmp_path: Path) -> None:
+    folder = tmp_path / "made" / "on the way"
+    config: RunnableConfig = {"configurable": {"thread_id": "t"}}
+    async with open_persistence(folder) as first:
+        await first.assistants.sync_system({"counting": None})
+        await first.runs.create_run(new_run("t"))
+        await first.store.aput(("notes",), "k", {"v": 1})
+        await counting_graph().compile(checkpointer=first.checkpointer).ainvoke(State(n=1), config)
+
+    async with open_persistence(folder) as second:
+        assert [assistant.name for assistant in await second.assistants.search()] == ["counting"]
+        assert (await second.threads.get("t")).status == "busy"
+        item = await second.store.aget(("notes",), "k")
+        assert item is not None
+        assert item.value == {"v": 1}
+        graph = counting_graph().compile(checkpointer=second.checkpointer)
+        assert (await graph.aget_state(config)).values == {"n": 2}
+    assert {path.name for path in folder.iterdir()} == {"app.db", "checkpoints.db", "store.db", "toolweave.lock"}
+
+
+async def test_every_file_is_in_write_ahead_mode(tmp_path: Path) -> None:
+    async with open_persistence(tmp_path):
+        for name in ("app.db", "checkpoints.db", "store.db"):
+            connection = sqlite3.connect(tmp_path / name)
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            connection.close()
+
+
+async def test_graphs_and_our_own_tables_can_be_written_at_the_same_time(tmp_path: Path) -> None:
+    async with open_persistence(tmp_path) as persistence:
+        graph = counting_graph().compile(checkpointer=persistence.checkpointer, store=persistence.store)
+
+        async def work(number: int) -> int:
+            await persistence.runs.create_run(new_run(f"t{number}"))
+            await persistence.store.aput(("n",), str(number), {"n": number})
+            values = await graph.ainvoke(State(n=number), {"configurable": {"thread_id": f"t{number}"}})
+            return int(values["n"])
+
+        assert await asyncio.gather(*map(work, range(40))) == list(range(1, 41))
+
+
+async def test_a_second_opening_is_refused_unless_it_does_not_want_the_folder_alone(tmp_path: Path) -> None:
+    async with open_persistence(tmp_path, address="http://127.0.0.1:2024"):
+        with pytest.raises(DataFolderLocked, match=r"serving on http://127\.0\.0\.1:2024"):
+            async with open_persistence(tmp_path):
+                pytest.fail("opened twice")
+        async with open_persistence(tmp_path, exclusive=False) as beside:
+            assert await beside.threads.count() == 0
+    async with open_persistence(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("name", ["app.db", "checkpoints.db", "store.db"])
+async def test_a_damaged_file_is_named_and_the_folder_is_free_again(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"this was a database once" * 100)
+
+    with pytest.raises(PersistenceError, match=rf"{name}: file is not a database.*restore a backup"):
+        async with open_persistence(tmp_path):
+            pytest.fail("opened")
+
+    (tmp_path / name).unlink()
+    async with open_persistence(tmp_path):
+        pass
+
+
+async def test_a_newer_database_frees_the_folder_again(tmp_path: Path) -> None:
+    async with open_persistence(tmp_path) as persistence:
+        await persistence.app.write(
+            lambda connection: connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'").rowcount
+        )
+
+    for _ in range(2):
+        with pytest.raises(NewerSchema, match="--data-dir"):
+            async with open_persistence(tmp_path):
+                pytest.fail("opened")
+
+
+async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+
+    with pytest.raises(PersistenceError, match=r"file/data cannot be made: Not a directory.*--data-dir"):
+        async with open_persistence(tmp_path / "file" / "data"):
+            pytest.fail("opened")

@@ -1,0 +1,160 @@
+"""Threads are created, merged, searched and deleted as the API says (langgraph_api.md 2.2, 4)."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
+from toolweave.errors import Conflict, InvalidRequest, NotFound
+from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.persistence.threads import ThreadRepository
+from toolweave.runtime.runs.models import Thread
+
+
+@pytest.fixture
+def threads(persistence: Persistence) -> ThreadRepository:
+    return persistence.threads
+
+
+async def test_a_new_thread_is_idle_and_has_neither_values_nor_interrupts(threads: ThreadRepository) -> None:
+    created = await threads.create("t", {"user": "u"}, created_at=MOMENT)
+
+    assert created == Thread("t", MOMENT, MOMENT, MOMENT, {"user": "u"}, "idle", {}, None, None, None)
+    assert await threads.get("t") == created
+
+
+async def test_a_second_thread_of_the_same_id_is_refused(threads: ThreadRepository) -> None:
+    await threads.create("t")
+
+    with pytest.raises(Conflict, match=r"^Thread with ID t already exists$"):
+        await threads.create("t")
+
+
+async def test_do_nothing_gives_the_thread_that_exists_unchanged(threads: ThreadRepository) -> None:
+    first = await threads.create("t", {"user": "u"})
+
+    assert await threads.create("t", {"z": 1}, if_exists="do_nothing") == first
+
+
+async def test_an_unknown_thread_is_named_in_the_error(threads: ThreadRepository) -> None:
+    for call in (threads.get("nobody"), threads.delete("nobody"), threads.set_state("nobody", b"{}", "idle", {})):
+        with pytest.raises(NotFound, match=r"^Thread with ID nobody not found$"):
+            await call
+    with pytest.raises(NotFound, match=r"^Not Found$"):
+        await threads.patch("nobody", {})
+
+
+async def test_patching_merges_metadata_at_the_top_level_only(threads: ThreadRepository) -> None:
+    created = await threads.create("t", {"user": "u1", "n": {"a": 1}})
+
+    patched = await threads.patch("t", {"user": "u2", "n": {"b": 2}})
+
+    assert patched.metadata == {"user": "u2", "n": {"b": 2}}
+    assert patched.updated_at > created.updated_at
+    assert patched.state_updated_at == created.state_updated_at
+
+
+@pytest.mark.requirement("T-14")
+async def test_deleting_a_thread_deletes_its_runs_and_events_too(persistence: Persistence) -> None:
+    created = await persistence.runs.create_run(new_run("t"))
+
+    await persistence.threads.delete("t")
+
+    assert await persistence.runs.find(created.run.run_id) is None
+    with pytest.raises(NotFound):
+        await persistence.runs.list("t")
+
+
+async def test_a_state_written_by_hand_shows_in_the_thread(threads: ThreadRepository) -> None:
+    await threads.create("t", {"user": "u"})
+
+    await threads.set_state("t", b'{"n":7}', "interrupted", {"task": [{"id": "i", "value": 1}]}, {"graph_id": "g"})
+
+    thread = await threads.get("t")
+    assert (thread.values, thread.status, thread.error) == ({"n": 7}, "interrupted", None)
+    assert thread.interrupts == {"task": [{"id": "i", "value": 1}]}
+    assert thread.metadata == {"user": "u", "graph_id": "g"}
+    assert thread.state_updated_at > thread.created_at
+
+
+async def test_a_thread_with_a_pending_run_stays_busy_when_its_state_is_written(persistence: Persistence) -> None:
+    later = MOMENT + timedelta(days=36500)
+    pending = await persistence.runs.create_run(new_run("t", not_before=later))
+
+    await persistence.threads.set_state("t", b"{}", "interrupted", {})
+    assert (await persistence.threads.get("t")).status == "busy"
+
+    await persistence.runs.request_cancel(pending.run.run_id, "interrupt")
+    assert (await persistence.threads.get("t")).status == "interrupted"
+
+
+async def populate(persistence: Persistence) -> None:
+    """Five threads, t0 the oldest; t3 has run, t4 is busy."""
+    for number in range(3):
+        metadata = {"number": number, "nested": {"even": number % 2 == 0, "tags": ["x", str(number)]}}
+        await persistence.threads.create(f"t{number}", metadata, created_at=MOMENT + timedelta(seconds=number))
+    for number in (3, 4):
+        moment = MOMENT + timedelta(seconds=number)
+        created = await persistence.runs.create_run(new_run(f"t{number}", created_at=moment))
+        if number == 3:
+            await persistence.runs.claim(created.run.run_id)
+            await persistence.runs.finalise(created.run.run_id, 1, SUCCESS)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"sort_by": "created_at"}, ["t4", "t3", "t2", "t1", "t0"]),
+        ({"sort_by": "created_at", "sort_order": "asc", "limit": 2}, ["t0", "t1"]),
+        ({"sort_by": "thread_id", "limit": 2, "offset": 1}, ["t3", "t2"]),
+        ({"sort_by": "status", "sort_order": "asc", "limit": 1}, ["t4"]),
+        ({"metadata": {"number": 1}}, ["t1"]),
+        ({"metadata": {"nested": {"even": True}}, "sort_by": "created_at"}, ["t2", "t0"]),
+        ({"metadata": {"nested": {"tags": ["2"]}}}, ["t2"]),
+        ({"metadata": {}, "sort_by": "created_at", "limit": 1}, ["t4"]),
+        ({"metadata": {"graph_id": "graph"}, "status": "busy"}, ["t4"]),
+        ({"values": {"n": 1}}, ["t3"]),
+        ({"values": {"n": 2}}, []),
+        ({"status": "idle", "sort_by": "created_at"}, ["t3", "t2", "t1", "t0"]),
+        ({"ids": ["t1", "t4", "nobody"], "sort_by": "created_at"}, ["t4", "t1"]),
+        ({"ids": []}, []),
+        ({"offset": 10**30}, []),
+        ({"metadata": {"text": "\ud800"}}, []),
+    ],
+)
+async def test_search_finds(persistence: Persistence, query: dict[str, Any], expected: list[str]) -> None:
+    await populate(persistence)
+
+    assert [thread.thread_id for thread in await persistence.threads.search(**query)] == expected
+
+
+async def test_search_gives_the_last_updated_thread_first(persistence: Persistence) -> None:
+    await populate(persistence)
+    await persistence.threads.patch("t0", {"number": 0})
+
+    assert (await persistence.threads.search(limit=1))[0].thread_id == "t0"
+
+
+async def test_count_counts_what_search_finds(persistence: Persistence) -> None:
+    await populate(persistence)
+
+    assert await persistence.threads.count() == 5
+    assert await persistence.threads.count(status="idle", metadata={"nested": {"even": True}}) == 2
+    assert await persistence.threads.count(values={"n": 1}) == 1
+
+
+async def test_pages_of_threads_made_at_the_same_moment_repeat_nothing(threads: ThreadRepository) -> None:
+    names = {str(uuid4()) for _ in range(30)}
+    for name in names:
+        await threads.create(name, created_at=MOMENT)
+
+    pages = [await threads.search(limit=7, offset=offset, sort_by="updated_at") for offset in range(0, 35, 7)]
+
+    assert sorted(thread.thread_id for page in pages for thread in page) == sorted(names)
+
+
+async def test_too_many_ids_are_refused_as_a_request(threads: ThreadRepository) -> None:
+    with pytest.raises(InvalidRequest, match="ids: at most"):
+        await threads.search(ids=[str(number) for number in range(40_000)])
