@@ -65,12 +65,12 @@ ERROR_CODES = (
 
 
 def success(data: Any, **metadata: Any) -> ToolResult:
-    """Wrap what a tool found; the middleware adds `duration_ms` to `metadata`."""
+    """Wrap what a tool found; the middleware adds the text and `duration_ms`."""
     return _result({"status": "success", "data": data, "metadata": metadata})
 
 
 def failure(code: ErrorCode, message: str, suggestion: str | None = None) -> ToolResult:
-    """Wrap why a tool could not do its work, in words that may be shown to anybody."""
+    """Wrap why a tool could not do its work, in words that may be shown to anybody; the middleware adds the text."""
     error = {
         "type": code.type,
         "code": code.code,
@@ -80,13 +80,15 @@ def failure(code: ErrorCode, message: str, suggestion: str | None = None) -> Too
     return _result({"status": "error", "error": error}, is_error=True)
 
 
-def with_duration(result: ToolResult, duration_ms: float) -> ToolResult:
-    """Add how long the call took to a success envelope."""
-    envelope = result.structured_content or {}
-    if "metadata" not in envelope:
+def finish(result: ToolResult, duration_ms: float) -> ToolResult:
+    """Note in a success how long the call took, and write the envelope as JSON text too."""
+    envelope = result.structured_content
+    if envelope is None or "status" not in envelope:
         return result
-    metadata = {"duration_ms": round(duration_ms, 2), **envelope["metadata"]}
-    return _result({**envelope, "metadata": metadata})
+    if "metadata" in envelope:
+        envelope["metadata"] = {"duration_ms": round(duration_ms, 2), **envelope["metadata"]}
+    result.content = [TextContent(type="text", text=to_json(envelope).decode())]
+    return result
 
 
 def error_code(result: ToolResult) -> str | None:
@@ -96,5 +98,4 @@ def error_code(result: ToolResult) -> str | None:
 
 
 def _result(envelope: dict[str, Any], *, is_error: bool = False) -> ToolResult:
-    text = TextContent(type="text", text=to_json(envelope).decode())
-    return ToolResult(content=[text], structured_content=envelope, is_error=is_error)
+    return ToolResult(content=[], structured_content=envelope, is_error=is_error)

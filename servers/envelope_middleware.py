@@ -22,7 +22,7 @@ from toolweave.servers.envelope import (
     UNKNOWN_TOOL,
     error_code,
     failure,
-    with_duration,
+    finish,
 )
 from toolweave.servers.parameter_errors import explain, shown
 
@@ -61,7 +61,7 @@ class EnvelopeMiddleware(Middleware):
                 duration_ms=round(duration_ms, 2),
                 meta=call_meta(context.fastmcp_context),
             ).log("INFO" if outcome == "success" else "WARNING", "tool call {}: {}", tool, code or outcome)
-        return with_duration(result, duration_ms)
+        return finish(result, duration_ms)
 
     async def _answer(self, context: Call, call_next: Next) -> ToolResult:
         name = context.message.name

@@ -58,7 +58,10 @@ async def serve_http(server: FastMCP[Any], *, transport: HttpTransport, host: st
 
 
 def die_with_parent() -> None:
-    """Ask Linux to kill this process when its parent ends, even while a tool holds it; elsewhere only stdin tells."""
+    """Ask Linux to kill this process when its parent ends, even while a tool holds it; elsewhere only stdin tells.
+
+    The parent is the thread that started this process: start it from one that lives as long as it is needed.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -14,6 +14,7 @@ from toolweave.servers.todo.models import Fields, Kept, Page, Selection, Todo
 from toolweave.servers.todo.schema import IDEMPOTENT_RESULTS, TODOS
 
 _KEYS_KEPT_FOR = timedelta(days=30)
+_FIELDS = tuple(Todo.__annotations__)
 
 
 def utc_now() -> datetime:
@@ -114,7 +115,8 @@ def _conditions(selection: Selection) -> list[sa.ColumnElement[bool]]:
 
 
 def _todo(row: sa.RowMapping) -> Todo:
-    return cast("Todo", {**row, "tags": json.loads(row["tags"])})
+    # The row's own keys are a kind of str that serialisers handle ten times slower.
+    return cast("Todo", {name: row[name] for name in _FIELDS} | {"tags": json.loads(row["tags"])})
 
 
 def _json(value: object) -> str:

@@ -100,4 +100,4 @@ async def has_full_text(connection: AsyncConnection) -> bool:
 
 
 async def _has_fts5(connection: AsyncConnection) -> bool:
-    return bool(await connection.scalar(sa.text("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'")))
+    return bool(await connection.scalar(sa.select(sa.func.sqlite_compileoption_used("ENABLE_FTS5"))))

@@ -111,7 +111,6 @@ async def test_a_busy_database_is_an_error_to_try_again_and_nothing_is_written(t
         assert (await client.data("create_todo", {"title": "z"}))["title"] == "z"
 
 
-@pytest.mark.requirement("T-05")
 async def test_a_call_is_cut_at_its_limit_and_the_next_one_works(tmp_path: Path) -> None:
     async with todo_client(tmp_path, busy_timeout_s=30, tool_timeout_s=0.1) as client:
         with held_for_writing(tmp_path / "todo.db"):

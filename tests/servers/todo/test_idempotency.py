@@ -1,4 +1,4 @@
-"""A call that is repeated with its key has its effect once and the same answer each time."""
+"""A call that is repeated with its key has its effect once and the same answer each time (part of T-03)."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -10,8 +10,6 @@ import pytest
 from tests.servers.todo.in_memory import TodoClient, todo_client
 from toolweave.servers.todo.opening import open_todo_database
 from toolweave.servers.todo.repository import TodoRepository
-
-pytestmark = pytest.mark.requirement("T-03")
 
 
 async def test_a_repeated_key_returns_the_first_todo(todos: TodoClient) -> None:

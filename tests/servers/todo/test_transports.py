@@ -98,7 +98,6 @@ async def test_hostile_calls_over_a_pipe_leave_the_server_in_service(todo_server
     assert "x" * 1000 not in todo_server.stderr()
 
 
-@pytest.mark.requirement("T-03")
 async def test_a_call_is_one_line_on_stderr_with_its_ids_and_without_its_content(todo_server: StdioMcpServer) -> None:
     meta = {
         "thread_id": "thread-1",
