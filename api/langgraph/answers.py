@@ -1,5 +1,6 @@
 """Make the API's plain JSON answers: compact, no charset, with the pagination headers of searches."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -7,6 +8,8 @@ from starlette.responses import Response
 
 from toolweave.runtime.runs.models import JsonObject
 from toolweave.runtime.streaming.codec import dumps
+
+INDEX = re.compile(r"\[(-?[0-9]{1,9})]")
 
 
 def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -47,8 +50,8 @@ def extracted(row: JsonObject, paths: Mapping[str, str]) -> dict[str, Any]:
 def _at(row: JsonObject, path: str) -> Any:
     value: Any = row
     for step in path.replace("[", ".[").split("."):
-        if step.startswith("[") and step.endswith("]") and step[1:-1].lstrip("-").isdigit() and len(step) <= 12:
-            index = int(step[1:-1])
+        if position := INDEX.fullmatch(step):
+            index = int(position[1])
             value = value[index] if isinstance(value, list) and -len(value) <= index < len(value) else None
         else:
             value = value.get(step) if isinstance(value, dict) else None

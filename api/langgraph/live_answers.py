@@ -25,6 +25,8 @@ WhenGone = Callable[[], Awaitable[None]]
 class LiveAnswer:
     """An ASGI response whose body is written while the client stays; `when_gone` is called if it leaves first."""
 
+    seconds_between_keep_alives = HEARTBEAT_SECONDS
+
     def __init__(self, headers: Mapping[str, str], *, keep_alive: bytes, when_gone: WhenGone | None) -> None:
         self._headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         self._keep_alive = keep_alive
@@ -49,12 +51,21 @@ class LiveAnswer:
             await _stopped(writing, leaving)
 
     async def _write(self, send: Send) -> None:
-        beating = asyncio.create_task(_beat(send, self._keep_alive))
+        beating = asyncio.create_task(self._beat(send))
         try:
             end = await self.write(send)
         finally:
             beating.cancel()
         await send(_part(end, more=False))
+
+    async def _beat(self, send: Send) -> None:
+        # A fixed ticker from the start of the connection: clients learn the cadence and reconnect when it fails.
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            due += self.seconds_between_keep_alives
+            await asyncio.sleep(due - loop.time())
+            await send(_part(self._keep_alive))
 
 
 class EventStream(LiveAnswer):
@@ -104,15 +115,6 @@ def _modes_of(event: str) -> frozenset[str]:
 
 def _part(body: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": body, "more_body": more}
-
-
-async def _beat(send: Send, keep_alive: bytes) -> None:
-    loop = asyncio.get_running_loop()
-    due = loop.time()
-    while True:
-        due += HEARTBEAT_SECONDS
-        await asyncio.sleep(due - loop.time())
-        await send(_part(keep_alive))
 
 
 async def _gone(receive: Receive) -> None:

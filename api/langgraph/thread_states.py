@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from toolweave.api.langgraph.served import Served
 from toolweave.api.langgraph.state_snapshot import NO_STATE, interrupts_json, thread_state_json
-from toolweave.errors import Conflict
+from toolweave.errors import Conflict, InvalidRequest, NotFound
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.runs.graph_input import FORKED_FROM, build_command
 from toolweave.runtime.runs.models import JsonObject, Thread, ThreadStatus
@@ -53,7 +53,10 @@ async def read_history(
     until: RunnableConfig | None = {"configurable": {"checkpoint_id": before}} if before else None
     async with open_graph(served, thread) as graph:
         states = graph.aget_state_history(config, filter=metadata, before=until, limit=limit)
-        return [thread_state_json(state) async for state in states]
+        try:
+            return [thread_state_json(state) async for state in states]
+        except ValueError as error:
+            raise InvalidRequest(f"Invalid history filter: {error}") from error
 
 
 async def update_state(
@@ -62,7 +65,7 @@ async def update_state(
     """Write into a thread's state as if a node had; gives the ids of the new checkpoint (5.15).
 
     Raises:
-        NotFound: the thread is unknown.
+        NotFound: the thread is unknown, or the checkpoint to write on top of.
         Conflict: a run is executing on it.
         HTTPException: 400, it has no graph, or the graph does not take the update.
     """
@@ -70,7 +73,9 @@ async def update_state(
     metadata: JsonObject = {"graph_id": graph_of(thread)}
     if checkpoint and checkpoint.get("checkpoint_id"):
         metadata[FORKED_FROM] = checkpoint["checkpoint_id"]
-    config = state_config(thread_id, checkpoint, metadata=metadata)
+    config = state_config(thread_id, {"checkpoint_ns": "", **(checkpoint or {})}, metadata=metadata)
+    if FORKED_FROM in metadata:
+        await _require_checkpoint(served, config)
     async with open_graph(served, thread) as graph, _refusing_bad_updates():
         written = await graph.aupdate_state(config, values, as_node=as_node)
         await _mirror(served, thread_id, await graph.aget_state(state_config(thread_id)))
@@ -121,6 +126,12 @@ async def _writable(served: Served, thread_id: str) -> Thread:
     if running:
         raise Conflict(f"Thread {thread_id} has in-flight runs: {running[0].run_id}. Wait for it to end or cancel it.")
     return thread
+
+
+async def _require_checkpoint(served: Served, config: RunnableConfig) -> None:
+    # Writing "on top of" a mistyped checkpoint would start the thread's state over from nothing.
+    if await served.persistence.checkpointer.aget_tuple(config) is None:
+        raise NotFound(f"Checkpoint {config['configurable']['checkpoint_id']} not found")
 
 
 async def _mirror(served: Served, thread_id: str, state: StateSnapshot) -> None:

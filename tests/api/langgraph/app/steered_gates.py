@@ -1,0 +1,21 @@
+"""Let tests hold a run inside a node: over HTTP they learn that it is there, and let it go on."""
+
+import asyncio
+from collections import defaultdict
+
+
+class Gate:
+    """A place where a run stops until the test opens it."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.opened = asyncio.Event()
+
+
+GATES: defaultdict[str, Gate] = defaultdict(Gate)
+
+
+async def pass_gate(name: str) -> None:
+    """Say that the run is here, and wait until the gate is opened."""
+    GATES[name].reached.set()
+    await GATES[name].opened.wait()

@@ -1,0 +1,55 @@
+"""Selections, extractions and page headers of searches."""
+
+from typing import Any
+
+import pytest
+
+from toolweave.api.langgraph.answers import extracted, page_headers, selected
+
+ROW = {"values": {"log": ["a", {"b": 1}], "n": 4}, "metadata": {"graph_id": "steps"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("values.log[0]", "a"),
+        ("values.log[-1]", {"b": 1}),
+        ("values.log[-1].b", 1),
+        ("metadata.graph_id", "steps"),
+        ("values", ROW["values"]),
+        ("values.log[5]", None),
+        ("values.log[-3]", None),
+        ("values.nothing.at.all", None),
+        ("values.n[0]", None),
+        ("values.log[x]", None),
+        ("values.log[99999999999999999999]", None),
+        ("values.log[0][0]", None),
+        ("values..", None),
+        ("values.log[--1]", None),
+        ("values.log[²]", None),
+    ],
+)
+def test_a_path_is_followed_or_null(path: str, value: Any) -> None:
+    assert extracted(ROW, {"it": path}) == {"it": value}
+
+
+def test_a_selection_keeps_the_named_keys() -> None:
+    assert selected(ROW, ["metadata", "absent"]) == {"metadata": ROW["metadata"]}
+    assert selected(ROW, None) is ROW
+
+
+@pytest.mark.parametrize(
+    ("found", "limit", "offset", "headers"),
+    [
+        (3, 2, 0, {"x-pagination-total": "3", "x-pagination-next": "2"}),
+        (2, 2, 4, {"x-pagination-total": "6"}),
+        (0, 10, 0, {"x-pagination-total": "0"}),
+        (0, 10, 50, {"x-pagination-total": "7"}),
+        (0, 10, 5, {"x-pagination-total": "5"}),
+    ],
+)
+async def test_page_headers_count_what_was_seen(found: int, limit: int, offset: int, headers: dict[str, str]) -> None:
+    async def count() -> int:
+        return 7
+
+    assert await page_headers([0] * found, limit=limit, offset=offset, count=count) == headers

@@ -1,0 +1,139 @@
+"""Assistants can be found and say what their graphs look like (langgraph_api.md 2.1)."""
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid5
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
+
+LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
+NAMES = ["steps", "talk", "ask", "gated", "broken", "nested", "made"]
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+
+def id_of(graph_id: str) -> str:
+    return str(uuid5(UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8"), graph_id))
+
+
+async def test_every_graph_has_a_system_assistant_with_the_reference_servers_id(sdk: LangGraphClient) -> None:
+    found = await sdk.assistants.search(metadata={"created_by": "system"}, limit=50)
+    assert {assistant["graph_id"]: assistant["assistant_id"] for assistant in found} == {
+        name: id_of(name) for name in NAMES
+    }
+
+
+async def test_an_assistant_has_the_fields_of_the_api(http: httpx.AsyncClient) -> None:
+    answer = await http.get(f"/assistants/{id_of('steps')}")
+    shown = answer.json()
+    assert list(shown) == [
+        "assistant_id",
+        "graph_id",
+        "config",
+        "context",
+        "metadata",
+        "name",
+        "created_at",
+        "updated_at",
+        "version",
+        "description",
+    ]
+    assert shown["metadata"] == {"created_by": "system"}
+    assert (shown["name"], shown["version"], shown["description"]) == ("steps", 1, "Adds one, then doubles")
+    assert shown["created_at"].endswith("+00:00")
+
+
+async def test_a_search_pages_and_says_where_the_next_page_is(http: httpx.AsyncClient) -> None:
+    body = {"limit": 2, "offset": 1, "sort_by": "name", "sort_order": "asc", "select": ["name"]}
+    answer = await http.post("/assistants/search", json=body)
+    assert answer.json() == [{"name": "broken"}, {"name": "gated"}]
+    assert (answer.headers["x-pagination-total"], answer.headers["x-pagination-next"]) == ("4", "3")
+
+
+async def test_the_newest_assistant_comes_first(sdk: LangGraphClient) -> None:
+    assert [assistant["name"] for assistant in await sdk.assistants.search(limit=50)] == NAMES[::-1]
+
+
+async def test_a_search_filters_by_graph_and_by_part_of_the_name(sdk: LangGraphClient) -> None:
+    by_graph = await sdk.assistants.search(graph_id="ask")
+    by_name = await sdk.assistants.search(name="TEP")
+    assert [assistant["graph_id"] for assistant in (*by_graph, *by_name)] == ["ask", "steps"]
+    assert await sdk.assistants.count(name="E") == 5
+
+
+async def test_a_graph_that_is_not_served_is_not_found(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/assistants/search", json={"graph_id": "nope"})
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == f"Graph 'nope' not found. Expected one of: {sorted(NAMES)}"
+
+
+async def test_the_content_type_of_a_request_does_not_matter(http: httpx.AsyncClient) -> None:
+    headers = {"content-type": "text/plain;charset=UTF-8"}
+    answer = await http.post("/assistants/search", content='{"graph_id":"steps"}', headers=headers)
+    assert [assistant["graph_id"] for assistant in answer.json()] == ["steps"]
+
+
+async def test_an_assistant_is_got_by_uuid_only(sdk: LangGraphClient) -> None:
+    with pytest.raises(NotFoundError):
+        await sdk.assistants.get(NOBODY)
+    with pytest.raises(UnprocessableEntityError, match="Invalid assistant ID: must be a UUID"):
+        await sdk.assistants.get("steps")
+
+
+async def test_a_graph_is_drawn_without_python_classes(http: httpx.AsyncClient) -> None:
+    by_id = (await http.get(f"/assistants/{id_of('nested')}/graph")).json()
+    assert by_id == (await http.get("/assistants/nested/graph")).json()
+    assert by_id == {
+        "nodes": [
+            {"id": "__start__", "type": "runnable", "data": {"name": "__start__"}},
+            {"id": "add", "type": "runnable", "data": {"name": "add"}},
+            {"id": "inner", "type": "runnable", "data": {"name": "inner"}},
+            {"id": "__end__"},
+        ],
+        "edges": [
+            {"source": "__start__", "target": "add"},
+            {"source": "add", "target": "inner"},
+            {"source": "inner", "target": "__end__"},
+        ],
+    }
+
+
+@pytest.mark.parametrize("xray", ["true", "1", "3"])
+async def test_xray_opens_subgraphs(http: httpx.AsyncClient, xray: str) -> None:
+    drawn = (await http.get("/assistants/nested/graph", params={"xray": xray})).json()
+    assert "inner:double" in [node["id"] for node in drawn["nodes"]]
+
+
+@pytest.mark.parametrize("xray", ["abc", "0", "-1", "", "1.5", "99999999999999999999"])
+async def test_a_bad_xray_is_refused(http: httpx.AsyncClient, xray: str) -> None:
+    answer = await http.get("/assistants/nested/graph", params={"xray": xray})
+    assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid xray value"})
+
+
+async def test_an_unknown_graph_cannot_be_drawn(http: httpx.AsyncClient) -> None:
+    for name in ("nope", NOBODY):
+        assert (await http.get(f"/assistants/{name}/graph")).status_code == 404
+
+
+async def test_schemas_describe_state_input_and_context(sdk: LangGraphClient) -> None:
+    steps: Any = await sdk.assistants.get_schemas(id_of("steps"))
+    assert steps["graph_id"] == "steps"
+    assert list(steps["input_schema"]["properties"]) == ["n", "gate", "log"]
+    assert steps["state_schema"]["title"] == "steps_state"
+    assert steps["state_schema"]["properties"]["n"] == {"default": None, "title": "N", "type": "integer"}
+    assert (steps["config_schema"], steps["context_schema"]) == ({}, None)
+    talk: Any = await sdk.assistants.get_schemas(id_of("talk"))
+    assert talk["context_schema"]["properties"] == {"greeting": {"title": "Greeting", "type": "string"}}
+    assert talk["config_schema"] == talk["context_schema"]
+
+
+async def test_subgraphs_are_described_by_namespace(http: httpx.AsyncClient) -> None:
+    path = f"/assistants/{id_of('nested')}/subgraphs"
+    everything = (await http.get(path)).json()
+    assert list(everything) == ["inner"]
+    assert "graph_id" not in everything["inner"]
+    assert (await http.get(f"{path}/inner", params={"recurse": "true"})).json() == everything
+    assert (await http.get(f"{path}/none")).json() == {}
+    assert (await http.get(f"/assistants/{id_of('steps')}/subgraphs")).json() == {}

@@ -1,0 +1,123 @@
+"""No request body or path makes the server fail: every refusal is a 4xx with a detail string."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fixtures.app_server import AppServer
+from toolweave.api.langgraph.schemas.components import COMPONENTS
+
+LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+ANY_JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=6), children, max_size=3),
+    max_leaves=8,
+)
+# Endpoint and the component that describes its body; the thread is filled in.
+POSTS = [
+    ("/assistants/search", "AssistantSearchRequest"),
+    ("/assistants/count", "AssistantCountRequest"),
+    ("/threads", "ThreadCreate"),
+    ("/threads/search", "ThreadSearchRequest"),
+    ("/threads/count", "ThreadCountRequest"),
+    ("/threads/{thread}/state", "ThreadStateUpdate"),
+    ("/threads/{thread}/state/checkpoint", "ThreadStateCheckpointRequest"),
+    ("/threads/{thread}/history", "ThreadStateSearch"),
+    ("/threads/{thread}/runs/wait", "RunCreateStateful"),
+    ("/threads/{thread}/runs/stream", "RunCreateStateful"),
+    ("/runs/wait", "RunCreateStateless"),
+    ("/runs", "RunCreateStateless"),
+]
+
+
+@pytest.fixture(scope="module")
+def client(app_server: AppServer) -> Any:
+    with httpx.Client(base_url=app_server.url, timeout=30) as http:
+        yield http
+
+
+@pytest.fixture(scope="module")
+def thread(client: httpx.Client) -> str:
+    thread_id: str = client.post("/threads", json={"metadata": {"graph_id": "steps"}}).json()["thread_id"]
+    client.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "steps", "input": {"n": 1}})
+    return thread_id
+
+
+def body_of(component: str) -> st.SearchStrategy[Any]:
+    """Make bodies whose names are right and whose values are anything, now and then right as well."""
+    names = COMPONENTS[component]["properties"]
+    fields = {name: ANY_JSON | st.sampled_from(choices_of(schema)) for name, schema in names.items()}
+    if "assistant_id" in fields:
+        fields["assistant_id"] = st.sampled_from(["steps", "steps", "broken", NOBODY]) | ANY_JSON
+    fields.pop("after_seconds", None)
+    return st.fixed_dictionaries({}, optional=fields) | ANY_JSON
+
+
+def choices_of(schema: Any) -> list[Any]:
+    return schema.get("enum") or [{}, [], "*", 1, True, {"n": 1}, {"thread_id": NOBODY}]
+
+
+def check(answer: httpx.Response) -> None:
+    assert answer.status_code < 500, answer.text
+    if answer.status_code >= 400:
+        assert isinstance(answer.json()["detail"], str)
+
+
+@pytest.mark.parametrize(("path", "component"), POSTS)
+def test_no_body_makes_the_server_fail(client: httpx.Client, thread: str, path: str, component: str) -> None:
+    @settings(
+        max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
+    )
+    @given(body=body_of(component))
+    def attempt(body: Any) -> None:
+        check(client.post(path.format(thread=thread), content=json.dumps(body)))
+
+    attempt()
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00", b"\xff\xfe", b"NaN", b'"\\ud800"', b"[" * 5000, b'{"a":' * 5000])
+@pytest.mark.parametrize(("path", "component"), POSTS)
+def test_what_is_no_json_is_422(client: httpx.Client, thread: str, path: str, component: str, body: bytes) -> None:
+    answer = client.post(path.format(thread=thread), content=body)
+    assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid JSON in request body"})
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@given(part=st.text(st.characters(exclude_characters="/?#", exclude_categories=["Cs"]), min_size=1, max_size=12))
+def test_no_path_makes_the_server_fail(client: httpx.Client, thread: str, part: str) -> None:
+    quoted = "".join(f"%{byte:02X}" for byte in part.encode())
+    for path in (
+        f"/threads/{quoted}",
+        f"/threads/{thread}/state/{quoted}",
+        f"/threads/{thread}/runs/{quoted}",
+        f"/assistants/{quoted}/graph",
+        f"/assistants/{quoted}",
+        f"/runs/{quoted}/stream",
+        f"/{quoted}",
+        f"/threads/{thread}/history?limit={quoted}&before={quoted}",
+        f"/threads/{thread}/runs?limit={quoted}&status={quoted}&select={quoted}",
+    ):
+        check(client.get(path))
+
+
+def test_text_of_all_kinds_comes_back_as_it_was(client: httpx.Client) -> None:
+    words = ["ü€😀", "\u2028", "\x00", "a\r\nb", "</script>"]
+    answer = client.post("/runs/wait", json={"assistant_id": "steps", "input": {"n": 2**60, "log": words}})
+    assert answer.json() == {"n": 2 * (2**60 + 1), "log": [*words, "add", "double"]}
+
+
+def test_a_number_too_large_to_be_kept_is_the_runs_error_not_the_servers(client: httpx.Client) -> None:
+    answer = client.post("/runs/wait", json={"assistant_id": "steps", "input": {"n": 2**64 - 1}})
+    assert answer.status_code == 200
+    assert answer.json()["__error__"]["error"] == "TypeError"

@@ -1,0 +1,85 @@
+"""Bodies are JSON of any content type, bounded in size and depth; what is ignored is named."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+
+from toolweave.api.langgraph.json_body import MAX_BODY_BYTES, MAX_DEPTH, read_body, read_json
+from toolweave.api.langgraph.schemas.components import body_schema
+from toolweave.errors import InvalidRequest
+
+
+def request(chunks: Iterable[bytes], *, length: str | None = None, complete: bool = True) -> Request:
+    parts = list(chunks)
+
+    async def receive() -> Any:
+        if not parts:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts) or not complete}
+
+    headers = [(b"content-length", length.encode())] if length is not None else []
+    return Request({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"nul", b"NaN", b'{"a":Infinity}', b'"\\ud800"', b"\xff", b"{} {}", b"'a'"]
+)
+async def test_what_is_not_json_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidRequest, match=r"^Invalid JSON in request body$"):
+        await read_json(request([body]))
+
+
+async def test_chunks_are_put_together() -> None:
+    assert await read_json(request([b'{"a":', b"", b"[1]}"])) == {"a": [1]}
+
+
+async def test_an_announced_oversize_body_is_refused_unread() -> None:
+    for length in (str(MAX_BODY_BYTES + 1), "9" * 5000):
+        with pytest.raises(HTTPException) as raised:
+            await read_json(request([], length=length))
+        assert raised.value.status_code == 413
+
+
+async def test_a_body_that_grows_too_large_is_refused_on_the_way() -> None:
+    chunk = b" " * (MAX_BODY_BYTES // 2 + 1)
+    with pytest.raises(HTTPException) as raised:
+        await read_json(request([chunk, chunk, b"never read"]))
+    assert raised.value.status_code == 413
+    assert "32 MiB" in raised.value.detail
+
+
+async def test_a_body_cut_off_by_its_client_is_no_request() -> None:
+    with pytest.raises(ClientDisconnect):
+        await read_json(request([b'{"a"'], complete=False))
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+async def test_depth_is_bounded(opening: bytes, closing: bytes) -> None:
+    def nested(depth: int) -> bytes:
+        return opening * depth + b"1" + closing * depth
+
+    await read_json(request([nested(MAX_DEPTH)]))
+    for depth in (MAX_DEPTH + 1, 1000, 100_000):
+        with pytest.raises(InvalidRequest):
+            await read_json(request([nested(depth)]))
+
+
+async def test_many_brackets_side_by_side_are_not_depth() -> None:
+    assert len(await read_json(request([b"[" + b"[]," * 5000 + b'"[[[["]']))) == 5001
+
+
+async def test_null_counts_as_not_given_and_unknown_names_are_told() -> None:
+    body = await read_body(
+        request(['{"metadata":null,"statuss":1,"limit":3,"ü\\r\\nx: y":2}'.encode()]),
+        body_schema("ThreadSearchRequest"),
+    )
+    assert body.fields == {"limit": 3}
+    assert body.headers() == {"x-ignored-fields": "statuss, %C3%BC%0D%0Ax%3A%20y"}
+    assert body.headers("ttl") == {"x-ignored-fields": "statuss, %C3%BC%0D%0Ax%3A%20y, ttl"}
+
+
+async def test_without_ignored_names_there_is_no_header() -> None:
+    assert (await read_body(request([b"{}"]), body_schema("ThreadSearchRequest"))).headers() == {}

@@ -1,0 +1,143 @@
+"""Bodies are checked in microseconds, with the messages of the reference server."""
+
+from typing import Any
+
+import pytest
+
+from toolweave.api.langgraph.json_schema import BodySchema
+from toolweave.api.langgraph.schemas.components import COMPONENTS, body_schema
+from toolweave.errors import InvalidRequest
+
+
+def problem(name: str, value: Any) -> str:
+    with pytest.raises(InvalidRequest) as raised:
+        body_schema(name).check(value)
+    return str(raised.value)
+
+
+def wording(problem: str, rule: str, where: str, place: str, value: str) -> str:
+    return f'{problem}\n\nFailed validating "{rule}" in schema{where}\n\nOn instance{place}:\n    {value}'
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        (
+            "RunCreateStateful",
+            {"input": {}},
+            wording('"assistant_id" is a required property', "required", "", "", '{"input":{}}'),
+        ),
+        (
+            "AssistantSearchRequest",
+            {"limit": 0},
+            wording("0 is less than the minimum of 1", "minimum", '["properties"]["limit"]', '["limit"]', "0"),
+        ),
+        (
+            "AssistantSearchRequest",
+            {"select": ["nope"]},
+            wording(
+                '"nope" is not one of "assistant_id", "graph_id" or 8 other candidates',
+                "enum",
+                '["properties"]["select"]["items"]',
+                '["select"][0]',
+                '"nope"',
+            ),
+        ),
+        (
+            "ThreadCreate",
+            {"if_exists": "maybe"},
+            wording(
+                '"maybe" is not one of "raise" or "do_nothing"',
+                "enum",
+                '["properties"]["if_exists"]',
+                '["if_exists"]',
+                '"maybe"',
+            ),
+        ),
+        (
+            "ThreadStateCheckpointRequest",
+            {"checkpoint": "an id"},
+            wording(
+                '"an id" is not of type "object"',
+                "type",
+                '["components"]["schemas"]["CheckpointConfig"]',
+                '["checkpoint"]',
+                '"an id"',
+            ),
+        ),
+    ],
+)
+def test_a_problem_names_the_rule_and_the_place(name: str, value: Any, text: str) -> None:
+    assert problem(name, value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ({"limit": 1001}, "1001 is greater than the maximum of 1000"),
+        ({"limit": 2.0}, '2.0 is not of type "integer"'),
+        ({"limit": True}, 'true is not of type "integer"'),
+        ({"offset": 2**64 - 1}, "is greater than the maximum of"),
+        ({"metadata": []}, '[] is not of type "object"'),
+        ({"extract": {"a": 1}}, '1 is not of type "string"'),
+        ({"extract": {str(i): "values" for i in range(11)}}, "has more than 10 properties"),
+        ({"status": "asleep"}, '"asleep" is not one of "idle", "busy" or 2 other candidates'),
+        ([], '[] is not of type "object"'),
+        (None, 'null is not of type "object"'),
+    ],
+)
+def test_a_wrong_value_is_named(value: Any, says: str) -> None:
+    assert problem("ThreadSearchRequest", value).startswith(says) or says in problem("ThreadSearchRequest", value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"stream_mode": "loud"},
+        {"stream_mode": ["values", "loud"]},
+        {"interrupt_before": 3},
+        {"interrupt_after": "some"},
+        {"command": {"goto": [{"input": 1}]}},
+        {"command": {"update": "text"}},
+        {"config": {"tags": [1]}},
+        {"config": {"recursion_limit": "many"}},
+        {"webhook": ""},
+        {"after_seconds": -1},
+        {"after_seconds": 1e12},
+        {"multitask_strategy": "wait"},
+        {"durability": "never"},
+        {"if_not_exists": "maybe"},
+        {"on_disconnect": "shrug"},
+        {"feedback_keys": "k"},
+        {"assistant_id": None},
+        {"checkpoint": []},
+        {"checkpoint_id": 5},
+    ],
+)
+def test_every_run_field_is_checked(value: dict[str, Any]) -> None:
+    assert problem("RunCreateStateful", {"assistant_id": "a", **value})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"stream_mode": []},
+        {"stream_mode": "messages-tuple"},
+        {"interrupt_before": "*", "interrupt_after": ["a"]},
+        {"command": {"resume": {"any": [1, None]}, "goto": ["a", {"node": "b", "input": {}}], "update": [["n", 1]]}},
+        {"input": [1], "after_seconds": 0.5},
+        {"config": None, "context": None, "command": None, "checkpoint": None, "stream_mode": None},
+        {"no_such_field": 1},
+    ],
+)
+def test_what_clients_send_passes(value: dict[str, Any]) -> None:
+    body_schema("RunCreateStateful").check({"assistant_id": "a", **value})
+
+
+def test_a_huge_value_is_cut_in_the_message() -> None:
+    assert len(problem("ThreadCreate", {"metadata": "x" * 100_000})) < 3000
+
+
+def test_all_published_schemas_compile() -> None:
+    for name in COMPONENTS:
+        BodySchema(name, COMPONENTS)

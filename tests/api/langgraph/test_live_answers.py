@@ -1,0 +1,145 @@
+"""Streams and slow answers: keep-alives while nothing happens, and an end when the client goes (sections 5.2, 6)."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from toolweave.api.langgraph.live_answers import EventStream, LiveAnswer, SlowJson
+from toolweave.runtime.streaming.channel import LoggedEvent
+from toolweave.runtime.streaming.sse import HEARTBEAT
+
+
+class QuickStream(EventStream):
+    seconds_between_keep_alives = 0.01
+
+
+class QuickJson(SlowJson):
+    seconds_between_keep_alives = 0.01
+
+
+class Client:
+    """The other end of a response: keeps what is sent, and leaves when told."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        self.leaves = asyncio.Event()
+        self.two_beats = asyncio.Event()
+
+    async def receive(self) -> Any:
+        await self.leaves.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        self.messages.append(message)
+        if self.bodies.count(HEARTBEAT) >= 2 or self.bodies.count(b"\n") >= 2:
+            self.two_beats.set()
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [message["body"] for message in self.messages if "body" in message]
+
+    async def read(self, answer: LiveAnswer) -> None:
+        async with asyncio.timeout(10):
+            await answer({"type": "http"}, self.receive, self.send)
+
+
+async def events(*names: str, ids: bool = False) -> AsyncGenerator[LoggedEvent]:
+    for seq, name in enumerate(names, 1):
+        yield LoggedEvent(seq, name, b'{"n":%d}' % seq, f"7-{seq}" if ids else None)
+
+
+async def test_each_event_is_one_frame_and_the_end_is_plain() -> None:
+    client = Client()
+    await client.read(EventStream(events("metadata", "values", ids=True), {"location": "/runs/r/stream"}))
+    start, *rest = client.messages
+    assert start["status"] == 200
+    assert dict(start["headers"])[b"content-type"] == b"text/event-stream; charset=utf-8"
+    assert dict(start["headers"])[b"location"] == b"/runs/r/stream"
+    assert rest == [
+        {
+            "type": "http.response.body",
+            "body": b'event: metadata\r\ndata: {"n":1}\r\nid: 7-1\r\n\r\n',
+            "more_body": True,
+        },
+        {"type": "http.response.body", "body": b'event: values\r\ndata: {"n":2}\r\nid: 7-2\r\n\r\n', "more_body": True},
+        {"type": "http.response.body", "body": b"", "more_body": False},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("modes", "shown"),
+    [
+        ({"values"}, ["values", "values|inner:1"]),
+        ({"messages"}, ["messages", "messages/partial"]),
+        ({"messages-tuple"}, ["messages"]),
+        ({"updates", "custom"}, ["updates"]),
+    ],
+)
+async def test_a_stream_shows_the_modes_asked_for(modes: set[str], shown: list[str]) -> None:
+    client = Client()
+    names = ("metadata", "values", "updates", "values|inner:1", "messages", "messages/partial")
+    await client.read(EventStream(events(*names), {}, modes=frozenset(modes)))
+    assert [body.split(b"\r\n")[0].decode() for body in client.bodies[:-1]] == [f"event: {name}" for name in shown]
+
+
+async def test_heartbeats_come_while_nothing_happens() -> None:
+    client = Client()
+
+    async def slow() -> AsyncGenerator[LoggedEvent]:
+        await client.two_beats.wait()
+        yield LoggedEvent(1, "values", b"{}", None)
+
+    await client.read(QuickStream(slow(), {}))
+    last_beat = len(client.bodies) - 1 - client.bodies[::-1].index(HEARTBEAT)
+    assert client.bodies.count(HEARTBEAT) >= 2
+    assert client.bodies[-2:] == [b"event: values\r\ndata: {}\r\n\r\n", b""]
+    assert last_beat < len(client.bodies) - 1
+
+
+async def test_a_slow_answer_is_kept_alive_with_line_breaks() -> None:
+    client = Client()
+
+    async def slow() -> bytes:
+        await client.two_beats.wait()
+        return b'{"n":4}'
+
+    await client.read(QuickJson(slow(), {"location": "/x/join"}))
+    assert dict(client.messages[0]["headers"]) == {b"content-type": b"application/json", b"location": b"/x/join"}
+    assert set(client.bodies[:-1]) == {b"\n"}
+    assert client.messages[-1] == {"type": "http.response.body", "body": b'{"n":4}', "more_body": False}
+
+
+async def test_a_client_that_leaves_ends_the_stream_and_is_reported() -> None:
+    client = Client()
+    told: list[str] = []
+    closed = asyncio.Event()
+
+    async def endless() -> AsyncGenerator[LoggedEvent]:
+        try:
+            yield LoggedEvent(1, "metadata", b"{}", None)
+            client.leaves.set()
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+
+    async def gone() -> None:
+        told.append("gone")
+
+    await client.read(EventStream(endless(), {}, when_gone=gone))
+    assert told == ["gone"]
+    assert closed.is_set()
+    assert client.bodies == [b"event: metadata\r\ndata: {}\r\n\r\n"]
+
+
+async def test_an_error_in_the_middle_breaks_the_answer_off() -> None:
+    client = Client()
+
+    async def failing() -> AsyncGenerator[LoggedEvent]:
+        yield LoggedEvent(1, "metadata", b"{}", None)
+        raise RuntimeError("the disk is gone")
+
+    with pytest.raises(RuntimeError, match="the disk is gone"):
+        await client.read(EventStream(failing(), {}))
+    assert all(message.get("more_body", True) for message in client.messages)

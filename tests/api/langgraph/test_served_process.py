@@ -1,0 +1,58 @@
+"""S-05: one process, files in one folder; runs survive kill -9 and go on from their checkpoint."""
+
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from langgraph_sdk import get_sync_client
+
+from tests.fixtures.app_server import AppProcess
+
+LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
+
+
+@pytest.mark.requirement("S-05")
+def test_a_run_killed_in_the_middle_goes_on_from_its_checkpoint(app_process: AppProcess) -> None:
+    thread_id, gate = str(uuid4()), str(uuid4())
+    body = {"assistant_id": "gated", "input": {"n": 1, "gate": gate}, "if_not_exists": "create"}
+    body["stream_resumable"] = True
+    app_process.start()
+    with httpx.Client(base_url=app_process.url, timeout=30) as http:
+        run = http.post(f"/threads/{thread_id}/runs", json=body).json()
+        http.get(f"/gates/{gate}/reached")
+        app_process.kill()
+    app_process.start()
+    with httpx.Client(base_url=app_process.url, timeout=30) as http:
+        http.get(f"/gates/{gate}/reached")
+        http.post(f"/gates/{gate}/open")
+        values = http.get(f"/threads/{thread_id}/runs/{run['run_id']}/join").json()
+        # Each node ran once for the state: what was checkpointed before the kill is not repeated.
+        assert values == {"n": 4, "gate": gate, "log": ["add", "passed", "double"]}
+        assert http.get(f"/threads/{thread_id}/runs/{run['run_id']}").json()["status"] == "success"
+        assert http.get(f"/threads/{thread_id}").json()["status"] == "idle"
+        replayed = http.get(f"/threads/{thread_id}/runs/{run['run_id']}/stream", headers={"last-event-id": "-1"}).text
+        assert f'data: {{"run_id":"{run["run_id"]}","attempt":2}}' in replayed
+
+
+@pytest.mark.requirement("S-05")
+def test_what_was_there_before_a_stop_is_there_after_it(app_process: AppProcess, tmp_path: Path) -> None:
+    app_process.start()
+    with get_sync_client(url=app_process.url, api_key=None) as sdk:
+        thread = sdk.threads.create(metadata={"kept": True})
+        sdk.runs.wait(thread["thread_id"], "ask", input={"n": 5})
+    assert app_process.stop() == 0
+    assert {path.suffix for path in (tmp_path / "data").iterdir() if path.is_file()} <= {
+        ".db",
+        ".db-wal",
+        ".db-shm",
+        ".lock",
+        "",
+    }
+    app_process.start()
+    with get_sync_client(url=app_process.url, api_key=None) as sdk:
+        kept: Any = sdk.threads.get(thread["thread_id"])
+        assert (kept["status"], kept["metadata"]["kept"]) == ("interrupted", True)
+        resumed: Any = sdk.runs.wait(thread["thread_id"], "ask", command={"resume": "yes"})
+    assert resumed == {"n": 6, "log": ["yes", "add"]}

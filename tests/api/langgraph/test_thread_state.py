@@ -1,0 +1,232 @@
+"""Thread states are read, searched and written through the graph (langgraph_api.md 2.2, 4, 5.15)."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError
+
+LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+
+async def thread_after_steps(sdk: LangGraphClient, n: int = 1) -> str:
+    thread_id = (await sdk.threads.create())["thread_id"]
+    await sdk.runs.wait(thread_id, "steps", input={"n": n})
+    return thread_id
+
+
+async def test_a_new_thread_has_an_empty_state(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    thread_id = (await sdk.threads.create())["thread_id"]
+    assert (await http.get(f"/threads/{thread_id}/state")).json() == {
+        "values": {},
+        "next": [],
+        "tasks": [],
+        "metadata": None,
+        "created_at": None,
+        "checkpoint": None,
+        "parent_checkpoint": None,
+        "interrupts": [],
+        "checkpoint_id": None,
+        "parent_checkpoint_id": None,
+    }
+    assert await sdk.threads.get_history(thread_id) == []
+
+
+async def test_a_state_names_its_checkpoint_and_its_run(sdk: LangGraphClient) -> None:
+    thread_id = await thread_after_steps(sdk)
+    state: Any = await sdk.threads.get_state(thread_id)
+    (run,) = await sdk.runs.list(thread_id)
+    assert (state["values"], state["next"], state["tasks"]) == ({"n": 4, "log": ["add", "double"]}, [], [])
+    assert state["checkpoint"] == {
+        "thread_id": thread_id,
+        "checkpoint_ns": "",
+        "checkpoint_id": state["checkpoint_id"],
+    }
+    assert state["parent_checkpoint"]["checkpoint_id"] == state["parent_checkpoint_id"]
+    named = {"source": "loop", "step": 2, "thread_id": thread_id, "run_id": run["run_id"], "graph_id": "steps"}
+    assert state["metadata"].items() >= named.items()
+
+
+async def test_a_waiting_task_shows_its_interrupt(sdk: LangGraphClient) -> None:
+    thread_id = (await sdk.threads.create())["thread_id"]
+    await sdk.runs.wait(thread_id, "ask", input={"n": 5})
+    state: Any = await sdk.threads.get_state(thread_id)
+    (task,) = state["tasks"]
+    (interrupt,) = task["interrupts"]
+    assert interrupt == {"id": interrupt["id"], "value": {"question": 5}}
+    assert task == {
+        "id": task["id"],
+        "name": "ask_human",
+        "path": ["__pregel_pull", "ask_human"],
+        "error": None,
+        "interrupts": [interrupt],
+        "checkpoint": None,
+        "state": None,
+        "result": None,
+    }
+    assert (state["next"], state["interrupts"]) == (["ask_human"], [interrupt])
+    assert (await sdk.threads.get(thread_id))["interrupts"] == {task["id"]: [interrupt]}
+
+
+async def test_a_failed_task_shows_its_error(sdk: LangGraphClient) -> None:
+    thread_id = (await sdk.threads.create())["thread_id"]
+    await sdk.runs.wait(thread_id, "broken", input={"n": 1}, raise_error=False)
+    state: Any = await sdk.threads.get_state(thread_id)
+    assert [task["error"] for task in state["tasks"]] == ["ValueError('cannot go on from 2')"]
+
+
+async def test_a_subgraph_shows_where_it_keeps_its_state_or_the_state_itself(sdk: LangGraphClient) -> None:
+    thread_id = (await sdk.threads.create())["thread_id"]
+    await sdk.runs.wait(thread_id, "nested", input={"n": 1}, interrupt_before=["inner"])
+    flat: Any = await sdk.threads.get_state(thread_id)
+    deep: Any = await sdk.threads.get_state(thread_id, subgraphs=True)
+    where = {"thread_id": thread_id, "checkpoint_ns": f"inner:{flat['tasks'][0]['id']}"}
+    assert (flat["tasks"][0]["checkpoint"], flat["tasks"][0]["state"]) == (where, None)
+    assert deep["tasks"][0]["state"]["values"] == {}
+
+
+async def test_a_state_is_read_at_any_checkpoint(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
+    thread_id = await thread_after_steps(sdk)
+    history: Any = await sdk.threads.get_history(thread_id)
+    earlier = history[1]
+    by_id = await sdk.threads.get_state(thread_id, checkpoint_id=earlier["checkpoint_id"])
+    by_checkpoint = await sdk.threads.get_state(thread_id, checkpoint=earlier["checkpoint"])
+    assert by_id["values"] == by_checkpoint["values"] == {"n": 2, "log": ["add"]}
+    assert by_checkpoint == earlier
+    newest = await http.post(f"/threads/{thread_id}/state/checkpoint", json={"checkpoint": {"thread_id": NOBODY}})
+    assert newest.json() == history[0]
+
+
+async def test_an_unknown_checkpoint_is_an_empty_state(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    thread_id = await thread_after_steps(sdk)
+    answer = await http.get(f"/threads/{thread_id}/state/{NOBODY}")
+    assert answer.status_code == 200
+    assert (answer.json()["values"], answer.json()["metadata"]) == ({}, None)
+    assert answer.json()["checkpoint"] == {"checkpoint_id": NOBODY, "thread_id": thread_id}
+
+
+async def test_the_history_is_newest_first_and_one_state_by_default(
+    sdk: LangGraphClient, http: httpx.AsyncClient
+) -> None:
+    thread_id = await thread_after_steps(sdk)
+    history: Any = await sdk.threads.get_history(thread_id)
+    assert [state["metadata"]["step"] for state in history] == [2, 1, 0, -1]
+    path = f"/threads/{thread_id}/history"
+    assert (await http.post(path, json={})).json() == (await http.get(path)).json() == history[:1]
+    assert (await http.get(path, params={"limit": 2})).json() == history[:2]
+
+
+async def test_before_is_understood_in_every_form_that_clients_send(
+    sdk: LangGraphClient, http: httpx.AsyncClient
+) -> None:
+    thread_id = await thread_after_steps(sdk)
+    history: Any = await sdk.threads.get_history(thread_id)
+    checkpoint = history[1]["checkpoint"]
+    path = f"/threads/{thread_id}/history"
+    for before in (checkpoint["checkpoint_id"], checkpoint, {"configurable": checkpoint}):
+        assert (await http.post(path, json={"limit": 10, "before": before})).json() == history[2:]
+    by_query = await http.get(path, params={"limit": 10, "before": checkpoint["checkpoint_id"]})
+    assert by_query.json() == history[2:]
+
+
+async def test_the_history_is_filtered_by_metadata(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    thread_id = await thread_after_steps(sdk)
+    path = f"/threads/{thread_id}/history"
+    found = (await http.post(path, json={"limit": 10, "metadata": {"source": "loop", "step": 1}})).json()
+    assert [state["values"] for state in found] == [{"n": 2, "log": ["add"]}]
+
+
+@pytest.mark.parametrize("metadata", [{"a'b": 1}, {"": 1}, {"step') OR 1=1 --": 1}])
+async def test_a_filter_that_cannot_be_is_refused(
+    http: httpx.AsyncClient, sdk: LangGraphClient, metadata: dict[str, Any]
+) -> None:
+    thread_id = await thread_after_steps(sdk)
+    answer = await http.post(f"/threads/{thread_id}/history", json={"metadata": metadata})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("Invalid history filter")
+
+
+async def test_an_update_writes_on_top_of_the_newest_state(sdk: LangGraphClient) -> None:
+    thread_id = await thread_after_steps(sdk)
+    written: Any = await sdk.threads.update_state(thread_id, {"n": 100, "log": ["by hand"]})
+    assert written["checkpoint"] == written["configurable"]
+    assert written["checkpoint"]["checkpoint_id"] == written["checkpoint_id"]
+    state: Any = await sdk.threads.get_state(thread_id)
+    assert (state["checkpoint_id"], state["metadata"]["source"]) == (written["checkpoint_id"], "update")
+    assert set(state["metadata"]) == {"source", "step", "parents", "graph_id", "thread_id"}
+    thread = await sdk.threads.get(thread_id)
+    assert (thread["status"], thread["values"]) == ("idle", {"n": 100, "log": ["add", "double", "by hand"]})
+
+
+async def test_an_update_as_a_node_decides_what_comes_next(sdk: LangGraphClient) -> None:
+    thread_id = await thread_after_steps(sdk)
+    await sdk.threads.update_state(thread_id, {"n": 7}, as_node="add")
+    assert (await sdk.threads.get_state(thread_id))["next"] == ["double"]
+    assert (await sdk.threads.get(thread_id))["status"] == "interrupted"
+    assert (await sdk.runs.wait(thread_id, "steps", input=None))["n"] == 14  # type: ignore[call-overload]
+
+
+async def test_an_update_forks_from_an_earlier_checkpoint(sdk: LangGraphClient) -> None:
+    thread_id = await thread_after_steps(sdk)
+    history: Any = await sdk.threads.get_history(thread_id)
+    base = history[1]["checkpoint_id"]
+    await sdk.threads.update_state(thread_id, {"n": 55}, checkpoint_id=base)
+    state: Any = await sdk.threads.get_state(thread_id)
+    assert (state["values"], state["parent_checkpoint_id"]) == ({"n": 55, "log": ["add"]}, base)
+    assert state["metadata"]["checkpoint_id"] == base
+
+
+async def test_an_update_on_top_of_a_checkpoint_that_is_not_there_loses_nothing(sdk: LangGraphClient) -> None:
+    thread_id = await thread_after_steps(sdk)
+    before = await sdk.threads.get_state(thread_id)
+    with pytest.raises(NotFoundError, match=f"Checkpoint {NOBODY} not found"):
+        await sdk.threads.update_state(thread_id, {"n": 1}, checkpoint_id=NOBODY)
+    assert await sdk.threads.get_state(thread_id) == before
+
+
+async def test_an_update_needs_a_graph(sdk: LangGraphClient) -> None:
+    bare = (await sdk.threads.create())["thread_id"]
+    with pytest.raises(BadRequestError, match="has no assigned graph ID"):
+        await sdk.threads.update_state(bare, {"n": 1})
+    named = (await sdk.threads.create(graph_id="steps"))["thread_id"]
+    await sdk.threads.update_state(named, {"n": 1}, as_node="add")
+    assert (await sdk.threads.get_state(named))["next"] == ["double"]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"values": {"n": 1}, "as_node": "zzz"}, "Node zzz does not exist"),
+        ({"values": {"log": 5}}, "can only concatenate list"),
+        ({"values": [1]}, "Expected dict, got [1]"),
+        ({"values": {"n": 1}, "checkpoint": {"checkpoint_ns": "nope:1"}}, "Subgraph nope not found"),
+    ],
+)
+async def test_an_update_that_the_graph_does_not_take_is_refused(
+    http: httpx.AsyncClient, sdk: LangGraphClient, body: dict[str, Any], says: str
+) -> None:
+    thread_id = await thread_after_steps(sdk)
+    answer = await http.post(f"/threads/{thread_id}/state", json=body)
+    assert answer.status_code == 400
+    assert says in answer.json()["detail"]
+
+
+async def test_an_update_waits_for_nobody_but_refuses_a_running_thread(
+    sdk: LangGraphClient, http: httpx.AsyncClient
+) -> None:
+    thread_id = (await sdk.threads.create())["thread_id"]
+    run = await sdk.runs.create(thread_id, "gated", input={"gate": "update"})
+    await http.get("/gates/update/reached")
+    with pytest.raises(ConflictError, match="has in-flight runs"):
+        await sdk.threads.update_state(thread_id, {"n": 1}, as_node="add")
+    await http.post("/gates/update/open")
+    await sdk.runs.join(thread_id, run["run_id"])
+
+
+async def test_a_graph_that_is_gone_is_named(sdk: LangGraphClient) -> None:
+    thread_id = (await sdk.threads.create(graph_id="retired"))["thread_id"]
+    with pytest.raises(NotFoundError, match="Graph 'retired' not found"):
+        await sdk.threads.get_state(thread_id)

@@ -1,0 +1,181 @@
+"""T-08: who may talk to the server; CORS headers in the reference server's form (langgraph_api.md 3.1)."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from toolweave.api.http_guard import HttpGuard, Visitors, is_loopback
+from toolweave.api.in_process import StreamingAsgiTransport
+from toolweave.config.settings import Settings
+
+pytestmark = pytest.mark.requirement("T-08")
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - not bound
+EXPOSED = {"x-pagination-total", "x-pagination-next", "content-location", "location", "x-ignored-fields"}
+
+
+async def answering(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"x-app", b"reached")]})
+    await send({"type": "http.response.body", "body": b"fine"})
+
+
+def client(base_url: str = "http://127.0.0.1:2024", **settings: Any) -> httpx.AsyncClient:
+    guard = HttpGuard(answering, Visitors.of(Settings(**settings)))
+    return httpx.AsyncClient(transport=StreamingAsgiTransport(guard), base_url=base_url)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:2024", "localhost:2024", "LOCALHOST", "[::1]:2024", "127.8.9.1", "app.localhost:80"]
+)
+async def test_a_loopback_bind_answers_to_loopback_names(host: str) -> None:
+    async with client() as http:
+        assert (await http.get("/", headers={"host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "",
+        "127.0.0.1@evil.example",
+        "evil.example/127.0.0.1",
+        "10.0.0.5:2024",
+        "[::2]",
+        "127.0.0.1:x",
+        "127.0.0.1 evil.example",
+    ],
+)
+async def test_a_loopback_bind_refuses_other_names(host: str) -> None:
+    async with client() as http:
+        answer = await http.get("/", headers={"host": host})
+    assert answer.status_code == 421
+    assert "loopback names only" in answer.json()["detail"]
+    assert "x-app" not in answer.headers
+
+
+async def test_a_bind_that_others_may_reach_answers_to_any_name() -> None:
+    async with client(host=EVERYWHERE, allow_insecure_bind=True) as http:
+        assert (await http.get("/", headers={"host": "agents.example"})).status_code == 200
+
+
+async def test_the_bind_name_itself_is_answered() -> None:
+    async with client(host="localhost") as http:
+        assert (await http.get("/", headers={"host": "localhost:2024"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://localhost:3000",
+        "https://127.0.0.1",
+        "http://[::1]:5173",
+        "https://smith.langchain.com",
+        "https://chat.example",
+        "HTTPS://CHAT.EXAMPLE",
+    ],
+)
+async def test_a_friend_gets_its_own_origin_back(origin: str) -> None:
+    async with client(cors_origins="https://chat.example/,https://other.example") as http:
+        answer = await http.get("/", headers={"origin": origin})
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == origin
+    assert {name.strip() for name in answer.headers["access-control-expose-headers"].split(",")} == EXPOSED
+    assert answer.headers["vary"] == "Origin"
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://evil.example",
+        "null",
+        "file://",
+        "https://smith.langchain.com.evil.example",
+        "http://localhost@evil.example",
+    ],
+)
+async def test_a_strangers_page_is_refused_before_anything_happens(origin: str) -> None:
+    async with client() as http:
+        answer = await http.post("/runs/wait", headers={"origin": origin}, content="{}")
+    assert answer.status_code == 403
+    assert "TOOLWEAVE_CORS_ORIGINS" in answer.json()["detail"]
+    assert "x-app" not in answer.headers
+    assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_a_page_that_the_server_itself_serves_may_call_it() -> None:
+    async with client(host=EVERYWHERE, allow_insecure_bind=True) as http:
+        headers = {"host": "agents.example:2024", "origin": "http://agents.example:2024"}
+        assert (await http.get("/", headers=headers)).status_code == 200
+
+
+async def test_the_star_setting_opens_the_server_to_every_page() -> None:
+    async with client(cors_origins="*") as http:
+        answer = await http.get("/", headers={"origin": "https://anyone.example"})
+    assert answer.headers["access-control-allow-origin"] == "*"
+
+
+async def test_without_an_origin_there_is_only_vary() -> None:
+    async with client() as http:
+        answer = await http.get("/")
+    assert answer.headers["vary"] == "Origin"
+    assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_a_preflight_is_answered_for_private_networks_too() -> None:
+    asked = {
+        "origin": "https://smith.langchain.com",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "content-type,x-api-key",
+        "access-control-request-private-network": "true",
+    }
+    async with client() as http:
+        answer = await http.options("/threads", headers=asked)
+    assert (answer.status_code, answer.text) == (200, "OK")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["access-control-allow-origin"] == "https://smith.langchain.com"
+    assert answer.headers["access-control-allow-methods"] == "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY"
+    assert answer.headers["access-control-allow-headers"] == "content-type,x-api-key"
+    assert answer.headers["access-control-allow-private-network"] == "true"
+    assert answer.headers["access-control-max-age"] == "600"
+    assert "x-app" not in answer.headers
+
+
+async def test_a_strangers_preflight_is_refused() -> None:
+    asked = {"origin": "https://evil.example", "access-control-request-method": "DELETE"}
+    async with client() as http:
+        answer = await http.options("/threads/x", headers=asked)
+    assert answer.status_code == 403
+    assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_an_options_request_that_is_no_preflight_reaches_the_application() -> None:
+    async with client() as http:
+        assert (await http.options("/", headers={"origin": "http://localhost"})).headers["x-app"] == "reached"
+
+
+@pytest.mark.parametrize(
+    "headers", [[(b"host", b"evil.example")], [(b"host", b"localhost"), (b"origin", b"https://evil.example")]]
+)
+async def test_a_strangers_websocket_is_closed_before_it_opens(headers: list[tuple[bytes, bytes]]) -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    guard = HttpGuard(answering, Visitors.of(Settings()))
+    await guard({"type": "websocket", "headers": headers}, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+@pytest.mark.parametrize(
+    ("name", "loopback"),
+    [("127.0.0.1", True), ("::1", True), ("[::1]", True), ("::ffff:127.0.0.1", True), (EVERYWHERE, False), ("", False)],
+)
+def test_loopback_is_told_without_dns(name: str, loopback: bool) -> None:
+    assert is_loopback(name) is loopback
