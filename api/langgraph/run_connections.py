@@ -1,8 +1,7 @@
 """Connect a client to a run: its events, its result, and what happens when the client leaves."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import suppress
-from typing import cast
 
 from starlette.requests import Request
 
@@ -40,16 +39,13 @@ async def wait_for_new_run(here: Served, wanted: RunRequest) -> SlowJson:
     """Create a run and answer with its result."""
     started = await here.engine.start(wanted.new)
     when_gone = cancelling(here.engine, started.run) if wanted.cancel_on_disconnect else None
-    return result_answer(here, started.run, headers=wanted.headers, when_gone=when_gone)
+    headers = {**_joinable(started.run), **wanted.headers}
+    return SlowJson(_or_unknown(started.result()), headers, when_gone=when_gone)
 
 
-def result_answer(
-    here: Served, run: Run, *, headers: Mapping[str, str] | None = None, when_gone: WhenGone | None = None
-) -> SlowJson:
+def join_result(here: Served, run: Run, when_gone: WhenGone | None) -> SlowJson:
     """Answer with a run's result as soon as it has ended (5.2)."""
-    path = run_path(run)
-    located = {"location": f"{path}/join", "content-location": path, **(headers or {})}
-    return SlowJson(_result(here.engine, run), located, when_gone=when_gone)
+    return SlowJson(_or_unknown(here.engine.wait(run)), _joinable(run), when_gone=when_gone)
 
 
 def join_events(request: Request, here: Served, run: Run, *, path: str, when_gone: WhenGone | None) -> EventStream:
@@ -58,8 +54,7 @@ def join_events(request: Request, here: Served, run: Run, *, path: str, when_gon
     last_id = request.headers.get("last-event-id")
     after = None if last_id is None else parse_event_id(last_id)
     modes = frozenset(query_words(request, "stream_mode"))
-    found = _only() if last_id is not None and after is None else here.engine.events(run, after)
-    events = cast("AsyncGenerator[LoggedEvent]", found)
+    events = _only() if last_id is not None and after is None else here.engine.events(run, after)
     return EventStream(events, headers, modes=modes and modes | {"error"}, when_gone=when_gone)
 
 
@@ -86,9 +81,14 @@ def cancelling(engine: EmbeddedEngine, run: Run) -> WhenGone:
     return cancel
 
 
-async def _result(engine: EmbeddedEngine, run: Run) -> bytes:
+def _joinable(run: Run) -> dict[str, str]:
+    path = run_path(run)
+    return {"location": f"{path}/join", "content-location": path}
+
+
+async def _or_unknown(result: Awaitable[bytes]) -> bytes:
     try:
-        return await engine.wait(run)
+        return await result
     except NotFound:
         return await _unknown()
 

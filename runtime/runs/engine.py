@@ -1,7 +1,7 @@
 """Say when runs execute, in one asyncio process: completion is an event, nothing polls (S-05)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -30,10 +30,15 @@ class LiveRun:
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A created run and, when asked for, its events from the very first."""
+    """A created run, its end and, when asked for, its events from the very first."""
 
     run: Run
+    ended: "asyncio.Future[bytes | None]"
     events: Subscription | None = None
+
+    async def result(self) -> bytes:
+        """Wait as `EmbeddedEngine.wait` does, for a run that may have ended, and be gone, by now."""
+        return await _body(self.ended)
 
 
 @dataclass(slots=True)
@@ -59,19 +64,16 @@ class EmbeddedEngine:
         self._schedule(created.run, due=created.due)
         for run_id, action in created.superseded:
             await self._stop_run(run_id, action)
-        return StartedRun(created.run, events)
+        return StartedRun(created.run, live.ended, events)
 
     async def wait(self, run: Run) -> bytes:
         """Wait for a run to end; gives the thread's values, or {"__error__": …}, as JSON. Raises NotFound."""
         live = self.live.get(run.run_id)
         if live is None:
             return await result_of(self.runtime.persistence, run)
-        body = await asyncio.shield(live.ended)
-        if body is None:
-            raise NotFound("Run not found")
-        return body
+        return await _body(live.ended)
 
-    async def events(self, run: Run, after: int | None = None) -> AsyncIterator[LoggedEvent]:
+    async def events(self, run: Run, after: int | None = None) -> AsyncGenerator[LoggedEvent]:
         """Give a run's events: from now on, or, for a resumable run, all after a sequence number."""
         log = self.runtime.log
         if after is not None and run.kwargs.get("resumable"):
@@ -251,6 +253,13 @@ class EmbeddedEngine:
         self.runtime.log.close(live.run.run_id)
         if not live.ended.done():
             live.ended.set_result(body)
+
+
+async def _body(ended: "asyncio.Future[bytes | None]") -> bytes:
+    body = await asyncio.shield(ended)
+    if body is None:
+        raise NotFound("Run not found")
+    return body
 
 
 @asynccontextmanager

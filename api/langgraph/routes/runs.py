@@ -21,7 +21,7 @@ from toolweave.api.langgraph.request_values import (
 from toolweave.api.langgraph.run_connections import (
     cancelling,
     join_events,
-    result_answer,
+    join_result,
     run_path,
     stream_new_run,
     unknown_run_events,
@@ -96,7 +96,7 @@ async def join(request: Request) -> SlowJson:
         run = await _run(request, here)
     except NotFound:
         return unknown_run_result(path_uuid(request, "thread"), path_uuid(request, "run"))
-    return result_answer(here, run, when_gone=cancelling(here.engine, run) if leaves else None)
+    return join_result(here, run, cancelling(here.engine, run) if leaves else None)
 
 
 async def join_stream(request: Request) -> EventStream:

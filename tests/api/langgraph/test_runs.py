@@ -1,4 +1,4 @@
-"""Runs on a thread: created, waited for, streamed, joined, listed, cancelled, deleted (langgraph_api.md 2.3, 5)."""
+"""Runs on a thread: what can be asked for, and what waiting for them gives (langgraph_api.md 2.3, 4.1, 5)."""
 
 import asyncio
 from pathlib import Path
@@ -6,24 +6,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
-import pytest
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import ConflictError, NotFoundError, UnprocessableEntityError
+
+from tests.api.langgraph.steering import NOBODY, new_thread
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
-NOBODY = "00000000-0000-4000-8000-000000000000"
-
-
-async def new_thread(sdk: LangGraphClient) -> str:
-    return (await sdk.threads.create())["thread_id"]
-
-
-async def run_at_gate(sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str, **fields: Any) -> tuple[str, str]:
-    """Start a run and return when it waits at a gate of its own: its id and the gate's name."""
-    gate = str(uuid4())
-    run = await sdk.runs.create(thread_id, "gated", input={"n": 1, "gate": gate}, **fields)
-    await http.get(f"/gates/{gate}/reached")
-    return run["run_id"], gate
 
 
 async def test_a_created_run_shows_what_was_asked_for(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
@@ -84,39 +71,6 @@ async def test_wait_gives_an_error_in_the_body(sdk: LangGraphClient) -> None:
     assert (thread["status"], thread["error"]) == ("error", answer["__error__"])
     (run,) = await sdk.runs.list(thread_id, status="error")
     assert await sdk.runs.join(thread_id, run["run_id"]) == answer
-
-
-async def test_a_stream_begins_with_metadata_and_simply_ends(sdk: LangGraphClient) -> None:
-    created: list[Any] = []
-    thread_id = await new_thread(sdk)
-    stream = sdk.runs.stream(
-        thread_id, "steps", input={"n": 1}, stream_mode=["values", "custom"], on_run_created=created.append
-    )
-    parts = [(part.event, part.data, part.id) async for part in stream]
-    (run,) = await sdk.runs.list(thread_id)
-    assert created == [{"run_id": run["run_id"], "thread_id": thread_id}]
-    assert run["status"] == "success"
-    assert parts == [
-        ("metadata", {"run_id": run["run_id"], "attempt": 1}, None),
-        ("values", {"n": 1, "log": []}, None),
-        ("values", {"n": 2, "log": ["add"]}, None),
-        ("custom", {"doubling": 2}, None),
-        ("values", {"n": 4, "log": ["add", "double"]}, None),
-    ]
-
-
-async def test_tokens_arrive_as_message_chunks(sdk: LangGraphClient) -> None:
-    hello: Any = {"messages": [{"role": "user", "content": "dear world"}]}
-    stream = sdk.runs.stream(
-        await new_thread(sdk),
-        "talk",
-        input=hello,
-        stream_mode="messages-tuple",
-        context={"greeting": "good morning"},
-    )
-    chunks = [part.data[0]["content"] async for part in stream if part.event == "messages"]
-    assert "".join(chunks) == "good morning dear world"
-    assert len(chunks) > 3
 
 
 async def test_an_interrupt_is_answered_by_a_command(sdk: LangGraphClient) -> None:
@@ -238,176 +192,6 @@ async def test_a_delayed_run_is_pending_until_it_is_due(sdk: LangGraphClient, ht
     assert (await sdk.threads.get(thread_id))["status"] == "busy"
     async with asyncio.timeout(20):
         assert await sdk.runs.join(thread_id, run["run_id"]) == {"n": 4, "log": ["add", "double"]}
-
-
-async def test_a_busy_thread_refuses_or_queues_the_next_run(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
-    _, gate = await run_at_gate(sdk, http, thread_id)
-    assert (await sdk.threads.get(thread_id))["status"] == "busy"
-    with pytest.raises(ConflictError, match="Thread is already running a task"):
-        await sdk.runs.create(thread_id, "steps", input={"n": 1}, multitask_strategy="reject")
-    second = await sdk.runs.create(thread_id, "steps", input={"n": 9})
-    await http.post(f"/gates/{gate}/open")
-    assert (await sdk.runs.join(thread_id, second["run_id"]))["n"] == 20
-    assert [run["status"] for run in await sdk.runs.list(thread_id)] == ["success", "success"]
-
-
-async def test_a_cancelled_run_keeps_what_it_has_done(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
-    run_id, _ = await run_at_gate(sdk, http, thread_id)
-    path = f"/threads/{thread_id}/runs/{run_id}"
-    answer = await http.post(f"{path}/cancel?wait=1")
-    assert (answer.status_code, answer.json()) == (200, {})
-    assert (answer.headers["content-location"], answer.headers["location"]) == (path, f"{path}/join")
-    assert (await sdk.runs.get(thread_id, run_id))["status"] == "interrupted"
-    thread = await sdk.threads.get(thread_id)
-    assert (thread["status"], (thread["values"] or {})["log"]) == ("interrupted", ["add"])
-    assert (await sdk.threads.get_state(thread_id))["next"] == ["hold"]
-
-
-async def test_a_run_rolled_back_was_never_there(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
-    run_id, _ = await run_at_gate(sdk, http, thread_id)
-    answer = await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?wait=true&action=rollback")
-    assert (answer.status_code, answer.json()) == (200, {})
-    with pytest.raises(NotFoundError):
-        await sdk.runs.get(thread_id, run_id)
-    assert (await sdk.threads.get(thread_id))["status"] == "idle"
-    assert await sdk.threads.get_history(thread_id) == []
-
-
-async def test_cancelling_without_waiting_is_accepted_at_once(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
-    run_id, _ = await run_at_gate(sdk, http, thread_id)
-    answer = await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?wait=false")
-    assert (answer.status_code, answer.content) == (202, b"")
-    async with asyncio.timeout(10):
-        await sdk.runs.join(thread_id, run_id)
-    assert (await sdk.runs.get(thread_id, run_id))["status"] == "interrupted"
-
-
-async def test_there_is_nothing_to_cancel_in_ended_or_unknown_runs(
-    sdk: LangGraphClient, http: httpx.AsyncClient
-) -> None:
-    thread_id = await new_thread(sdk)
-    run = await sdk.runs.create(thread_id, "steps", input={"n": 1})
-    await sdk.runs.join(thread_id, run["run_id"])
-    for run_id in (run["run_id"], NOBODY):
-        with pytest.raises(NotFoundError, match="No runs found to cancel"):
-            await sdk.runs.cancel(thread_id, run_id)
-    assert (await http.post(f"/threads/{thread_id}/runs/{NOBODY}/cancel?action=zz")).status_code == 422
-    assert (await http.post(f"/threads/{thread_id}/runs/{NOBODY}/cancel?wait=perhaps")).status_code == 422
-
-
-async def test_a_deleted_run_takes_its_checkpoints_along(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
-    run = await sdk.runs.create(thread_id, "steps", input={"n": 1})
-    await sdk.runs.join(thread_id, run["run_id"])
-    await sdk.runs.delete(thread_id, run["run_id"])
-    assert (await sdk.threads.get_state(thread_id))["values"] == {}
-    running, _ = await run_at_gate(sdk, http, thread_id)
-    await sdk.runs.delete(thread_id, running)
-    assert await sdk.runs.list(thread_id) == []
-    with pytest.raises(NotFoundError):
-        await sdk.runs.delete(thread_id, running)
-
-
-async def test_deleting_a_busy_thread_stops_its_run(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
-    run_id, _ = await run_at_gate(sdk, http, thread_id)
-    waiting = asyncio.create_task(http.get(f"/threads/{thread_id}/runs/{run_id}/join"))
-    async with asyncio.timeout(10):
-        await sdk.threads.delete(thread_id)
-        await waiting
-    with pytest.raises(NotFoundError):
-        await sdk.threads.get(thread_id)
-
-
-async def test_joining_an_unknown_run_tells_so_in_the_body(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
-    error = {"error": "HTTPException", "message": "404: Run not found"}
-    assert await sdk.runs.join(thread_id, NOBODY) == {"__error__": error}
-    parts = [(part.event, part.data) async for part in sdk.runs.join_stream(thread_id, NOBODY)]
-    assert parts == [("error", error)]
-    with pytest.raises(UnprocessableEntityError, match="Invalid run ID: must be a UUID"):
-        await sdk.runs.get(thread_id, "zz")
-
-
-async def test_a_joined_stream_goes_on_from_where_the_run_is(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
-    run_id, gate = await run_at_gate(sdk, http, thread_id, stream_mode=["values", "updates"])
-    parts: list[str] = []
-    async with asyncio.timeout(10), http.stream("GET", f"/threads/{thread_id}/runs/{run_id}/stream") as answer:
-        await http.post(f"/gates/{gate}/open")
-        parts = [line async for line in answer.aiter_lines() if line.startswith("event: ")]
-    assert parts == [f"event: {name}" for name in ("updates", "values", "updates", "values")]
-
-
-async def test_a_resumable_run_is_replayed_from_any_id(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
-    stream = sdk.runs.stream(thread_id, "steps", input={"n": 1}, stream_mode=["values"], stream_resumable=True)
-    parts = [(part.event, part.data, part.id) async for part in stream]
-    ids = [part[2] or "" for part in parts]
-    assert ids == sorted(set(ids))
-    run_id = parts[0][1]["run_id"]
-
-    async def joined(last: str | None, **query: Any) -> list[Any]:
-        found = sdk.runs.join_stream(thread_id, run_id, last_event_id=last, **query)
-        return [(part.event, part.data, part.id) async for part in found]
-
-    assert await joined("-1") == parts
-    assert await joined(ids[1]) == parts[2:]
-    assert await joined(ids[-1]) == []
-    assert await joined(None) == []
-    assert await joined("garbage") == []
-    assert await joined("-1", stream_mode="values") == parts[1:]
-    assert await joined("-1", stream_mode=["updates", "values"]) == parts[1:]
-
-
-async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
-    run = await sdk.runs.create(thread_id, "steps", input={"n": 1})
-    await sdk.runs.join(thread_id, run["run_id"])
-    assert [part async for part in sdk.runs.join_stream(thread_id, run["run_id"], last_event_id="-1")] == []
-
-
-@pytest.mark.parametrize("end", ["stream", "wait"])
-async def test_a_client_that_leaves_can_take_its_run_along(
-    sdk: LangGraphClient, http: httpx.AsyncClient, end: str
-) -> None:
-    thread_id, gate = await new_thread(sdk), str(uuid4())
-    body = {"assistant_id": "gated", "input": {"gate": gate}, "on_disconnect": "cancel"}
-    async with asyncio.timeout(20):
-        async with http.stream("POST", f"/threads/{thread_id}/runs/{end}", json=body):
-            await http.get(f"/gates/{gate}/reached")
-        (run,) = await sdk.runs.list(thread_id)
-        await sdk.runs.join(thread_id, run["run_id"])
-    assert (await sdk.runs.get(thread_id, run["run_id"]))["status"] == "interrupted"
-
-
-async def test_a_run_goes_on_without_its_client(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id, gate = await new_thread(sdk), str(uuid4())
-    body = {"assistant_id": "gated", "input": {"n": 1, "gate": gate}}
-    async with asyncio.timeout(20):
-        async with http.stream("POST", f"/threads/{thread_id}/runs/stream", json=body):
-            await http.get(f"/gates/{gate}/reached")
-        (run,) = await sdk.runs.list(thread_id)
-        await http.post(f"/gates/{gate}/open")
-        assert (await sdk.runs.join(thread_id, run["run_id"]))["log"] == ["add", "passed", "double"]
-
-
-async def test_leaving_a_joined_stream_cancels_only_when_asked(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
-    run_id, _ = await run_at_gate(sdk, http, thread_id)
-    path = f"/threads/{thread_id}/runs/{run_id}/stream"
-    async with http.stream("GET", path):
-        pass
-    assert (await sdk.runs.get(thread_id, run_id))["status"] == "running"
-    async with asyncio.timeout(20):
-        async with http.stream("GET", path, params={"cancel_on_disconnect": "true"}):
-            pass
-        await sdk.runs.join(thread_id, run_id)
-    assert (await sdk.runs.get(thread_id, run_id))["status"] == "interrupted"
 
 
 async def test_exit_durability_keeps_one_checkpoint(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:

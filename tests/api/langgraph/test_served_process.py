@@ -16,8 +16,8 @@ LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 @pytest.mark.requirement("S-05")
 def test_a_run_killed_in_the_middle_goes_on_from_its_checkpoint(app_process: AppProcess) -> None:
     thread_id, gate = str(uuid4()), str(uuid4())
-    body = {"assistant_id": "gated", "input": {"n": 1, "gate": gate}, "if_not_exists": "create"}
-    body["stream_resumable"] = True
+    run_input = {"n": 1, "gate": gate}
+    body = {"assistant_id": "gated", "input": run_input, "if_not_exists": "create", "stream_resumable": True}
     app_process.start()
     with httpx.Client(base_url=app_process.url, timeout=30) as http:
         run = http.post(f"/threads/{thread_id}/runs", json=body).json()

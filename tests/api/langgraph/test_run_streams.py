@@ -1,0 +1,135 @@
+"""Runs are streamed, joined and replayed, and may end with their client (langgraph_api.md 5.10, 6)."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import UnprocessableEntityError
+
+from tests.api.langgraph.steering import NOBODY, new_thread, run_at_gate
+
+LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
+
+
+async def test_a_stream_begins_with_metadata_and_simply_ends(sdk: LangGraphClient) -> None:
+    created: list[Any] = []
+    thread_id = await new_thread(sdk)
+    stream = sdk.runs.stream(
+        thread_id, "steps", input={"n": 1}, stream_mode=["values", "custom"], on_run_created=created.append
+    )
+    parts = [(part.event, part.data, part.id) async for part in stream]
+    (run,) = await sdk.runs.list(thread_id)
+    assert created == [{"run_id": run["run_id"], "thread_id": thread_id}]
+    assert run["status"] == "success"
+    assert parts == [
+        ("metadata", {"run_id": run["run_id"], "attempt": 1}, None),
+        ("values", {"n": 1, "log": []}, None),
+        ("values", {"n": 2, "log": ["add"]}, None),
+        ("custom", {"doubling": 2}, None),
+        ("values", {"n": 4, "log": ["add", "double"]}, None),
+    ]
+
+
+async def test_tokens_arrive_as_message_chunks(sdk: LangGraphClient) -> None:
+    hello: Any = {"messages": [{"role": "user", "content": "dear world"}]}
+    stream = sdk.runs.stream(
+        await new_thread(sdk),
+        "talk",
+        input=hello,
+        stream_mode="messages-tuple",
+        context={"greeting": "good morning"},
+    )
+    chunks = [part.data[0]["content"] async for part in stream if part.event == "messages"]
+    assert "".join(chunks) == "good morning dear world"
+    assert len(chunks) > 3
+
+
+async def test_joining_an_unknown_run_tells_so_in_the_body(sdk: LangGraphClient) -> None:
+    thread_id = await new_thread(sdk)
+    error = {"error": "HTTPException", "message": "404: Run not found"}
+    assert await sdk.runs.join(thread_id, NOBODY) == {"__error__": error}
+    parts = [(part.event, part.data) async for part in sdk.runs.join_stream(thread_id, NOBODY)]
+    assert parts == [("error", error)]
+    with pytest.raises(UnprocessableEntityError, match="Invalid run ID: must be a UUID"):
+        await sdk.runs.get(thread_id, "zz")
+
+
+async def test_a_joined_stream_goes_on_from_where_the_run_is(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
+    thread_id = await new_thread(sdk)
+    run_id, gate = await run_at_gate(sdk, http, thread_id, stream_mode=["values", "updates"])
+    parts: list[str] = []
+    async with asyncio.timeout(10), http.stream("GET", f"/threads/{thread_id}/runs/{run_id}/stream") as answer:
+        await http.post(f"/gates/{gate}/open")
+        parts = [line async for line in answer.aiter_lines() if line.startswith("event: ")]
+    assert parts == [f"event: {name}" for name in ("updates", "values", "updates", "values")]
+
+
+async def test_a_resumable_run_is_replayed_from_any_id(sdk: LangGraphClient) -> None:
+    thread_id = await new_thread(sdk)
+    stream = sdk.runs.stream(thread_id, "steps", input={"n": 1}, stream_mode=["values"], stream_resumable=True)
+    parts = [(part.event, part.data, part.id) async for part in stream]
+    ids = [part[2] or "" for part in parts]
+    assert ids == sorted(set(ids))
+    run_id = parts[0][1]["run_id"]
+
+    async def joined(last: str | None, **query: Any) -> list[Any]:
+        found = sdk.runs.join_stream(thread_id, run_id, last_event_id=last, **query)
+        return [(part.event, part.data, part.id) async for part in found]
+
+    assert await joined("-1") == parts
+    assert await joined(ids[1]) == parts[2:]
+    assert await joined(ids[-1]) == []
+    assert await joined(None) == []
+    assert await joined("garbage") == []
+    assert await joined("-1", stream_mode="values") == parts[1:]
+    assert await joined("-1", stream_mode=["updates", "values"]) == parts[1:]
+
+
+async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient) -> None:
+    thread_id = await new_thread(sdk)
+    run = await sdk.runs.create(thread_id, "steps", input={"n": 1})
+    await sdk.runs.join(thread_id, run["run_id"])
+    assert [part async for part in sdk.runs.join_stream(thread_id, run["run_id"], last_event_id="-1")] == []
+
+
+@pytest.mark.parametrize("end", ["stream", "wait"])
+async def test_a_client_that_leaves_can_take_its_run_along(
+    sdk: LangGraphClient, http: httpx.AsyncClient, end: str
+) -> None:
+    thread_id, gate = await new_thread(sdk), str(uuid4())
+    body = {"assistant_id": "gated", "input": {"gate": gate}, "on_disconnect": "cancel"}
+    async with asyncio.timeout(20):
+        async with http.stream("POST", f"/threads/{thread_id}/runs/{end}", json=body):
+            await http.get(f"/gates/{gate}/reached")
+        (run,) = await sdk.runs.list(thread_id)
+        await sdk.runs.join(thread_id, run["run_id"])
+    assert (await sdk.runs.get(thread_id, run["run_id"]))["status"] == "interrupted"
+
+
+async def test_a_run_goes_on_without_its_client(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
+    thread_id, gate = await new_thread(sdk), str(uuid4())
+    body = {"assistant_id": "gated", "input": {"n": 1, "gate": gate}}
+    async with asyncio.timeout(20):
+        async with http.stream("POST", f"/threads/{thread_id}/runs/stream", json=body):
+            await http.get(f"/gates/{gate}/reached")
+        (run,) = await sdk.runs.list(thread_id)
+        await http.post(f"/gates/{gate}/open")
+        assert (await sdk.runs.join(thread_id, run["run_id"]))["log"] == ["add", "passed", "double"]
+
+
+async def test_leaving_a_joined_stream_cancels_only_when_asked(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
+    thread_id = await new_thread(sdk)
+    run_id, _ = await run_at_gate(sdk, http, thread_id)
+    path = f"/threads/{thread_id}/runs/{run_id}/stream"
+    async with http.stream("GET", path):
+        pass
+    assert (await sdk.runs.get(thread_id, run_id))["status"] == "running"
+    async with asyncio.timeout(20):
+        async with http.stream("GET", path, params={"cancel_on_disconnect": "true"}):
+            pass
+        await sdk.runs.join(thread_id, run_id)
+    assert (await sdk.runs.get(thread_id, run_id))["status"] == "interrupted"
