@@ -43,6 +43,11 @@ class Configuration:
     settings: Settings
 
     @property
+    def has_our_routes(self) -> bool:
+        """Say whether our own routes, such as /health, are served beside the graphs."""
+        return self.served.http.app == OUR_GRAPHS.http.app
+
+    @property
     def is_ours(self) -> bool:
         """Say whether any of the graphs is one of Toolweave's own, which use the model of the settings."""
         return any(entry.target.startswith("toolweave.") for entry in self.served.graphs.values())

@@ -3,16 +3,22 @@
 import asyncio
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
+
+import httpx
 
 from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli.configuration import Configuration, read_configuration
 from toolweave.cli.listening import listening, url_of
 from toolweave.cli.serving import Stop, serve_app
 from toolweave.config.logs import configure_logging
+
+TOOLS_WAIT_S = 15.0
+HEALTH_INTERVAL_S = 0.05
 
 
 @contextmanager
@@ -30,10 +36,23 @@ def local_server(config: Path | None = None) -> Iterator[str]:
         thread = threading.Thread(target=_serve, args=(configuration, stop, ready), name="local-server")
         thread.start()
         try:
-            yield ready.result()
+            url = ready.result()
+            if configuration.has_our_routes:
+                _await_tools(url)
+            yield url
         finally:
             stop.request()
             thread.join()
+
+
+def _await_tools(url: str) -> None:
+    """Wait a bounded time for the MCP servers that were started with the server; a run alone would wait less."""
+    deadline = time.monotonic() + TOOLS_WAIT_S
+    while time.monotonic() < deadline:
+        servers = httpx.get(f"{url}/health", timeout=TOOLS_WAIT_S, trust_env=False).json()["servers"]
+        if all(server["state"] != "connecting" for server in servers.values()):
+            return
+        time.sleep(HEALTH_INTERVAL_S)
 
 
 def _serve(configuration: Configuration, stop: Stop, ready: "Future[str]") -> None:

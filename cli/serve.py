@@ -94,7 +94,7 @@ def welcome(url: str, configuration: Configuration) -> str:
         ("Docs", f"{url}/docs"),
         ("Studio", f"{STUDIO}{quote(url, safe=':/')}"),
     ]
-    if configuration.served.http.app == "toolweave.api.app:app":
+    if configuration.has_our_routes:
         lines += [("Health", f"{url}/health"), ("Chat", f"toolweave chat --url {url}")]
     graphs = ", ".join(configuration.served.graphs)
     width = max(len(name) for name, _ in lines)

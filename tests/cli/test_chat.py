@@ -69,6 +69,17 @@ def test_ctrl_c_stops_the_answer_but_not_the_conversation(sample_server: Running
     eventually(lambda: httpx.get(status).json()["status"] != "busy", "the run is cancelled")
 
 
+def test_a_local_server_has_its_tools_from_the_first_message_on(elsewhere: Path) -> None:
+    ended = toolweave("chat", "--local", cwd=elsewhere, stdin="Add a task to buy milk\nWhat are my active tasks?\n")
+    assert (ended.code, ended.stderr) == (0, "")
+    lines = ended.stdout.splitlines()
+    assert lines[0] == '  → create_todo(title="Buy milk")'
+    assert lines[1].startswith("  ← create_todo: {")
+    assert '  → list_todos(status="active")' in lines
+    assert "Buy milk" in lines[-1]
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_without_a_server_it_says_how_to_start_one(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
