@@ -7,13 +7,12 @@ from functools import partial
 from pathlib import Path
 
 import aiosqlite
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.base import BaseStore
 from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from toolweave.errors import PersistenceError
 from toolweave.runtime.persistence.assistants import AssistantRepository
-from toolweave.runtime.persistence.checkpoints import delete_run_checkpoints
+from toolweave.runtime.persistence.checkpointer import RunAwareSaver, open_saver
 from toolweave.runtime.persistence.database import Database, open_database
 from toolweave.runtime.persistence.failures import explained
 from toolweave.runtime.persistence.lock import data_folder_lock
@@ -29,15 +28,15 @@ class Persistence:
     """What is open in a data folder; every file has one connection that writes (run_engine.md pitfall 7)."""
 
     app: Database
-    checkpointer: AsyncSqliteSaver
+    checkpointer: RunAwareSaver
     store: BaseStore
     assistants: AssistantRepository
     threads: ThreadRepository
     runs: RunRepository
 
     async def delete_run_checkpoints(self, thread_id: str, run_id: str) -> None:
-        """Delete what a run has checkpointed: its thread's state is as before it."""
-        await delete_run_checkpoints(self.checkpointer, thread_id, run_id)
+        """Delete what a run has checkpointed and written: its thread's state is as before it."""
+        await self.checkpointer.take_back(thread_id, run_id)
 
     async def delete_thread_checkpoints(self, thread_id: str) -> None:
         """Delete all checkpoints of a thread; do it before the thread's row goes, so that a crash leaves no orphans."""
@@ -86,11 +85,10 @@ def _make_folder(data_dir: Path) -> None:
 
 
 @asynccontextmanager
-async def _open_checkpointer(path: Path) -> AsyncIterator[AsyncSqliteSaver]:
+async def _open_checkpointer(path: Path) -> AsyncIterator[RunAwareSaver]:
     async with _connection(path) as connection:
-        saver = AsyncSqliteSaver(connection)
         with explained(path):
-            await saver.setup()
+            saver = await open_saver(connection)
         yield saver
 
 

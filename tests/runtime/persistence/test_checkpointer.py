@@ -1,0 +1,180 @@
+"""Rolling a run back, or deleting it, takes its checkpoints out and leaves all others (langgraph_api.md 5.8, 5.9)."""
+
+import asyncio
+from operator import add
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, interrupt
+from typing_extensions import TypedDict
+
+from toolweave.runtime.persistence.checkpointer import open_saver
+from toolweave.runtime.persistence.opening import Persistence
+
+
+class State(TypedDict):
+    """What the graph and its subgraph have logged."""
+
+    log: Annotated[list[str], add]
+
+
+def compiled(persistence: Persistence) -> "CompiledStateGraph[State, None, State, State]":
+    child = StateGraph(State)
+    child.add_node("inner", lambda _: {"log": ["inner"]})
+    child.add_edge(START, "inner")
+    child.add_edge("inner", END)
+    graph = StateGraph(State)
+    graph.add_node("child", child.compile(checkpointer=True))
+    graph.add_edge(START, "child")
+    graph.add_edge("child", END)
+    return graph.compile(checkpointer=persistence.checkpointer)
+
+
+async def run(persistence: Persistence, thread_id: str, run_id: str, said: str) -> None:
+    config: Any = {"configurable": {"thread_id": thread_id}, "metadata": {"run_id": run_id}}
+    await compiled(persistence).ainvoke({"log": [said]}, config)
+
+
+async def stored(persistence: Persistence, thread_id: str) -> tuple[set[str], int]:
+    """The namespaces and the number of rows that the saver keeps of a thread."""
+    checkpoints = await rows(persistence, "checkpoints", thread_id)
+    return {namespace for namespace, _ in checkpoints}, len(checkpoints) + len(
+        await rows(persistence, "writes", thread_id)
+    )
+
+
+async def rows(persistence: Persistence, table: str, thread_id: str) -> list[tuple[str, str]]:
+    """Which checkpoints have rows in a table of the saver's."""
+    query = f"SELECT checkpoint_ns, checkpoint_id FROM {table} WHERE thread_id = ?"  # noqa: S608 - a test's own words
+    return [tuple(row) for row in await persistence.checkpointer.conn.execute_fetchall(query, (thread_id,))]
+
+
+async def log(persistence: Persistence, thread_id: str) -> list[str]:
+    state = await compiled(persistence).aget_state({"configurable": {"thread_id": thread_id}})
+    return list(state.values.get("log", []))
+
+
+async def test_the_state_is_as_before_the_run_whose_checkpoints_are_deleted(persistence: Persistence) -> None:
+    await run(persistence, "t", "first", "hello")
+    before = await stored(persistence, "t")
+    await run(persistence, "t", "second", "again")
+    assert await log(persistence, "t") != ["hello", "hello", "inner"]
+
+    await persistence.delete_run_checkpoints("t", "second")
+
+    assert await stored(persistence, "t") == before
+    assert "child" in before[0]
+
+
+async def test_deleting_the_only_run_leaves_no_state(persistence: Persistence) -> None:
+    await run(persistence, "t", "only", "hello")
+
+    await persistence.delete_run_checkpoints("t", "only")
+
+    assert await stored(persistence, "t") == (set(), 0)
+    assert await log(persistence, "t") == []
+
+
+async def test_the_same_run_id_on_another_thread_is_left_alone(persistence: Persistence) -> None:
+    await run(persistence, "t", "run", "hello")
+    await run(persistence, "other", "run", "hello")
+    before = await stored(persistence, "other")
+
+    await persistence.delete_run_checkpoints("t", "run")
+    await persistence.delete_run_checkpoints("t", "unknown")
+
+    assert await stored(persistence, "other") == before
+
+
+@pytest.mark.requirement("T-14")
+async def test_deleting_a_threads_checkpoints_leaves_nothing_of_it(persistence: Persistence) -> None:
+    await run(persistence, "t", "first", "hello")
+    await run(persistence, "t", "second", "again")
+    await run(persistence, "other", "third", "hello")
+
+    await persistence.delete_thread_checkpoints("t")
+
+    assert await stored(persistence, "t") == (set(), 0)
+    assert await log(persistence, "other") != []
+
+
+def asking(persistence: Persistence, *, nested: bool) -> "CompiledStateGraph[State, None, State, State]":
+    """A graph that asks a human beside a node that does not, then goes on; nested, the asking is a subgraph's."""
+    graph = StateGraph(State)
+    graph.add_node("ask", lambda _: {"log": [f"answer: {interrupt('may I?')}"]})
+    graph.add_node("beside", lambda _: {"log": ["beside"]})
+    graph.add_node("after", lambda _: {"log": ["after"]})
+    graph.add_edge(START, "ask")
+    graph.add_edge(START, "beside")
+    graph.add_edge("ask", "after")
+    graph.add_edge("after", END)
+    if not nested:
+        return graph.compile(checkpointer=persistence.checkpointer)
+    parent = StateGraph(State)
+    parent.add_node("child", graph.compile())
+    parent.add_edge(START, "child")
+    parent.add_edge("child", END)
+    return parent.compile(checkpointer=persistence.checkpointer)
+
+
+def config_of(run_id: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": "t", "run_id": run_id}}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+async def test_an_answer_that_is_rolled_back_is_asked_for_again(persistence: Persistence, nested: bool) -> None:
+    graph = asking(persistence, nested=nested)
+    await graph.ainvoke({"log": []}, config_of("first"))
+    before = await graph.aget_state(config_of("reader"), subgraphs=True)
+    stored_before = await stored(persistence, "t")
+
+    answered = await graph.ainvoke(Command(resume="yes"), config_of("second"))
+    assert "answer: yes" in answered["log"]
+    await persistence.delete_run_checkpoints("t", "second")
+
+    after = await graph.aget_state(config_of("reader"), subgraphs=True)
+    assert (after.values, after.next, after.interrupts) == (before.values, before.next, before.interrupts)
+    assert await stored(persistence, "t") == stored_before
+    assert await rows(persistence, "kept_writes", "t") == []
+    answered_otherwise = await graph.ainvoke(Command(resume="no"), config_of("third"))
+    assert [line for line in answered_otherwise["log"] if line.startswith("answer")][-1] == "answer: no"
+    assert "answer: yes" not in answered_otherwise["log"]
+
+
+async def test_a_second_attempt_of_a_run_keeps_nothing_aside_of_its_own(persistence: Persistence) -> None:
+    first = asking(persistence, nested=False)
+    await first.ainvoke({"log": []}, config_of("run"))
+    restarted = await open_saver(persistence.checkpointer.conn)
+
+    graph = first.copy({"checkpointer": restarted})
+    await graph.ainvoke(Command(resume="yes"), config_of("run"))
+
+    assert await rows(persistence, "kept_writes", "t") == []
+
+
+@pytest.mark.requirement("T-14")
+async def test_what_was_kept_aside_goes_with_the_thread(persistence: Persistence) -> None:
+    graph = asking(persistence, nested=False)
+    await graph.ainvoke({"log": []}, config_of("first"))
+    await graph.ainvoke(Command(resume="yes"), config_of("second"))
+    assert await rows(persistence, "kept_writes", "t") != []
+
+    await persistence.delete_thread_checkpoints("t")
+
+    assert await rows(persistence, "kept_writes", "t") == []
+
+
+async def test_a_cancelled_caller_does_not_leave_a_run_half_taken_back(persistence: Persistence) -> None:
+    await run(persistence, "t", "only", "hello")
+
+    taking_back = asyncio.ensure_future(persistence.delete_run_checkpoints("t", "only"))
+    await asyncio.sleep(0)
+    taking_back.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking_back
+    await run(persistence, "other", "next", "hello")
+
+    assert await stored(persistence, "t") == (set(), 0)
