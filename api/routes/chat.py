@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, cast
 from uuid import UUID
 
 import httpx
@@ -63,11 +63,11 @@ async def _frames(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[b
 async def _events(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
     translation = ChatEvents(str(chat.thread_id) if chat.thread_id else None)
     try:
-        async for part in _run(chat, client):
-            for event in translation.translate(part.event, part.data):
-                yield event
-            if translation.ended:
-                return
+        # Read to the end even after the last event: leaving earlier would cancel a run that is about to be stored.
+        async with aclosing(_run(chat, client)) as parts:
+            async for part in parts:
+                for event in translation.translate(part.event, part.data):
+                    yield event
     except (httpx.HTTPError, LangGraphError) as error:
         logger.bind(thread_id=translation.thread_id).opt(exception=error).error("chat: the LangGraph API failed")
         yield "error", {"message": UNREACHABLE}
@@ -76,7 +76,7 @@ async def _events(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[
         yield event
 
 
-def _run(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[StreamPart]:
+def _run(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[StreamPart, None]:
     fields: dict[str, Any] = {"stream_mode": ["messages-tuple", "updates"], "on_disconnect": "cancel"}
     if chat.user_id is not None:
         fields["config"] = {"configurable": {"user_id": chat.user_id}}
@@ -84,7 +84,7 @@ def _run(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[StreamPart
         fields["input"] = {"messages": [{"role": "user", "content": chat.message}]}
     else:
         fields["command"] = {"resume": chat.resume}
-    stream: Callable[..., AsyncIterator[StreamPart]] = client.runs.stream
+    stream = cast("Callable[..., AsyncGenerator[StreamPart, None]]", client.runs.stream)
     if chat.thread_id is None:
         # The first checkpoint tells the generated thread id before any node runs.
         fields["stream_mode"].append("checkpoints")

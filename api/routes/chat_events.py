@@ -24,7 +24,9 @@ class ChatEvents:
         self._status = "success"
 
     def translate(self, event: str, data: Any) -> Iterator[ChatEvent]:
-        """Give the chat events that one event of the API stands for; none for most."""
+        """Give the chat events that one event of the API stands for; none for most, and none after the end."""
+        if self.ended:
+            return
         if event == "metadata":
             self._run_id = data.get("run_id")
             if self.thread_id is not None:
@@ -41,7 +43,9 @@ class ChatEvents:
             yield from self._updates(data)
 
     def finish(self) -> Iterator[ChatEvent]:
-        """Give the last event, when the stream has ended."""
+        """Give the last event, when the stream has ended and none was the last yet."""
+        if self.ended:
+            return
         yield from self._announce()
         if self._answer is None:
             yield from self._end("error", {"message": NO_ANSWER})

@@ -10,7 +10,7 @@ META = ("metadata", {"run_id": "r1", "attempt": 1})
 def turn(*parts: tuple[str, Any], thread_id: str | None = "t1") -> list[tuple[str, dict[str, Any]]]:
     events = ChatEvents(thread_id)
     out = [event for name, data in parts for event in events.translate(name, data)]
-    return out if events.ended else out + list(events.finish())
+    return out + list(events.finish())
 
 
 def ai(content: str, *calls: dict[str, Any]) -> dict[str, Any]:
