@@ -3,6 +3,8 @@ PYTHON ?= python3
 UV_ON_PATH := $(shell command -v uv 2>/dev/null)
 UV := $(if $(UV_ON_PATH),$(UV_ON_PATH),.venv/bin/uv)
 export UV_PYTHON_DOWNLOADS := never
+# Compiled once at installation: the todo server starts in a second instead of three (T-01).
+export UV_COMPILE_BYTECODE := 1
 export PYTHONWARNDEFAULTENCODING := 1
 WORKERS ?= auto
 
