@@ -30,7 +30,12 @@ async def test_a_request_arrives_whole_and_its_answer_comes_back() -> None:
     assert (answer.status_code, answer.text, answer.headers["x-a"]) == (201, "done", "1")
     assert seen["message"] == {"type": "http.request", "body": b'{"x":1}', "more_body": False}
     scope = seen["scope"]
-    assert (scope["method"], scope["path"], scope["raw_path"], scope["query_string"]) == ("POST", "/a b", b"/a%20b", b"q=1")
+    assert (scope["method"], scope["path"], scope["raw_path"], scope["query_string"]) == (
+        "POST",
+        "/a b",
+        b"/a%20b",
+        b"q=1",
+    )
     assert (b"x-two", b"2") in scope["headers"]
 
 
