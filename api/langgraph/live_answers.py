@@ -1,7 +1,7 @@
 """Answer over time: event streams with heartbeats, and JSON that may be long in coming (sections 5.2 and 6)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -73,23 +73,27 @@ class EventStream(LiveAnswer):
 
     def __init__(
         self,
-        events: AsyncGenerator[LoggedEvent],
+        batches: AsyncGenerator[Sequence[LoggedEvent]],
         headers: Mapping[str, str],
         *,
         modes: frozenset[str] = frozenset(),
         when_gone: WhenGone | None = None,
     ) -> None:
         super().__init__({**STREAM_HEADERS, **headers}, keep_alive=HEARTBEAT, when_gone=when_gone)
-        self._events = events
+        self._batches = batches
         self._modes = modes
 
     async def write(self, send: Send) -> bytes:
-        """Send one frame per event."""
-        async with aclosing(self._events) as events:
-            async for event in events:
-                if not self._modes or self._modes & _modes_of(event.event):
-                    await send(_part(frame(event.event, event.data, event.id)))
+        """Send one frame per event; those that are there at the same time go out together."""
+        async with aclosing(self._batches) as batches:
+            async for batch in batches:
+                frames = [frame(event.event, event.data, event.id) for event in batch if self._shows(event)]
+                if frames:
+                    await send(_part(b"".join(frames)))
         return b""
+
+    def _shows(self, event: LoggedEvent) -> bool:
+        return not self._modes or bool(self._modes & _modes_of(event.event))
 
 
 class SlowJson(LiveAnswer):

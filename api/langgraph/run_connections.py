@@ -1,7 +1,7 @@
 """Connect a client to a run: its events, its result, and what happens when the client leaves."""
 
-from collections.abc import AsyncGenerator, Awaitable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import aclosing, suppress
 
 from starlette.requests import Request
 
@@ -54,8 +54,8 @@ def join_events(request: Request, here: Served, run: Run, *, path: str, when_gon
     last_id = request.headers.get("last-event-id")
     after = None if last_id is None else parse_event_id(last_id)
     modes = frozenset(query_words(request, "stream_mode"))
-    events = _only() if last_id is not None and after is None else here.engine.events(run, after)
-    return EventStream(events, headers, modes=modes and modes | {"error"}, when_gone=when_gone)
+    found = _only() if last_id is not None and after is None else _singly(here.engine.events(run, after))
+    return EventStream(found, headers, modes=modes and modes | {"error"}, when_gone=when_gone)
 
 
 def unknown_run_events(thread_id: str, run_id: str) -> EventStream:
@@ -97,12 +97,17 @@ async def _unknown() -> bytes:
     return dumps({"__error__": UNKNOWN_RUN})
 
 
-async def _heard(events: Subscription) -> AsyncGenerator[LoggedEvent]:
+async def _heard(events: Subscription) -> AsyncGenerator[Sequence[LoggedEvent]]:
     async with events:
         async for event in events:
-            yield event
+            yield (event, *events.take_waiting())
 
 
-async def _only(*events: LoggedEvent) -> AsyncGenerator[LoggedEvent]:
-    for event in events:
-        yield event
+async def _singly(events: AsyncGenerator[LoggedEvent]) -> AsyncGenerator[Sequence[LoggedEvent]]:
+    async with aclosing(events):
+        async for event in events:
+            yield (event,)
+
+
+async def _only(*events: LoggedEvent) -> AsyncGenerator[Sequence[LoggedEvent]]:
+    yield events

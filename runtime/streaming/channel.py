@@ -51,6 +51,13 @@ class Subscription:
         """Stop listening."""
         self._channel.leave(self)
 
+    def take_waiting(self) -> list[LoggedEvent]:
+        """Take everything that can be had without waiting."""
+        events = list(self._unread)
+        self._unread.clear()
+        self._unread_bytes = 0
+        return events
+
     def __aiter__(self) -> AsyncIterator[LoggedEvent]:
         return self
 

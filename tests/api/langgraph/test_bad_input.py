@@ -14,6 +14,8 @@ from toolweave.api.langgraph.schemas.components import COMPONENTS
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 NOBODY = "00000000-0000-4000-8000-000000000000"
+# The server's thread draws from the process's random numbers while Hypothesis makes up the next body.
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the .random. module inside strategies")
 
 ANY_JSON: st.SearchStrategy[Any] = st.recursive(
     st.none()

@@ -1,7 +1,7 @@
 """Streams and slow answers: keep-alives while nothing happens, and an end when the client goes (sections 5.2, 6)."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
@@ -45,9 +45,9 @@ class Client:
             await answer({"type": "http"}, self.receive, self.send)
 
 
-async def events(*names: str, ids: bool = False) -> AsyncGenerator[LoggedEvent]:
+async def events(*names: str, ids: bool = False) -> AsyncGenerator[Sequence[LoggedEvent]]:
     for seq, name in enumerate(names, 1):
-        yield LoggedEvent(seq, name, b'{"n":%d}' % seq, f"7-{seq}" if ids else None)
+        yield [LoggedEvent(seq, name, b'{"n":%d}' % seq, f"7-{seq}" if ids else None)]
 
 
 async def test_each_event_is_one_frame_and_the_end_is_plain() -> None:
@@ -66,6 +66,17 @@ async def test_each_event_is_one_frame_and_the_end_is_plain() -> None:
         {"type": "http.response.body", "body": b'event: values\r\ndata: {"n":2}\r\nid: 7-2\r\n\r\n', "more_body": True},
         {"type": "http.response.body", "body": b"", "more_body": False},
     ]
+
+
+async def test_events_that_are_there_together_go_out_together() -> None:
+    client = Client()
+
+    async def burst() -> AsyncGenerator[Sequence[LoggedEvent]]:
+        yield [LoggedEvent(1, "a", b"1", None), LoggedEvent(2, "b", b"2", None)]
+        yield []
+
+    await client.read(EventStream(burst(), {}))
+    assert client.bodies == [b"event: a\r\ndata: 1\r\n\r\nevent: b\r\ndata: 2\r\n\r\n", b""]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +98,9 @@ async def test_a_stream_shows_the_modes_asked_for(modes: set[str], shown: list[s
 async def test_heartbeats_come_while_nothing_happens() -> None:
     client = Client()
 
-    async def slow() -> AsyncGenerator[LoggedEvent]:
+    async def slow() -> AsyncGenerator[Sequence[LoggedEvent]]:
         await client.two_beats.wait()
-        yield LoggedEvent(1, "values", b"{}", None)
+        yield [LoggedEvent(1, "values", b"{}", None)]
 
     await client.read(QuickStream(slow(), {}))
     last_beat = len(client.bodies) - 1 - client.bodies[::-1].index(HEARTBEAT)
@@ -116,9 +127,9 @@ async def test_a_client_that_leaves_ends_the_stream_and_is_reported() -> None:
     told: list[str] = []
     closed = asyncio.Event()
 
-    async def endless() -> AsyncGenerator[LoggedEvent]:
+    async def endless() -> AsyncGenerator[Sequence[LoggedEvent]]:
         try:
-            yield LoggedEvent(1, "metadata", b"{}", None)
+            yield [LoggedEvent(1, "metadata", b"{}", None)]
             client.leaves.set()
             await asyncio.Event().wait()
         finally:
@@ -136,8 +147,8 @@ async def test_a_client_that_leaves_ends_the_stream_and_is_reported() -> None:
 async def test_an_error_in_the_middle_breaks_the_answer_off() -> None:
     client = Client()
 
-    async def failing() -> AsyncGenerator[LoggedEvent]:
-        yield LoggedEvent(1, "metadata", b"{}", None)
+    async def failing() -> AsyncGenerator[Sequence[LoggedEvent]]:
+        yield [LoggedEvent(1, "metadata", b"{}", None)]
         raise RuntimeError("the disk is gone")
 
     with pytest.raises(RuntimeError, match="the disk is gone"):

@@ -84,3 +84,15 @@ def test_last_event_ids_are_read_and_garbage_is_refused() -> None:
     assert parse_event_id("garbage") is None
     assert parse_event_id("") is None
     assert parse_event_id("1-" + "9" * 40) is None
+
+
+async def test_a_listener_takes_what_is_waiting_at_once() -> None:
+    channel = Channel("run", id_prefix=None)
+    listener = channel.listen()
+    for number in range(3):
+        channel.publish("custom", str(number).encode())
+    assert [event.data for event in (await anext(listener), *listener.take_waiting())] == [b"0", b"1", b"2"]
+    assert listener.take_waiting() == []
+    channel.publish("custom", b"3")
+    channel.close()
+    assert [event.data for event in await collect(listener)] == [b"3"]
