@@ -1,147 +1,186 @@
-"""Keep checkpoints in SQLite so that a run can be taken back exactly (langgraph_api.md 5.8, 5.9)."""
+"""Keep checkpoints in SQLite: fast, and so that a run can be taken back exactly (langgraph_api.md 5.8, 5.9)."""
 
-import asyncio
+import json
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import aiosqlite
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+    writes_sort_key,
+)
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from sqlalchemy import Connection
 
-# One row per pending write that a checkpoint had before another run first wrote there, and one without a task
-# that says that all of them are here.
-CREATE_KEPT_WRITES = """
-CREATE TABLE IF NOT EXISTS kept_writes (
-    run_id TEXT NOT NULL, thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL, checkpoint_id TEXT NOT NULL,
-    task_id TEXT, task_path TEXT, idx INTEGER, channel TEXT, type TEXT, value BLOB
-)
-"""
-INDEX_KEPT_WRITES = "CREATE INDEX IF NOT EXISTS ix_kept_writes ON kept_writes (thread_id, run_id)"
+from toolweave.runtime.persistence import checkpoint_sql as sql
+from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.sqlite import driver_of
 
-# One statement, so that it happens whole; once per run and checkpoint.
-KEEP_WRITES = """
-INSERT INTO kept_writes
-SELECT :run_id, :thread_id, :checkpoint_ns, :checkpoint_id, * FROM (
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL
-    UNION ALL
-    SELECT task_id, task_path, idx, channel, type, value FROM writes
-    WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
-)
-WHERE NOT EXISTS (
-    SELECT 1 FROM kept_writes
-    WHERE thread_id = :thread_id AND run_id = :run_id
-    AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
-)
-"""
-
-# A checkpoint's metadata is JSON in bytes.
-DELETE_OWN_WRITES = """
-DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) IN (
-    SELECT checkpoint_ns, checkpoint_id FROM checkpoints
-    WHERE thread_id = :thread_id AND json_extract(CAST(metadata AS TEXT), '$.run_id') = :run_id
-)
-"""
-DELETE_OWN_CHECKPOINTS = """
-DELETE FROM checkpoints
-WHERE thread_id = :thread_id AND json_extract(CAST(metadata AS TEXT), '$.run_id') = :run_id
-"""
-DELETE_REPLACED_WRITES = """
-DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) IN (
-    SELECT checkpoint_ns, checkpoint_id FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id
-)
-"""
-RESTORE_KEPT_WRITES = """
-INSERT INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
-SELECT thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value FROM kept_writes
-WHERE thread_id = :thread_id AND run_id = :run_id AND task_id IS NOT NULL
-AND (checkpoint_ns, checkpoint_id) IN (
-    SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = :thread_id
-)
-"""
-FORGET_KEPT_WRITES = "DELETE FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id"
-TAKE_BACK = (
-    DELETE_OWN_WRITES,
-    DELETE_OWN_CHECKPOINTS,
-    DELETE_REPLACED_WRITES,
-    RESTORE_KEPT_WRITES,
-    FORGET_KEPT_WRITES,
-)
 # Runs that have loaded an earlier run's checkpoint and not written there yet; far more than run at a time.
 REMEMBERED = 4096
 
 
+class Place(NamedTuple):
+    """Where a checkpoint is."""
+
+    thread_id: str
+    checkpoint_ns: str
+    checkpoint_id: str | None
+
+
 class RunAwareSaver(AsyncSqliteSaver):
-    """LangGraph's saver, which also keeps what a run replaces in an earlier run's checkpoint.
+    """LangGraph's saver with its hot operations on our own threads, which also keeps what a run replaces.
+
+    Loading, saving and writing each cross to a database thread once, not three to five times, and concurrent saves
+    share a commit (measured: a third less CPU per step). `connection` serves the other, rare reads and never writes.
 
     A run that resumes an interrupted thread writes its answers and results onto the checkpoint where an earlier run
     stopped. Deleting only the later run's checkpoints would leave them there: the next run would take a rolled-back
     approval for given. So the writes that were there are kept aside first, once per run and checkpoint.
     """
 
-    def __init__(self, connection: aiosqlite.Connection) -> None:
+    def __init__(self, connection: aiosqlite.Connection, database: Database) -> None:
         super().__init__(connection)
+        self._database = database
         # Thread, namespace and run to the earlier run's checkpoint that the run has loaded, to go on from there.
         self._loaded: OrderedDict[tuple[str, str, str], str] = OrderedDict()
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Load a checkpoint, and note when a run loads an earlier run's."""
-        found = await super().aget_tuple(config)
-        run_id = _run_of(config)
-        if found is not None and run_id is not None and found.metadata.get("run_id") != run_id:
-            where = found.config["configurable"]
-            self._loaded[where["thread_id"], where["checkpoint_ns"], run_id] = where["checkpoint_id"]
-            if len(self._loaded) > REMEMBERED:
-                self._loaded.popitem(last=False)
+        """Load a thread's newest checkpoint, or the one that is named, with its pending writes."""
+        place = _place_of(config)
+        loaded = await self._database.read(partial(_load, place=place))
+        if loaded is None:
+            return None
+        (checkpoint_id, parent_id, kind, checkpoint, metadata), writes = loaded
+        writes.sort(key=lambda row: writes_sort_key(*row[:3]))
+        found = CheckpointTuple(
+            config=config if place.checkpoint_id else _config_of(place, checkpoint_id),
+            checkpoint=self.serde.loads_typed((kind, checkpoint)),
+            metadata=json.loads(metadata) if metadata is not None else {},
+            parent_config=_config_of(place, parent_id) if parent_id else None,
+            pending_writes=[
+                (task_id, channel, self.serde.loads_typed((kind, value)))
+                for _, task_id, _, channel, kind, value in writes
+            ],
+        )
+        self._note_loading(config, place, checkpoint_id, found.metadata)
         return found
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,  # noqa: ARG002 - the whole checkpoint is stored
+    ) -> RunnableConfig:
+        """Save a checkpoint."""
+        place = _place_of(config)
+        described = json.dumps(get_checkpoint_metadata(config, metadata), ensure_ascii=False)
+        row = (
+            place.thread_id,
+            place.checkpoint_ns,
+            checkpoint["id"],
+            place.checkpoint_id,
+            *self.serde.dumps_typed(checkpoint),
+            described.encode("utf-8", "ignore"),
+        )
+        await self._database.write(partial(_put_checkpoint, row=row))
+        return _config_of(place, checkpoint["id"])
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save pending writes of a checkpoint; those of an earlier run are kept aside first."""
-        where = config["configurable"]
-        run_id = _run_of(config)
-        if run_id is not None:
-            key = (where["thread_id"], where["checkpoint_ns"], run_id)
-            if self._loaded.get(key) == where["checkpoint_id"]:
-                del self._loaded[key]
-                await self._keep_writes(*key, where["checkpoint_id"])
-        await super().aput_writes(config, writes, task_id, task_path)
+        place = _place_of(config)
+        replaceable = all(channel in WRITES_IDX_MAP for channel, _ in writes)
+        rows = [
+            (*place, task_id, task_path, WRITES_IDX_MAP.get(channel, index), channel, *self.serde.dumps_typed(value))
+            for index, (channel, value) in enumerate(writes)
+        ]
+        statement = sql.REPLACE_WRITE if replaceable else sql.ADD_WRITE
+        keep_for = self._first_write_of_run(config, place)
+        await self._database.write(partial(_put_writes, place=place, statement=statement, rows=rows, keep_for=keep_for))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete all that is kept of a thread."""
-        await super().adelete_thread(thread_id)
-        async with self.lock:
-            await self.conn.execute("DELETE FROM kept_writes WHERE thread_id = ?", (thread_id,))
-            await self.conn.commit()
+        await self._database.write(
+            partial(_run_all, statements=sql.DELETE_THREAD, values={"thread_id": str(thread_id)})
+        )
 
     async def take_back(self, thread_id: str, run_id: str) -> None:
         """Delete a run's checkpoints, subgraphs' included, and restore what it replaced in earlier ones."""
-        # A cancelled caller must not leave half of it in the connection's open transaction.
-        await asyncio.shield(asyncio.ensure_future(self._take_back(thread_id, run_id)))
+        values = {"thread_id": thread_id, "run_id": run_id}
+        await self._database.write(partial(_run_all, statements=sql.TAKE_BACK, values=values))
 
-    async def _take_back(self, thread_id: str, run_id: str) -> None:
-        async with self.lock:
-            for statement in TAKE_BACK:
-                await self.conn.execute(statement, {"thread_id": thread_id, "run_id": run_id})
-            await self.conn.commit()
+    def _note_loading(
+        self, config: RunnableConfig, place: Place, checkpoint_id: str, metadata: CheckpointMetadata
+    ) -> None:
+        run_id = _run_of(config)
+        if run_id is not None and metadata.get("run_id") != run_id:
+            self._loaded[place.thread_id, place.checkpoint_ns, run_id] = checkpoint_id
+            if len(self._loaded) > REMEMBERED:
+                self._loaded.popitem(last=False)
 
-    async def _keep_writes(self, thread_id: str, checkpoint_ns: str, run_id: str, checkpoint_id: str) -> None:
-        place = {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns, "checkpoint_id": checkpoint_id}
-        async with self.lock:
-            await self.conn.execute(KEEP_WRITES, {**place, "run_id": run_id})
-            await self.conn.commit()
+    def _first_write_of_run(self, config: RunnableConfig, place: Place) -> str | None:
+        """Name the run when this is its first write onto an earlier run's checkpoint."""
+        run_id = _run_of(config)
+        if run_id is None:
+            return None
+        key = (place.thread_id, place.checkpoint_ns, run_id)
+        if self._loaded.get(key) != place.checkpoint_id:
+            return None
+        del self._loaded[key]
+        return run_id
 
 
-async def open_saver(connection: aiosqlite.Connection) -> RunAwareSaver:
-    """Make the saver and its tables."""
-    saver = RunAwareSaver(connection)
-    await saver.setup()
-    await connection.execute(CREATE_KEPT_WRITES)
-    await connection.execute(INDEX_KEPT_WRITES)
-    await connection.commit()
-    return saver
+def create_kept_writes(connection: Connection) -> None:
+    """Make our table beside LangGraph's."""
+    _run_all(connection, (sql.CREATE_KEPT_WRITES, sql.INDEX_KEPT_WRITES), {})
+
+
+def _load(connection: Connection, place: Place) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]] | None:
+    driver = driver_of(connection)
+    query = sql.ONE_CHECKPOINT if place.checkpoint_id else sql.NEWEST_CHECKPOINT
+    found = driver.execute(query, place._asdict()).fetchone()
+    if found is None:
+        return None
+    return found, driver.execute(sql.PENDING_WRITES, {**place._asdict(), "checkpoint_id": found[0]}).fetchall()
+
+
+def _put_checkpoint(connection: Connection, row: tuple[Any, ...]) -> None:
+    driver_of(connection).execute(sql.PUT_CHECKPOINT, row)
+
+
+def _put_writes(
+    connection: Connection, place: Place, statement: str, rows: list[tuple[Any, ...]], keep_for: str | None
+) -> None:
+    driver = driver_of(connection)
+    if keep_for is not None:
+        driver.execute(sql.KEEP_WRITES, {**place._asdict(), "run_id": keep_for})
+    driver.executemany(statement, rows)
+
+
+def _run_all(connection: Connection, statements: Sequence[str], values: dict[str, str]) -> None:
+    for statement in statements:
+        driver_of(connection).execute(statement, values)
+
+
+def _place_of(config: RunnableConfig) -> Place:
+    where = config["configurable"]
+    return Place(str(where["thread_id"]), where.get("checkpoint_ns", ""), get_checkpoint_id(config))
+
+
+def _config_of(place: Place, checkpoint_id: str) -> RunnableConfig:
+    return {"configurable": place._replace(checkpoint_id=checkpoint_id)._asdict()}
 
 
 def _run_of(config: RunnableConfig) -> str | None:

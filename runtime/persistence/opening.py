@@ -12,7 +12,7 @@ from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from toolweave.errors import PersistenceError
 from toolweave.runtime.persistence.assistants import AssistantRepository
-from toolweave.runtime.persistence.checkpointer import RunAwareSaver, open_saver
+from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes
 from toolweave.runtime.persistence.database import Database, open_database
 from toolweave.runtime.persistence.failures import explained
 from toolweave.runtime.persistence.lock import data_folder_lock
@@ -86,9 +86,11 @@ def _make_folder(data_dir: Path) -> None:
 
 @asynccontextmanager
 async def _open_checkpointer(path: Path) -> AsyncIterator[RunAwareSaver]:
-    async with _connection(path) as connection:
+    async with open_database(path, create_kept_writes) as database, _connection(path) as connection:
+        saver = RunAwareSaver(connection, database)
         with explained(path):
-            saver = await open_saver(connection)
+            await saver.setup()
+            await connection.execute("PRAGMA query_only=ON")
         yield saver
 
 

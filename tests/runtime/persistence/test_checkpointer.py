@@ -11,7 +11,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
-from toolweave.runtime.persistence.checkpointer import open_saver
+from toolweave.runtime.persistence.checkpointer import RunAwareSaver
 from toolweave.runtime.persistence.opening import Persistence
 
 
@@ -147,7 +147,7 @@ async def test_an_answer_that_is_rolled_back_is_asked_for_again(persistence: Per
 async def test_a_second_attempt_of_a_run_keeps_nothing_aside_of_its_own(persistence: Persistence) -> None:
     first = asking(persistence, nested=False)
     await first.ainvoke({"log": []}, config_of("run"))
-    restarted = await open_saver(persistence.checkpointer.conn)
+    restarted = RunAwareSaver(persistence.checkpointer.conn, persistence.checkpointer._database)
 
     graph = first.copy({"checkpointer": restarted})
     await graph.ainvoke(Command(resume="yes"), config_of("run"))

@@ -1,0 +1,92 @@
+"""Hold the SQL of the checkpointer; its first two tables are LangGraph's, the third is ours."""
+
+NEWEST_CHECKPOINT = """
+SELECT checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints
+WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns
+ORDER BY checkpoint_id DESC LIMIT 1
+"""
+ONE_CHECKPOINT = """
+SELECT checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints
+WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
+"""
+PENDING_WRITES = """
+SELECT task_path, task_id, idx, channel, type, value FROM writes
+WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
+"""
+PUT_CHECKPOINT = """
+INSERT OR REPLACE INTO checkpoints
+(thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata) VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+# A task's results are stored once; its error, its interrupt and the answer to it are replaced.
+ADD_WRITE = """
+INSERT OR IGNORE INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+REPLACE_WRITE = """
+INSERT OR REPLACE INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+DELETE_THREAD = (
+    "DELETE FROM checkpoints WHERE thread_id = :thread_id",
+    "DELETE FROM writes WHERE thread_id = :thread_id",
+    "DELETE FROM kept_writes WHERE thread_id = :thread_id",
+)
+
+# One row per pending write that a checkpoint had before another run first wrote there, and one without a task
+# that says that all of them are here.
+CREATE_KEPT_WRITES = """
+CREATE TABLE IF NOT EXISTS kept_writes (
+    run_id TEXT NOT NULL, thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL, checkpoint_id TEXT NOT NULL,
+    task_id TEXT, task_path TEXT, idx INTEGER, channel TEXT, type TEXT, value BLOB
+)
+"""
+INDEX_KEPT_WRITES = "CREATE INDEX IF NOT EXISTS ix_kept_writes ON kept_writes (thread_id, run_id)"
+
+# Once per run and checkpoint.
+KEEP_WRITES = """
+INSERT INTO kept_writes
+SELECT :run_id, :thread_id, :checkpoint_ns, :checkpoint_id, * FROM (
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL
+    UNION ALL
+    SELECT task_id, task_path, idx, channel, type, value FROM writes
+    WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
+)
+WHERE NOT EXISTS (
+    SELECT 1 FROM kept_writes
+    WHERE thread_id = :thread_id AND run_id = :run_id
+    AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
+)
+"""
+
+# A checkpoint's metadata is JSON in bytes.
+DELETE_OWN_WRITES = """
+DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) IN (
+    SELECT checkpoint_ns, checkpoint_id FROM checkpoints
+    WHERE thread_id = :thread_id AND json_extract(CAST(metadata AS TEXT), '$.run_id') = :run_id
+)
+"""
+DELETE_OWN_CHECKPOINTS = """
+DELETE FROM checkpoints
+WHERE thread_id = :thread_id AND json_extract(CAST(metadata AS TEXT), '$.run_id') = :run_id
+"""
+DELETE_REPLACED_WRITES = """
+DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) IN (
+    SELECT checkpoint_ns, checkpoint_id FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id
+)
+"""
+RESTORE_KEPT_WRITES = """
+INSERT INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
+SELECT thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value FROM kept_writes
+WHERE thread_id = :thread_id AND run_id = :run_id AND task_id IS NOT NULL
+AND (checkpoint_ns, checkpoint_id) IN (
+    SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = :thread_id
+)
+"""
+FORGET_KEPT_WRITES = "DELETE FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id"
+TAKE_BACK = (
+    DELETE_OWN_WRITES,
+    DELETE_OWN_CHECKPOINTS,
+    DELETE_REPLACED_WRITES,
+    RESTORE_KEPT_WRITES,
+    FORGET_KEPT_WRITES,
+)
