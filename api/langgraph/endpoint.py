@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+JSON = "application/json"
 Handler = Callable[[Request], Awaitable[ASGIApp]]
 
 
@@ -38,7 +39,7 @@ class Endpoint:
     body: str | None = None
     answer: str | None = None
     answers_list: bool = False
-    media_type: str = "application/json"
+    media_type: str = JSON
     status: int = 200
     errors: tuple[int, ...] = (422,)
     query: tuple[Query, ...] = field(default=())
@@ -48,10 +49,13 @@ class Resource(Route):
     """All methods of one path; a method it does not have is 405 with the full `Allow`."""
 
     def __init__(self, path: str, endpoints: Iterable[Endpoint]) -> None:
-        self.handlers = {endpoint.method: endpoint.handler for endpoint in endpoints}
+        self.handlers: dict[str, Handler] = {}
+        for endpoint in endpoints:
+            self.handlers[endpoint.method] = endpoint.handler
+            # A HEAD of a stream would wait for its end.
+            if endpoint.method == "GET" and endpoint.media_type == JSON:
+                self.handlers["HEAD"] = endpoint.handler
         super().__init__(path, _never_called, methods=list(self.handlers))
-        if "GET" in self.handlers:
-            self.handlers["HEAD"] = self.handlers["GET"]
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the method's handler and send what it answers."""

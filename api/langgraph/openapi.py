@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from toolweave import __version__
-from toolweave.api.langgraph.endpoint import Endpoint
+from toolweave.api.langgraph.endpoint import JSON, Endpoint
 from toolweave.api.langgraph.schemas.components import COMPONENTS
 from toolweave.api.langgraph.schemas.fields import ref
 from toolweave.runtime.runs.models import JsonObject
@@ -40,7 +40,7 @@ def _operation(endpoint: Endpoint) -> JsonObject:
         "responses": _responses(endpoint),
     }
     if endpoint.body is not None:
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(endpoint.body)}}}
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": ref(endpoint.body)}}}
     return operation
 
 
@@ -63,7 +63,7 @@ def _query_parameters(endpoint: Endpoint) -> list[JsonObject]:
 
 def _responses(endpoint: Endpoint) -> JsonObject:
     success: JsonObject = {"description": "Success"}
-    if endpoint.media_type != "application/json":
+    if endpoint.media_type != JSON:
         success["content"] = {endpoint.media_type: {"schema": {"type": "string"}}}
     elif endpoint.answer is not None:
         answer = ref(endpoint.answer)
@@ -74,7 +74,7 @@ def _responses(endpoint: Endpoint) -> JsonObject:
     for status in (*endpoint.errors, *refused):
         responses[str(status)] = {"description": HTTPStatus(status).phrase}
         if status >= 300:
-            responses[str(status)]["content"] = {"application/json": {"schema": ref("ErrorResponse")}}
+            responses[str(status)]["content"] = {JSON: {"schema": ref("ErrorResponse")}}
     return responses
 
 

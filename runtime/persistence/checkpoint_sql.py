@@ -45,19 +45,6 @@ COPY_THREAD = (
     """,
 )
 
-COPY_THREAD = (
-    """
-INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
-SELECT :target, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata
-FROM checkpoints WHERE thread_id = :source
-""",
-    """
-INSERT INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
-SELECT :target, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value
-FROM writes WHERE thread_id = :source
-""",
-)
-
 # One row per pending write that a checkpoint had before another run first wrote there, and one without a task
 # that says that all of them are here.
 CREATE_KEPT_WRITES = """

@@ -121,11 +121,6 @@ class RunAwareSaver(AsyncSqliteSaver):
         values = {"source": source_thread_id, "target": target_thread_id}
         await self._database.write(partial(_run_all, statements=sql.COPY_THREAD, values=values))
 
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy a thread's checkpoints and pending writes as they are, subgraphs' included; the target has none yet."""
-        values = {"source": source_thread_id, "target": target_thread_id}
-        await self._database.write(partial(_run_all, statements=sql.COPY_THREAD, values=values))
-
     async def take_back(self, thread_id: str, run_id: str) -> None:
         """Delete a run's checkpoints, subgraphs' included, and restore what it replaced in earlier ones."""
         values = {"thread_id": thread_id, "run_id": run_id}

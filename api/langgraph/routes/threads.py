@@ -17,7 +17,6 @@ from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import apply_supersteps
 from toolweave.api.langgraph.wire import thread_json
 from toolweave.errors import Conflict, InvalidRequest, NotFound, ToolweaveError
-from toolweave.runtime.persistence.checkpoint_copy import copy_checkpoints
 from toolweave.runtime.runs.models import JsonObject, Thread
 
 CREATE = body_schema("ThreadCreate")
@@ -80,7 +79,7 @@ async def copy(request: Request) -> Response:
     except NotFound:
         raise Conflict("Conflict") from None
     target = str(uuid4())
-    await copy_checkpoints(persistence.checkpointer, thread_id, target)
+    await persistence.checkpointer.acopy_thread(thread_id, target)
     made = thread_json(await persistence.threads.create(target, metadata=source.metadata))
     return json_answer({name: item for name, item in made.items() if name != "values"})
 
