@@ -70,9 +70,8 @@ class AssistantRepository:
         sort_order: Literal["asc", "desc"] | None = None,
     ) -> list[Assistant]:
         """Return the assistants that contain the metadata, belong to the graph and have `name` in their name."""
-        query = _filtered(select(assistants), metadata, graph_id, name)
-        column = assistants.c[sort_by or "created_at"]
-        query = page(query, column, assistants.c.assistant_id, sort_order, limit, offset)
+        keys = _filtered(select(assistants.c.assistant_id), metadata, graph_id, name)
+        query = page(keys, assistants, sort_by or "created_at", sort_order, limit, offset)
         return await self._database.read(lambda connection: [_assistant_from(row) for row in connection.execute(query)])
 
     async def count(

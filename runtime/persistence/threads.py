@@ -118,8 +118,8 @@ class ThreadRepository:
         Raises:
             InvalidRequest: too many ids.
         """
-        query = _filtered(select(threads), ids, metadata, values, status)
-        query = page(query, threads.c[sort_by or "updated_at"], threads.c.thread_id, sort_order, limit, offset)
+        keys = _filtered(select(threads.c.thread_id), ids, metadata, values, status)
+        query = page(keys, threads, sort_by or "updated_at", sort_order, limit, offset)
         return await self._database.read(lambda connection: [_thread_from(row) for row in connection.execute(query)])
 
     async def count(

@@ -34,12 +34,24 @@ def test_what_is_not_json_is_refused_as_a_request() -> None:
         to_json({"value": object()})
 
 
-def test_nesting_without_end_is_refused_as_a_request() -> None:
-    document: list[Any] = []
-    for _ in range(100_000):
-        document = [document]
-    with pytest.raises(InvalidRequest):
-        to_json(document)
+def nested(levels: int) -> dict[str, Any]:
+    """An object that deep, of a kind that orjson leaves to the json module."""
+    document: dict[str, Any] = {"n": 10**40}
+    for _ in range(levels - 1):
+        document = {"in": document}
+    return document
+
+
+@pytest.mark.parametrize("levels", [1000, 100_000])
+def test_nesting_without_end_is_refused_as_a_request(levels: int) -> None:
+    with pytest.raises(InvalidRequest, match="nested more than 250 levels deep"):
+        to_json(nested(levels))
+
+
+def test_the_deepest_nesting_that_is_stored_can_be_read() -> None:
+    document = nested(250)
+
+    assert to_json(from_json(to_json(document))) == to_json(document)
 
 
 @given(st.datetimes(timezones=st.just(UTC)))

@@ -8,6 +8,7 @@ import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.errors import Conflict, InvalidRequest, NotFound
+from toolweave.runtime.persistence.containment import contains
 from toolweave.runtime.persistence.opening import Persistence
 from toolweave.runtime.persistence.threads import ThreadRepository
 from toolweave.runtime.runs.models import Thread
@@ -128,6 +129,32 @@ async def test_search_finds(persistence: Persistence, query: dict[str, Any], exp
     await populate(persistence)
 
     assert [thread.thread_id for thread in await persistence.threads.search(**query)] == expected
+
+
+METADATA: list[dict[str, Any]] = [
+    {"user": "u 1", "n": 10**40},
+    {"user": "u 1", "nested": {"user": "u2"}},
+    {"user": ["u 1"]},
+    {"user": {"u 1": 1}},
+    {"user": None, 'quo"te': "u2", "\ud800": "x"},
+    {"user": True, "n": "1"},
+    {"user": "", "n": 1, "nested": {"user": "u 1", "n": 1}},
+]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [*METADATA, {"user": "u 1"}, {"n": 1}, {"n": "1"}, {"nested": {"user": "u 1"}}, {"user": "%"}, {"absent": "x"}],
+)
+async def test_search_by_metadata_finds_exactly_what_contains_it(
+    threads: ThreadRepository, pattern: dict[str, Any]
+) -> None:
+    for number, metadata in enumerate(METADATA):
+        await threads.create(str(number), metadata)
+
+    found = await threads.search(metadata=pattern, sort_by="thread_id", sort_order="asc")
+
+    assert [thread.metadata for thread in found] == [metadata for metadata in METADATA if contains(metadata, pattern)]
 
 
 async def test_search_gives_the_last_updated_thread_first(persistence: Persistence) -> None:
