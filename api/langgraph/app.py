@@ -53,6 +53,8 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
             app.state.served = here
             async with custom_lifespan(custom) as state:
                 try:
+                    # Only now: the graphs of unfinished runs may need what the named application has opened.
+                    await here.engine.recover()
                     yield state
                 finally:
                     # Runs stop before what they use is closed: they go on at the next start, instead of failing.

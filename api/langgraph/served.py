@@ -55,7 +55,7 @@ def served(request: Request) -> Served:
 
 @asynccontextmanager
 async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterator[Served]:
-    """Open the data folder, load the graphs, make their assistants and take up unfinished runs (S-05).
+    """Open the data folder, load the graphs and make their assistants; unfinished runs wait for `recover` (S-05).
 
     Raises:
         ConfigError: a graph that langgraph.json names cannot be loaded.

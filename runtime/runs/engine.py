@@ -264,9 +264,8 @@ async def _body(ended: "asyncio.Future[bytes | None]") -> bytes:
 
 @asynccontextmanager
 async def open_engine(runtime: Runtime, *, max_concurrent: int) -> AsyncIterator[EmbeddedEngine]:
-    """Open the embedded engine: recovers what a killed process left, and stops in order at the end."""
+    """Open the embedded engine, which stops in order at the end; call `recover` when graphs may run."""
     engine = EmbeddedEngine(runtime, asyncio.Semaphore(max_concurrent))
-    await engine.recover()
     try:
         yield engine
     finally:

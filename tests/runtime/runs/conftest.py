@@ -82,6 +82,7 @@ async def open_bench(folder: Path, gates: dict[str, Gate] | None = None) -> Asyn
         )
         runtime = Runtime(persistence, registry, EventLog(persistence.app))
         async with open_engine(runtime, max_concurrent=10) as engine:
+            await engine.recover()
             yield Bench(engine, persistence, gates)
 
 
