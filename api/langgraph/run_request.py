@@ -68,7 +68,7 @@ def run_request(body: Body, assistant: Assistant, thread_id: str | None) -> RunR
         created_at=now,
         not_before=now + timedelta(seconds=after) if after else None,
         temporary=temporary,
-        thread_metadata={} if stateless else body.get("metadata", {}),
+        thread_metadata={} if stateless else {**body.get("metadata", {}), **identity},
     )
     return RunRequest(new, body.get("on_disconnect") == "cancel", body.headers(*_without_effect(body)))
 

@@ -165,8 +165,10 @@ async def test_bad_thread_ids_have_the_reference_servers_statuses(http: httpx.As
 
 async def test_a_missing_thread_is_made_when_asked_for(sdk: LangGraphClient) -> None:
     thread_id = str(uuid4())
-    await sdk.runs.wait(thread_id, "steps", input={"n": 1}, if_not_exists="create", metadata={"x": 1})
+    metadata = {"x": 1, "graph_id": "not this one"}
+    await sdk.runs.wait(thread_id, "steps", input={"n": 1}, if_not_exists="create", metadata=metadata)
     thread = await sdk.threads.get(thread_id)
+    assert (thread["metadata"] or {})["graph_id"] == "steps"
     assert (thread["values"], (thread["metadata"] or {})["x"]) == ({"n": 4, "log": ["add", "double"]}, 1)
 
 
