@@ -18,7 +18,7 @@ from langgraph.store.base import BaseStore
 from loguru import logger
 
 from toolweave.errors import ConfigError, NotFound
-from toolweave.runtime.runs.models import JsonObject
+from toolweave.runtime.models import JsonObject
 
 Graph = Pregel[Any, Any, Any, Any]
 UNNAMED = "LangGraph"

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from toolweave.runtime.runs.models import JsonObject
+from toolweave.runtime.models import JsonObject
 from toolweave.runtime.streaming.codec import dumps
 
 INDEX = re.compile(r"\[(-?[0-9]{1,9})]")

@@ -13,7 +13,7 @@ from toolweave.api.clients import SERVED_BY
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import ConfigError
 from toolweave.runtime.graphs import load_target
-from toolweave.runtime.runs.models import JsonObject
+from toolweave.runtime.models import JsonObject
 
 
 def load_custom_app(config: LangGraphJson) -> Starlette | None:

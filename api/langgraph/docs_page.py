@@ -2,7 +2,7 @@
 
 from html import escape
 
-from toolweave.runtime.runs.models import JsonObject
+from toolweave.runtime.models import JsonObject
 
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"

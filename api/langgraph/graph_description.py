@@ -10,7 +10,7 @@ from pydantic import BaseModel, create_model
 from pydantic.errors import PydanticUserError
 
 from toolweave.runtime.graphs import Graph
-from toolweave.runtime.runs.models import JsonObject
+from toolweave.runtime.models import JsonObject
 
 
 async def drawn_graph(graph: Graph, *, xray: bool | int) -> JsonObject:

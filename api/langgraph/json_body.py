@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from toolweave.api.langgraph.json_schema import BodySchema
 from toolweave.errors import InvalidRequest
-from toolweave.runtime.runs.models import JsonObject
+from toolweave.runtime.models import JsonObject
 from toolweave.runtime.streaming.codec import loads
 
 MAX_BODY_BYTES = 32 * 1024 * 1024

@@ -9,7 +9,7 @@ from toolweave import __version__
 from toolweave.api.langgraph.endpoint import JSON, Endpoint
 from toolweave.api.langgraph.schemas.components import COMPONENTS
 from toolweave.api.langgraph.schemas.fields import ref
-from toolweave.runtime.runs.models import JsonObject
+from toolweave.runtime.models import JsonObject
 
 UUID_IDS = frozenset({"assistant_id", "thread_id", "run_id"})
 

@@ -12,7 +12,7 @@ from toolweave.api.langgraph.json_body import Body
 from toolweave.api.langgraph.schemas.components import body_schema
 from toolweave.api.langgraph.schemas.runs import RUNS
 from toolweave.errors import InvalidRequest
-from toolweave.runtime.runs.models import Assistant, JsonObject, NewRun
+from toolweave.runtime.models import Assistant, JsonObject, NewRun
 
 STATEFUL = body_schema("RunCreateStateful")
 STATELESS = body_schema("RunCreateStateless")

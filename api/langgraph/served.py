@@ -15,7 +15,7 @@ from toolweave.runtime.graphs import GraphRegistry, load_target
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import Runtime
-from toolweave.runtime.runs.models import Assistant
+from toolweave.runtime.models import Assistant
 from toolweave.runtime.streaming.event_log import EventLog
 
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from toolweave.runtime.runs.models import Assistant, JsonObject, Run, Thread
+from toolweave.runtime.models import Assistant, JsonObject, Run, Thread
 
 
 def timestamp(moment: datetime) -> str:

@@ -8,11 +8,11 @@ from uuid import UUID, uuid5
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 
 from toolweave.errors import NotFound
+from toolweave.runtime.models import Assistant, JsonObject
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.persistence.search import bindable, page, where_contains
 from toolweave.runtime.persistence.tables import assistant_versions, assistants
-from toolweave.runtime.runs.models import Assistant, JsonObject
 
 # The official server derives the ids of its system assistants from this one, and clients have them stored.
 NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")

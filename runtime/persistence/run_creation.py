@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.models import CancelAction, CreatedRun, JsonObject, NewRun
 from toolweave.runtime.persistence.json_text import from_json, to_json, to_micros
 from toolweave.runtime.persistence.run_rows import (
     active_runs,
@@ -20,7 +21,6 @@ from toolweave.runtime.persistence.run_rows import (
     row_of,
     thread_head,
 )
-from toolweave.runtime.runs.models import CancelAction, CreatedRun, JsonObject, NewRun
 
 BUSY = "Thread is already running a task. Wait for it to finish or choose a different multitask strategy."
 

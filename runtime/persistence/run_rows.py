@@ -4,10 +4,10 @@ from typing import Any
 
 from sqlalchemy import BindParameter, bindparam, delete, exists, func, insert, literal_column, or_, select, text, update
 
+from toolweave.runtime.models import NewRun, Run
 from toolweave.runtime.persistence.compiled import Compiled
 from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.persistence.tables import runs, threads
-from toolweave.runtime.runs.models import NewRun, Run
 
 # Written out, not bound: SQLite uses a partial index only for a condition it can read in the statement.
 ACTIVE = text("runs.status IN ('pending', 'running')")

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.models import TERMINAL, CancelAction, Outcome, Run
 from toolweave.runtime.persistence.json_text import from_micros, to_json
 from toolweave.runtime.persistence.run_rows import (
     active_runs,
@@ -25,7 +26,6 @@ from toolweave.runtime.persistence.run_rows import (
     startable_run,
     startable_runs,
 )
-from toolweave.runtime.runs.models import TERMINAL, CancelAction, Outcome, Run
 
 
 def claim(connection: Connection, run_id: str, now: int) -> Run | None:

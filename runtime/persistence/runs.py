@@ -6,6 +6,7 @@ from datetime import datetime
 from sqlalchemy import Connection, select
 
 from toolweave.errors import NotFound
+from toolweave.runtime.models import CancelAction, CreatedRun, NewRun, Outcome, Run, RunStatus
 from toolweave.runtime.persistence import run_transitions
 from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.persistence.database import Database
@@ -13,7 +14,6 @@ from toolweave.runtime.persistence.json_text import to_micros
 from toolweave.runtime.persistence.run_creation import create_run
 from toolweave.runtime.persistence.run_rows import run_by_id, run_from, run_of_thread, thread_head
 from toolweave.runtime.persistence.tables import runs
-from toolweave.runtime.runs.models import CancelAction, CreatedRun, NewRun, Outcome, Run, RunStatus
 
 
 class RunRepository:

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Select, Table, func, select
 
+from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.json_text import to_json
-from toolweave.runtime.runs.models import JsonObject
 
 PLAIN = re.compile(r"[A-Za-z0-9_.:@ -]{1,200}")
 LAST_ROW = 2**63 - 1

@@ -7,12 +7,12 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, select, update
 
 from toolweave.errors import Conflict, InvalidRequest, NotFound
+from toolweave.runtime.models import JsonObject, Thread, ThreadStatus
 from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.persistence.search import page, where_contains
 from toolweave.runtime.persistence.tables import runs, threads
-from toolweave.runtime.runs.models import JsonObject, Thread, ThreadStatus
 
 ThreadSort = Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"]
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from loguru import logger
 
 from toolweave.errors import NotFound, PersistenceError
-from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run
-from toolweave.runtime.runs.models import TERMINAL, CancelAction, NewRun, Run
+from toolweave.runtime.models import TERMINAL, CancelAction, NewRun, Run
+from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run, state_left
 from toolweave.runtime.runs.result import result_of
 from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscription
 
@@ -61,9 +61,13 @@ class EmbeddedEngine:
         created = await self.runtime.persistence.runs.create_run(new)
         live = self._watch(created.run)
         events = live.channel.listen() if listen else None
-        self._schedule(created.run, due=created.due)
         for run_id, action in created.superseded:
+            superseded = self.live.get(run_id)
+            if action == "rollback" and (superseded is None or superseded.graph is None):
+                # It waits for its turn again after a crash, and may have left checkpoints before.
+                await self.runtime.persistence.delete_run_checkpoints(new.thread_id, run_id)
             await self._stop_run(run_id, action)
+        self._schedule(created.run, due=created.due)
         return StartedRun(created.run, live.ended, events)
 
     async def wait(self, run: Run) -> bytes:
@@ -108,6 +112,11 @@ class EmbeddedEngine:
             return
         await self.runtime.persistence.delete_run_checkpoints(thread_id, run_id)
         await self.runtime.persistence.runs.delete(thread_id, run_id)
+        left = await state_left(self.runtime, run)
+        if left is not None:
+            await self.runtime.persistence.threads.set_state(
+                thread_id, left.values_json or b"null", left.thread_status, left.interrupts
+            )
 
     async def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with its runs and checkpoints, stopping what runs there. Raises NotFound."""
@@ -118,8 +127,9 @@ class EmbeddedEngine:
             await self._stop_run(live.run.run_id, "rollback")
         for live in stopping:
             await asyncio.wait([live.ended], timeout=STOP_SECONDS)
-        await self.runtime.persistence.threads.delete(thread_id)
+        # The row goes last: if the process dies in between, the thread is still there to be deleted again.
         await self.runtime.persistence.delete_thread_checkpoints(thread_id)
+        await self.runtime.persistence.threads.delete(thread_id)
 
     async def recover(self) -> None:
         """Take up every run that an earlier process left behind (S-05)."""

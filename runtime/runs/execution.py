@@ -1,6 +1,5 @@
 """Execute one claimed run: call its graph, publish what it streams, and say how it ended."""
 
-import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,14 +8,18 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 from loguru import logger
 
+from toolweave.errors import RunAbandoned
 from toolweave.runtime.graphs import Graph, GraphRegistry
+from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus
 from toolweave.runtime.persistence.opening import Persistence
 from toolweave.runtime.runs.graph_input import GraphCall, graph_call
-from toolweave.runtime.runs.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus
 from toolweave.runtime.runs.stream_parts import INTERRUPT, GraphStream
 from toolweave.runtime.streaming.channel import Channel
 from toolweave.runtime.streaming.codec import dumps
 from toolweave.runtime.streaming.event_log import EventLog
+
+# Restarts of a healthy server count, too: the limit is for a run that takes its process down each time.
+MAX_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,10 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
     """
     channel.begin_attempt(run.attempt)
     runtime.log.publish(channel, "metadata", dumps({"run_id": run.run_id, "attempt": run.attempt}))
-    call = graph_call(run)
     try:
+        if run.attempt > MAX_ATTEMPTS:
+            raise RunAbandoned(f"The run was begun {MAX_ATTEMPTS} times and its process ended each time.")
+        call = graph_call(run)
         async with runtime.graphs.open(run.graph_id, call.config) as graph:
             if run.attempt > 1:
                 snapshot = await graph.aget_state(thread_config(run))
@@ -76,7 +81,8 @@ async def _failed(runtime: Runtime, run: Run, channel: Channel, error: Exception
         "run failed: {}", type(error).__name__
     )
     described = {"error": type(error).__name__, "message": str(error)}
-    values = await state_values(runtime, run)
+    left = await state_left(runtime, run)
+    values = left.values_json if left is not None else None
     runtime.log.publish(channel, "error", dumps(described))
     outcome = Outcome("error", "error", values, error=described, thread_config=kept_config(run))
     return Execution(outcome, dumps({"__error__": described}))
@@ -86,26 +92,24 @@ async def after_cancel(runtime: Runtime, run: Run, action: CancelAction) -> Exec
     """Say how a cancelled run leaves its thread: state kept up to the last checkpoint, or rolled back (5.8)."""
     if action == "rollback":
         await runtime.persistence.delete_run_checkpoints(run.thread_id, run.run_id)
-        values = await state_values(runtime, run) or b"null"
-        outcome = Outcome("interrupted", "idle", values, thread_config=kept_config(run), rolled_back=True)
-        return Execution(outcome, values)
-    async with runtime.graphs.open(run.graph_id, thread_config(run)) as graph:
-        snapshot = await graph.aget_state(thread_config(run))
-    execution = _from_snapshot(run, snapshot)
-    return replace(execution, outcome=replace(execution.outcome, status="interrupted"))
+    left = await state_left(runtime, run) or Outcome("interrupted", "idle", thread_config=kept_config(run))
+    outcome = replace(left, status="interrupted", rolled_back=action == "rollback")
+    return Execution(outcome, outcome.values_json or b"null")
 
 
-async def state_values(runtime: Runtime, run: Run) -> bytes | None:
-    """Read the thread's values as JSON; None when it has no checkpoint or they cannot be read."""
+async def state_left(runtime: Runtime, run: Run) -> Outcome | None:
+    """Read how a run's thread stands now; None when the graph cannot say (it is gone, or fails here, too).
+
+    Values are `null` on a thread without a checkpoint.
+    """
     try:
         async with runtime.graphs.open(run.graph_id, thread_config(run)) as graph:
             snapshot = await graph.aget_state(thread_config(run))
-    except asyncio.CancelledError:
-        raise
     except Exception as error:  # noqa: BLE001 - the run executor: the graph that failed may fail again here
         logger.warning("the state of thread {} cannot be read: {!r}", run.thread_id, error)
         return None
-    return dumps(snapshot.values) if snapshot.created_at else None
+    outcome = _from_snapshot(run, snapshot).outcome
+    return outcome if snapshot.created_at else replace(outcome, values_json=b"null")
 
 
 def _from_snapshot(run: Run, snapshot: StateSnapshot, *, values: Any = None) -> Execution:

@@ -10,7 +10,7 @@ from langgraph.types import Command, Send
 from langgraph.version import __version__ as langgraph_version
 
 from toolweave import __version__
-from toolweave.runtime.runs.models import JsonObject, Run
+from toolweave.runtime.models import JsonObject, Run
 
 # LangGraph drops `checkpoint_id` from a checkpoint's metadata; under this name it comes through.
 FORKED_FROM = "forked_from"

@@ -1,7 +1,7 @@
 """Answer for a run that has ended: its thread's values, or its error, in the form of `wait` and `join`."""
 
+from toolweave.runtime.models import Run
 from toolweave.runtime.persistence.opening import Persistence
-from toolweave.runtime.runs.models import Run
 from toolweave.runtime.streaming.codec import dumps
 
 UNKNOWN_ERROR = {"error": "RunError", "message": "The run failed; a later run has replaced its error."}

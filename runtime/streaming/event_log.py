@@ -6,11 +6,9 @@ from contextlib import aclosing
 from datetime import datetime
 from functools import partial
 
-from sqlalchemy import Connection, insert, select
-
 from toolweave.runtime.persistence.database import Database
-from toolweave.runtime.persistence.tables import run_events
-from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscription, event_id
+from toolweave.runtime.persistence.events import StoredEvent, append_events, read_events
+from toolweave.runtime.streaming.channel import Channel, LoggedEvent, event_id
 
 FLUSH_SECONDS = 0.02
 REPLAY_BATCH = 500
@@ -55,13 +53,13 @@ class EventLog:
             self._timer.cancel()
             self._timer = None
         batches, self._unstored = self._unstored, {}
-        rows = [
-            {"run_id": run_id, "seq": event.seq, "event": event.event, "data": event.data}
+        stored = [
+            StoredEvent(run_id, event.seq, event.event, event.data)
             for run_id, events in batches.items()
             for event in events
         ]
-        if rows:
-            self._database.write_soon(lambda connection: _store(connection, rows))
+        if stored:
+            self._database.write_soon(partial(append_events, events=stored))
 
     def close(self, run_id: str) -> None:
         """End the listeners of a run and forget its channel."""
@@ -94,34 +92,15 @@ class EventLog:
         # Through the writer, so that what was flushed a moment ago is seen.
         prefix = id_prefix(created_at)
         while True:
-            rows = await self._database.write(partial(_read, run_id=run_id, after=after))
-            for event_seq, event, data in rows:
-                after = event_seq
-                yield LoggedEvent(event_seq, event, data, event_id(prefix, event_seq))
+            read = partial(read_events, run_id=run_id, after=after, limit=REPLAY_BATCH)
+            rows = await self._database.write(read)
+            for row in rows:
+                after = row.seq
+                yield LoggedEvent(row.seq, row.event, row.data, event_id(prefix, row.seq))
             if len(rows) < REPLAY_BATCH:
                 return
-
-
-def listen_live(log: EventLog, run_id: str) -> Subscription | None:
-    """Hear a run's events from now on; None when the run has ended."""
-    channel = log.live(run_id)
-    return channel.listen() if channel is not None else None
 
 
 def id_prefix(created_at: datetime) -> str:
     """Give the part of the SSE ids that all events of a run share: its creation in epoch milliseconds."""
     return str(int(created_at.timestamp() * 1000))
-
-
-def _store(connection: Connection, rows: list[dict[str, object]]) -> None:
-    connection.execute(insert(run_events).prefix_with("OR IGNORE", dialect="sqlite"), rows)
-
-
-def _read(connection: Connection, run_id: str, after: int) -> list[tuple[int, str, bytes]]:
-    query = (
-        select(run_events.c.seq, run_events.c.event, run_events.c.data)
-        .where(run_events.c.run_id == run_id, run_events.c.seq > after)
-        .order_by(run_events.c.seq)
-        .limit(REPLAY_BATCH)
-    )
-    return [(row.seq, row.event, row.data) for row in connection.execute(query)]

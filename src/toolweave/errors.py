@@ -9,6 +9,7 @@ ToolweaveError
 │   ├── ToolTimeout             the deadline passed
 │   └── ToolProtocolError       the server answered something that is not MCP
 ├── IterationLimitError         the agent loop reached max_iterations (also a RuntimeError)
+├── RunAbandoned                a run's process ended too often while it executed
 ├── PersistenceError            the data folder or a database cannot be used
 │   ├── DataFolderLocked        another process holds the data folder
 │   └── NewerSchema             the database was written by a newer Toolweave
@@ -77,6 +78,10 @@ class IterationLimitError(ToolweaveError, RuntimeError):
     def __init__(self, limit: int) -> None:
         self.limit = limit
         super().__init__(f"The agent reached its iteration limit: {limit} model calls without a final answer.")
+
+
+class RunAbandoned(ToolweaveError):
+    """A run was begun again after a crash too often; it is failed instead of taking the process down once more."""
 
 
 class PersistenceError(ToolweaveError):

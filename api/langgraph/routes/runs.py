@@ -35,7 +35,7 @@ from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import run_json
 from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.runs.engine import EmbeddedEngine
-from toolweave.runtime.runs.models import CancelAction, Run
+from toolweave.runtime.models import CancelAction, Run
 
 ACTIONS: tuple[CancelAction, ...] = ("interrupt", "rollback")
 NOTHING_TO_CANCEL = "No runs found to cancel."

@@ -17,7 +17,7 @@ from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import apply_supersteps
 from toolweave.api.langgraph.wire import thread_json
 from toolweave.errors import Conflict, InvalidRequest, NotFound, ToolweaveError
-from toolweave.runtime.runs.models import JsonObject, Thread
+from toolweave.runtime.models import JsonObject, Thread
 
 CREATE = body_schema("ThreadCreate")
 PATCH = body_schema("ThreadPatch")

@@ -14,7 +14,7 @@ from toolweave.api.langgraph.schemas.fields import (
     one_of,
     ref,
 )
-from toolweave.runtime.runs.models import RunStatus
+from toolweave.runtime.models import RunStatus
 
 STREAM_MODES = (
     "values",

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from toolweave.runtime.runs.models import NewRun, Outcome
+from toolweave.runtime.models import NewRun, Outcome
 
 MOMENT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SUCCESS = Outcome("success", "idle", b'{"n":1}')

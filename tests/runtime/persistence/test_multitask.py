@@ -7,9 +7,9 @@ import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.models import CancelAction, CreatedRun, Outcome
 from toolweave.runtime.persistence.opening import Persistence
 from toolweave.runtime.persistence.runs import RunRepository
-from toolweave.runtime.runs.models import CancelAction, CreatedRun, Outcome
 
 ROLLED_BACK = Outcome("interrupted", "idle", b"null", rolled_back=True)
 

@@ -15,13 +15,13 @@ from sqlalchemy import select
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.models import Outcome
 from toolweave.runtime.persistence import run_transitions
 from toolweave.runtime.persistence.json_text import from_micros, to_micros
 from toolweave.runtime.persistence.run_creation import create_run
 from toolweave.runtime.persistence.schema import upgrade_schema
 from toolweave.runtime.persistence.sqlite import connect_writer, disconnect, transaction
 from toolweave.runtime.persistence.tables import runs, threads
-from toolweave.runtime.runs.models import Outcome
 
 THREADS = ("t1", "t2")
 ACTIVE = ("pending", "running")

@@ -8,9 +8,9 @@ import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.errors import Conflict, InvalidRequest, NotFound
+from toolweave.runtime.models import Outcome, Run
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 from toolweave.runtime.persistence.runs import RunRepository
-from toolweave.runtime.runs.models import Outcome, Run
 
 IN_A_CENTURY = MOMENT + timedelta(days=36500)
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.errors import Conflict, InvalidRequest, NotFound
+from toolweave.runtime.models import Thread
 from toolweave.runtime.persistence.containment import contains
 from toolweave.runtime.persistence.opening import Persistence
 from toolweave.runtime.persistence.threads import ThreadRepository
-from toolweave.runtime.runs.models import Thread
 
 
 @pytest.fixture

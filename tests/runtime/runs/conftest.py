@@ -13,10 +13,10 @@ import pytest
 from tests.fixtures import graphs
 from tests.fixtures.graphs import Gate
 from toolweave.runtime.graphs import GraphRegistry
+from toolweave.runtime.models import NewRun
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import Runtime
-from toolweave.runtime.runs.models import NewRun
 from toolweave.runtime.streaming.channel import LoggedEvent
 from toolweave.runtime.streaming.codec import loads
 from toolweave.runtime.streaming.event_log import EventLog

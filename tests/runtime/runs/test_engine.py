@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 
 from tests.runtime.runs.conftest import Bench
 from toolweave.errors import Conflict, NotFound
-from toolweave.runtime.runs.models import Run
+from toolweave.runtime.models import Run
 from toolweave.runtime.streaming.codec import loads
 
 
@@ -210,6 +210,19 @@ async def test_deleting_a_run_removes_its_state(shared_bench: Bench) -> None:
     with pytest.raises(NotFound):
         await stored(bench, started.run)
     assert await checkpoints(bench, started.run.thread_id) == 0
+    assert (await bench.persistence.threads.get(started.run.thread_id)).values is None
+
+
+async def test_deleting_the_last_run_shows_the_state_before_it(shared_bench: Bench) -> None:
+    bench = shared_bench
+    first = bench.run("asking", input={"text": "ok?"})
+    await bounded(bench.result(first))
+    second = bench.run("asking", first.thread_id, input=None, command={"resume": "yes"})
+    await bounded(bench.result(second))
+    await bench.engine.delete_run(first.thread_id, second.run_id)
+    thread = await bench.persistence.threads.get(first.thread_id)
+    assert (thread.status, thread.values) == ("interrupted", {"text": "ok?", "log": []})
+    assert len(thread.interrupts or {}) == 1
 
 
 async def test_deleting_a_busy_thread_stops_its_runs_first(bench: Bench) -> None:

@@ -4,9 +4,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import update
+
 from tests.fixtures.graphs import Gate
 from tests.runtime.runs.conftest import Bench, open_bench
-from toolweave.runtime.runs.models import Run
+from toolweave.runtime.models import Run
+from toolweave.runtime.persistence.tables import runs
+from toolweave.runtime.runs.execution import MAX_ATTEMPTS
 from toolweave.runtime.streaming.channel import ATTEMPT_BLOCK
 from toolweave.runtime.streaming.codec import loads
 
@@ -72,10 +76,20 @@ async def test_resuming_from_an_id_whose_events_were_lost_goes_on_with_the_next_
     assert heard[-1][2]["log"] == ["first", "waited:", "second"]
 
 
-async def mark_running(bench: Bench, run: Run) -> None:
+async def test_a_run_that_takes_its_process_down_again_and_again_is_failed_at_last(tmp_path: Path) -> None:
+    async with open_bench(tmp_path) as bench:
+        run = (await bench.engine.start(bench.run("counter"))).run
+        await bench.engine.wait(run)
+        await mark_running(bench, run, attempt=MAX_ATTEMPTS)
+    async with open_bench(tmp_path) as bench:
+        assert (await ended(bench, run))["__error__"]["error"] == "RunAbandoned"
+        assert (await bench.persistence.threads.get(run.thread_id)).status == "error"
+
+
+async def mark_running(bench: Bench, run: Run, attempt: int = 1) -> None:
     """Put the row back to where a process that died before its last transaction leaves it."""
     await bench.persistence.app.write(
-        lambda connection: connection.exec_driver_sql(
-            "UPDATE runs SET status = 'running' WHERE run_id = ?", (run.run_id,)
+        lambda connection: connection.execute(
+            update(runs).where(runs.c.run_id == run.run_id).values(status="running", attempt=attempt)
         )
     )

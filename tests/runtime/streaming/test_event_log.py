@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.runtime.runs.conftest import Bench, open_bench
-from toolweave.runtime.runs.models import Run
+from toolweave.runtime.models import Run
 from toolweave.runtime.streaming.channel import LoggedEvent
 
 WORDS = {"messages": [{"role": "user", "content": " ".join(f"word{number}" for number in range(300))}]}
