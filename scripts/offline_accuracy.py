@@ -1,0 +1,32 @@
+"""Print how often the offline model does what a natural request asks for, per operation, on both halves of the list.
+
+Run it from the repository: `.venv/bin/python -m scripts.offline_accuracy [--failures]`. Failures are shown for the
+half that may be tuned on; those of the held-back half are not, so that its figure stays honest.
+"""
+
+import sys
+
+from tests.nodes.offline_model.judging import judge, shares
+from tests.nodes.offline_model.requests import Half, requests_of
+
+HALVES: tuple[Half, Half] = ("tune", "held")
+
+
+def main() -> int:
+    for half in HALVES:
+        verdicts = [judge(request) for request in requests_of(half)]
+        print(f"{half} half")
+        for operation, (right, total) in shares(verdicts).items():
+            print(f"  {operation:<8} {right:>4} of {total:<4} {right / total:>6.1%}")
+        if half == "tune" and "--failures" in sys.argv[1:]:
+            for verdict in verdicts:
+                if not verdict.right:
+                    said = [*verdict.request.history, verdict.request.text]
+                    print(
+                        f"  ! {verdict.request.operation}: {said}\n      {list(verdict.calls)}\n      {verdict.answer!r}"
+                    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
