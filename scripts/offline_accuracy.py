@@ -21,10 +21,9 @@ def main() -> int:
         if half == "tune" and "--failures" in sys.argv[1:]:
             for verdict in verdicts:
                 if not verdict.right:
-                    said = [*verdict.request.history, verdict.request.text]
-                    print(
-                        f"  ! {verdict.request.operation}: {said}\n      {list(verdict.calls)}\n      {verdict.answer!r}"
-                    )
+                    request = verdict.request
+                    print(f"  ! {request.operation}: {[*request.history, request.text]}")
+                    print(f"      {list(verdict.calls)}\n      {verdict.answer!r}")
     return 0
 
 

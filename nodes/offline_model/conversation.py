@@ -49,7 +49,7 @@ def _turn(text: str, replies: Sequence[BaseMessage]) -> Turn:
             continue
         answer = text_of(reply.content)
         for call in reply.tool_calls:
-            arguments = call["args"] if isinstance(call["args"], dict) else {}
+            arguments = call["args"]
             message = answers.get(call["id"] or "")
             results[call_key(call["name"], arguments)] = (
                 read_result(message, call["name"], arguments)

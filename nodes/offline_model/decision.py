@@ -7,16 +7,17 @@ from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
 
-from toolweave.nodes.offline_model.answers import ask, tell_results, with_notice
+from toolweave.nodes.offline_model.answers import tell_results
 from toolweave.nodes.offline_model.conversation import Turn, call_key, read_turns
 from toolweave.nodes.offline_model.dialogue import MAX_TURNS, Reading, read_dialogue
 from toolweave.nodes.offline_model.forced_call import forced_call
-from toolweave.nodes.offline_model.resolution import Finished, Question
-from toolweave.nodes.offline_model.small_talk import small_talk
+from toolweave.nodes.offline_model.questions import ask
+from toolweave.nodes.offline_model.small_talk import small_talk, with_notice
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 
-# A turn ends after this many calls even if the rules would go on.
-MAX_CALLS_IN_TURN = 40
+# One message asks for this many calls at most, the next one goes on; a turn ends after so many in all.
+MAX_CALLS_AT_ONCE = 20
+MAX_CALLS_IN_TURN = 100
 
 
 @dataclass(frozen=True)
@@ -43,22 +44,26 @@ def decide(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], choice:
         forced = forced_call(turn.text, tools, choice.name, today)
         if forced and call_key(*forced) not in turn.results:
             return Decision(calls=(forced,))
-    usable = () if choice.mode == "none" else tools
-    reading = read_dialogue(turns, usable, today) if usable else Reading(())
-    calls = [(call.tool.name, dict(call.arguments)) for call in reading.calls]
-    fresh = {call_key(*call): call for call in calls if call_key(*call) not in turn.results}
+    reading = read_dialogue(turns, tools, today) if tools and choice.mode != "none" else Reading(())
+    due = {call_key(call.tool.name, call.arguments): (call.tool.name, dict(call.arguments)) for call in reading.calls}
+    fresh = [call for key, call in due.items() if key not in turn.results]
     if fresh and len(turn.results) < MAX_CALLS_IN_TURN:
-        return Decision(calls=tuple(fresh.values()))
-    return Decision(text=_answer(turn, reading, tools))
+        return Decision(calls=tuple(fresh[:MAX_CALLS_AT_ONCE]))
+    return Decision(text=_answer(turn, reading, tools, undone=len(fresh)))
 
 
-def _answer(turn: Turn, reading: Reading, tools: Sequence[ToolSpec]) -> str:
-    finished = [step.result for step in reading.steps if isinstance(step, Finished)]
-    questions = [ask(step) for step in reading.steps if isinstance(step, Question)]
-    if not finished and not questions and turn.results:
+def _answer(turn: Turn, reading: Reading, tools: Sequence[ToolSpec], *, undone: int) -> str:
+    finished = reading.results
+    if not finished and not reading.questions:
         # Results of calls that the rules would not have made (another model's, or the tools are gone): still told.
         finished = list(turn.results.values())
     told = tell_results(finished, tools) if finished else ""
-    if questions:
-        return "\n\n".join(part for part in (told, with_notice("\n\n".join(dict.fromkeys(questions)))) if part)
-    return told or with_notice(small_talk(turn.text, tools, dropped=reading.dropped))
+    remarks = [ask(question) for question in reading.questions]
+    if undone:
+        remarks.append(f"I stopped after {len(turn.results)} calls in one turn; {undone} more were asked for.")
+    if reading.cut:
+        remarks.append("I read only the first part of your message, because it is very long.")
+    if not told and not remarks:
+        remarks = [small_talk(turn.text, tools, dropped=reading.dropped)]
+    said = with_notice("\n\n".join(dict.fromkeys(remarks))) if remarks else ""
+    return "\n\n".join(part for part in (told, said) if part)

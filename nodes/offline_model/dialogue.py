@@ -1,6 +1,5 @@
 """Follow a conversation: what was spoken of last, what is still open, and what a reply to our question means."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -18,7 +17,16 @@ from toolweave.nodes.offline_model.language.politeness import without_courteous_
 from toolweave.nodes.offline_model.language.vocabulary import CHANGING, READING
 from toolweave.nodes.offline_model.language.words import words
 from toolweave.nodes.offline_model.planning import TEXT_WINDOW, Reader, plan_message
-from toolweave.nodes.offline_model.resolution import Call, Focus, Question, Scene, Step, advance, with_target
+from toolweave.nodes.offline_model.resolution import (
+    Call,
+    Finished,
+    Focus,
+    Question,
+    Scene,
+    Step,
+    advance,
+    with_target,
+)
 from toolweave.nodes.offline_model.tools.records import Record, match_records
 from toolweave.nodes.offline_model.tools.tool_nouns import tool_nouns
 from toolweave.nodes.offline_model.tools.tool_results import ToolResult
@@ -26,40 +34,54 @@ from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 
 MAX_TURNS = 6
 
-_NO = pattern(r"(?:no|nope|nah|never ?mind|forget it|cancel|stop|don't|do not|leave it|none|neither|nothing)\b.*")
-_YES = pattern(
-    r"(?:(?:yes|yeah|yep|yup|sure|ok(?:ay)?|right|correct|exactly|please do|do it|go ahead|that one|that's (?:it|right|the one)|please)\b[\s,.!]*)+"
-    r"(?:please|do it|do that|that one|it is)?[\s.!]*"
+_NO = pattern(
+    r"(?:no|nope|nah|never ?mind|forget it|cancel|stop|don't|do not|leave it|none|neither|nothing)(?![\w-]).*"
 )
+_YES = pattern(
+    r"(?:(?:yes|yeah|yep|yup|sure|ok(?:ay)?|right|correct|exactly|please do|do it|go ahead|that one"
+    r"|that's (?:it|right|the one)|please)\b[\s,.!]*)+(?:do that|it is)?[\s.!]*"
+)
+_ALL = pattern(r"(?:both|all|everything|all of them|both of them)\W*")
+_LONGEST_REPLY = 12
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How far a turn has come: every intent with its next steps, in order."""
+    """How far a turn has come: every intent with its next steps, in order.
+
+    `dropped` says that the user withdrew what was open, `cut` that the message was too long to be read whole.
+    """
 
     steps: tuple[Step, ...]
     dropped: bool = False
+    cut: bool = False
 
     @property
     def calls(self) -> list[Call]:
+        """List the calls that are due."""
         return [step for step in self.steps if isinstance(step, Call)]
 
     @property
-    def question(self) -> Question | None:
-        return next((step for step in self.steps if isinstance(step, Question)), None)
+    def results(self) -> list[ToolResult]:
+        """List the results of the intents that came to an end."""
+        return [step.result for step in self.steps if isinstance(step, Finished)]
+
+    @property
+    def questions(self) -> list[Question]:
+        """List what only the user can answer."""
+        return [step for step in self.steps if isinstance(step, Question)]
 
 
 def read_dialogue(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date) -> Reading:
     """Read the last turn in the light of those before it."""
     *before, turn = turns
-    open_question = _open_question(before, tools, today)
-    reader = Reader(tools, today, _last_tool(before, tools))
     focus = focus_of(before, tools)
-    if open_question:
-        reply = _read_reply(turn.text, open_question, today)
-        if reply is not None and not (reply == [] and not _NO.fullmatch(_plain(turn.text))):
-            return Reading(_steps(reply, turn, tools, focus), dropped=not reply)
-    return Reading(_steps(plan_message(turn.text, reader), turn, tools, focus))
+    question = _open_question(before, tools, today)
+    reply = _read_reply(turn.text, question, today) if question else None
+    if reply is not None:
+        return Reading(_steps(reply, turn, tools, focus), dropped=not reply)
+    plan = plan_message(turn.text, Reader(tools, today, _last_tool(before, tools)))
+    return Reading(_steps(plan.intents, turn, tools, focus), cut=plan.cut)
 
 
 def _steps(intents: Sequence[Intent], turn: Turn, tools: tuple[ToolSpec, ...], focus: Focus) -> tuple[Step, ...]:
@@ -80,14 +102,14 @@ def _steps(intents: Sequence[Intent], turn: Turn, tools: tuple[ToolSpec, ...], f
 
 
 def _records_made(steps: Sequence[Step]) -> tuple[Record, ...]:
-    results = [step.result for step in steps if not isinstance(step, Call | Question)]
+    results = [step.result for step in steps if isinstance(step, Finished)]
     return next((result.records for result in reversed(results) if result.ok and result.records), ())
 
 
 def _open_question(before: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date) -> Question | None:
     if not before or "?" not in before[-1].answer:
         return None
-    return read_dialogue(before, tools, today).question
+    return next(iter(read_dialogue(before, tools, today).questions), None)
 
 
 def focus_of(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> Focus:
@@ -118,13 +140,9 @@ def _last_tool(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> ToolSpec | 
     return next((tool for tool in tools if names and tool.name == names[-1]), None)
 
 
-def _plain(text: str) -> str:
-    return without_courteous_tail(text[:200]).strip()
-
-
 def _read_reply(text: str, question: Question, today: date) -> list[Intent] | None:
     """Read an answer to our question: intents, an empty list for "no", None when it speaks of something else."""
-    plain = _plain(text)
+    plain = without_courteous_tail(text[:TEXT_WINDOW]).strip()
     if not plain:
         return None
     if _NO.fullmatch(plain):
@@ -149,7 +167,7 @@ def _completed(intent: Intent, text: str, literals: Literals, today: date) -> li
     asked = intent.too_long or intent.missing[0]
     if intent.tool.action == "create" and asked is intent.tool.main:
         filled = fill_new(intent.tool, text, literals, today)
-        return [checked(replace(one, arguments={**intent.arguments, **one.arguments}, missing=())) for one in filled]
+        return [checked(replace(one, arguments={**intent.arguments, **one.arguments})) for one in filled] or None
     value = read_value(asked, text, literals, today)
     if value is None:
         return None
@@ -169,7 +187,7 @@ def _chosen(plain: str, hidden: str, literals: Literals, question: Question, nou
     candidates, key = question.candidates, question.intent.tool.key
     if _YES.fullmatch(plain):
         return list(candidates) if len(candidates) == 1 or question.reason == "confirm" else []
-    if re.fullmatch(r"(?:both|all|everything|all of them|both of them)\W*", plain, re.IGNORECASE):
+    if _ALL.fullmatch(plain):
         return list(candidates)
     target = read_target(without_courtesy(hidden), key, noun, literals) if key else Target("nothing")
     if target.kind == "place":
@@ -180,7 +198,7 @@ def _chosen(plain: str, hidden: str, literals: Literals, question: Question, nou
             candidates[number - 1] for number in target.ids if isinstance(number, int) and 0 < number <= len(candidates)
         ]
         return named or in_order
-    if target.kind != "phrase" or len(words(target.text)) > 12:
+    if target.kind != "phrase" or len(words(target.text)) > _LONGEST_REPLY:
         return []
     match = match_records(target.text, target.stems, candidates)
     return [match.sure] if match.sure else []

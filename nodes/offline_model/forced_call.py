@@ -36,7 +36,7 @@ def forced_call(
 
 def _planned(text: str, tools: tuple[ToolSpec, ...], today: date) -> tuple[str, dict[str, Any]] | None:
     """Use the plan that would be made anyway, when it comes to a call at once."""
-    for intent in plan_message(text, Reader(tools, today)):
+    for intent in plan_message(text, Reader(tools, today)).intents:
         for step in advance(intent, Scene(tools, {}, Focus())):
             if isinstance(step, Call):
                 return step.tool.name, dict(step.arguments)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import islice
 
 from toolweave.nodes.offline_model.filling.choose_tool import ENOUGH, rank_tools
 from toolweave.nodes.offline_model.filling.fill_change import fill_change
@@ -24,6 +25,7 @@ from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 
 # What is read of one message: enough for any request a person types, and little enough for a pasted book.
 TEXT_WINDOW = 4000
+MAX_CLAUSES = 50
 
 _OPENING_DATE_WINDOW = 80
 _PRONOUN_ONLY = pattern(
@@ -50,13 +52,22 @@ class Reader:
         return all_nouns(self.tools)
 
 
-def plan_message(text: str, reader: Reader) -> list[Intent]:
-    """List what a message asks for, in its order; nothing when it asks for nothing that a tool does."""
+@dataclass(frozen=True)
+class Plan:
+    """What a message asks for, in its order; `cut` says that it was too long to be read whole."""
+
+    intents: tuple[Intent, ...] = ()
+    cut: bool = False
+
+
+def plan_message(text: str, reader: Reader) -> Plan:
+    """Read what a message asks for; nothing when it asks for nothing that a tool does."""
     hidden, literals = hide_literals(text[:TEXT_WINDOW])
     hidden = correct_slips(hidden, surface_nouns(reader.tools))
     intents: list[Intent] = []
     unused = ""
-    for clause in split_clauses(hidden, reader.noun):
+    clauses = list(islice(split_clauses(hidden, reader.noun), MAX_CLAUSES + 1))
+    for clause in clauses[:MAX_CLAUSES]:
         found = _read_clause(clause, unused, intents, literals, reader)
         if found is None:
             unused = f"{unused} {clause.text}".strip()
@@ -65,7 +76,7 @@ def plan_message(text: str, reader: Reader) -> list[Intent]:
             intents = [intent for intent in intents if not intent.guessed]
         intents += [intent for intent in found if not _says_less(intent, intents)]
         unused = clause.text if all(intent.guessed for intent in found) else ""
-    return intents
+    return Plan(tuple(intents), cut=len(text) > TEXT_WINDOW or len(clauses) > MAX_CLAUSES)
 
 
 def _says_less(intent: Intent, others: Sequence[Intent]) -> bool:

@@ -18,8 +18,6 @@ from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 
 Reason = Literal["missing", "too_long", "ambiguous", "none", "unsure", "no_change", "confirm"]
 
-MAX_ITEMS = 20
-
 
 @dataclass(frozen=True)
 class Call:
@@ -80,7 +78,7 @@ def advance(intent: Intent, scene: Scene) -> list[Step]:
     if not isinstance(found, list):
         return [found]
     key = intent.tool.key
-    return [_act(intent, key.name if key else "id", one, scene) for one in found[:MAX_ITEMS]]
+    return [_act(intent, key.name if key else "id", one, scene) for one in found]
 
 
 def _can_change(tool: ToolSpec) -> bool:

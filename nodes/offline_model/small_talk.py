@@ -3,47 +3,62 @@
 from collections.abc import Sequence
 
 from toolweave.nodes.offline_model.language.patterns import pattern
+from toolweave.nodes.offline_model.plain_words import listed
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 
-_MAX_TOOLS = 12
+NOTICE = "(offline model)"
+"""What every answer ends with that no tool gave (O-04)."""
+
+_LONGEST_PURPOSE = 120
 _START = r"(?:\W*(?:oh|ok(?:ay)?|well|and|so|great|cool|perfect|nice|super)\b)*\W*"
-_KINDS = tuple(
-    (kind, pattern(_START + form + r".{0,80}"))
-    for kind, form in (
-        ("help", r"(?:help|what can (?:you|i) (?:do|ask)|what do you do|how (?:do|does|can) (?:i|this|you)\b|how do i|who are you|what are you|which tools|what tools)\b"),
-        ("thanks", r"(?:thanks|thank you|thx|ty|cheers|much appreciated)\b"),
-        ("bye", r"(?:bye|goodbye|good night|see you|farewell|that's all|that is all|have a)\b"),
-        ("hello", r"(?:hi|hello|hey|good (?:morning|afternoon|evening|day)|greetings|howdy|how are you|how's it going|what's up)\b"),
-        ("no", r"(?:never ?mind|forget it|cancel|stop|no|nope|nah)\b"),
-    )
-)  # fmt: skip
+_HELP = (
+    r"(?:help|what can (?:you|i) (?:do|ask)|what do you do|how (?:do|does|can) (?:i|this|you)\b|how do i|who are you"
+    r"|what are you|which tools|what tools)\b"
+)
+_HELLO = (
+    r"(?:hi|hello|hey|good (?:morning|afternoon|evening|day)|greetings|howdy|how are you|how's it going"
+    r"|what's up)\b"
+)
+_KINDS = (
+    ("help", _HELP),
+    ("thanks", r"(?:thanks|thank you|thx|ty|cheers|much appreciated)\b"),
+    ("bye", r"(?:bye|goodbye|good night|see you|farewell|that's all|that is all|have a)\b"),
+    ("hello", _HELLO),
+    ("no", r"(?:never ?mind|forget it|cancel|stop|no|nope|nah)\b"),
+)
+_MOST_TEXT = 200
+
+
+def with_notice(text: str) -> str:
+    """Mark an answer that no tool gave (O-04)."""
+    return f"{text}\n{NOTICE}"
 
 
 def small_talk(text: str, tools: Sequence[ToolSpec], *, dropped: bool) -> str:
     """Answer a message that asks for no tool; `dropped` says that the user withdrew what was open."""
-    if dropped:
+    kind = next((kind for kind, form in _KINDS if pattern(_START + form).match(text[:_MOST_TEXT])), "other")
+    if dropped or kind == "no":
         return "All right, I leave everything as it is."
-    kind = next((kind for kind, form in _KINDS if form.match(text[:200])), "empty" if not text.strip() else "other")
+    if kind == "thanks":
+        return "You are welcome!"
+    if kind == "bye":
+        return "Goodbye!"
     offer = _offer(tools)
-    return {
-        "hello": f"Hello! {offer}",
-        "thanks": "You are welcome!",
-        "bye": "Goodbye!",
-        "no": "All right, I leave everything as it is.",
-        "help": f"I am a small rule-based model for development without a network. {offer}",
-        "empty": f"What can I do for you? {offer}",
-        "other": f"I am a small rule-based model and have no answer to that. {offer}",
-    }[kind]
+    if kind == "hello":
+        return f"Hello! {offer}"
+    if kind == "help":
+        return f"I am a small rule-based model for development without a network. {offer}"
+    if not text.strip():
+        return f"What can I do for you? {offer}"
+    return f"I am a small rule-based model and have no answer to that. {offer}"
 
 
 def _offer(tools: Sequence[ToolSpec]) -> str:
     if not tools:
         return "No tools are bound to me at the moment."
-    listed = [_purpose(tool) for tool in tools[:_MAX_TOOLS]]
-    more = f"\n… and {len(tools) - _MAX_TOOLS} more" if len(tools) > _MAX_TOOLS else ""
-    return "I can use these tools:\n" + "\n".join(listed) + more
+    return "\n".join(["I can use these tools:", *listed([_purpose(tool) for tool in tools])])
 
 
 def _purpose(tool: ToolSpec) -> str:
-    first = tool.description.strip().split("\n")[0][:120]
+    first = tool.description.strip().split("\n")[0][:_LONGEST_PURPOSE]
     return f"- {tool.name}: {first}" if first else f"- {tool.name}"

@@ -34,7 +34,10 @@ _VERB = pattern(
     rf"(?:{_CHANGING_VERBS}|done|finished|completed|make it so that|make sure)"
     r"(?: (?:off|back|up|down|forward|out|with))*\b"
 )
-_LINKS = r"\b(?:so|it's|its|is|are|has been|have been|was|were|isn't|now|back|after all|being|both|off|to be)(?= |$)(?! (?:{N}))"
+_LINKS = (
+    r"\b(?:so|it's|its|is|are|has been|have been|was|were|isn't|now|back|after all|being|both|off|to be)"
+    r"(?= |$)(?! (?:{N}))"
+)
 _FILED = pattern(r" (?:off|from|on) (?:my|the|our) (?:list|to-?do list)\b")
 _DANGLING = pattern(r"(?:^| )(?:and|to|as|for|until|by|with|on|at|should|be|from|the)(?= *$)")
 _EXTENDING = pattern(r"(?:add|attach|append|tag|label|also)\b")

@@ -50,14 +50,8 @@ def _walk(data: object, depth: int) -> Iterator[Record]:
 
 
 def _record(data: Mapping[str, Any]) -> Record | None:
-    key = next((name for name in _ID_KEYS if name in data), None) or next(
-        (
-            name
-            for name in data
-            if isinstance(name, str) and name.lower().endswith(("_id", "id")) and "cursor" not in name
-        ),
-        None,
-    )
+    named = (name for name in data if name.lower().endswith(("_id", "id")) and "cursor" not in name)
+    key = next((name for name in _ID_KEYS if name in data), None) or next(named, None)
     value = data.get(key) if key else None
     if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
         return None

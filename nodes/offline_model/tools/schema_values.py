@@ -31,7 +31,8 @@ def _safe_pattern(_validator: Any, form: object, instance: object, _schema: obje
         return
 
 
-_Validator: Any = extend(Draft202012Validator, {"pattern": _safe_pattern, "patternProperties": None})
+_KEYWORDS = {"pattern": _safe_pattern, "patternProperties": None}
+_Validator: Any = extend(Draft202012Validator, _KEYWORDS)  # type: ignore[no-untyped-call]
 
 
 @lru_cache(maxsize=256)

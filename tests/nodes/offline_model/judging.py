@@ -109,7 +109,7 @@ def _fits(made: Any, wanted: Any) -> bool:
         return any(_fits(made, option) for option in wanted["any"])
     if isinstance(made, str) and isinstance(wanted, str):
         return made.casefold().strip(" .") == wanted.casefold().strip(" .")
-    return type(made) is not bool and type(wanted) is not bool and bool(made == wanted) or made is wanted
+    return made is wanted if isinstance(made, bool) or isinstance(wanted, bool) else bool(made == wanted)
 
 
 def shares(verdicts: Iterable[Verdict]) -> dict[str, tuple[int, int]]:

@@ -42,8 +42,10 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         [],
     ),
     "update_todo": (
-        "Change a todo (task), or mark it completed; what is left out stays as it is.\n\n"
-        "An empty description or due_date, or an empty list of tags, removes what was there.",
+        (
+            "Change a todo (task), or mark it completed; what is left out stays as it is.\n\n"
+            "An empty description or due_date, or an empty list of tags, removes what was there."
+        ),
         {
             "id": ID,
             "title": TITLE,
@@ -92,7 +94,13 @@ class TodoBackend:
     down: bool = False
 
     def create_todo(self, title: str, **fields: Any) -> dict[str, Any]:
-        empty = {"description": None, "status": "active", "priority": "medium", "due_date": None, "tags": []}
+        empty: dict[str, Any] = {
+            "description": None,
+            "status": "active",
+            "priority": "medium",
+            "due_date": None,
+            "tags": [],
+        }
         todo = {"id": self.next_id, "title": title, **empty, **fields}
         self.todos[self.next_id] = todo
         self.next_id += 1
@@ -140,7 +148,7 @@ class TodoBackend:
             description=description,
             args_schema=schema,
             func=call,
-            handle_tool_error=lambda error: str(error),
+            handle_tool_error=str,
         )
 
 
