@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from toolweave.servers.connections.session import McpSession
 
 
+FORCED_ROUNDS = 4
+FORCED_ROUND_S = 0.5
+
+
 class ServerConnection:
     """One configured server, held connected from `start` to `stop`.
 
@@ -46,7 +50,8 @@ class ServerConnection:
         self._on_tools = on_tools
         self._backoff = Backoff(pace)
         self._owner: asyncio.Task[None] | None = None
-        self._live: tuple[Link, McpSession] | None = None
+        self._link = Link(config.name)
+        self._live: McpSession | None = None
         self._failed_connects = 0
         self._stopping = False
         self._hurry = asyncio.Event()
@@ -68,22 +73,29 @@ class ServerConnection:
         if self._owner is None:
             return
         self._stopping = True
+        self._hurry.set()
         self.status.close()
-        self._owner.cancel()
-        _, late = await asyncio.wait({self._owner}, timeout=self._pace.leave_s)
-        if late:
+        self._link.lose("the tool plane is closing")
+        if self._live is None and self.config.transport != "stdio":
+            # Connecting to a frozen server ends no sooner; a child being spawned must not be left half-way like this.
             self._owner.cancel()
-            await asyncio.wait({self._owner}, timeout=1.0)
+        limit_s = self._pace.leave_s
+        for _ in range(1 + FORCED_ROUNDS):
+            _, late = await asyncio.wait({self._owner}, timeout=limit_s)
+            if not late:
+                return
+            # Each cancellation breaks off a wait of the SDK's on its way out, the last of which kills the process.
+            self._owner.cancel()
+            limit_s = FORCED_ROUND_S
 
     async def reconnect(self) -> None:
-        """Drop the session or the back-off, connect anew and return when that worked or failed."""
-        if self._owner is None:
+        """Drop the session, the attempt or the back-off, connect anew and return when that worked or failed."""
+        if self._owner is None or self._stopping:
             return
         self._hurry.set()
         self._backoff.reset()
         self.status.set("connecting")
-        if self._live:
-            self._live[0].lose("a reconnect was asked for")
+        self._link.lose("a reconnect was asked for")
         await self.status.wait_for("ready", "down")
 
     async def call(self, tool: str, arguments: dict[str, Any], context: CallContext) -> "CallToolResult":
@@ -100,25 +112,27 @@ class ServerConnection:
                 link, session = await self._connected(tool)
                 return await link.call(session.call(tool, arguments, context.meta()))
         except TimeoutError as error:
-            if link is None:
+            if self._live is None:
                 raise unavailable(self.config.name, tool) from error
-            link.suspect()
+            if link:
+                link.suspect()
             raise too_slow(self.config.name, tool, self.config.timeout_s) from error
 
     async def _connected(self, tool: str) -> tuple[Link, "McpSession"]:
-        while self._live is None:
+        while self._live is None or self._link.is_lost:
             if self.status.state in ("disabled", "misconfigured"):
                 raise unusable(self.config.name, tool, f"it is {self.status.state}.")
             if self.is_known_down or self._stopping:
                 raise unavailable(self.config.name, tool)
             await self.status.change()
-        return self._live
+        return self._link, self._live
 
     async def _own(self) -> None:
         await asyncio.to_thread(loading.load)
-        while True:
-            ending = await hold_session(self.config, self._pace, self)
-            delay = self._after(ending)
+        # The flag beside the cancellation is needed: the SDK's cancel scopes can swallow one that comes as they close.
+        while not self._stopping:
+            self._link = Link(self.config.name)
+            delay = self._after(await hold_session(self._link, self.config, self._pace, self))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay):
                     await self._hurry.wait()
@@ -134,9 +148,9 @@ class ServerConnection:
         self._leave_ready(ending.reason)
         return self._backoff.next_delay(exited=ending.exited and not lasted)
 
-    def take(self, link: Link, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:
+    def take(self, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:
         """Offer a session that is ready."""
-        self._live = link, session
+        self._live = session
         self._failed_connects = 0
         self.status.set("ready")
         self.refresh(tools)
@@ -145,6 +159,7 @@ class ServerConnection:
         """Replace the tool list."""
         self.tools = tools
         self._on_tools(self)
+        self.status.wake()
 
     def vacate(self, reason: str) -> None:
         """Withdraw the session, before the time it takes to leave it."""

@@ -88,8 +88,10 @@ class Link:
             waiting: set[asyncio.Future[Any]] = {task, self._lost}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            task.cancel()
-        if not task.done() or task.cancelled():
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        if task.cancelled():
             raise lost(self.server)
         return task.result()
 
@@ -114,7 +116,8 @@ class Link:
         """Cancel what is still running for this session and wait until it has ended."""
         while self._tasks:
             for task in self._tasks:
-                task.cancel()
+                if not task.cancelling():
+                    task.cancel()
             await asyncio.wait(self._tasks)
 
     def _finish(self, task: asyncio.Task[Any]) -> None:

@@ -28,16 +28,16 @@ class ServerStatus:
         self.last_error = last_error or self.last_error
         if news and state == "down":
             self._log.warning("MCP server {} is down: {}", self._server, self.last_error)
-        self._wake()
+        self.wake()
 
     def close(self) -> None:
         """Enter `down` because it is wanted, which is no news."""
         self.state = "down"
         self.since = datetime.now(UTC)
-        self._wake()
+        self.wake()
 
     async def change(self) -> None:
-        """Return at the next `set`."""
+        """Return at the next `set` or `wake`."""
         await self._changed.wait()
 
     async def wait_for(self, *states: ServerState) -> None:
@@ -45,6 +45,7 @@ class ServerStatus:
         while self.state not in states:
             await self.change()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Tell whoever waits for a `change` that there is one, such as new tools."""
         self._changed.set()
         self._changed = asyncio.Event()

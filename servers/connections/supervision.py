@@ -27,7 +27,7 @@ class Ending:
 class Seat(Protocol):
     """Where a session is offered to callers while it lives."""
 
-    def take(self, link: Link, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:
+    def take(self, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:
         """Offer a session that is ready."""
 
     def refresh(self, tools: tuple[ToolSpec, ...]) -> None:
@@ -37,13 +37,13 @@ class Seat(Protocol):
         """Withdraw the session; leaving it may take seconds after this."""
 
 
-async def hold_session(config: McpServerConfig, pace: Pace, seat: Seat) -> Ending:
+async def hold_session(link: Link, config: McpServerConfig, pace: Pace, seat: Seat) -> Ending:
     """Open a session within `pace.connect_s`, seat it, watch it until it is lost, and leave it within `pace.leave_s`.
 
-    A failing transport cancels this task from inside the SDK; that, unlike a cancellation from outside, is an ending.
+    Losing `link` ends it in good order at any time. A failing transport cancels this task from inside the SDK; that,
+    unlike a cancellation from outside, is an ending.
     """
     loop = asyncio.get_running_loop()
-    link = Link(config.name)
     patience = asyncio.timeout(pace.connect_s)
     ready_at = lost_at = None
     try:
@@ -52,7 +52,7 @@ async def hold_session(config: McpServerConfig, pace: Pace, seat: Seat) -> Endin
                 tools = await link.race(session.list_tools())
                 patience.reschedule(None)
                 ready_at = loop.time()
-                seat.take(link, session, tools)
+                seat.take(session, tools)
                 await watch(link, session, config, pace, seat.refresh)
             finally:
                 link.lose()

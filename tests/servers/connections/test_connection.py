@@ -1,0 +1,211 @@
+import asyncio
+import json
+import os
+import signal
+
+import pytest
+
+from tests.servers.connections.peers import (
+    BOUND_S,
+    QUICK,
+    call,
+    connection,
+    failure_kind,
+    is_running,
+    log_records,
+    misbehaving,
+    pid_of,
+    text_of,
+    until,
+)
+from toolweave.servers.connections.pace import Pace
+from toolweave.servers.connections.plane import open_tool_plane
+
+RESTING = Pace(first_wait_s=BOUND_S, reconnect_s=(0.0,), steady_s=60.0, rest_s=600.0)
+
+
+@pytest.mark.requirement("D-1")
+async def test_all_calls_go_to_one_process_that_stays_up() -> None:
+    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+        pids = {await pid_of(plane) for _ in range(5)}
+    assert len(pids) == 1
+
+
+@pytest.mark.requirement("T-11")
+async def test_a_call_is_answered_while_slower_ones_are_open_on_the_same_session() -> None:
+    async with open_tool_plane([misbehaving(timeout_s=BOUND_S)], pace=QUICK) as plane:
+        slow = [asyncio.create_task(call(plane, "sleep", seconds=0.3)) for _ in range(20)]
+        quick = await call(plane, "echo", a=1)
+        assert text_of(quick) == '{"a": 1}'
+        assert not any(task.done() for task in slow)
+        assert {text_of(result) for result in await asyncio.gather(*slow)} == {"slept"}
+
+
+async def test_max_concurrency_makes_the_next_call_wait_within_its_deadline() -> None:
+    server = misbehaving(timeout_s=0.4, max_concurrency=1)
+    async with open_tool_plane([server], pace=QUICK) as plane:
+        await plane.settle()
+        results = await asyncio.gather(call(plane, "sleep", seconds=5), call(plane, "echo"))
+    assert [failure_kind(result) for result in results] == ["timeout", "timeout"]
+
+
+async def test_a_server_killed_while_idle_is_replaced_before_anybody_calls() -> None:
+    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+        pid = await pid_of(plane)
+        os.kill(pid, signal.SIGKILL)
+        await until(plane, "down")
+        assert plane.health()["peer"]["last_error"] == "the server closed the connection"
+        await until(plane, "ready")
+        assert await pid_of(plane) != pid
+
+
+async def test_a_call_to_a_server_that_just_died_waits_for_the_new_one() -> None:
+    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+        pid = await pid_of(plane)
+        os.kill(pid, signal.SIGKILL)
+        await until(plane, "down")
+        assert await pid_of(plane) != pid
+
+
+async def test_a_server_that_dies_in_a_call_fails_all_open_calls_at_once_and_comes_back() -> None:
+    async with open_tool_plane([misbehaving(timeout_s=600)], pace=QUICK) as plane:
+        await plane.settle()
+        waiting = [asyncio.create_task(call(plane, "sleep", seconds=600)) for _ in range(5)]
+        await asyncio.sleep(0)
+        crashed = await call(plane, "crash")
+        async with asyncio.timeout(BOUND_S):
+            results = [crashed, *await asyncio.gather(*waiting)]
+        assert {failure_kind(result) for result in results} == {"transport"}
+        assert "may or may not have been carried out" in text_of(crashed)
+        await until(plane, "ready")
+        assert text_of(await call(plane, "echo", a=1)) == '{"a": 1}'
+
+
+async def test_other_servers_do_not_notice_that_one_dies() -> None:
+    servers = [misbehaving(), misbehaving(name="other", timeout_s=600)]
+    async with open_tool_plane(servers, pace=QUICK) as plane:
+        await plane.settle()
+        since = plane.health()["other"]["since"]
+        calling = asyncio.create_task(call(plane, "sleep", server="other", seconds=0.5))
+        await call(plane, "crash")
+        assert text_of(await calling) == "slept"
+        assert plane.health()["other"]["since"] == since
+
+
+@pytest.mark.requirement("D-5")
+async def test_a_slow_tool_is_cut_at_the_deadline_and_the_server_is_told_which_request() -> None:
+    async with open_tool_plane([misbehaving(timeout_s=0.5)], pace=QUICK) as plane:
+        before = json.loads(text_of(await call(plane, "cancelled")))
+        result = await call(plane, "sleep", seconds=1.5)
+        assert failure_kind(result) == "timeout"
+        assert "took longer than 0.5 seconds" in text_of(result)
+        after = json.loads(text_of(await call(plane, "cancelled")))
+        assert after["cancelled"] == [before["this"] + 1]
+        assert plane.health()["peer"]["state"] == "ready"
+
+
+async def test_a_cancelled_caller_gets_its_cancellation_and_the_server_is_told() -> None:
+    async with open_tool_plane([misbehaving(timeout_s=600)], pace=QUICK) as plane:
+        this = json.loads(text_of(await call(plane, "cancelled")))["this"]
+        calling = asyncio.create_task(call(plane, "sleep", seconds=1.5))
+        meanwhile = json.loads(text_of(await call(plane, "cancelled")))["this"]
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        told = json.loads(text_of(await call(plane, "cancelled")))["cancelled"]
+        assert told == [number for number in (this + 1, this + 2) if number != meanwhile]
+
+
+async def test_a_late_answer_of_a_cut_call_is_not_taken_for_the_answer_of_another() -> None:
+    async with open_tool_plane([misbehaving(timeout_s=0.3)], pace=QUICK) as plane:
+        assert failure_kind(await call(plane, "sleep", seconds=0.5)) == "timeout"
+        answers = [text_of(await call(plane, "echo", n=n)) for n in range(200)]
+    assert answers == [f'{{"n": {n}}}' for n in range(200)]
+
+
+async def test_an_initialise_that_hangs_is_given_up() -> None:
+    pace = Pace(connect_s=0.3, first_wait_s=BOUND_S)
+    async with open_tool_plane([misbehaving("hang-initialize")], pace=pace) as plane:
+        await until(plane, "down")
+        assert plane.health()["peer"]["last_error"] == "it did not get ready within 0.3 s"
+
+
+async def test_a_server_of_another_protocol_is_down_with_the_reason() -> None:
+    async with open_tool_plane([misbehaving("old-protocol")], pace=QUICK) as plane:
+        await until(plane, "down")
+        assert "1999-01-01" in str(plane.health()["peer"]["last_error"])
+
+
+async def test_a_known_down_server_refuses_calls_at_once() -> None:
+    async with open_tool_plane([misbehaving("exit-at-once", timeout_s=600)], pace=RESTING) as plane:
+        await until(plane, "down")
+        result = await call(plane, "echo")
+        assert failure_kind(result) == "transport"
+        assert text_of(result) == "The tool server 'peer' is not available right now. Please try again later."
+
+
+async def test_a_command_that_exits_at_once_five_times_rests_until_a_reconnect_is_asked_for() -> None:
+    with log_records() as records:
+        async with open_tool_plane([misbehaving("exit-at-once")], pace=RESTING) as plane:
+            async with asyncio.timeout(BOUND_S):
+                while connection(plane)._failed_connects < RESTING.exits_before_rest:
+                    await connection(plane).status.change()
+                assert (await plane.reconnect("peer"))["state"] == "down"
+            assert "no key: set MISBEHAVING_KEY" in str(plane.health()["peer"]["last_error"])
+    starts = [record for record in records if record["message"] == "peer: no key: set MISBEHAVING_KEY"]
+    assert len(starts) == RESTING.exits_before_rest + 1
+    # Once when it went down, once more because an operator wanted to know.
+    assert len([record for record in records if "is down" in record["message"]]) == 2
+
+
+async def test_a_server_that_leaves_as_soon_as_it_is_ready_rests_too() -> None:
+    async with open_tool_plane([misbehaving("gone-after-list")], pace=RESTING) as plane:
+        async with asyncio.timeout(BOUND_S):
+            while connection(plane)._backoff._quick_exits < RESTING.exits_before_rest:
+                await connection(plane).status.change()
+        assert plane.health()["peer"]["state"] == "down"
+
+
+async def test_new_tools_appear_when_the_server_announces_them() -> None:
+    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+        before = len(await plane.tools())
+        with log_records() as records:
+            await call(plane, "grow")
+            async with asyncio.timeout(BOUND_S):
+                while len(await plane.tools()) == before:
+                    await connection(plane).status.change()
+        assert "peer_extra" in {tool.name for tool in await plane.tools()}
+    assert not [record for record in records if "is down" in record["message"]]
+
+
+async def test_a_storm_of_list_changed_keeps_nobody_from_calling() -> None:
+    async with open_tool_plane([misbehaving("storm")], pace=QUICK) as plane:
+        await plane.settle()
+        for _ in range(20):
+            assert text_of(await call(plane, "echo")) == "{}"
+
+
+@pytest.mark.requirement("T-09")
+async def test_a_server_that_ignores_every_request_to_end_is_killed() -> None:
+    pace = Pace(first_wait_s=BOUND_S, leave_s=0.3)
+    async with open_tool_plane([misbehaving("stubborn")], pace=pace) as plane:
+        pid = await pid_of(plane)
+    assert not is_running(pid)
+
+
+async def test_the_environment_of_a_server_is_the_configured_one_and_little_else() -> None:
+    async with open_tool_plane([misbehaving(env={"CONFIGURED": "${HOME}"})], pace=QUICK) as plane:
+        environment = json.loads(text_of(await call(plane, "env")))
+    assert environment["CONFIGURED"] == "${HOME}"
+    allowed = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "CONFIGURED", "LC_CTYPE"}
+    assert {name for name in environment if not name.startswith("FASTMCP_")} <= allowed
+
+
+@pytest.mark.requirement("T-07")
+async def test_what_a_server_writes_to_stderr_is_in_our_log_with_its_name_and_without_its_secrets() -> None:
+    server = misbehaving(env={"API_KEY": "hunter2-hunter2"})
+    with log_records() as records:
+        async with open_tool_plane([server], pace=QUICK) as plane:
+            await call(plane, "say", text="key hunter2-hunter2\nsecond \x1b[31mline")
+    said = [record["message"] for record in records if record["message"].startswith("peer: ")]
+    assert said == ["peer: key ***", "peer: second [31mline"]

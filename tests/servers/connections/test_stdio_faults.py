@@ -1,0 +1,113 @@
+"""What a caller gets when a stdio server answers with something else than an answer (mcp.md 3.1)."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+import uvloop
+
+from tests.servers.connections.peers import (
+    QUICK,
+    call,
+    failure_kind,
+    log_records,
+    misbehaving,
+    pid_of,
+    text_of,
+    until,
+)
+from toolweave.servers.connections.plane import open_tool_plane
+
+NOT_UNDERSTOOD = "The tool server 'peer' gave an answer that could not be understood."
+
+
+@pytest.mark.parametrize("tool", ["garbage", "wrong_id"])
+async def test_an_answer_nobody_can_match_is_a_timeout_and_the_session_lives_on(tool: str) -> None:
+    async with open_tool_plane([misbehaving(timeout_s=0.5)], pace=QUICK) as plane:
+        pid = await pid_of(plane)
+        assert failure_kind(await call(plane, tool)) == "timeout"
+        assert await pid_of(plane) == pid
+
+
+@pytest.mark.parametrize("tool", ["wrong_shape", "rpc_error"])
+async def test_an_answer_that_is_not_a_result_is_a_protocol_failure_in_general_words(tool: str) -> None:
+    with log_records() as records:
+        async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+            result = await call(plane, tool, code=-32603)
+            assert text_of(await call(plane, "echo")) == "{}"
+    assert failure_kind(result) == "protocol"
+    assert text_of(result) == NOT_UNDERSTOOD
+    assert not [record for record in records if "is down" in record["message"]]
+
+
+async def test_the_raw_words_of_an_internal_error_are_in_the_log() -> None:
+    with log_records() as records:
+        async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+            await call(plane, "rpc_error", code=-32603)
+    [record] = [record for record in records if record["extra"].get("outcome") == "protocol"]
+    assert "the server's own words" in record["message"]
+    assert record["extra"]["tool"] == "rpc_error"
+
+
+@pytest.mark.requirement("A-08")
+@pytest.mark.parametrize("code", [-32602, -32601])
+async def test_a_refused_request_reaches_the_model_in_the_servers_words(code: int) -> None:
+    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+        result = await call(plane, "rpc_error", code=code)
+        unknown = await call(plane, "no_such_tool")
+    assert failure_kind(result) == "tool"
+    assert text_of(result) == "the server's own words"
+    assert "no_such_tool" in text_of(unknown)
+
+
+@pytest.mark.parametrize("tool", ["noise", "invalid_utf8"])
+async def test_noise_on_stdout_does_not_keep_the_answer_from_the_caller(tool: str) -> None:
+    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+        assert text_of(await call(plane, tool)) == "after all"
+
+
+async def test_a_tools_own_error_is_passed_on_as_it_is() -> None:
+    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+        result = await call(plane, "fail")
+    assert failure_kind(result) is None
+    assert text_of(result) == "the disk is full"
+
+
+async def test_a_large_answer_arrives_whole() -> None:
+    async with open_tool_plane([misbehaving(timeout_s=20)], pace=QUICK) as plane:
+        assert len(text_of(await call(plane, "huge", size=3_000_000))) == 3_000_000
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_server_that_closes_its_output_but_lives_is_replaced(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    # Under uvloop the child holds a second copy of the closed end: nothing but the ping tells.
+    async def scenario() -> None:
+        async with open_tool_plane([misbehaving(timeout_s=0.5)], pace=QUICK) as plane:
+            pid = await pid_of(plane)
+            assert failure_kind(await call(plane, "close_stdout")) in ("transport", "timeout")
+            await until(plane, "down")
+            await until(plane, "ready")
+            assert await pid_of(plane) != pid
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(scenario())
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_server_that_reads_no_more_is_replaced_and_its_callers_are_cut_at_the_deadline(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def scenario() -> None:
+        async with open_tool_plane([misbehaving(timeout_s=1.0)], pace=QUICK) as plane:
+            pid = await pid_of(plane)
+            await call(plane, "stop_reading")
+            results = await asyncio.gather(*(call(plane, "echo", text="x" * 300_000) for _ in range(3)))
+            assert {failure_kind(result) for result in results} <= {"timeout", "transport"}
+            await until(plane, "down")
+            await until(plane, "ready")
+            assert await pid_of(plane) != pid
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(scenario())

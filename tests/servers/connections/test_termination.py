@@ -1,0 +1,132 @@
+"""What is left when a plane closes, or when its process dies: nothing (T-09)."""
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.fixtures.mcp_server import HttpMcpServer, child_pids
+from tests.servers.connections.peers import (
+    BOUND_S,
+    MISBEHAVING,
+    QUICK,
+    call,
+    is_running,
+    misbehaving,
+    misbehaving_http,
+    open_files,
+    pid_of,
+    until,
+)
+from toolweave.servers.connections.plane import open_tool_plane
+
+
+async def use_and_lose(http: HttpMcpServer) -> None:
+    """Open a plane, use it, lose servers in several ways, and close it with calls open."""
+    servers = [
+        misbehaving(timeout_s=600),
+        misbehaving("exit-at-once", name="exits"),
+        misbehaving("hang-initialize", name="hangs"),
+        http.config,
+    ]
+    async with open_tool_plane(servers, pace=QUICK) as plane:
+        await until(plane, "ready")
+        await until(plane, "ready", name="http")
+        os.kill(await pid_of(plane), signal.SIGKILL)
+        await until(plane, "down")
+        await until(plane, "ready")
+        await call(plane, "status", server="http", code=503)
+        open_calls = [asyncio.create_task(call(plane, "sleep", server=name, seconds=0.2)) for name in ("peer", "http")]
+        await call(plane, "echo")
+    await asyncio.gather(*open_calls)
+
+
+@asynccontextmanager
+async def nothing_left() -> AsyncIterator[None]:
+    """Check that the block leaves no task, child or file behind."""
+    gc.collect()
+    tasks, files = asyncio.all_tasks(), open_files()
+    yield
+    gc.collect()
+    async with asyncio.timeout(BOUND_S):
+        # A closed transport lets go of its file in the loop's next rounds, and no event tells of it.
+        while open_files() > files or asyncio.all_tasks() != tasks:
+            await asyncio.sleep(0)
+
+
+@pytest.mark.requirement("T-09")
+async def test_a_plane_leaves_no_process_no_task_and_no_open_file_behind() -> None:
+    async with misbehaving_http(name="http") as http:
+        await use_and_lose(http)
+        async with nothing_left():
+            await use_and_lose(http)
+    assert child_pids(MISBEHAVING) == []
+
+
+@pytest.mark.requirement("T-09")
+async def test_an_error_in_the_block_closes_the_plane_and_is_raised() -> None:
+    pids = []
+
+    async def fail() -> None:
+        async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+            pids.append(await pid_of(plane))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    assert [is_running(pid) for pid in pids] == [False]
+
+
+@pytest.mark.requirement("T-09")
+@pytest.mark.parametrize("rounds", [0, 1, 3, 10, 30])
+async def test_a_plane_that_closes_while_its_servers_connect_leaves_nothing_behind(rounds: int) -> None:
+    # Rounds of the loop stand for moments in spawning and initialising.
+    async with misbehaving_http(name="http") as http:
+        servers = [misbehaving(), misbehaving("hang-initialize", name="hangs"), http.config]
+        async with nothing_left(), open_tool_plane(servers, pace=QUICK):
+            for _ in range(rounds):
+                await asyncio.sleep(0.002)
+        assert child_pids(MISBEHAVING) == [http.pid]
+
+
+HOST = """
+    import asyncio, sys
+    {loop}
+    from toolweave.config.mcp import McpServerConfig
+    from toolweave.servers.connections.call_context import CallContext
+    from toolweave.servers.connections.plane import open_tool_plane
+
+    async def main():
+        server = McpServerConfig(name="peer", transport="stdio", command=sys.executable, args=(sys.argv[1],))
+        async with open_tool_plane([server]) as plane:
+            await plane.settle(timeout_s=20)
+            print((await plane.call("peer", "pid", {{}}, CallContext())).content[0].text, flush=True)
+            await asyncio.sleep(600)
+
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.requirement("T-09")
+@pytest.mark.parametrize("loop", ["", "import uvloop; asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+async def test_no_server_outlives_the_process_that_started_it(number: signal.Signals, loop: str) -> None:
+    code = textwrap.dedent(HOST.format(loop=loop))
+    host = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, MISBEHAVING, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    assert host.stdout is not None
+    async with asyncio.timeout(BOUND_S):
+        server = int(await host.stdout.readline())
+        assert is_running(server)
+        host.send_signal(number)
+        await host.wait()
+        while is_running(server):
+            # Nobody tells us of the end of a process that is not our child.
+            await asyncio.sleep(0.02)

@@ -1,0 +1,103 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool
+
+from tests.servers.connections.peers import QUICK, log_records, misbehaving
+from toolweave.servers.connections.plane import open_tool_plane
+
+Tools = dict[str, BaseTool]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tools() -> AsyncIterator[Tools]:
+    async with open_tool_plane([misbehaving(prefix="")], pace=QUICK) as plane:
+        yield {tool.name: tool for tool in await plane.tools()}
+
+
+async def invoke(tool: BaseTool, configurable: dict[str, object] | None = None, /, **arguments: Any) -> ToolMessage:
+    call = {"type": "tool_call", "id": "call-1", "name": tool.name, "args": arguments}
+    message = await tool.ainvoke(call, {"configurable": configurable or {}})
+    assert isinstance(message, ToolMessage)
+    return message
+
+
+async def test_a_text_result_is_a_plain_string_with_the_id_of_its_call(tools: Tools) -> None:
+    message = await invoke(tools["echo"], a=1)
+    assert (message.content, message.tool_call_id, message.status) == ('{"a": 1}', "call-1", "success")
+
+
+@pytest.mark.parametrize("name", ["config", "runtime", "run_manager", "callbacks", "self", "tool_input", "type"])
+async def test_an_argument_reaches_the_server_whatever_its_name(tools: Tools, name: str) -> None:
+    message = await invoke(tools["echo"], **{name: "value"})
+    assert json.loads(str(message.content)) == {name: "value"}
+
+
+@pytest.mark.requirement("A-08")
+async def test_a_tools_error_is_an_error_message_with_the_tools_words(tools: Tools) -> None:
+    message = await invoke(tools["fail"])
+    assert (message.content, message.status) == ("the disk is full", "error")
+
+
+async def test_a_failed_call_is_an_error_message_with_friendly_words(tools: Tools) -> None:
+    message = await invoke(tools["wrong_shape"])
+    assert message.status == "error"
+    assert "could not be understood" in str(message.content)
+
+
+async def test_audio_becomes_a_notice_beside_the_text(tools: Tools) -> None:
+    message = await invoke(tools["audio"])
+    assert message.content == "[audio of type audio/x, 3 bytes, not shown]\nand text"
+
+
+async def test_an_image_becomes_a_content_block_beside_the_text(tools: Tools) -> None:
+    message = await invoke(tools["image"])
+    assert message.content == [
+        {"type": "image", "base64": "AAAA", "mime_type": "image/x"},
+        {"type": "text", "text": "and text"},
+    ]
+
+
+async def test_structured_content_is_the_artifact_and_the_text_where_there_is_none(tools: Tools) -> None:
+    message = await invoke(tools["structured"])
+    assert message.content == '{"total": 3}'
+    assert message.artifact == {"structured_content": {"total": 3}}
+
+
+async def test_a_call_carries_who_asks_in_its_meta(tools: Tools) -> None:
+    configurable = {"thread_id": "T", "run_id": "R", "user_id": "U", "__pregel_send": object()}
+    with log_records() as records:
+        meta = json.loads(str((await invoke(tools["meta"], configurable)).content))
+    correlation_id, timestamp = meta.pop("correlation_id"), meta.pop("timestamp")
+    assert meta == {"thread_id": "T", "run_id": "R", "user_id": "U", "idempotency_key": "R:call-1"}
+    assert timestamp.endswith("+00:00")
+    [record] = [record["extra"] for record in records if record["extra"].get("tool") == "meta"]
+    assert record.pop("duration_ms") >= 0
+    assert record == {
+        "server": "peer",
+        "tool": "meta",
+        "outcome": "ok",
+        "thread_id": "T",
+        "run_id": "R",
+        "user_id": "U",
+        "correlation_id": correlation_id,
+    }
+
+
+async def test_a_call_outside_a_graph_carries_neither_ids_nor_an_idempotency_key(tools: Tools) -> None:
+    meta = json.loads(await tools["meta"].ainvoke({}))
+    assert set(meta) == {"correlation_id", "timestamp"}
+
+
+async def test_a_plain_string_instead_of_arguments_is_an_error_message(tools: Tools) -> None:
+    assert "takes an object of named arguments" in await tools["echo"].ainvoke("hello")
+
+
+async def test_a_synchronous_invocation_says_what_to_do_instead(tools: Tools) -> None:
+    with pytest.raises(NotImplementedError, match="ainvoke"):
+        await asyncio.to_thread(tools["echo"].invoke, {"a": 1})
