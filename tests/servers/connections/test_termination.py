@@ -56,7 +56,7 @@ async def nothing_left() -> AsyncIterator[None]:
     gc.collect()
     async with asyncio.timeout(BOUND_S):
         # A closed transport lets go of its file in the loop's next rounds, and no event tells of it.
-        while open_files() > files or asyncio.all_tasks() != tasks:
+        while open_files() > files or asyncio.all_tasks() != tasks:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
@@ -96,8 +96,7 @@ async def test_a_plane_that_closes_while_its_servers_connect_leaves_nothing_behi
 
 
 HOST = """
-    import asyncio, sys
-    {loop}
+    import asyncio, sys, {loop}
     from toolweave.config.mcp import McpServerConfig
     from toolweave.servers.connections.call_context import CallContext
     from toolweave.servers.connections.plane import open_tool_plane
@@ -109,13 +108,20 @@ HOST = """
             print((await plane.call("peer", "pid", {{}}, CallContext())).content[0].text, flush=True)
             await asyncio.sleep(600)
 
-    asyncio.run(main())
+    asyncio.Runner(loop_factory={loop}.new_event_loop).run(main())
 """
 
 
 @pytest.mark.requirement("T-09")
-@pytest.mark.parametrize("loop", ["", "import uvloop; asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("number", "loop"),
+    [
+        (signal.SIGKILL, "asyncio"),
+        (signal.SIGKILL, "uvloop"),
+        (signal.SIGTERM, "asyncio"),
+        (signal.SIGINT, "uvloop"),
+    ],
+)
 async def test_no_server_outlives_the_process_that_started_it(number: signal.Signals, loop: str) -> None:
     code = textwrap.dedent(HOST.format(loop=loop))
     host = await asyncio.create_subprocess_exec(
@@ -127,6 +133,6 @@ async def test_no_server_outlives_the_process_that_started_it(number: signal.Sig
         assert is_running(server)
         host.send_signal(number)
         await host.wait()
-        while is_running(server):
-            # Nobody tells us of the end of a process that is not our child.
+        # Nobody tells us of the end of a process that is not our child.
+        while is_running(server):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
