@@ -54,12 +54,21 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
             if run.attempt > 1:
                 snapshot = await graph.aget_state(thread_config(run))
                 if _written_by(snapshot, run):
-                    if not snapshot.next or snapshot.interrupts:
+                    if _stands_still(snapshot):
                         return _from_snapshot(run, snapshot)
                     call = replace(call, input=None)
             return await _stream(runtime, run, channel, graph, call)
     except Exception as error:  # noqa: BLE001 - the run executor: a graph may raise anything
         return await _failed(runtime, run, channel, error)
+
+
+def _stands_still(snapshot: StateSnapshot) -> bool:
+    """Say whether an earlier attempt left nothing to execute: it was through, or only humans are waited for.
+
+    An empty `next` does not say so: results that no checkpoint has taken up yet count as done there.
+    """
+    waiting = sum(1 for task in snapshot.tasks if task.interrupts)
+    return not snapshot.tasks or (waiting > 0 and waiting == len(snapshot.next))
 
 
 async def _stream(runtime: Runtime, run: Run, channel: Channel, graph: Graph, call: GraphCall) -> Execution:

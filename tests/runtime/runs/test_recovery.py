@@ -1,6 +1,8 @@
 """Runs that a process left behind go on from their checkpoint when the next one opens the same folder (S-05)."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,19 @@ async def test_the_runs_queued_behind_it_follow(tmp_path: Path) -> None:
                 await (live.ended if live is not None else asyncio.sleep(0))
         thread = await bench.persistence.threads.get(first.thread_id)
         assert (thread.values or {})["log"] == ["first", "waited:", "second", "first", "second"]
+
+
+async def test_a_run_whose_last_results_were_not_yet_in_a_checkpoint_goes_on_with_the_next_node(tmp_path: Path) -> None:
+    async with open_bench(tmp_path) as bench:
+        run = (await bench.engine.start(bench.run("counter", input={"n": 1}))).run
+        await bench.engine.wait(run)
+        await mark_running(bench, run)
+    # The process died after the first node's writes were stored, before the checkpoint that takes them up.
+    with closing(sqlite3.connect(tmp_path / "checkpoints.db", isolation_level=None)) as database:
+        database.execute("DELETE FROM checkpoints WHERE json_extract(CAST(metadata AS TEXT), '$.step') > 0")
+    async with open_bench(tmp_path) as bench:
+        assert await ended(bench, run) == {"n": 4, "log": ["first", "second"]}
+        assert (await bench.persistence.runs.get(run.thread_id, run.run_id)).status == "success"
 
 
 async def test_a_run_whose_end_was_not_written_is_not_executed_again(tmp_path: Path) -> None:
