@@ -10,8 +10,8 @@ from toolweave.api.langgraph.request_values import query_words
 from toolweave.api.langgraph.run_request import RunRequest
 from toolweave.api.langgraph.served import Served
 from toolweave.errors import NotFound
-from toolweave.runtime.runs.engine import EmbeddedEngine
 from toolweave.runtime.models import Run
+from toolweave.runtime.runs.engine import EmbeddedEngine
 from toolweave.runtime.streaming.channel import LoggedEvent, Subscription, parse_event_id
 from toolweave.runtime.streaming.codec import dumps
 

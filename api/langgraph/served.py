@@ -12,10 +12,10 @@ from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.graphs import GraphRegistry, load_target
+from toolweave.runtime.models import Assistant
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import Runtime
-from toolweave.runtime.models import Assistant
 from toolweave.runtime.streaming.event_log import EventLog
 
 

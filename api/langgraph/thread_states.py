@@ -13,8 +13,8 @@ from toolweave.api.langgraph.served import Served
 from toolweave.api.langgraph.state_snapshot import NO_STATE, interrupts_json, thread_state_json
 from toolweave.errors import Conflict, InvalidRequest, NotFound
 from toolweave.runtime.graphs import Graph
-from toolweave.runtime.runs.graph_input import FORKED_FROM, build_command
 from toolweave.runtime.models import JsonObject, Thread, ThreadStatus
+from toolweave.runtime.runs.graph_input import FORKED_FROM, build_command
 from toolweave.runtime.streaming.codec import dumps
 
 NO_GRAPH = (

@@ -34,8 +34,8 @@ from toolweave.api.langgraph.schemas.runs import RUN_FIELDS, RUN_STATUSES, STREA
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import run_json
 from toolweave.errors import InvalidRequest, NotFound
-from toolweave.runtime.runs.engine import EmbeddedEngine
 from toolweave.runtime.models import CancelAction, Run
+from toolweave.runtime.runs.engine import EmbeddedEngine
 
 ACTIONS: tuple[CancelAction, ...] = ("interrupt", "rollback")
 NOTHING_TO_CANCEL = "No runs found to cancel."
