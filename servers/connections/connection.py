@@ -145,7 +145,7 @@ class ServerConnection:
         lasted = (ending.ready_s or 0.0) >= self._pace.steady_s
         if lasted:
             self._backoff.reset()
-        self._leave_ready(ending.reason)
+        self._show_down(ending.reason)
         return self._backoff.next_delay(exited=ending.exited and not lasted)
 
     def take(self, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:
@@ -165,9 +165,9 @@ class ServerConnection:
         """Withdraw the session, before the time it takes to leave it."""
         if self._live:
             self._live = None
-            self._leave_ready(reason)
+            self._show_down(reason)
 
-    def _leave_ready(self, reason: str) -> None:
+    def _show_down(self, reason: str) -> None:
         if not self._stopping:
             self.status.set("connecting" if self._hurry.is_set() else "down", self.redaction.clean(reason))
 

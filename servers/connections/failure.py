@@ -9,13 +9,10 @@ from mcp.shared.exceptions import McpError
 from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
 
 from toolweave.errors import ToolError
-from toolweave.servers.connections.http_faults import TRANSPORT_FAULT, in_short, status_line
+from toolweave.servers.connections.http_faults import NOT_MCP, TRANSPORT_FAULT, in_short, status_line
 from toolweave.servers.connections.wording import lost, not_understood, unavailable
 
-SESSION_TERMINATED = 32600
-"""What the SDK answers for an HTTP 404; a positive number is not a JSON-RPC code, so no server means it."""
-
-BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, httpx.TransportError, OSError)
+BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
@@ -33,8 +30,14 @@ def ends_session(error: BaseException) -> bool:
         code, message, data = error.error.code, error.error.message, error.error.data
         session_unknown = code == TRANSPORT_FAULT and isinstance(data, dict) and data.get("http_status") == 404
         closed = code == CONNECTION_CLOSED and message == "Connection closed"
-        return closed or code == SESSION_TERMINATED or session_unknown
+        return closed or session_unknown
     return isinstance(error, BROKEN)
+
+
+def is_sign_of_life(error: BaseException) -> bool:
+    """Say whether `error` is a JSON-RPC error that the server itself sent."""
+    faults = (TRANSPORT_FAULT, NOT_MCP)
+    return isinstance(error, McpError) and not ends_session(error) and error.error.code not in faults
 
 
 def was_refused(error: BaseException) -> bool:

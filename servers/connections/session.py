@@ -21,8 +21,7 @@ from mcp.types import (
 )
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.errors import ToolProtocolError
-from toolweave.servers.connections.failure import classify, describe, ends_session, was_refused
+from toolweave.servers.connections.failure import classify, describe, ends_session, is_sign_of_life, was_refused
 from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.supervised_client import SupervisedClient
 from toolweave.servers.connections.tool_spec import ToolSpec
@@ -74,11 +73,10 @@ class McpSession:
         try:
             await self._session.send_ping()
         except Exception as error:
-            failure = classify(error, self._link.server)
-            if isinstance(failure, ToolProtocolError):
+            if is_sign_of_life(error):
                 return
             self._link.lose(describe(error))
-            raise failure from error
+            raise classify(error, self._link.server) from error
 
     async def call(self, tool: str, arguments: dict[str, Any], meta: dict[str, Any]) -> CallToolResult:
         """Call one tool. When cancelled, the server is told to stop (mcp.md 3.2).

@@ -1,10 +1,7 @@
-import pytest
-
 from toolweave.servers.connections.backoff import Backoff
 from toolweave.servers.connections.pace import PACE
 
 
-@pytest.mark.requirement("D-6")
 def test_delays_grow_to_one_second_and_start_over_after_a_reset() -> None:
     backoff = Backoff(PACE)
     for limit in (0.25, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0):
@@ -13,14 +10,12 @@ def test_delays_grow_to_one_second_and_start_over_after_a_reset() -> None:
     assert backoff.next_delay(exited=False) <= 0.25
 
 
-@pytest.mark.requirement("D-6")
 def test_a_command_that_exited_five_times_in_a_row_rests_thirty_seconds() -> None:
     backoff = Backoff(PACE)
     assert all(backoff.next_delay(exited=True) <= 1.0 for _ in range(4))
     assert [backoff.next_delay(exited=True) for _ in range(2)] == [30.0, 30.0]
 
 
-@pytest.mark.requirement("D-6")
 def test_one_attempt_that_did_not_exit_breaks_the_row() -> None:
     backoff = Backoff(PACE)
     for exited in (True, True, True, True, False, True, True, True, True):

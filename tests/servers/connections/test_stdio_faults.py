@@ -49,7 +49,6 @@ async def test_the_raw_words_of_an_internal_error_are_in_the_log() -> None:
     assert record["extra"]["tool"] == "rpc_error"
 
 
-@pytest.mark.requirement("A-08")
 @pytest.mark.parametrize("code", [-32602, -32601])
 async def test_a_refused_request_reaches_the_model_in_the_servers_words(code: int) -> None:
     async with open_tool_plane([misbehaving()], pace=QUICK) as plane:

@@ -38,7 +38,6 @@ async def test_an_argument_reaches_the_server_whatever_its_name(tools: Tools, na
     assert json.loads(str(message.content)) == {name: "value"}
 
 
-@pytest.mark.requirement("A-08")
 async def test_a_tools_error_is_an_error_message_with_the_tools_words(tools: Tools) -> None:
     message = await invoke(tools["fail"])
     assert (message.content, message.status) == ("the disk is full", "error")
