@@ -1,0 +1,59 @@
+"""The README is true: its commands exist, its configuration loads, its example runs."""
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from langchain_core.tools import StructuredTool
+
+from toolweave.config.mcp import load_mcp_config
+from toolweave.nodes.offline_model import OfflineChatModel
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_first_screen_names_the_two_commands_and_the_gate_runs_one_of_them() -> None:
+    first_screen = README.splitlines()[:12]
+    for command in ("make demo", "make test"):
+        assert any(line.startswith(command) for line in first_screen)
+    assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_every_make_target_it_names_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = set(re.findall(r"\bmake ([a-z]+)\b", README))
+    assert {target for target in named if f"\n{target}:" not in makefile} == set()
+
+
+def test_its_mcp_configuration_loads(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.jsonc"
+    (block,) = blocks("jsonc")
+    file.write_text(block, encoding="utf-8")
+    config = load_mcp_config(file, {"TOOLWEAVE_PYTHON": sys.executable, "SEARCH_TOKEN": "x"})
+    assert [(server.name, server.transport, server.misconfigured) for server in config.servers] == [
+        ("todo", "stdio", None),
+        ("search", "http", None),
+    ]
+    assert config.warnings == ()
+
+
+async def test_its_embedding_example_runs() -> None:
+    async def get_time(city: str) -> str:
+        """Get the current time in a city."""
+        return f"12:00 in {city}"
+
+    (example,) = [block for block in blocks("python") if "build_agent_loop" in block]
+    scope: dict[str, Any] = {
+        "my_tools": [StructuredTool.from_function(coroutine=get_time)],
+        "my_chat_model": OfflineChatModel(),
+    }
+    exec(f"async def example():\n{textwrap.indent(example, '    ')}    return answer\n", scope)  # noqa: S102
+    answer = await scope["example"]()
+    assert "12:00 in" in answer["messages"][-1].content
