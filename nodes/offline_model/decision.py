@@ -1,6 +1,7 @@
 """Decide what the model says next: calls of tools, or an answer."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
@@ -45,18 +46,29 @@ def decide(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], choice:
         if forced and call_key(*forced) not in turn.results:
             return Decision(calls=(forced,))
     reading = read_dialogue(turns, tools, today) if tools and choice.mode != "none" else Reading(())
-    due = {call_key(call.tool.name, call.arguments): (call.tool.name, dict(call.arguments)) for call in reading.calls}
-    fresh = [call for key, call in due.items() if key not in turn.results]
-    if fresh and len(turn.results) < MAX_CALLS_IN_TURN:
-        return Decision(calls=tuple(fresh[:MAX_CALLS_AT_ONCE]))
-    return Decision(text=_answer(turn, reading, tools, undone=len(fresh)))
+    due = list({call_key(*call): call for call in _due(reading)}.values())
+    if due and len(turn.results) < MAX_CALLS_IN_TURN:
+        return Decision(calls=tuple(due[:MAX_CALLS_AT_ONCE]))
+    return Decision(text=_answer(turn, reading, tools, undone=len(due)))
+
+
+def _due(reading: Reading) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the calls that are still to be made.
+
+    A result that no intent asked for stands for one call of its tool: whoever changed the call had a reason, and
+    asking for the same thing again could go on for ever.
+    """
+    instead = Counter(result.name for result in reading.unclaimed)
+    for call in reading.calls:
+        if instead[call.tool.name]:
+            instead[call.tool.name] -= 1
+        else:
+            yield call.tool.name, dict(call.arguments)
 
 
 def _answer(turn: Turn, reading: Reading, tools: Sequence[ToolSpec], *, undone: int) -> str:
-    finished = reading.results
-    if not finished and not reading.questions:
-        # Results of calls that the rules would not have made (another model's, or the tools are gone): still told.
-        finished = list(turn.results.values())
+    # Without tools nothing was asked for, and yet there may be results to tell.
+    finished = [*reading.results, *reading.unclaimed] if reading.steps else list(turn.results.values())
     told = tell_results(finished, tools) if finished else ""
     remarks = [ask(question) for question in reading.questions]
     if undone:

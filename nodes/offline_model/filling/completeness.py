@@ -6,7 +6,7 @@ from typing import Any
 
 from toolweave.nodes.offline_model.filling.intents import Intent
 from toolweave.nodes.offline_model.tools.parameters import Parameter
-from toolweave.nodes.offline_model.tools.schema_values import wrong_parameters
+from toolweave.nodes.offline_model.tools.validation import wrong_parameters
 
 
 def checked(intent: Intent) -> Intent:

@@ -90,7 +90,8 @@ def _fill_values(tool: ToolSpec, key: Parameter, cue: Cue, text: str, literals: 
     if target.kind == "nothing" and (values or _POINTS_BACK.search(text)):
         target = Target("pronoun")
     added = tuple(name for name, value in values.items() if isinstance(value, list)) if _EXTENDING.match(text) else ()
-    return replace(checked(Intent(tool, values, target, added)), missing=asked)
+    intent = checked(Intent(tool, values, target, added))
+    return replace(intent, missing=intent.missing or asked)
 
 
 def _mentioned(tool: ToolSpec, text: str) -> tuple[Parameter, ...]:

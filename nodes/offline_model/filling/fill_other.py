@@ -5,7 +5,7 @@ from datetime import date
 from toolweave.nodes.offline_model.filling.addresses import take_addresses
 from toolweave.nodes.offline_model.filling.completeness import checked
 from toolweave.nodes.offline_model.filling.date_arguments import take_dates
-from toolweave.nodes.offline_model.filling.directions import take_ends, take_places
+from toolweave.nodes.offline_model.filling.directions import take_ends, take_places, take_proper_names
 from toolweave.nodes.offline_model.filling.draft import Draft
 from toolweave.nodes.offline_model.filling.intents import Intent
 from toolweave.nodes.offline_model.filling.named_texts import (
@@ -13,12 +13,14 @@ from toolweave.nodes.offline_model.filling.named_texts import (
     take_named_literals,
     take_named_texts,
     take_named_words,
+    take_stated_ids,
 )
 from toolweave.nodes.offline_model.filling.numbers import take_limit, take_numbers
+from toolweave.nodes.offline_model.filling.title_phrase import titles_of
 from toolweave.nodes.offline_model.filling.topic import topic_of
 from toolweave.nodes.offline_model.filling.values import take_choices, take_switch, take_tags
 from toolweave.nodes.offline_model.language.literals import Literals
-from toolweave.nodes.offline_model.language.patterns import pattern
+from toolweave.nodes.offline_model.language.patterns import NEVER, pattern
 from toolweave.nodes.offline_model.language.politeness import without_courteous_tail
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 
@@ -33,6 +35,7 @@ def fill_other(tool: ToolSpec, text: str, literals: Literals, today: date) -> In
     draft = Draft.of(tool, without_courteous_tail(text), literals, today)
     take_named_literals(draft)
     take_assignments(draft)
+    take_stated_ids(draft)
     take_addresses(draft)
     take_tags(draft)
     take_dates(draft)
@@ -44,6 +47,7 @@ def fill_other(tool: ToolSpec, text: str, literals: Literals, today: date) -> In
     take_numbers(draft)
     take_named_texts(draft)
     take_places(draft)
+    take_proper_names(draft)
     _take_main(draft)
     _take_quoted(draft)
     return checked(Intent(tool, draft.arguments))
@@ -60,6 +64,10 @@ def _take_main(draft: Draft) -> None:
         draft.rest.text = draft.rest.text.replace(quoted[0][0], " ", 1)
     elif spoken:
         draft.fill(main, spoken["said"])
+    elif main.role == "title":
+        titles = titles_of(draft.rest.text, NEVER, draft.rest.literals)
+        if titles:
+            draft.arguments[main.name] = titles[0]
     else:
         topic = topic_of(draft.rest.text, draft.tool, draft.rest.literals)
         if topic:

@@ -53,6 +53,14 @@ def take_assignments(draft: Draft) -> None:
             draft.fill(parameter, match["value"])
 
 
+def take_stated_ids(draft: Draft) -> None:
+    """Take words behind the very name of an identifier: `tool_id: weather`."""
+    for parameter in draft.open_texts("id"):
+        match = draft.rest.take(pattern(rf"\b{re.escape(parameter.name)}\b\s*[:=]\s*(?P<value>{HIDDEN}|[\w.-]+)"))
+        if match:
+            draft.fill(parameter, match["value"])
+
+
 def take_named_words(draft: Draft) -> None:
     """Take single words named by a required parameter: `in repo hello`, `owner octocat`, `the table todos`."""
     for parameter in draft.open_texts("other"):

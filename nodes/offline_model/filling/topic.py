@@ -1,4 +1,4 @@
-"""Find what a search or a question is about: "Do I have a task about passports?" is about passports."""
+"""Find what a search or a question is about: "Have I anything about horses?" is about horses."""
 
 import re
 from collections.abc import Iterator

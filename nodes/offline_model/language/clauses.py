@@ -30,6 +30,7 @@ _ANOTHER = pattern(
 _ORDER = (
     r"\s*(?:,\s*(?:and |but |so )?|\s(?:and|but|so) |\s[–—-]\s)(?:also )?"
     rf"(?={_COURTESY}(?:{_VERB})\b(?:(?! and ).){{0,80}}?(?:\b{{T}}))"
+    rf"|\s*,\s*(?:and |so )?(?={_COURTESY}(?:mark|tick|check|cross|set|rename)\b.{{1,80}}?\b(?:as|off|to)\b)"
     r"|\s*,?\s+(?P<question>and )(?=(?:what(?:'s)?|which|how many|where|when|who)\b)"
 )
 _ASKS = pattern(r"(?:what|which|how|where|when|who|tell|show)\b")

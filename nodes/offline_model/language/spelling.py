@@ -12,6 +12,8 @@ from toolweave.nodes.offline_model.language.vocabulary import STRONG_ACTIONS, VE
 from toolweave.nodes.offline_model.language.words import STOP_WORDS, is_swapped, stem
 
 _LONGEST_OPENING = 60
+# In shorter words one letter makes another word too easily: there only vowels and doubled letters may be missing.
+_SHORTEST_FREE = 4
 _ARTICLES = frozenset({"a", "an", "the", "my", "new", "another", "me", "all", "some"})
 _TOKEN = re.compile(r"[A-Za-z]+")
 
@@ -62,11 +64,17 @@ def _nearest(word: str, known: tuple[str, ...]) -> str | None:
     return None
 
 
+def _consonants(word: str) -> str:
+    return re.sub(r"[aeiouy]|(.)(?=\1)", "", word)
+
+
 def _is_slip(word: str, right: str) -> bool:
     if word == right or len(word) < 2:
         return False
     if len(word) == len(right):
         return len(right) >= 4 and is_swapped(word, right)
+    if min(len(word), len(right)) < _SHORTEST_FREE and _consonants(word) != _consonants(right):
+        return False
     longer, shorter = (word, right) if len(word) > len(right) else (right, word)
     if len(longer) - len(shorter) != 1 or (len(word) > len(right) and len(right) < 4):
         return False

@@ -128,6 +128,9 @@ VALUE_SYNONYMS: dict[str, tuple[str, ...]] = {
     "fahrenheit": ("fahrenheit", "imperial", "°f"),
     "asc": ("asc", "ascending", "oldest first", "oldest", "a-z"),
     "desc": ("desc", "descending", "newest first", "newest", "latest", "most recent", "z-a"),
+    "positive": tuple(words("positive good great excellent love loved like wonderful amazing happy best fantastic")),
+    "negative": tuple(words("negative bad terrible awful hate hated poor worst horrible angry sad disappointing")),
+    "neutral": tuple(words("neutral okay mixed average")),
     "on": ("on", "enabled", "enable", "active", "yes", "true"),
     "off": ("off", "disabled", "disable", "inactive", "no", "false"),
 }

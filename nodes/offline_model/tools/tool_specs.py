@@ -111,6 +111,12 @@ def _without_prefixes(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
     )
 
 
+def part_of_tool(tool: ToolSpec, name: str, schema: Mapping[str, Any]) -> ToolSpec:
+    """Describe an object within a tool's input as if it were a tool of its own."""
+    definitions = {key: tool.schema[key] for key in ("$defs", "definitions") if key in tool.schema}
+    return _read(json.dumps({"name": name, "parameters": {**schema, **definitions}}, default=str))
+
+
 @lru_cache(maxsize=512)
 def _read(function_json: str) -> ToolSpec:
     function = json.loads(function_json)

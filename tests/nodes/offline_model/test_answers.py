@@ -1,0 +1,174 @@
+"""What the model says about results, failures and requests that need no tool."""
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages.tool import tool_call
+
+from tests.nodes.offline_model.judging import converse, offline_model
+from tests.nodes.offline_model.other_tools import OTHER_TOOLS
+from tests.nodes.offline_model.todo_backend import TodoBackend, seeded_backend
+
+SMALL_TALK = ("hello", "thanks!", "how are you?", "what can you do?", "Why is the sky blue?", "", "👍", "Wie geht's?")
+
+
+def _told(
+    name: str, arguments: dict[str, Any], content: str | list[str | dict[str, Any]], *, failed: bool = False
+) -> str:
+    """Let the model tell one result of a call, without any tool bound."""
+    messages = [
+        HumanMessage("do it"),
+        AIMessage("", tool_calls=[tool_call(name=name, args=arguments, id="c1")]),
+        ToolMessage(content, tool_call_id="c1", status="error" if failed else "success"),
+    ]
+    return offline_model().invoke(messages).text
+
+
+def _answer(*texts: str) -> str:
+    return converse(texts, seeded_backend().tools())[-1].text
+
+
+@pytest.mark.requirement("O-03")
+def test_an_action_is_confirmed_with_the_title() -> None:
+    assert _answer("Add an urgent task to buy milk") == "Created the todo “Buy milk” (id 14), priority high."
+    assert _answer("Mark task 1 as done") == "Updated the todo “Buy milk” (id 1): status is now completed."
+    assert _answer("Delete task 1") == "Deleted the todo “Buy milk” (id 1)."
+
+
+@pytest.mark.requirement("O-03")
+def test_found_things_are_listed_one_a_line() -> None:
+    assert _answer("Show my completed tasks").split("\n") == [
+        "I found 2 todos (status completed):",
+        "- Water the plants (id 6, status completed, priority low, tags home)",
+        "- Team meeting notes (id 8, status completed, priority medium, tags work)",
+    ]
+    assert converse(["Show my tasks"], TodoBackend().tools())[-1].text == "I found no todos."
+
+
+@pytest.mark.requirement("O-03")
+@pytest.mark.parametrize("text", SMALL_TALK)
+def test_small_talk_calls_no_tool(text: str) -> None:
+    for tools in (seeded_backend().tools(), OTHER_TOOLS, []):
+        assert len(converse([text], tools)) == 2
+
+
+@pytest.mark.requirement("O-04")
+@pytest.mark.parametrize("text", [*SMALL_TALK, "Add a task", "Delete the unicorn task", "Delete the buy task"])
+def test_an_answer_that_no_tool_gave_says_that_the_model_is_offline(text: str) -> None:
+    assert _answer(text).endswith("\n(offline model)")
+
+
+def test_an_answer_from_a_tool_is_told_without_the_notice() -> None:
+    assert "(offline model)" not in _answer("Show my tasks")
+
+
+@pytest.mark.requirement("T-06")
+@pytest.mark.parametrize("text", ["Add a task to buy milk", "Show my tasks", "Delete task 3", "Mark milk as done"])
+def test_a_failure_is_relayed_and_never_told_as_done(text: str) -> None:
+    backend = seeded_backend()
+    backend.down = True
+
+    messages = converse([text], backend.tools())
+
+    assert messages[-1].text.startswith("I could not ")
+    assert "The todo server is not available at the moment. Please try again later." in messages[-1].text
+    assert not any(word in messages[-1].text for word in ("Created", "Updated", "Deleted", "I found"))
+    assert sum(len(message.tool_calls) for message in messages if isinstance(message, AIMessage)) == 1
+
+
+@pytest.mark.requirement("A-08")
+def test_an_unknown_id_is_explained_in_the_words_of_the_tool() -> None:
+    assert _answer("Delete task 99") == (
+        "I could not delete the todo: There is no todo with the id 99. "
+        "Find the right id with list_todos or search_todos."
+    )
+
+
+@pytest.mark.requirement("T-06")
+def test_a_call_without_a_result_is_not_told_as_done() -> None:
+    messages = [
+        HumanMessage("Add a task to buy milk"),
+        AIMessage("", tool_calls=[tool_call(name="create_todo", args={"title": "Buy milk"}, id="c1")]),
+    ]
+
+    answer = offline_model().bind_tools(seeded_backend().tools()).invoke(messages)
+
+    assert isinstance(answer, AIMessage)
+    assert not answer.tool_calls
+    assert "I do not know whether it was done" in answer.text
+
+
+def test_one_good_and_one_bad_result_are_both_told() -> None:
+    assert _answer("Delete task 3 and delete task 99").split("\n\n") == [
+        "Deleted the todo “Write quarterly report” (id 3).",
+        (
+            "I could not delete the todo: There is no todo with the id 99. "
+            "Find the right id with list_todos or search_todos."
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("plain words", "plain words"),
+        ([{"type": "text", "text": "first"}, {"type": "text", "text": "second"}], "first\nsecond"),
+        ('{"temperature": 20, "unit": "C"}', "This is the result:\n- temperature: 20\n- unit: C"),
+        ('{"result": 42}', "42"),
+        ('["a", "b"]', "I found 2 results:\n- a\n- b"),
+        ("[]", "The result is empty."),
+        ("{broken", "{broken"),
+        ("", "Done; the tool gave no further answer."),
+        (json.dumps({"status": "success", "data": {"ok": True}}), "yes"),
+    ],
+)
+def test_any_form_of_a_result_is_told_in_plain_words(content: str | list[str | dict[str, Any]], told: str) -> None:
+    assert _told("measure", {}, content) == told
+
+
+@pytest.mark.parametrize(
+    ("content", "failed"),
+    [
+        ('{"status": "error", "error": {"type": "not_found", "message": "No such file."}}', False),
+        ('{"error": "No such file."}', False),
+        ('{"isError": true, "message": "No such file."}', False),
+        ("Error: No such file.", False),
+        ("No such file.", True),
+    ],
+)
+def test_any_form_of_an_error_is_recognised(content: str, failed: bool) -> None:
+    assert _told("read_file", {"path": "x"}, content, failed=failed) == (
+        "I could not get an answer from read_file: No such file."
+    )
+
+
+def test_a_huge_result_is_cut_and_its_length_told() -> None:
+    answer = _told("fetch", {"url": "https://example.com"}, "word " * 200_000)
+
+    assert len(answer) < 5000
+    assert answer.endswith(("(1000000 characters in all)", "(999999 characters in all)"))
+
+
+def test_a_long_list_is_cut_and_the_rest_counted() -> None:
+    data = [{"id": number, "title": f"Todo {number}"} for number in range(80)]
+
+    answer = _told("list_todos", {}, json.dumps({"status": "success", "data": data}))
+
+    assert answer.startswith("I found 80 todos:\n- Todo 0 (id 0)\n")
+    assert answer.endswith("- Todo 49 (id 49)\n… and 30 more.")
+
+
+def test_a_title_that_is_too_long_is_asked_for_again() -> None:
+    messages = converse(["Add a task to " + "x" * 300, "buy milk"], seeded_backend().tools())
+
+    assert messages[1].text.startswith("The title may have at most 200 characters.")
+    assert messages[-1].text == "Created the todo “Buy milk” (id 14)."
+
+
+def test_a_message_read_only_in_part_says_so() -> None:
+    messages = converse(["Add a task to buy milk. " + "It is nice there. " * 1000], seeded_backend().tools())
+
+    assert messages[-1].text.startswith("Created the todo “Buy milk” (id 14).")
+    assert "I read only the first part of your message" in messages[-1].text

@@ -1,0 +1,57 @@
+"""Dates in words and digits, reckoned from Wednesday, 4 March 2026."""
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolweave.nodes.offline_model.language.dates import find_dates
+
+WEDNESDAY = date(2026, 3, 4)
+
+
+@pytest.mark.requirement("O-02")
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("today", "2026-03-04"),
+        ("tomorrow morning", "2026-03-05"),
+        ("the day after tomorrow", "2026-03-06"),
+        ("on Friday", "2026-03-06"),
+        ("this wednesday", "2026-03-11"),
+        ("next Friday", "2026-03-13"),
+        ("next mon", "2026-03-09"),
+        ("in 3 days", "2026-03-07"),
+        ("in a week", "2026-03-11"),
+        ("two weeks from now", "2026-03-18"),
+        ("in one month", "2026-04-04"),
+        ("this weekend", "2026-03-07"),
+        ("next week", "2026-03-09"),
+        ("by the end of the month", "2026-03-31"),
+        ("end of next month", "2026-04-30"),
+        ("2026-05-01", "2026-05-01"),
+        ("1 June 2027", "2027-06-01"),
+        ("March 31st", "2026-03-31"),
+        ("the 5th of January", "2027-01-05"),
+        ("24.12.2026", "2026-12-24"),
+        ("12/24/2026", "2026-12-24"),
+    ],
+)
+def test_a_date_is_found(text: str, day: str) -> None:
+    for sentence in (text, f"do it {text} please"):
+        assert [found.day.isoformat() for found in find_dates(sentence, WEDNESDAY)] == [day]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-02-31", "32.13.2026", "February 30", "may I ask", "Monday's meeting", "in no time", "second", "99999 days"],
+)
+def test_what_is_no_date_is_left_alone(text: str) -> None:
+    assert find_dates(text, WEDNESDAY) == []
+
+
+@given(st.dates(), st.text(max_size=60))
+def test_no_day_and_no_text_is_too_odd(today: date, text: str) -> None:
+    for sentence in (text, "in 999 months", "next week", "end of next year", "tomorrow", "next friday"):
+        assert all(found.start < found.end for found in find_dates(sentence, today))

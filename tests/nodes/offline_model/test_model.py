@@ -1,0 +1,321 @@
+"""The offline model as a LangChain chat model: binding, choice, streaming, structured output."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import pytest
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import Runnable
+from langchain_core.tools import tool
+from mcp.types import Tool
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+
+from tests.nodes.offline_model.judging import converse, offline_model
+from tests.nodes.offline_model.other_tools import OTHER_TOOLS, read_file
+from tests.nodes.offline_model.todo_backend import TodoBackend, seeded_backend
+from toolweave.nodes.offline_model import OfflineChatModel
+
+REQUESTS = ("Add a task to buy milk #home", "Show my tasks", "hello", "Delete task 1 and task 2", "")
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+def _bound(**options: Any) -> Runnable[Any, AIMessage]:
+    return offline_model().bind_tools(seeded_backend().tools(), **options)
+
+
+def _same(one: AIMessage, other: AIMessage) -> bool:
+    told = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata")
+    return all(getattr(one, name) == getattr(other, name) for name in told)
+
+
+@pytest.mark.requirement("O-01")
+@pytest.mark.parametrize("text", REQUESTS)
+def test_the_same_conversation_always_gets_the_same_message(text: str) -> None:
+    replies = [_bound().invoke([SystemMessage("Be brief."), HumanMessage(text)]) for _ in range(3)]
+
+    assert all(_same(reply, replies[0]) for reply in replies)
+
+
+@pytest.mark.requirement("O-01")
+@pytest.mark.parametrize("text", REQUESTS)
+async def test_streamed_chunks_add_up_to_the_invoked_message(text: str) -> None:
+    invoked = _bound().invoke(text)
+    chunks = list(_bound().stream(text))
+    async_chunks = [chunk async for chunk in _bound().astream(text)]
+    awaited = await _bound().ainvoke(text)
+
+    for received in (chunks, async_chunks):
+        whole = received[0]
+        for chunk in received[1:]:
+            whole = whole + chunk  # type: ignore[assignment]
+        assert isinstance(whole, AIMessageChunk)
+        assert _same(whole, invoked)
+        assert len({chunk.id for chunk in received}) == 1
+    assert _same(awaited, invoked)
+
+
+@pytest.mark.requirement("O-01")
+def test_text_is_streamed_word_by_word_and_calls_in_pieces() -> None:
+    words = [chunk.text for chunk in _bound().stream("hello") if chunk.text]
+    chunks = [
+        chunk
+        for chunk in _bound().stream("Add a task to paint the fence behind the house")
+        if isinstance(chunk, AIMessageChunk)
+    ]
+    pieces = [piece for chunk in chunks for piece in chunk.tool_call_chunks]
+
+    assert words[0] == "Hello!"
+    assert all(len(word.split()) == 1 for word in words)
+    assert next(piece["name"] for piece in pieces) == "create_todo"
+    assert len(pieces) > 2
+    assert all(piece["name"] is None for piece in pieces[1:])
+    assert "".join(piece["args"] or "" for piece in pieces) == '{"title": "Paint the fence behind the house"}'
+
+
+async def test_many_conversations_at_once_do_not_mix() -> None:
+    texts = [f"Add a task to read book {number}" for number in range(50)]
+
+    replies = await asyncio.gather(*(_bound().ainvoke(text) for text in texts))
+
+    assert [reply.tool_calls[0]["args"]["title"] for reply in replies] == [f"Read book {n}" for n in range(50)]
+
+
+def test_message_ids_are_those_of_langchain_and_call_ids_differ_within_a_conversation() -> None:
+    messages = converse(["Add a task to buy milk", "Add a task to buy milk"], seeded_backend().tools())
+    replies = [message for message in messages if isinstance(message, AIMessage)]
+    calls = [call["id"] for reply in replies for call in reply.tool_calls]
+
+    assert len({reply.id for reply in replies}) == len(replies)
+    assert len(set(calls)) == len(calls) == 2
+
+
+def test_usage_counts_what_was_read_and_written() -> None:
+    short, long = _bound().invoke("hello"), _bound().invoke("hello " + "there " * 100)
+
+    assert short.usage_metadata is not None
+    assert long.usage_metadata is not None
+    assert short.usage_metadata["input_tokens"] < long.usage_metadata["input_tokens"]
+    assert short.usage_metadata["output_tokens"] > 0
+    assert short.usage_metadata["total_tokens"] == (
+        short.usage_metadata["input_tokens"] + short.usage_metadata["output_tokens"]
+    )
+
+
+def test_the_clock_is_what_tomorrow_is_reckoned_from() -> None:
+    model = OfflineChatModel(clock=lambda: datetime(2030, 12, 31, 23, 0, tzinfo=UTC))
+
+    reply = model.bind_tools(seeded_backend().tools()).invoke("Add a task to sleep tomorrow")
+
+    assert reply.tool_calls[0]["args"] == {"title": "Sleep", "due_date": "2031-01-01"}
+
+
+@pytest.mark.requirement("O-01")
+@pytest.mark.parametrize(
+    "weather",
+    [
+        {
+            "type": "function",
+            "function": {"name": "get_weather", "description": "Get the weather.", "parameters": SCHEMA},
+        },
+        {"name": "get_weather", "description": "Get the weather.", "inputSchema": SCHEMA},
+        Tool(name="get_weather", description="Get the weather.", inputSchema=SCHEMA),
+        next(one for one in OTHER_TOOLS if one.name == "get_weather"),
+    ],
+    ids=["OpenAI", "MCP as a dict", "MCP", "BaseTool"],
+)
+def test_tools_are_bound_in_any_form(weather: Any) -> None:
+    reply = offline_model().bind_tools([weather]).invoke("What's the weather in Paris?")
+
+    assert [(call["name"], call["args"]) for call in reply.tool_calls] == [("get_weather", {"city": "Paris"})]
+
+
+@pytest.mark.requirement("O-01")
+def test_a_tool_is_chosen_among_those_given_and_none_is_made_up() -> None:
+    todo, text = seeded_backend().tools(), "delete task 4"
+
+    assert offline_model().bind_tools(todo).invoke(text).tool_calls[0]["name"] == "delete_todo"
+    assert offline_model().bind_tools(todo[:2]).invoke(text).tool_calls == []
+    assert offline_model().bind_tools(OTHER_TOOLS).invoke(text).tool_calls == []
+    assert offline_model().bind_tools([]).invoke(text).tool_calls == []
+    assert offline_model().invoke(text).tool_calls == []
+
+
+def test_names_of_a_server_before_the_tools_do_not_matter() -> None:
+    prefixed = [
+        {"name": f"office_{one.name}", "description": one.description, "inputSchema": one.args_schema}
+        for one in seeded_backend().tools()
+    ]
+
+    reply = offline_model().bind_tools(prefixed).invoke("Add a task to buy milk")
+
+    assert [(call["name"], call["args"]) for call in reply.tool_calls] == [
+        ("office_create_todo", {"title": "Buy milk"})
+    ]
+
+
+@pytest.mark.requirement("O-01")
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        ("auto", []),
+        ("none", []),
+        ("read_file", ["read_file"]),
+        ({"type": "function", "function": {"name": "read_file"}}, ["read_file"]),
+        ({"type": "tool", "name": "read_file"}, ["read_file"]),
+    ],
+)
+def test_the_choice_of_a_tool_is_honoured(choice: Any, names: list[str]) -> None:
+    reply = offline_model().bind_tools(OTHER_TOOLS, tool_choice=choice).invoke("hello")
+
+    assert [call["name"] for call in reply.tool_calls] == names
+
+
+@pytest.mark.parametrize("choice", ["any", "required", True, {"type": "any"}])
+def test_a_required_call_is_made_even_for_small_talk(choice: Any) -> None:
+    assert len(offline_model().bind_tools(OTHER_TOOLS, tool_choice=choice).invoke("hello").tool_calls) == 1
+
+
+def test_no_tool_is_called_when_none_may_be() -> None:
+    reply = _bound(tool_choice="none").invoke("Add a task to buy milk")
+
+    assert reply.tool_calls == []
+    assert reply.text.endswith("(offline model)")
+
+
+def test_a_choice_that_is_not_bound_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="'fly', which is not bound"):
+        _bound(tool_choice="fly")
+
+
+def test_a_required_call_is_not_made_twice_in_a_turn() -> None:
+    model = offline_model().bind_tools([read_file], tool_choice="any")
+    messages: list[Any] = [HumanMessage("read notes.txt")]
+    first = model.invoke(messages)
+    messages += [first, ToolMessage("the notes", tool_call_id=first.tool_calls[0]["id"])]
+
+    assert model.invoke(messages).text == "the notes"
+
+
+def test_one_call_at_a_time_when_parallel_calls_are_off() -> None:
+    model = _bound(parallel_tool_calls=False)
+    messages: list[Any] = [HumanMessage("Delete task 1 and task 2")]
+    first = model.invoke(messages)
+    messages += [first, ToolMessage("{}", tool_call_id=first.tool_calls[0]["id"])]
+    second = model.invoke(messages)
+
+    assert [call["args"] for call in (*first.tool_calls, *second.tool_calls)] == [{"id": 1}, {"id": 2}]
+
+
+def test_an_answer_ends_before_a_stop_word() -> None:
+    assert offline_model().invoke("hello", stop=["tools"]).text == "Hello! No "
+
+
+class Person(BaseModel):
+    """Somebody."""
+
+    name: str
+    age: int
+    email: str | None = None
+
+
+class Reminder(BaseModel):
+    """Something to remember."""
+
+    title: str
+    priority: Literal["low", "medium", "high"] = "medium"
+    tags: list[str] = Field(default_factory=list)
+    due_date: str | None = None
+
+
+class Narration(BaseModel):
+    text: str
+
+
+class Section(BaseModel):
+    title: str
+    narrations: list[Narration]
+
+
+class Script(BaseModel):
+    title: str
+    sections: list[Section] = Field(min_length=1)
+
+
+class Trip(TypedDict):
+    """A trip."""
+
+    city: str
+    days: int
+
+
+@pytest.mark.requirement("O-01")
+@pytest.mark.requirement("O-02")
+def test_a_class_is_filled_from_the_text() -> None:
+    structured = offline_model().with_structured_output
+
+    assert structured(Person).invoke("Anna Meier is 31 years old, mail anna@example.org") == Person(
+        name="Anna Meier", age=31, email="anna@example.org"
+    )
+    assert structured(Reminder).invoke("Call the bank tomorrow, urgent #money") == Reminder(
+        title="Call the bank", priority="high", tags=["money"], due_date="2026-03-05"
+    )
+
+
+@pytest.mark.requirement("O-01")
+def test_nested_and_empty_input_still_gives_a_valid_object() -> None:
+    for text in ("", "A script about volcanoes. They are hot.", "x" * 100_000):
+        for schema in (Script, Person, Reminder):
+            assert isinstance(offline_model().with_structured_output(schema).invoke(text), schema)
+
+
+@pytest.mark.requirement("O-01")
+def test_a_typed_dict_and_a_json_schema_are_filled_as_dicts() -> None:
+    json_schema = {"title": "Trip", "type": "object", "properties": {"days": {"type": "integer"}}, "required": ["days"]}
+
+    assert offline_model().with_structured_output(Trip).invoke("3 days in Rome") == {"city": "Rome", "days": 3}
+    assert offline_model().with_structured_output(json_schema).invoke("3 days in Rome") == {"days": 3}
+
+
+def test_the_raw_message_comes_with_the_parsed_object_on_request() -> None:
+    answer = offline_model().with_structured_output(Person, include_raw=True).invoke("Ben is 7")
+
+    assert isinstance(answer, dict)
+    assert answer["parsed"] == Person(name="Ben", age=7)
+    assert answer["raw"].tool_calls[0]["name"] == "Person"
+    assert answer["parsing_error"] is None
+
+
+def test_a_tool_that_always_fails_is_not_called_again() -> None:
+    @tool
+    def create_note(title: str) -> str:
+        """Create a note."""
+        raise ValueError("the disk is full")
+
+    create_note.handle_tool_error = True
+    bound = offline_model().bind_tools([create_note])
+    messages: list[Any] = [HumanMessage("Create a note about tea")]
+    for _ in range(3):
+        reply = bound.invoke(messages)
+        messages.append(reply)
+        messages += [
+            ToolMessage("the disk is full", tool_call_id=call["id"], status="error") for call in reply.tool_calls
+        ]
+
+    assert [len(message.tool_calls) for message in messages if isinstance(message, AIMessage)] == [1, 0, 0]
+    assert messages[-1].text == "I could not create the note: the disk is full."
+
+
+def test_an_empty_conversation_is_answered() -> None:
+    assert offline_model().invoke([SystemMessage("You are helpful.")]).text.endswith("(offline model)")
+
+
+def test_a_message_of_several_blocks_is_read_by_its_text() -> None:
+    content: list[str | dict[Any, Any]] = [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "text", "text": "Add a task to buy milk"},
+    ]
+
+    assert converse(["hi"], TodoBackend().tools())[-1].text.startswith("Hello!")
+    assert _bound().invoke([HumanMessage(content)]).tool_calls[0]["args"] == {"title": "Buy milk"}
