@@ -1,10 +1,13 @@
 """Print how often the offline model does what a natural request asks for, per operation, on both halves of the list.
 
-Run it from the repository: `.venv/bin/python -m scripts.offline_accuracy [--failures]`. Failures are shown for the
-half that may be tuned on; those of the held-back half are not, so that its figure stays honest.
+`.venv/bin/python scripts/offline_accuracy.py [--failures]`. Failures are shown for the half that may be tuned on;
+those of the held-back half are not, so that its figure stays honest.
 """
 
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.nodes.offline_model.judging import judge, shares
 from tests.nodes.offline_model.requests import Half, requests_of

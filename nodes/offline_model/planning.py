@@ -74,9 +74,25 @@ def plan_message(text: str, reader: Reader) -> Plan:
             continue
         if any(intent.guessed for intent in intents) and not any(intent.guessed for intent in found):
             intents = [intent for intent in intents if not intent.guessed]
-        intents += [intent for intent in found if not _says_less(intent, intents)]
+        for intent in found:
+            joined = _joined(intents[-1], intent) if intents else None
+            if joined:
+                intents[-1] = joined
+            elif not _says_less(intent, intents):
+                intents.append(intent)
         unused = clause.text if all(intent.guessed for intent in found) else ""
     return Plan(tuple(intents), cut=len(text) > TEXT_WINDOW or len(clauses) > MAX_CLAUSES)
+
+
+def _joined(intent: Intent, more: Intent) -> Intent | None:
+    """Join a change of "it" to the change before it: "change task 4 to high priority and mark it as active"."""
+    refers = more.target is not None and more.target.kind == "pronoun"
+    same = intent.tool is more.tool and intent.tool.action == "update" and intent.target is not None
+    if not (refers and same) or more.after or not more.arguments or set(intent.arguments) & set(more.arguments):
+        return None
+    return replace(
+        intent, arguments={**intent.arguments, **more.arguments}, added=(*intent.added, *more.added), missing=()
+    )
 
 
 def _says_less(intent: Intent, others: Sequence[Intent]) -> bool:

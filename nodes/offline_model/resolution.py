@@ -3,6 +3,7 @@
 Nothing is remembered between calls of the model: what was already done is read from the messages of the turn.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -172,4 +173,18 @@ def _find_by_words(intent: Intent, target: Target, scene: Scene) -> list[_Thing]
         if len(match.possible) > 1 and all(record.describes(wanted) >= 1 for record in match.possible):
             return Question(intent, "ambiguous", match.possible)
         possible = possible or match.possible
+        several = _each_named(target, intent, result.records)
+        if several:
+            return several
     return Question(intent, "none" if not possible else "unsure" if len(possible) == 1 else "ambiguous", possible)
+
+
+def _each_named(target: Target, intent: Intent, records: Sequence[Record]) -> list[_Thing]:
+    """Find the things of "buy bread and buy milk", when every part names one for sure."""
+    parts = [] if target.quoted else re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", target.text)
+    if len(parts) < 2:
+        return []
+    matches = [
+        match_records(part, distinctive_stems(replace(target, text=part), intent.tool), records).sure for part in parts
+    ]
+    return [record for record in matches if record] if all(matches) else []

@@ -21,7 +21,7 @@ from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 ENOUGH = 2.0
 """A tool with a lower score is not called: what was said is no request for it."""
 
-_OWN = pattern(r"\b(?:i|i've|i'd|my|we|our|me)\b|^(?:is there |are there )?any(?:thing)?\b")
+_OWN = pattern(r"\b(?:i|i've|i'd|my|we|our)\b|^(?:(?:is there |are there )?any(?:thing)?|where(?:'?s| is| are))\b")
 _HAVING = pattern(
     r"(?:what|which|all) (?:i|we)(?:'ve| have)(?: got)?(?! to\b)|do you have"
     r"|(?:do|did|have|had) (?:i|we) (?:already |ever )?(?:have|got|get|write|note|put|add|noted|written|added)(?! to\b)"

@@ -10,7 +10,7 @@ from toolweave.nodes.offline_model.filling.draft import Draft
 from toolweave.nodes.offline_model.filling.fill_other import fill_other
 from toolweave.nodes.offline_model.filling.intents import Intent
 from toolweave.nodes.offline_model.filling.named_texts import parameter_words, take_named_literals
-from toolweave.nodes.offline_model.filling.new_values import take_implied_values, take_new_texts
+from toolweave.nodes.offline_model.filling.new_values import take_done, take_implied_values, take_new_texts
 from toolweave.nodes.offline_model.filling.targets import Target, read_target
 from toolweave.nodes.offline_model.filling.values import take_choices, take_tags
 from toolweave.nodes.offline_model.language.cues import Cue
@@ -81,6 +81,7 @@ def _fill_values(tool: ToolSpec, key: Parameter, cue: Cue, text: str, literals: 
     take_tags(draft)
     take_dates(draft)
     take_choices(draft, "anywhere")
+    take_done(draft, cue)
     take_implied_values(draft, cue, text)
     if len(literals.in_text(draft.rest.text, "quoted")) > 1:
         take_named_literals(draft)

@@ -8,6 +8,7 @@ from toolweave.nodes.offline_model.filling.named_texts import parameter_words
 from toolweave.nodes.offline_model.language.cues import Cue
 from toolweave.nodes.offline_model.language.literals import HIDDEN
 from toolweave.nodes.offline_model.language.patterns import pattern
+from toolweave.nodes.offline_model.language.words import lemma
 from toolweave.nodes.offline_model.tools.parameters import Parameter
 
 _CHANGE = (
@@ -34,6 +35,7 @@ _FORMS = (
         rf"(?:{{P}}){_TO}{_VALUE}"
     ),
 )
+_DONE_AS = pattern(r" as (?:already |now )?(?P<deed>[a-z]+)\W*$")
 _RENAMING = pattern(rf"(?:rename|retitle|call)(?P<target> .+?) (?:to|as|into) {_VALUE}")
 _REPLACING = pattern(rf"{_CHANGE}(?P<target> {HIDDEN}) (?:to|into|with|by) (?P<value>{HIDDEN})$")
 
@@ -59,6 +61,19 @@ def take_new_texts(draft: Draft) -> None:
 def _is_value(parameter: Parameter, value: str) -> bool:
     said = value.strip(" ,;:.!?-–—").lower()
     return bool(said) and not (parameter.role == "title" and said in ("it", "that"))
+
+
+def take_done(draft: Draft, cue: Cue) -> None:
+    """Take "mark it as paid" as completing it: whatever was done to the thing, it is done."""
+    match = _DONE_AS.search(draft.rest.text)
+    if cue.verb != "mark" or draft.arguments or not match or lemma(match["deed"]) == match["deed"].lower():
+        return
+    for parameter in draft.tool.parameters:
+        completed = value_meaning(parameter, "completed")
+        if completed is not None:
+            draft.arguments[parameter.name] = completed
+            draft.rest.cut(match.start(), match.end())
+            return
 
 
 def take_implied_values(draft: Draft, cue: Cue, text: str) -> None:

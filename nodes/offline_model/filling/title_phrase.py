@@ -38,12 +38,17 @@ _SEVERAL = (
     r"\s*(?:[:–—-]|to\b|for\b|called\b|named\b)?\s*(?P<items>.+)$"
     rf"|(?:these|the following)(?: (?:\w+ )?(?:things|items|{{N}}))?(?: {_FILED})?\s*[:–—-]\s*(?P<listed>.+)$"
 )
+_ONLY_LINKS = r"(?:[\s,;:&]|\b(?:and|also|the|these|both|{N})\b)*"
 _SEPARATOR = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+(?:to\s+)?")
 
 
 def titles_of(body: str, noun: str, literals: Literals) -> list[str]:
     """Give the phrases of a request for several things; one phrase when it asks for one, none when it names none."""
     several = _form(_SEVERAL, noun).match(body.strip())
+    quoted = literals.in_text(body, "quoted")
+    around = re.sub(HIDDEN, " ", _without_filing(body, noun))
+    if len(quoted) > 1 and _form(_ONLY_LINKS, noun).fullmatch(around):
+        return [literal.value for _, literal in quoted]
     if ITEM_MARK in body:
         phrases = body.split(ITEM_MARK)[1:]
     elif several:

@@ -89,6 +89,13 @@ NAMING = (
     ),
     Idiom(
         "create",
+        r"(?:todo|to-do|task|reminder) (?!(?:list|app|is|are|about|for|with|due|called|named|titled|number|that|which"
+        r"|of|on|in|to|from|has|was|should|must|can|needs|done|finished|please|and)\b)(?P<body>[a-z]+ [^?\d#]+)",
+        "noun",
+        LIKELY,
+    ),
+    Idiom(
+        "create",
         r"(?:i |we |i'd |we'd )?(?:would |'d )?(?:need|want|require|like|love|appreciate)(?: to have)? "
         rf"(?P<body>{_ARTICLE}(?: [\w-]+){{0,3}}? {{N}}(?: (?:to|for|about|called|named)\b|:).+)",
         "noun",

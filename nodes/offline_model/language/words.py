@@ -16,16 +16,16 @@ STOP_WORDS = frozenset(
     words(
         """
         a an the this that these those it its it's is are was were be been being am do does did done doing have has had
-        having i i'm i've i'd i'll me my mine myself we we're our ours us you your yours he she they them their there to
-        of in on at by for from with without about into onto over off as and or but if so than then too very just can
-        could would will shall should may might must not no yes please pls plz thanks thank what what's which who whom
-        whose when where where's how why whether all any some every each both either one ones like else also again
-        already still now ever yet really actually maybe perhaps up out down got get gets let let's here more most much
-        many only own same such per via hey hi hello ok okay isn't aren't wasn't weren't don't doesn't didn't haven't
-        hasn't hadn't won't can't couldn't shouldn't somewhere anywhere something anything everything nothing somebody
-        anyone anybody someone thing things stuff bit lot kind sort we've they've you've we'd you'd you'll whats wheres
-        thats dont doesnt didnt cant isnt arent havent hasnt wont im ive id that's there's here's who's they're you're
-        he's she's where's i'd
+        having i i'm i've i'd i'll me my mine myself yourself we we're our ours us you your yours he she they them their
+        there to of in on at by for from with without about into onto over off as and or but if so than then too very
+        just can could would will shall should may might must not no yes please pls plz thanks thank what what's which
+        who whom whose when where where's how why whether all any some every each both either one ones like else also
+        again already still now ever yet really actually maybe perhaps up out down got get gets let let's here more most
+        much many only own same such per via hey hi hello ok okay isn't aren't wasn't weren't don't doesn't didn't
+        haven't hasn't hadn't won't can't couldn't shouldn't somewhere anywhere something anything everything nothing
+        somebody anyone anybody someone thing things stuff bit lot kind sort we've they've you've we'd you'd you'll
+        whats wheres thats dont doesnt didnt cant isnt arent havent hasnt wont im ive id that's there's here's who's
+        they're you're he's she's where's i'd
         """
     )
 )

@@ -64,7 +64,6 @@ def test_an_answer_from_a_tool_is_told_without_the_notice() -> None:
     assert "(offline model)" not in _answer("Show my tasks")
 
 
-@pytest.mark.requirement("T-06")
 @pytest.mark.parametrize("text", ["Add a task to buy milk", "Show my tasks", "Delete task 3", "Mark milk as done"])
 def test_a_failure_is_relayed_and_never_told_as_done(text: str) -> None:
     backend = seeded_backend()
@@ -78,7 +77,6 @@ def test_a_failure_is_relayed_and_never_told_as_done(text: str) -> None:
     assert sum(len(message.tool_calls) for message in messages if isinstance(message, AIMessage)) == 1
 
 
-@pytest.mark.requirement("A-08")
 def test_an_unknown_id_is_explained_in_the_words_of_the_tool() -> None:
     assert _answer("Delete task 99") == (
         "I could not delete the todo: There is no todo with the id 99. "
@@ -86,7 +84,6 @@ def test_an_unknown_id_is_explained_in_the_words_of_the_tool() -> None:
     )
 
 
-@pytest.mark.requirement("T-06")
 def test_a_call_without_a_result_is_not_told_as_done() -> None:
     messages = [
         HumanMessage("Add a task to buy milk"),
