@@ -75,7 +75,7 @@ async def update_state(
         metadata[FORKED_FROM] = checkpoint["checkpoint_id"]
     config = state_config(thread_id, {"checkpoint_ns": "", **(checkpoint or {})}, metadata=metadata)
     if FORKED_FROM in metadata:
-        await _require_checkpoint(served, config)
+        await require_checkpoint(served, config)
     async with open_graph(served, thread) as graph, _refusing_bad_updates():
         written = await graph.aupdate_state(config, values, as_node=as_node)
         await _mirror(served, thread_id, await graph.aget_state(state_config(thread_id)))
@@ -128,8 +128,11 @@ async def _writable(served: Served, thread_id: str) -> Thread:
     return thread
 
 
-async def _require_checkpoint(served: Served, config: RunnableConfig) -> None:
-    # Writing "on top of" a mistyped checkpoint would start the thread's state over from nothing.
+async def require_checkpoint(served: Served, config: RunnableConfig) -> None:
+    """Raise NotFound for a checkpoint that is not there.
+
+    Running or writing "on top of" a mistyped one would start the thread's state over from nothing.
+    """
     if await served.persistence.checkpointer.aget_tuple(config) is None:
         raise NotFound(f"Checkpoint {config['configurable']['checkpoint_id']} not found")
 

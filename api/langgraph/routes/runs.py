@@ -32,6 +32,7 @@ from toolweave.api.langgraph.run_request import STATEFUL, RunRequest, run_reques
 from toolweave.api.langgraph.schemas.fields import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
 from toolweave.api.langgraph.schemas.runs import RUN_FIELDS, RUN_STATUSES, STREAM_MODES
 from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.thread_states import require_checkpoint, state_config
 from toolweave.api.langgraph.wire import run_json
 from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.models import CancelAction, Run
@@ -134,7 +135,12 @@ async def _wanted(request: Request, here: Served) -> RunRequest:
         assistant = await here.assistant(body.fields["assistant_id"])
     except NotFound:
         raise NotFound("Thread or assistant not found.") from None
-    return run_request(body, assistant, thread_id)
+    wanted = run_request(body, assistant, thread_id)
+    start = wanted.new.kwargs["config"]["configurable"]
+    if start.get("checkpoint_id"):
+        checkpoint = {name: str(start.get(name) or "") for name in ("checkpoint_id", "checkpoint_ns")}
+        await require_checkpoint(here, state_config(thread_id, checkpoint))
+    return wanted
 
 
 async def _run(request: Request, here: Served) -> Run:

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
+import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from tests.api.langgraph.steering import NOBODY, new_thread
@@ -100,6 +101,26 @@ async def test_a_run_goes_on_from_an_earlier_checkpoint(sdk: LangGraphClient) ->
     assert again == {"n": 4, "log": ["add", "double"]}
     state: Any = await sdk.threads.get_state(thread_id)
     assert state["metadata"]["checkpoint_id"] == base
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        {"checkpoint_id": NOBODY},
+        {"checkpoint": {"checkpoint_id": NOBODY, "checkpoint_ns": ""}},
+        {"config": {"configurable": {"checkpoint_id": {"no": "id"}}}},
+    ],
+)
+async def test_a_run_from_an_unknown_checkpoint_is_refused_and_the_state_kept(
+    sdk: LangGraphClient, http: httpx.AsyncClient, start: dict[str, Any]
+) -> None:
+    thread_id = await new_thread(sdk)
+    values = await sdk.runs.wait(thread_id, "steps", input={"n": 1})
+    for path in ("runs", "runs/wait", "runs/stream"):
+        answer = await http.post(f"/threads/{thread_id}/{path}", json={"assistant_id": "steps", "input": {}, **start})
+        assert answer.status_code == 404
+        assert answer.json()["detail"].startswith("Checkpoint ")
+    assert (await sdk.threads.get_state(thread_id))["values"] == values
 
 
 async def test_context_and_configurable_reach_the_node_but_not_together(
