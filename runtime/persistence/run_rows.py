@@ -2,7 +2,20 @@
 
 from typing import Any
 
-from sqlalchemy import BindParameter, bindparam, delete, exists, func, insert, literal_column, or_, select, text, update
+from sqlalchemy import (
+    BindParameter,
+    Boolean,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from toolweave.runtime.models import NewRun, Run
 from toolweave.runtime.persistence.compiled import Compiled
@@ -50,6 +63,7 @@ active_runs = Compiled(
 )
 startable_run = Compiled(select(runs.c.run_id).where(ON_THREAD, ACTIVE, MAY_START))
 startable_runs = Compiled(select(runs.c.run_id).where(ACTIVE, MAY_START).order_by(runs.c.seq))
+pending_runs = Compiled(select(runs).where(ACTIVE, runs.c.status == literal_column("'pending'")).order_by(runs.c.seq))
 delayed_runs = Compiled(
     select(runs.c.run_id, runs.c.not_before)
     .where(ACTIVE, runs.c.not_before > NOW)
@@ -65,7 +79,16 @@ start_run = Compiled(
 )
 end_attempt = Compiled(
     update(runs)
-    .where(WITH_ID, runs.c.attempt == bindparam("of_attempt"), runs.c.status == literal_column("'running'"))
+    .where(
+        WITH_ID,
+        runs.c.attempt == bindparam("of_attempt"),
+        runs.c.status == literal_column("'running'"),
+        or_(
+            bindparam("is_rolled_back", type_=Boolean),
+            runs.c.temporary,
+            func.coalesce(runs.c.cancel, "") != literal_column("'rollback'"),
+        ),
+    )
     .values(status=bindparam("new_status"), updated_at=NOW)
     .returning(runs.c.thread_id, runs.c.temporary)
 )

@@ -16,6 +16,7 @@ from toolweave.runtime.persistence.run_rows import (
     end_attempt,
     interrupt_pending,
     mark_cancelled,
+    pending_runs,
     release_thread,
     return_running,
     run_by_id,
@@ -26,6 +27,10 @@ from toolweave.runtime.persistence.run_rows import (
     startable_run,
     startable_runs,
 )
+
+
+class RollbackAskedError(Conflict):
+    """A rollback was promised to somebody while the run's last results were on their way here."""
 
 
 def claim(connection: Connection, run_id: str, now: int) -> Run | None:
@@ -39,8 +44,15 @@ def finalise(connection: Connection, run_id: str, attempt: int, outcome: Outcome
 
     Raises:
         Conflict: another attempt has taken the run over, or it has ended already.
+        RollbackAskedError: the run is to be rolled back, and the outcome does not do it; nothing is written.
     """
-    ending = {"of_run": run_id, "of_attempt": attempt, "new_status": outcome.status, "now": now}
+    ending = {
+        "of_run": run_id,
+        "of_attempt": attempt,
+        "new_status": outcome.status,
+        "is_rolled_back": outcome.rolled_back,
+        "now": now,
+    }
     ended = end_attempt.first(connection, ending)
     if ended is None:
         _refuse_stale(connection, run_id, attempt)
@@ -114,6 +126,11 @@ def recover(connection: Connection, now: int) -> list[str]:
     return [row.run_id for row in startable_runs.all(connection, {"now": now})]
 
 
+def waiting(connection: Connection) -> list[Run]:
+    """Read the pending runs, oldest first."""
+    return [run_from(row) for row in pending_runs.all(connection, {})]
+
+
 def delayed(connection: Connection, now: int) -> list[tuple[str, datetime]]:
     """Name the pending runs that become due later, and when, soonest first."""
     return [(row.run_id, from_micros(row.not_before)) for row in delayed_runs.all(connection, {"now": now})]
@@ -121,8 +138,11 @@ def delayed(connection: Connection, now: int) -> list[tuple[str, datetime]]:
 
 def _refuse_stale(connection: Connection, run_id: str, attempt: int) -> None:
     row = run_by_id.first(connection, {"of_run": run_id})
-    if row is not None:
-        raise Conflict(f"Attempt {attempt} of run {run_id} is over: it is {row.status}, attempt {row.attempt}.")
+    if row is None:
+        return
+    if row.status == "running" and row.attempt == attempt:
+        raise RollbackAskedError(f"Run {run_id} is to be rolled back.")
+    raise Conflict(f"Attempt {attempt} of run {run_id} is over: it is {row.status}, attempt {row.attempt}.")
 
 
 def _release(connection: Connection, row: Any, now: int) -> None:

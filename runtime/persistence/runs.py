@@ -57,6 +57,7 @@ class RunRepository:
 
         Raises:
             Conflict: `attempt` is not the one that executes the run (it was taken over, or has ended).
+            RollbackAskedError: the run is to be rolled back first; nothing is written.
         """
         now = self._now()
         return await self._database.write(
@@ -114,6 +115,10 @@ class RunRepository:
         """
         now = self._now()
         return await self._database.write(lambda connection: run_transitions.recover(connection, now))
+
+    async def waiting(self) -> list[Run]:
+        """Return the pending runs of all threads in the order of their creation."""
+        return await self._database.read(run_transitions.waiting)
 
     async def next_due(self) -> list[tuple[str, datetime]]:
         """Name the pending runs that become due later, and when, soonest first."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -10,6 +10,7 @@ from loguru import logger
 
 from toolweave.errors import NotFound, PersistenceError
 from toolweave.runtime.models import TERMINAL, CancelAction, NewRun, Run
+from toolweave.runtime.persistence.run_transitions import RollbackAskedError
 from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run, state_left
 from toolweave.runtime.runs.result import result_of
 from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscription
@@ -121,30 +122,33 @@ class EmbeddedEngine:
     async def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with its runs and checkpoints, stopping what runs there. Raises NotFound."""
         await self.runtime.persistence.threads.get(thread_id)
-        stopping = [live for live in self.live.values() if live.run.thread_id == thread_id]
+        stopping = self._live_on(thread_id)
         for live in stopping:
-            live.cancel = "rollback"
+            # Queued and delayed runs end at once, running ones when their graph has stopped.
+            with suppress(NotFound):
+                await self.runtime.persistence.runs.request_cancel(live.run.run_id, "rollback")
             await self._stop_run(live.run.run_id, "rollback")
-        for live in stopping:
-            await asyncio.wait([live.ended], timeout=STOP_SECONDS)
+        if stopping:
+            await asyncio.wait([live.ended for live in stopping], timeout=STOP_SECONDS)
         # The row goes last: if the process dies in between, the thread is still there to be deleted again.
         await self.runtime.persistence.delete_thread_checkpoints(thread_id)
         await self.runtime.persistence.threads.delete(thread_id)
+        for live in self._live_on(thread_id):
+            # Started meanwhile, or not to be stopped in time: its row is gone, so nobody need wait for it.
+            self._end(live, None)
 
     async def recover(self) -> None:
         """Take up every run that an earlier process left behind (S-05)."""
         runs = self.runtime.persistence.runs
-        for run_id in await runs.recover():
-            run = await runs.find(run_id)
-            if run is not None:
-                logger.info("run {} goes on after a restart (attempt {})", run_id, run.attempt + 1)
-                self._watch(run)
-                self._dispatch(run_id)
+        startable = await runs.recover()
+        # Those that wait behind others, too: clients may join them before their turn comes.
+        for run in await runs.waiting():
+            self._watch(run)
+        for run_id in startable:
+            logger.info("run {} goes on after a restart (attempt {})", run_id, self.live[run_id].run.attempt + 1)
+            self._dispatch(run_id)
         for run_id, due_at in await runs.next_due():
-            run = await runs.find(run_id)
-            if run is not None and run_id not in self.live:
-                self._watch(run)
-                self._later(run_id, due_at)
+            self._later(run_id, due_at)
 
     async def stop(self) -> None:
         """Stop executing; runs in flight stay `running` on disk and go on at the next start."""
@@ -159,6 +163,9 @@ class EmbeddedEngine:
             self.runtime.log.close(live.run.run_id)
             live.ended.cancel()
         self.runtime.log.flush()
+
+    def _live_on(self, thread_id: str) -> list[LiveRun]:
+        return [live for live in self.live.values() if live.run.thread_id == thread_id]
 
     def _watch(self, run: Run) -> LiveRun:
         resumable = bool(run.kwargs.get("resumable"))
@@ -217,7 +224,12 @@ class EmbeddedEngine:
         run, persistence = live.run, self.runtime.persistence
         body: bytes | None = execution.body
         self.runtime.log.flush()
-        following = await persistence.runs.finalise(run.run_id, run.attempt, execution.outcome)
+        try:
+            following = await persistence.runs.finalise(run.run_id, run.attempt, execution.outcome)
+        except RollbackAskedError:
+            # Asked for when the graph was through already; whoever asked has the answer that it will be done.
+            await self._finish(live, await after_cancel(self.runtime, run, "rollback"))
+            return
         if execution.outcome.rolled_back:
             body = None
         if run.kwargs.get("temporary"):
@@ -238,7 +250,8 @@ class EmbeddedEngine:
         live = self.live.get(run_id)
         if live is None:
             return
-        live.cancel = action
+        if live.cancel != "rollback":
+            live.cancel = action
         if live.graph is not None:
             live.graph.cancel()
             return

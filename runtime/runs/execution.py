@@ -12,6 +12,7 @@ from toolweave.errors import RunAbandoned
 from toolweave.runtime.graphs import Graph, GraphRegistry
 from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus
 from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.runs.continuation import rest_of, stands_still, written_by
 from toolweave.runtime.runs.graph_input import GraphCall, graph_call
 from toolweave.runtime.runs.stream_parts import INTERRUPT, GraphStream
 from toolweave.runtime.streaming.channel import Channel
@@ -53,22 +54,13 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
         async with runtime.graphs.open(run.graph_id, call.config) as graph:
             if run.attempt > 1:
                 snapshot = await graph.aget_state(thread_config(run))
-                if _written_by(snapshot, run):
-                    if _stands_still(snapshot):
+                if written_by(snapshot, run):
+                    if await stands_still(graph, snapshot, call):
                         return _from_snapshot(run, snapshot)
-                    call = replace(call, input=None)
+                    call = rest_of(call)
             return await _stream(runtime, run, channel, graph, call)
     except Exception as error:  # noqa: BLE001 - the run executor: a graph may raise anything
         return await _failed(runtime, run, channel, error)
-
-
-def _stands_still(snapshot: StateSnapshot) -> bool:
-    """Say whether an earlier attempt left nothing to execute: it was through, or only humans are waited for.
-
-    An empty `next` does not say so: results that no checkpoint has taken up yet count as done there.
-    """
-    waiting = sum(1 for task in snapshot.tasks if task.interrupts)
-    return not snapshot.tasks or (waiting > 0 and waiting == len(snapshot.next))
 
 
 async def _stream(runtime: Runtime, run: Run, channel: Channel, graph: Graph, call: GraphCall) -> Execution:
@@ -153,7 +145,3 @@ def kept_config(run: Run) -> JsonObject:
     if "recursion_limit" in config:
         kept["recursion_limit"] = config["recursion_limit"]
     return kept
-
-
-def _written_by(snapshot: StateSnapshot, run: Run) -> bool:
-    return (snapshot.metadata or {}).get("run_id") == run.run_id

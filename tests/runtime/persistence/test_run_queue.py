@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
@@ -121,7 +122,12 @@ class Queue:
         running = self.rows("running")
         if running:
             row = random.choice(running)
-            self.tell(self.write(run_transitions.finalise, row.run_id, row.attempt, random.choice(OUTCOMES)))
+            outcome = random.choice(OUTCOMES)
+            if row.cancel == "rollback" and not row.temporary and not outcome.rolled_back:
+                with pytest.raises(run_transitions.RollbackAskedError):
+                    self.write(run_transitions.finalise, row.run_id, row.attempt, outcome)
+                outcome = replace(outcome, rolled_back=True)
+            self.tell(self.write(run_transitions.finalise, row.run_id, row.attempt, outcome))
 
     def finalise_wrongly(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])

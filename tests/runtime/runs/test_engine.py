@@ -241,3 +241,41 @@ async def test_many_threads_at_once_all_end(shared_bench: Bench) -> None:
     results = await bounded(asyncio.gather(*[shared_bench.result(shared_bench.run("counter")) for _ in range(60)]))
     assert [result["n"] for result in results] == [4] * 60
     assert shared_bench.engine.live == {}
+
+
+async def test_deleting_a_thread_ends_its_queued_and_delayed_runs_for_those_who_wait(bench: Bench) -> None:
+    running = (await bench.engine.start(bench.run("gated"))).run
+    await bounded(bench.gates["gated"].reached.wait())
+    queued = await bench.engine.start(bench.run("counter", running.thread_id))
+    later = bench.run("counter", running.thread_id, not_before=datetime.now(UTC) + timedelta(hours=1))
+    delayed = await bench.engine.start(later)
+    async with asyncio.timeout(4):
+        await bench.engine.delete_thread(running.thread_id)
+        for started in (queued, delayed):
+            with pytest.raises(NotFound):
+                await started.result()
+    assert bench.engine.live == {}
+
+
+async def test_a_rollback_promised_while_the_run_finishes_is_kept(bench: Bench) -> None:
+    started = await bench.engine.start(bench.run("gated"))
+    await bounded(bench.gates["gated"].reached.wait())
+    # As far as a cancellation gets whose turn comes when the graph is through already.
+    await bench.persistence.runs.request_cancel(started.run.run_id, "rollback")
+    bench.gates["gated"].opened.set()
+    with pytest.raises(NotFound):
+        await bounded(started.result())
+    assert await bench.persistence.runs.find(started.run.run_id) is None
+    thread = await bench.persistence.threads.get(started.run.thread_id)
+    assert (thread.status, thread.values) == ("idle", None)
+    assert await checkpoints(bench, started.run.thread_id) == 0
+
+
+async def test_a_later_interrupt_does_not_take_a_rollback_back(bench: Bench) -> None:
+    run = (await bench.engine.start(bench.run("gated"))).run
+    await bounded(bench.gates["gated"].reached.wait())
+    cancels = [
+        bench.engine.cancel(run.thread_id, run.run_id, action, wait=True) for action in ("rollback", "interrupt")
+    ]
+    await bounded(asyncio.gather(*cancels, return_exceptions=True))
+    assert await bench.persistence.runs.find(run.run_id) is None

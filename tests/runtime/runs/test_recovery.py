@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import update
 
 from tests.fixtures.graphs import Gate
@@ -49,6 +50,61 @@ async def test_the_runs_queued_behind_it_follow(tmp_path: Path) -> None:
                 await (live.ended if live is not None else asyncio.sleep(0))
         thread = await bench.persistence.threads.get(first.thread_id)
         assert (thread.values or {})["log"] == ["first", "waited:", "second", "first", "second"]
+
+
+async def test_joining_a_run_that_is_still_queued_waits_for_its_end(tmp_path: Path) -> None:
+    before, after = Gate(), Gate()
+    async with open_bench(tmp_path, {"gated": before}) as bench:
+        first = (await bench.engine.start(bench.run("gated"))).run
+        second = (await bench.engine.start(bench.run("counter", first.thread_id))).run
+        await asyncio.wait_for(before.reached.wait(), 10)
+    async with open_bench(tmp_path, {"gated": after}) as bench:
+        joined = asyncio.create_task(ended(bench, second))
+        await asyncio.wait_for(after.reached.wait(), 10)
+        after.opened.set()
+        assert (await joined)["log"] == ["first", "waited:", "second", "first", "second"]
+
+
+@pytest.mark.parametrize("stops", [{"interrupt_before": ["second"]}, {"interrupt_after": ["first"]}])
+async def test_a_breakpoint_holds_although_the_process_died_there(tmp_path: Path, stops: dict[str, Any]) -> None:
+    async with open_bench(tmp_path) as bench:
+        run = (await bench.engine.start(bench.run("counter", input={"n": 1}, **stops))).run
+        await bench.engine.wait(run)
+        await mark_running(bench, run)
+    async with open_bench(tmp_path) as bench:
+        assert await ended(bench, run) == {"n": 2, "log": ["first"]}
+        assert (await bench.persistence.threads.get(run.thread_id)).status == "interrupted"
+        assert await bench.result(bench.run("counter", run.thread_id, input=None)) == {
+            "n": 4,
+            "log": ["first", "second"],
+        }
+
+
+async def test_a_forked_run_goes_on_from_its_own_checkpoint_and_not_from_the_fork(tmp_path: Path) -> None:
+    before, after = Gate(), Gate()
+    before.opened.set()
+    after.opened.set()
+    async with open_bench(tmp_path, {"gated": before}) as bench:
+        thread_id = (original := bench.run("gated")).thread_id
+        await bench.result(original)
+        saved = [one async for one in bench.persistence.checkpointer.alist({"configurable": {"thread_id": thread_id}})]
+        after_first = next(one.checkpoint["id"] for one in saved if one.metadata["step"] == 1)
+        before.opened.clear()
+        before.reached.clear()
+        fork = bench.run(
+            "gated",
+            thread_id,
+            input={"n": 10, "text": "fork"},
+            config={"configurable": {"checkpoint_id": after_first, "checkpoint_ns": ""}},
+        )
+        run = (await bench.engine.start(fork)).run
+        await asyncio.wait_for(before.reached.wait(), 10)
+    async with open_bench(tmp_path, {"gated": after}) as bench:
+        assert await ended(bench, run) == {
+            "n": 22,
+            "log": ["first", "first", "waited:fork", "second"],
+            "text": "fork",
+        }
 
 
 async def test_a_run_whose_last_results_were_not_yet_in_a_checkpoint_goes_on_with_the_next_node(tmp_path: Path) -> None:
