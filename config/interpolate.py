@@ -78,6 +78,12 @@ def resolve(value: Any, environ: Mapping[str, str]) -> Any:
     return value
 
 
+def filled_in_values(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """List the values that `resolve` takes from `environ`; a default stands in the file and is not among them."""
+    names = dict.fromkeys(match["variable"] for text in _strings(value) for match in _REFERENCE.finditer(text))
+    return tuple(environ[name] for name in names if name and environ.get(name))
+
+
 def _strings(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]

@@ -25,8 +25,12 @@ _QUIET = {
     "httpx": logging.WARNING,
     "langchain_mcp_adapters": logging.ERROR,
     "mcp": logging.INFO,
+    # What it would say quotes what servers sent; the tool plane says the same without their secrets.
+    "mcp.client": logging.CRITICAL,
     "openai": logging.WARNING,
 }
+# The MCP SDK's session has no logger of its own to lower; what follows the colon quotes what a server sent.
+_QUOTES_MESSAGES = "mcp/shared/session.py"
 _COLOURS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "1;31", "SUCCESS": "32", "DEBUG": "2", "TRACE": "2"}
 # Line feeds and tabs stay; an escape sequence from a server's text must not reach the terminal.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -66,6 +70,9 @@ class _ToLoguru(logging.Handler):
             message = record.getMessage().rstrip()
         except (TypeError, ValueError, KeyError):
             message = str(record.msg)
+        exc_info = record.exc_info
+        if record.name == "root" and record.pathname.endswith(_QUOTES_MESSAGES):
+            message, exc_info = message.partition(":")[0], None
         try:
             level: str | int = logger.level(record.levelname).name
         except ValueError:
@@ -74,7 +81,7 @@ class _ToLoguru(logging.Handler):
         def rename(target: "Record") -> None:
             target["name"], target["function"], target["line"] = record.name, record.funcName, record.lineno
 
-        logger.patch(rename).opt(exception=record.exc_info).log(level, "{}", message)
+        logger.patch(rename).opt(exception=exc_info).log(level, "{}", message)
 
 
 def _intercept(level: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from toolweave.config.interpolate import find_references, resolve
+from toolweave.config.interpolate import filled_in_values, find_references, resolve
 from toolweave.config.mcp_entry import ServerEntry, Transport, check_resolved
 from toolweave.config.mcp_file import WrittenServer, read_mcp_file, shown_path
 from toolweave.config.settings import Settings, variable_name
@@ -21,7 +21,8 @@ class McpServerConfig:
     """One MCP server, its variables filled in; `repr` shows no value that may be a secret.
 
     `prefix` None stands for `<name>_`. `misconfigured` says why the server cannot be used (its values are then as
-    written in the file); it never holds a value. A disabled server is not resolved either.
+    written in the file); it never holds a value. A disabled server is not resolved either. `filled_in` has the values
+    of the variables the entry refers to, wherever in it: they must not be logged.
     """
 
     name: str
@@ -42,6 +43,7 @@ class McpServerConfig:
     elicit: bool = False
     spawn: bool = False
     misconfigured: str | None = None
+    filled_in: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,8 @@ def _resolved(written: WrittenServer, environ: Mapping[str, str], folder: Path) 
     for location, expected in problems:
         subject = f"{shown_path(location)} {expected}" if location else f"the entry {expected}"
         return replace(unresolved, misconfigured=f"with its variables filled in, {subject}.")
-    return _with_paths(_server_config(written.name, entry), folder)
+    filled_in = filled_in_values(written.raw, environ)
+    return _with_paths(replace(_server_config(written.name, entry), filled_in=filled_in), folder)
 
 
 def _with_paths(server: McpServerConfig, folder: Path) -> McpServerConfig:

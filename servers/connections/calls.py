@@ -12,6 +12,7 @@ from toolweave.errors import ServerUnavailable, ToolError, ToolTimeout
 from toolweave.servers.connections import loading
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.connection import ServerConnection
+from toolweave.servers.connections.redaction import in_brief
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -33,7 +34,7 @@ async def carry(
         outcome = "tool_error" if result.isError else "ok"
     except ToolError as failure:
         outcome = kind_of(failure)
-        reason = connection.redaction.clean(f": {failure.__cause__!r}" if failure.__cause__ else f": {failure}")
+        reason = connection.redaction.clean(f": {in_brief(failure.__cause__) if failure.__cause__ else failure}")
         result = await loading.failed_result(str(failure), outcome)
     finally:
         duration_ms = round((time.perf_counter() - started) * 1000, 2)

@@ -10,6 +10,7 @@ from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
 
 from toolweave.errors import ToolError
 from toolweave.servers.connections.http_faults import NOT_MCP, TRANSPORT_FAULT, in_short, status_line
+from toolweave.servers.connections.redaction import in_brief
 from toolweave.servers.connections.wording import lost, not_understood, unavailable
 
 BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
@@ -78,5 +79,7 @@ def _describe_one(error: BaseException, command: str | None) -> str:
             return in_short(error)
         case asyncio.CancelledError():
             return "the transport failed"
+        case NotADirectoryError():
+            return f"its working directory {error.filename} was not found"
         case _:
-            return f"{type(error).__name__}: {error}".rstrip(": ")
+            return in_brief(error)

@@ -19,6 +19,7 @@ from mcp.types import (
     TextContent,
     Tool,
 )
+from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.failure import classify, describe, ends_session, is_sign_of_life, was_refused
@@ -84,6 +85,8 @@ class McpSession:
         Raises:
             ToolError: the call could not be carried out.
         """
+        if problem := unsendable({"arguments": arguments, "meta": meta}):
+            return failed_result(f"The call was not sent: {problem}. Please correct the arguments.", "tool")
         # The number call_tool is about to take: nothing runs between here and its use. The SDK offers no other way.
         request_id = self._session._request_id  # noqa: SLF001
         try:
@@ -104,6 +107,16 @@ class McpSession:
         with contextlib.suppress(TimeoutError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             async with asyncio.timeout(TELL_LIMIT_S):
                 await self._session.send_notification(ClientNotification(CancelledNotification(params=params)))
+
+
+def unsendable(message: dict[str, Any]) -> str | None:
+    """Say why the SDK could not write `message`; it would find out in its writer and take the session down."""
+    try:
+        to_json(message)
+    except (PydanticSerializationError, ValueError) as error:
+        lone_surrogate = "surrogates" in str(error)
+        return "a text in it is not valid Unicode" if lone_surrogate else "a value in it has no JSON form"
+    return None
 
 
 @contextlib.asynccontextmanager

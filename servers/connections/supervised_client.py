@@ -1,5 +1,6 @@
 """Open transports through the MCP adapter, with what its configuration cannot say: stderr, HTTP faults, messages."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,7 +10,7 @@ from langchain_mcp_adapters.client import MultiServerMCPClient
 from langchain_mcp_adapters.sessions import Connection
 from loguru import logger
 from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
+from mcp.client.stdio import get_default_environment, stdio_client
 from mcp.shared.session import RequestResponder
 from mcp.types import ClientResult, Implementation, ServerNotification, ServerRequest, ToolListChangedNotification
 
@@ -18,6 +19,7 @@ from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.child_stderr import child_stderr
 from toolweave.servers.connections.failure import describe
 from toolweave.servers.connections.http_faults import FaultReportingClient
+from toolweave.servers.connections.launching import launch_line
 from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.redaction import Redaction
 
@@ -52,9 +54,10 @@ class SupervisedClient(MultiServerMCPClient):
             async with super().session(server_name, auto_initialize=auto_initialize) as session:
                 yield session
             return
+        parameters = await asyncio.to_thread(self._parameters)
         async with child_stderr(server_name, self._redaction) as (for_child, reader):
             try:
-                async with stdio_client(self._parameters(), errlog=for_child) as (read, write):
+                async with stdio_client(parameters, errlog=for_child) as (read, write):
                     for_child.close()
                     async with ClientSession(read, write, **self._session_options()) as session:
                         if auto_initialize:
@@ -64,11 +67,15 @@ class SupervisedClient(MultiServerMCPClient):
                 self._link.last_words = reader.last_words
 
     def _parameters(self) -> StdioServerParameters:
+        config = self._config
+        env = PLAIN_LOGS | config.env
+        search_path = (get_default_environment() | env).get("PATH")
+        command, *args = launch_line(config.command or "", config.args, cwd=config.cwd, search_path=search_path)
         return StdioServerParameters(
-            command=self._config.command or "",
-            args=list(self._config.args),
-            env=PLAIN_LOGS | self._config.env,
-            cwd=self._config.cwd,
+            command=command,
+            args=args,
+            env=env,
+            cwd=config.cwd,
             encoding_error_handler="replace",
         )
 

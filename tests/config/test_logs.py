@@ -132,10 +132,10 @@ def test_standard_loggers_keep_name_and_level_and_exception() -> None:
     try:
         raise OSError("disk full")
     except OSError:
-        logging.getLogger("mcp.client.stdio").exception("could not write %s", "line")
+        logging.getLogger("some.library").exception("could not write %s", "line")
     logging.getLogger("custom").log(25, "between")
     (first, second) = lines(stream)
-    assert (first["logger"], first["level"]) == ("mcp.client.stdio", "ERROR")
+    assert (first["logger"], first["level"]) == ("some.library", "ERROR")
     assert first["message"] == "could not write line"
     assert first["exception"].endswith("OSError: disk full")
     assert (second["logger"], second["level"]) == ("custom", "Level 25")
@@ -253,3 +253,14 @@ def test_lines_of_several_threads_do_not_mix() -> None:
     assert len(written) == 400
     for number in range(4):
         assert [line["message"] for line in written if line["thread"] == number] == [str(count) for count in range(100)]
+
+
+def test_the_mcp_sdk_does_not_quote_what_servers_sent() -> None:
+    out = configured(log_level="TRACE")
+    for name in ("mcp.client.stdio", "mcp.client.streamable_http", "mcp.client.sse"):
+        logging.getLogger(name).error("Failed to parse %s", SECRET)
+    said = f"Failed to validate notification: token={SECRET}"
+    quoting = logging.LogRecord("root", logging.WARNING, "/lib/mcp/shared/session.py", 430, said, None, None)
+    logging.root.handle(quoting)
+    [line] = lines(out)
+    assert line["message"] == "Failed to validate notification"

@@ -1,5 +1,11 @@
-from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.redaction import LONGEST_TEXT, Redaction
+from pathlib import Path
+
+import pytest
+from mcp.types import JSONRPCMessage
+from pydantic import ValidationError
+
+from toolweave.config.mcp import McpServerConfig, load_mcp_config
+from toolweave.servers.connections.redaction import LONGEST_TEXT, Redaction, in_brief
 
 SERVER = McpServerConfig(
     name="s",
@@ -18,3 +24,32 @@ def test_configured_values_do_not_appear() -> None:
 def test_a_text_becomes_one_line_without_control_characters_and_not_too_long() -> None:
     assert Redaction(SERVER).clean("a\n\x1b[1m\tb\x00") == "a [1m b"
     assert len(Redaction(SERVER).clean("x" * 5_000)) == LONGEST_TEXT + 1
+
+
+@pytest.mark.requirement("A-06")
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '"command": "run", "args": ["--key={env:TOKEN}"]',
+        '"command": "/opt/${env:TOKEN}/run"',
+        '"command": "run", "cwd": "{env:TOKEN:-here}"',
+        '"url": "http://127.0.0.1:9/{env:TOKEN}/mcp"',
+    ],
+)
+def test_a_variable_does_not_appear_wherever_the_entry_has_it(tmp_path: Path, entry: str) -> None:
+    file = tmp_path / "mcp.jsonc"
+    file.write_text(f'{{"mcpServers": {{"s": {{{entry}}}}}}}', encoding="utf-8")
+    [server] = load_mcp_config(file, {"TOKEN": "token-secret", "OTHER": "other-text"}).servers
+    assert Redaction(server).clean("token-secret other-text") == "*** other-text"
+    assert "token-secret" not in repr(server)
+
+
+def test_a_variable_that_names_a_folder_stays_readable(tmp_path: Path) -> None:
+    server = McpServerConfig(name="s", transport="stdio", filled_in=(str(tmp_path),))
+    assert Redaction(server).clean(f"{tmp_path}/x was not found") == f"{tmp_path}/x was not found"
+
+
+def test_a_message_of_the_wrong_form_is_described_without_quoting_it() -> None:
+    with pytest.raises(ValidationError) as raised:
+        JSONRPCMessage.model_validate({"jsonrpc": "2.0", "token": "token-secret"})
+    assert in_brief(raised.value) == "it has not the form of a JSONRPCMessage"

@@ -65,6 +65,16 @@ async def test_noise_on_stdout_does_not_keep_the_answer_from_the_caller(tool: st
         assert text_of(await call(plane, tool)) == "after all"
 
 
+@pytest.mark.parametrize("value", ["\ud800", {"deep": ["\udfff"]}, object()])
+async def test_arguments_that_cannot_be_sent_are_refused_and_the_session_lives_on(value: object) -> None:
+    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+        pid = await pid_of(plane)
+        refused = await call(plane, "echo", text=value)
+        assert await pid_of(plane) == pid
+    assert failure_kind(refused) == "tool"
+    assert text_of(refused).startswith("The call was not sent: a ")
+
+
 async def test_a_tools_own_error_is_passed_on_as_it_is() -> None:
     async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
         result = await call(plane, "fail")

@@ -24,6 +24,7 @@ from tests.servers.connections.peers import (
     pid_of,
     until,
 )
+from toolweave.servers.connections.launching import death_guard
 from toolweave.servers.connections.plane import open_tool_plane
 
 
@@ -95,6 +96,9 @@ async def test_a_plane_that_closes_while_its_servers_connect_leaves_nothing_behi
         assert child_pids(MISBEHAVING) == [http.pid]
 
 
+GUARDED = pytest.mark.skipif(
+    not death_guard() and "CI" not in os.environ, reason="needs util-linux's setpriv with --pdeathsig"
+)
 HOST = """
     import asyncio, sys, {loop}
     from toolweave.config.mcp import McpServerConfig
@@ -102,7 +106,7 @@ HOST = """
     from toolweave.servers.connections.plane import open_tool_plane
 
     async def main():
-        server = McpServerConfig(name="peer", transport="stdio", command=sys.executable, args=(sys.argv[1],))
+        server = McpServerConfig(name="peer", transport="stdio", command=sys.executable, args=tuple(sys.argv[1:]))
         async with open_tool_plane([server]) as plane:
             await plane.settle(timeout_s=20)
             print((await plane.call("peer", "pid", {{}}, CallContext())).content[0].text, flush=True)
@@ -114,18 +118,27 @@ HOST = """
 
 @pytest.mark.requirement("T-09")
 @pytest.mark.parametrize(
-    ("number", "loop"),
+    ("number", "loop", "behave"),
     [
-        (signal.SIGKILL, "asyncio"),
-        (signal.SIGKILL, "uvloop"),
-        (signal.SIGTERM, "asyncio"),
-        (signal.SIGINT, "uvloop"),
+        (signal.SIGKILL, "asyncio", ()),
+        pytest.param(signal.SIGKILL, "asyncio", ("--behave", "stubborn"), marks=GUARDED),
+        pytest.param(signal.SIGKILL, "uvloop", ("--behave", "stubborn"), marks=GUARDED),
+        (signal.SIGTERM, "asyncio", ()),
+        (signal.SIGINT, "uvloop", ("--behave", "stubborn")),
     ],
 )
-async def test_no_server_outlives_the_process_that_started_it(number: signal.Signals, loop: str) -> None:
+async def test_no_server_outlives_the_process_that_started_it(
+    number: signal.Signals, loop: str, behave: tuple[str, ...]
+) -> None:
     code = textwrap.dedent(HOST.format(loop=loop))
     host = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, MISBEHAVING, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        sys.executable,
+        "-c",
+        code,
+        MISBEHAVING,
+        *behave,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
     )
     assert host.stdout is not None
     async with asyncio.timeout(BOUND_S):
