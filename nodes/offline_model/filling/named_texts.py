@@ -8,7 +8,6 @@ from toolweave.nodes.offline_model.language.patterns import NEVER, pattern
 from toolweave.nodes.offline_model.language.vocabulary import PARAMETER_WORDS
 from toolweave.nodes.offline_model.language.words import words
 from toolweave.nodes.offline_model.tools.parameters import Parameter
-from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 
 _TITLED = "called|named|titled|entitled|saying"
 _WORD = rf"{HIDDEN}|(?!(?:for|of|in|to|and|with)\b)[\w][\w.-]*"
@@ -18,12 +17,6 @@ def parameter_words(parameter: Parameter) -> str:
     """Give the alternative of the words by which people name a parameter."""
     named = [word for part in parameter.words for word in words(PARAMETER_WORDS.get(part, part))]
     return "|".join(re.escape(word) for word in dict.fromkeys(named)) or NEVER
-
-
-def all_parameter_words(tool: ToolSpec) -> str:
-    """Give the alternative of every word by which the tool's parameters are named."""
-    named = [parameter_words(one) for one in tool.parameters if one.role not in ("id", "limit", "cursor")]
-    return "|".join(dict.fromkeys(word for listed in named for word in listed.split("|") if word != NEVER)) or NEVER
 
 
 def take_named_literals(draft: Draft) -> None:
