@@ -17,7 +17,7 @@ OPENROUTER_URL = "https://openrouter.ai/api/v1"
 GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta/openai/"
 OPENAI_URL = "https://api.openai.com/v1"
 CONNECT_TIMEOUT_S = 10.0
-_KEYLESS = SecretStr("not-needed")
+KEYLESS = SecretStr("not-needed")
 
 
 class Endpoint(NamedTuple):
@@ -88,7 +88,7 @@ def chosen_endpoint(settings: Settings) -> Endpoint | None:
                 source="settings",
                 fix="Set TOOLWEAVE_MODEL to a model of that endpoint, or to offline.",
             )
-        return Endpoint(settings.model, settings.openai_base_url or OPENAI_URL, settings.openai_api_key or _KEYLESS)
+        return Endpoint(settings.model, settings.openai_base_url or OPENAI_URL, settings.openai_api_key or KEYLESS)
     if settings.model:
         raise ConfigError(
             f"TOOLWEAVE_MODEL is {settings.model!r}, but no endpoint is configured.",

@@ -18,7 +18,7 @@ def explain_model_failure(error: Exception) -> str:
     class name.
     """
     status = getattr(error, "status_code", None)
-    detail = str(error)[:LONGEST_DETAIL]
+    detail = _without_key(error)[:LONGEST_DETAIL]
     if isinstance(status, int):
         advice = _BY_STATUS.get(status)
         if advice and status in _KEY_IN_TEXT:
@@ -30,6 +30,12 @@ def explain_model_failure(error: Exception) -> str:
     if any("Connection" in name or "TransportError" in name for name in names):
         return "The model endpoint could not be reached or broke the connection. Check its address and that it runs."
     return f"The model failed: {type(error).__name__}: {detail}"
+
+
+def _without_key(error: Exception) -> str:
+    request = getattr(getattr(error, "response", None), "request", None)
+    key = request.headers.get("authorization", "").partition(" ")[2] if request is not None else ""
+    return str(error).replace(key, "***") if key else str(error)
 
 
 def _by_class(status: int) -> str:

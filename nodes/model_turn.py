@@ -33,7 +33,11 @@ async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config:
     except (GraphBubbleUp, ModelError):
         raise
     except Exception as error:
-        raise ModelError(explain_model_failure(error)) from error
+        failure = ModelError(explain_model_failure(error))
+        if hasattr(error, "status_code"):
+            # An endpoint's refusal can quote the key, and the log shows a cause with its text.
+            raise failure from None
+        raise failure from error
     return _whole(chunks)
 
 
@@ -57,7 +61,7 @@ def _merged(pieces: Sequence[AIMessageChunk]) -> AIMessage:
     merged = pieces[0] + pieces[1:]
     calls, invalid = _parse_strictly(merged.tool_call_chunks)
     return AIMessage(
-        content=merged.content,
+        content=_well_formed(merged.content) if isinstance(merged.content, str) else merged.content,
         id=merged.id,
         name=merged.name,
         additional_kwargs=merged.additional_kwargs,
@@ -73,9 +77,10 @@ def _parse_strictly(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], li
     calls: list[ToolCall] = []
     invalid: list[InvalidToolCall] = []
     for chunk in chunks:
-        raw = chunk["args"] or "{}"
+        raw = _well_formed(chunk["args"] or "{}")
         try:
             args = json.loads(raw, strict=False)
+            json.dumps(args, ensure_ascii=False).encode()  # an escaped half of a character cannot be sent on
         except ValueError as error:
             invalid.append(invalid_tool_call(name=chunk["name"], args=raw, id=chunk["id"], error=str(error)))
             continue
@@ -85,6 +90,11 @@ def _parse_strictly(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], li
             kind = type(args).__name__
             invalid.append(invalid_tool_call(name=chunk["name"], args=raw, id=chunk["id"], error=f"a {kind}"))
     return calls, invalid
+
+
+def _well_formed(text: str) -> str:
+    """Join characters that came in halves, as from endpoints that cut their stream between them; mark lone halves."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _finish_reason(answer: AIMessage) -> str:

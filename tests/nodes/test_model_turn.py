@@ -1,6 +1,7 @@
 """One model turn over the real wire format: ChatOpenAI against a scripted endpoint."""
 
 import asyncio
+import traceback
 from collections.abc import Sequence
 
 import pytest
@@ -11,7 +12,7 @@ from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wi
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from toolweave.config.settings import load_settings
 from toolweave.errors import ModelError
-from toolweave.nodes.chat_models import build_chat_model
+from toolweave.nodes.chat_models import KEYLESS, build_chat_model
 from toolweave.nodes.model_turn import answer_status, model_turn
 
 
@@ -52,6 +53,22 @@ async def test_arguments_that_are_not_a_whole_json_object_are_never_guessed(argu
     assert [(call["name"], call["args"]) for call in answer.invalid_tool_calls] == [("t", arguments)]
 
 
+@pytest.mark.requirement("A-08")
+async def test_half_a_character_in_arguments_makes_the_call_invalid() -> None:
+    answer = await answer_to(
+        [WireTurn(calls=(WireCall("t", '{"title": "\\ud83d"}'), WireCall("t", '{"a": "\ud83d"}')))]
+    )
+
+    assert [call["args"] for call in answer.tool_calls] == [{"a": "\ufffd"}]
+    assert [call["args"] for call in answer.invalid_tool_calls] == ['{"title": "\\ud83d"}']
+
+
+async def test_characters_that_the_stream_cuts_in_half_are_whole_in_the_answer() -> None:
+    answer = await answer_to([WireTurn(text="a \ud83d\ude00 and \ud83d", piece=1)])
+
+    assert answer.text == "a 😀 and \ufffd"
+
+
 @pytest.mark.parametrize(
     ("reason", "status"), [("stop", "done"), ("length", "length"), ("content_filter", "content_filter")]
 )
@@ -80,6 +97,15 @@ async def test_the_finish_reason_is_kept(reason: str, status: str) -> None:
 async def test_a_failing_endpoint_is_explained_in_a_model_error(turn: WireTurn, said: str) -> None:
     with pytest.raises(ModelError, match=said):
         await answer_to([turn])
+
+
+@pytest.mark.requirement("D-3")
+@pytest.mark.parametrize("status", [400, 401, 429, 500])
+async def test_a_key_that_the_endpoint_quotes_is_in_no_text_of_the_error(status: int) -> None:
+    with pytest.raises(ModelError) as raised:
+        await answer_to([WireTurn(status=status, error=f"your key is {KEYLESS.get_secret_value()}")])
+
+    assert KEYLESS.get_secret_value() not in "".join(traceback.format_exception(raised.value))
 
 
 @pytest.mark.parametrize("silent_after", [0, 2])
