@@ -139,7 +139,7 @@ def tools(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("O-01")
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts, texts)
 def test_any_text_is_answered(first: str, second: str) -> None:
     model = offline_model().bind_tools(TOOLS)
@@ -152,7 +152,7 @@ def test_any_text_is_answered(first: str, second: str) -> None:
 
 
 @pytest.mark.requirement("O-02")
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts, st.lists(tools(), min_size=1, max_size=4))
 def test_what_is_sent_always_fits_the_schema(text: str, offered: list[dict[str, Any]]) -> None:
     reply = offline_model().bind_tools(offered).invoke(text)
@@ -168,7 +168,7 @@ def _fits(schema: dict[str, Any], arguments: dict[str, Any]) -> bool:
     return Draft202012Validator(json.loads(text)).is_valid(arguments)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts, st.lists(tools(), min_size=1, max_size=3))
 def test_a_call_that_must_be_made_is_made_with_every_required_argument(
     text: str, offered: list[dict[str, Any]]
