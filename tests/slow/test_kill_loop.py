@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(540), pytest.mark.requiremen
 async def submit(http: httpx.AsyncClient, accepted: list[dict[str, Any]]) -> None:
     """Create runs until the server is gone; keep those it has answered for."""
     for number in range(RUNS_PER_LIFE):
-        body = {"assistant_id": "steps", "input": {"pauses": 4}, "if_not_exists": "create"}
+        body: dict[str, Any] = {"assistant_id": "steps", "input": {"pauses": 4}, "if_not_exists": "create"}
         body["stream_resumable"] = number % 2 == 0
         try:
             answer = await http.post(f"/threads/{uuid4()}/runs", json=body)

@@ -13,16 +13,16 @@ class Steps(TypedDict, total=False):
     log: Annotated[list[str], operator.add]
 
 
-async def begin(_: Steps) -> Steps:
+async def begin(state: Steps) -> Steps:
     return {"log": ["begin"]}
 
 
-async def pause(_: Steps) -> Steps:
+async def pause(state: Steps) -> Steps:
     await asyncio.sleep(0.03)
     return {"log": ["pause"]}
 
 
-async def end(_: Steps) -> Steps:
+async def end(state: Steps) -> Steps:
     return {"log": ["end"]}
 
 
