@@ -53,7 +53,6 @@ async def test_arguments_that_are_not_a_whole_json_object_are_never_guessed(argu
     assert [(call["name"], call["args"]) for call in answer.invalid_tool_calls] == [("t", arguments)]
 
 
-@pytest.mark.requirement("A-08")
 async def test_half_a_character_in_arguments_makes_the_call_invalid() -> None:
     answer = await answer_to(
         [WireTurn(calls=(WireCall("t", '{"title": "\\ud83d"}'), WireCall("t", '{"a": "\ud83d"}')))]
