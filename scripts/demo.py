@@ -44,7 +44,7 @@ EXPECTED = [("Buy milk", "completed", "medium"), ("Dentist appointment", "active
 console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
-class DemoFailed(Exception):  # noqa: N818 - an outcome
+class DemoFailed(Exception):
     """Something did not go as it should."""
 
 
