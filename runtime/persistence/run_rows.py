@@ -97,6 +97,12 @@ interrupt_pending = Compiled(
 )
 mark_cancelled = Compiled(update(runs).where(WITH_ID).values(cancel=bindparam("action")))
 return_running = Compiled(update(runs).where(runs.c.status == "running").values(status="pending", updated_at=NOW))
+return_one = Compiled(
+    update(runs)
+    .where(WITH_ID, runs.c.status == literal_column("'running'"))
+    .values(status=literal_column("'pending'"), updated_at=NOW)
+    .returning(runs.c.run_id)
+)
 delete_run = Compiled(delete(runs).where(WITH_ID))
 
 thread_head = Compiled(select(threads.c.metadata).where(THREAD))

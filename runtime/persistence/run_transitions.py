@@ -18,6 +18,7 @@ from toolweave.runtime.persistence.run_rows import (
     mark_cancelled,
     pending_runs,
     release_thread,
+    return_one,
     return_running,
     run_by_id,
     run_from,
@@ -124,6 +125,11 @@ def recover(connection: Connection, now: int) -> list[str]:
     """Make the runs of a process that is gone pending again; name, per thread, the one that may start now."""
     return_running.run(connection, {"now": now})
     return [row.run_id for row in startable_runs.all(connection, {"now": now})]
+
+
+def put_back(connection: Connection, run_id: str, now: int) -> bool:
+    """Make a running run pending again, keeping its attempt."""
+    return return_one.first(connection, {"of_run": run_id, "now": now}) is not None
 
 
 def waiting(connection: Connection) -> list[Run]:

@@ -116,6 +116,11 @@ class RunRepository:
         now = self._now()
         return await self._database.write(lambda connection: run_transitions.recover(connection, now))
 
+    async def put_back(self, run_id: str) -> bool:
+        """Make one running run pending again, as `recover` does; False when it has ended or is gone."""
+        now = self._now()
+        return await self._database.write(lambda connection: run_transitions.put_back(connection, run_id, now))
+
     async def waiting(self) -> list[Run]:
         """Return the pending runs of all threads in the order of their creation."""
         return await self._database.read(run_transitions.waiting)

@@ -1,7 +1,7 @@
 """Say when runs execute, in one asyncio process: completion is an event, nothing polls (S-05)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from toolweave.runtime.runs.result import result_of
 from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscription
 
 STOP_SECONDS = 5.0
+RETAKE_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -51,6 +52,7 @@ class EmbeddedEngine:
     live: dict[str, LiveRun] = field(default_factory=dict)
     drivers: "set[asyncio.Task[None]]" = field(default_factory=set)
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
+    retake_seconds: float = RETAKE_SECONDS
 
     async def start(self, new: NewRun, *, listen: bool = False) -> StartedRun:
         """Create a run and let it start when its turn comes.
@@ -62,13 +64,16 @@ class EmbeddedEngine:
         created = await self.runtime.persistence.runs.create_run(new)
         live = self._watch(created.run)
         events = live.channel.listen() if listen else None
-        for run_id, action in created.superseded:
-            superseded = self.live.get(run_id)
-            if action == "rollback" and (superseded is None or superseded.graph is None):
-                # It waits for its turn again after a crash, and may have left checkpoints before.
-                await self.runtime.persistence.delete_run_checkpoints(new.thread_id, run_id)
-            await self._stop_run(run_id, action)
-        self._schedule(created.run, due=created.due)
+        try:
+            for run_id, action in created.superseded:
+                superseded = self.live.get(run_id)
+                if action == "rollback" and (superseded is None or superseded.graph is None):
+                    # It waits for its turn again after a crash, and may have left checkpoints before.
+                    await self.runtime.persistence.delete_run_checkpoints(new.thread_id, run_id)
+                await self._stop_run(run_id, action)
+        finally:
+            # The new run is stored, so it must have its turn whatever became of the others.
+            self._schedule(created.run, due=created.due)
         return StartedRun(created.run, live.ended, events)
 
     async def wait(self, run: Run) -> bytes:
@@ -192,15 +197,23 @@ class EmbeddedEngine:
             self._dispatch(run_id)
 
     def _dispatch(self, run_id: str) -> None:
+        self._spawn(run_id, self._drive(run_id))
+
+    def _spawn(self, run_id: str, work: Coroutine[None, None, None]) -> None:
         self.timers.pop(run_id, None)
-        driver = asyncio.create_task(self._drive(run_id), name=f"run-{run_id}")
+        driver = asyncio.create_task(work, name=f"run-{run_id}")
         self.drivers.add(driver)
         driver.add_done_callback(self.drivers.discard)
 
     async def _drive(self, run_id: str) -> None:
         async with self.slots:
             live = self.live.get(run_id)
-            run = await self.runtime.persistence.runs.claim(run_id) if live is not None else None
+            try:
+                run = await self.runtime.persistence.runs.claim(run_id) if live is not None else None
+            except PersistenceError as error:
+                logger.error("run {} cannot be started yet: {}", run_id, error)
+                self._again_later(run_id, self._drive)
+                return
             if live is None or run is None:
                 return
             live.run, live.cancel = run, live.cancel or run.cancel
@@ -255,6 +268,11 @@ class EmbeddedEngine:
         if live.graph is not None:
             live.graph.cancel()
             return
+        await self._end_as_stored(live)
+
+    async def _end_as_stored(self, live: LiveRun) -> None:
+        """End a run for those who wait, if its row has ended or is gone."""
+        run_id = live.run.run_id
         current = await self.runtime.persistence.runs.find(run_id)
         if current is None or current.status in TERMINAL:
             timer = self.timers.pop(run_id, None)
@@ -263,13 +281,35 @@ class EmbeddedEngine:
             self._end(live, None if current is None else await result_of(self.runtime.persistence, current))
 
     def _abandon(self, live: LiveRun, error: Exception) -> None:
-        """Give up on a run that could not be finished: its row stays `running`, and the next start takes it up."""
+        """Tell whoever waits that a run's end could not be written; it is taken up again as after a restart."""
         logger.bind(run_id=live.run.run_id).opt(exception=error).critical("the end of a run could not be written")
         self.live.pop(live.run.run_id, None)
         self.runtime.log.close(live.run.run_id)
         if not live.ended.done():
             live.ended.set_exception(PersistenceError("The end of the run could not be written; see the log."))
             live.ended.exception()
+        self._watch(live.run)
+        self._again_later(live.run.run_id, self._retake)
+
+    def _again_later(self, run_id: str, work: Callable[[str], Coroutine[None, None, None]]) -> None:
+        loop = asyncio.get_running_loop()
+        self.timers[run_id] = loop.call_later(self.retake_seconds, lambda: self._spawn(run_id, work(run_id)))
+
+    async def _retake(self, run_id: str) -> None:
+        try:
+            put_back = await self.runtime.persistence.runs.put_back(run_id)
+        except PersistenceError as error:
+            logger.warning("run {} cannot be taken up again yet: {}", run_id, error)
+            self._again_later(run_id, self._retake)
+            return
+        live = self.live.get(run_id)
+        if put_back:
+            self._dispatch(run_id)
+        elif live is not None:
+            await self._end_as_stored(live)
+            following = await self.runtime.persistence.runs.startable(live.run.thread_id)
+            if following is not None:
+                await self._promote(following)
 
     def _end(self, live: LiveRun, body: bytes | None) -> None:
         self.live.pop(live.run.run_id, None)

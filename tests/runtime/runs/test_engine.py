@@ -7,9 +7,10 @@ from uuid import uuid4
 
 import pytest
 from langchain_core.runnables import RunnableConfig
+from sqlalchemy import text
 
 from tests.runtime.runs.conftest import Bench
-from toolweave.errors import Conflict, NotFound
+from toolweave.errors import Conflict, NotFound, PersistenceError
 from toolweave.runtime.models import Run
 from toolweave.runtime.streaming.codec import loads
 
@@ -279,3 +280,41 @@ async def test_a_later_interrupt_does_not_take_a_rollback_back(bench: Bench) -> 
     ]
     await bounded(asyncio.gather(*cancels, return_exceptions=True))
     assert await bench.persistence.runs.find(run.run_id) is None
+
+
+async def test_a_run_whose_end_could_not_be_written_is_taken_up_when_the_database_takes_writes_again(
+    bench: Bench,
+) -> None:
+    bench.engine.retake_seconds = 0.01
+    started = await bench.engine.start(bench.run("gated"))
+    await bounded(bench.gates["gated"].reached.wait())
+    await execute(
+        bench,
+        "CREATE TRIGGER refuse BEFORE UPDATE ON runs WHEN NEW.status = 'success' BEGIN SELECT RAISE(ABORT, 'no'); END",
+    )
+    bench.gates["gated"].opened.set()
+    with pytest.raises(PersistenceError):
+        await bounded(started.result())
+    joined = asyncio.create_task(bench.engine.wait(started.run))
+    await execute(bench, "DROP TRIGGER refuse")
+    assert loads(await bounded(joined))["log"] == ["first", "waited:", "second"]
+    assert (await stored(bench, started.run)).status == "success"
+    assert (await bench.persistence.threads.get(started.run.thread_id)).status == "idle"
+
+
+async def test_a_run_that_could_not_be_started_starts_when_the_database_takes_writes_again(bench: Bench) -> None:
+    bench.engine.retake_seconds = 0.01
+    await execute(
+        bench,
+        "CREATE TRIGGER refuse BEFORE UPDATE ON runs WHEN NEW.status = 'running' BEGIN "
+        "INSERT INTO no_such_table VALUES (1); END",
+    )
+    started = await bench.engine.start(bench.run("counter"))
+    with pytest.raises(PersistenceError):
+        await bench.persistence.runs.claim(started.run.run_id)
+    await execute(bench, "DROP TRIGGER refuse")
+    assert loads(await bounded(started.result()))["log"] == ["first", "second"]
+
+
+async def execute(bench: Bench, statement: str) -> None:
+    await bench.persistence.app.write(lambda connection: connection.execute(text(statement)))
