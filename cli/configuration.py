@@ -1,6 +1,5 @@
 """Find what to serve and the settings it is served with: options, then the environment, then langgraph.json's env."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,7 @@ import typer
 from dotenv import dotenv_values
 
 from toolweave.config.langgraph_json import GraphEntry, HttpEntry, LangGraphJson, load_langgraph_json
-from toolweave.config.settings import Settings, load_settings, variable_name
+from toolweave.config.settings import Settings, load_settings, publish_settings
 from toolweave.errors import ConfigError
 
 LANGGRAPH_JSON = Path("langgraph.json")
@@ -66,8 +65,7 @@ def read_configuration(config: Path | None = None, **options: Any) -> Configurat
     served.apply_env()
     given = {name: value for name, value in options.items() if value is not None}
     settings = load_settings(**given)
-    for name in given:
-        os.environ[variable_name(name)] = str(getattr(settings, name))  # noqa: TID251 - written, never read
+    publish_settings(settings, given)
     return Configuration(served, settings)
 
 

@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -115,6 +115,11 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
             source="settings",
             fix="Correct the value, or unset it to use the default.",
         ) from None
+
+
+def publish_settings(settings: Settings, fields: Iterable[str]) -> None:
+    """Set the variables of `fields` in the process's environment, for code that reads its own settings later."""
+    os.environ.update({variable_name(field): str(getattr(settings, field)) for field in fields})
 
 
 def variable_name(field: str) -> str:
