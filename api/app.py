@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 
 from toolweave import __version__
+from toolweave.api.errors import answer_bad_body
 from toolweave.api.routes import chat, health
 from toolweave.config.mcp import served_mcp_config
 from toolweave.config.settings import Settings, load_settings
@@ -34,6 +36,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
                 withdraw(plane)
 
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
+    app.add_exception_handler(RequestValidationError, answer_bad_body)
     app.include_router(chat.router)
     app.include_router(health.router)
     return app

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import cast
 
+from fastapi.exceptions import RequestValidationError
 from loguru import logger
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -61,6 +62,13 @@ async def answer_http_exception(_request: Request, error: Exception) -> Response
 
 async def answer_disconnect(_request: Request, _error: Exception) -> None:
     """Answer nobody: the client went away while its request was being read."""
+
+
+async def answer_bad_body(_request: Request, error: Exception) -> Response:
+    """Answer 422 and name each wrong field, without repeating what was sent: it may be huge, or not valid text."""
+    refused = cast("RequestValidationError", error)
+    wrong = [{name: problem[name] for name in ("type", "loc", "msg")} for problem in refused.errors()]
+    return Response(dumps({"detail": wrong}), 422, media_type="application/json")
 
 
 EXCEPTION_HANDLERS: Mapping[type[Exception], ExceptionHandler] = {

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self, cast
 from uuid import UUID
 
 import httpx
+import orjson
 from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 from langgraph_sdk.client import LangGraphClient
@@ -40,6 +41,10 @@ class ChatRequest(BaseModel):
             raise ValueError("give either message or resume")
         if self.resume is not None and self.thread_id is None:
             raise ValueError("resume needs the thread_id of the interrupted chat")
+        try:
+            orjson.dumps(self.resume)
+        except TypeError as error:
+            raise ValueError("resume is nested too deeply, or holds text that is not valid Unicode") from error
         return self
 
 

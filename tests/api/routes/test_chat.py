@@ -111,6 +111,10 @@ def test_thread_run_and_user_reach_the_mcp_server(ours: AppProcess) -> None:
         b'{"resume": {"a": 1}}',
         b"\xff\xfe",
         b'{"message": "' + b"a" * 100_001 + b'"}',
+        b'{"message": "\\ud800"}',
+        b'{"message": "hi", "user_id": "\\udfff"}',
+        b'{"thread_id": "00000000-0000-4000-8000-000000000000", "resume": ' + b"[" * 300 + b"]" * 300 + b"}",
+        b'{"thread_id": "00000000-0000-4000-8000-000000000000", "resume": "\\ud800"}',
     ],
 )
 def test_a_bad_body_is_422_and_names_what_is_wrong(ours: AppProcess, body: bytes) -> None:
