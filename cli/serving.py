@@ -97,7 +97,7 @@ def run_until_signal(app: Starlette, sock: socket.socket, on_ready: Callable[[],
         with _signals_to(stop):
             await serve_app(app, sock, stop, on_ready)
 
-    loop_factory = uvicorn.Config(app).get_loop_factory()
+    loop_factory = uvicorn.Config(app, log_config=None).get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(until_signal())
 

@@ -1,6 +1,7 @@
 """The order of start and stop around the server."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,7 +13,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from toolweave.cli.listening import listening, url_of
-from toolweave.cli.serving import Stop, serve_app
+from toolweave.cli.serving import Stop, run_until_signal, serve_app
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 
@@ -63,3 +64,10 @@ async def test_what_keeps_the_application_from_starting_is_raised_as_it_is() -> 
     with listening(Settings(port=0)) as sock, pytest.raises(ConfigError) as raised:
         await serve_app(application([], failure), sock, Stop(), lambda: None)
     assert raised.value is failure
+
+
+def test_uvicorn_speaks_through_the_log_that_was_set_up() -> None:
+    before = [list(logging.getLogger(name).handlers) for name in ("uvicorn", "uvicorn.access")]
+    with listening(Settings(port=0)) as sock, pytest.raises(ConfigError):
+        run_until_signal(application([], ConfigError("wrong", source="x")), sock, lambda: None)
+    assert [logging.getLogger(name).handlers for name in ("uvicorn", "uvicorn.access")] == before
