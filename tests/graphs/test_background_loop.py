@@ -25,7 +25,11 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_cancels_the_work_and_waits_until_it_has_cleaned_up() -> None:
     with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-W", "error", "-c", SCRIPT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "working\n"

@@ -47,7 +47,9 @@ for module in ("toolweave", "toolweave.graphs", "toolweave.graphs.served"):
     print(module, [name for name in {HEAVY!r} if name in sys.modules], "langgraph" in sys.modules)
 """
 
-    finished = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=False)
+    finished = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, encoding="utf-8", timeout=60, check=False
+    )
 
     assert finished.stderr == ""
     assert finished.stdout.splitlines() == [

@@ -32,6 +32,7 @@ def run_script(script: str, data_dir: Path, **variables: str) -> subprocess.Comp
         env={**inherited, "TOOLWEAVE_DATA_DIR": str(data_dir), **variables},
         capture_output=True,
         text=True,
+        encoding="utf-8",
         timeout=50,
         check=False,
     )

@@ -19,7 +19,7 @@ def acknowledged_before_kill(folder: Path, lines: int) -> dict[str, str]:
     """Let the writer run until it has printed some lines, kill it, and give the last status of each run it named."""
     command = [sys.executable, "-m", "tests.runtime.persistence.crashing_writer", str(folder)]
     acknowledged: dict[str, str] = {}
-    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:
         assert process.stdout is not None
         for number, line in enumerate(process.stdout, start=1):
             if number == lines:

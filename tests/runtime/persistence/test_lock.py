@@ -26,7 +26,11 @@ with data_folder_lock(Path(sys.argv[1]), "http://127.0.0.1:2024"):
 @contextmanager
 def holder(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
     )
     with process:
         assert process.stdout is not None
