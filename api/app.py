@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 
 from toolweave import __version__
+from toolweave.api.body_limit import BodyLimit
 from toolweave.api.errors import answer_bad_body
 from toolweave.api.routes import chat, health
 from toolweave.config.mcp import served_mcp_config
@@ -37,6 +38,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
     app.add_exception_handler(RequestValidationError, answer_bad_body)
+    app.add_middleware(BodyLimit)
     app.include_router(chat.router)
     app.include_router(health.router)
     return app

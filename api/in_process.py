@@ -15,7 +15,7 @@ AsgiApp = Callable[
 ]
 
 # How long a closed response waits for the application to notice before its task is cancelled.
-LEAVE_SECONDS = 5.0
+LEAVE_SECONDS = 3.0
 UNREAD_MESSAGES = 256
 
 

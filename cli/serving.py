@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 
 # Longer than an in-process request takes to notice that its client left (api/in_process.py), shorter than the ten
 # seconds that container runtimes give a process.
-GRACEFUL_SHUTDOWN_S = 6
+GRACEFUL_SHUTDOWN_S = 4
 FORCED = 130
 
 

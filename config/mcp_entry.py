@@ -11,7 +11,7 @@ from toolweave.config.problems import Location, sentences
 from toolweave.config.setting_types import is_http_url
 
 Transport = Literal["stdio", "http", "sse"]
-WrittenTransport = Literal["stdio", "http", "streamable_http", "streamable-http", "sse"]
+WrittenTransport = Literal["stdio", "http", "streamable_http", "streamable-http", "streamableHttp", "sse"]
 Problem = tuple[Location, str]
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -75,6 +75,7 @@ def test_what_is_left_out_has_the_documented_default(load: Load) -> None:
         ('url: "http://h/mcp", type: "http"', "http"),
         ('url: "http://h/mcp", transport: "streamable_http"', "http"),
         ('url: "http://h/mcp", type: "streamable-http"', "http"),
+        ('url: "http://h/mcp", type: "streamableHttp"', "http"),
         ('url: "http://h/mcp", transport: "sse"', "sse"),
         ('url: "http://h/mcp", type: "sse", transport: "sse"', "sse"),
         ('url: "{env:SSE_URL}"', "sse"),

@@ -116,8 +116,8 @@ async def test_a_cancelled_caller_gets_its_cancellation_and_the_server_is_told()
 
 
 async def test_a_late_answer_of_a_cut_call_is_not_taken_for_the_answer_of_another() -> None:
-    async with open_tool_plane([misbehaving(timeout_s=0.3)], pace=QUICK) as plane:
-        assert failure_kind(await call(plane, "sleep", seconds=0.5)) == "timeout"
+    async with open_tool_plane([misbehaving(timeout_s=1.5)], pace=QUICK) as plane:
+        assert failure_kind(await call(plane, "sleep", seconds=1.7)) == "timeout"
         answers = [text_of(await call(plane, "echo", n=n)) for n in range(200)]
     assert answers == [f'{{"n": {n}}}' for n in range(200)]
 

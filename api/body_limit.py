@@ -1,0 +1,53 @@
+"""Refuse request bodies that no route of ours needs, before anything collects them in memory."""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolweave.api.errors import detail_response
+
+MIB = 1024 * 1024
+
+
+class BodyLimit:
+    """ASGI middleware: a body over `limit` bytes is answered with 413, whether its length was announced or not."""
+
+    def __init__(self, app: ASGIApp, limit: int = MIB) -> None:
+        self._app = app
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Collect the body up to the limit, then pass the request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        chunks: list[bytes] = []
+        size, more = _announced(scope), True
+        while more and size <= self._limit:
+            message = await receive()
+            if message["type"] != "http.request":
+                return
+            chunks.append(message.get("body", b""))
+            size = max(size, sum(map(len, chunks)))
+            more = message.get("more_body", False)
+        if size > self._limit:
+            text = f"The request body is larger than {self._limit // MIB} MiB."
+            await detail_response(413, text, {"connection": "close"})(scope, receive, send)
+            return
+        await self._app(scope, _replaying(b"".join(chunks), receive), send)
+
+
+def _announced(scope: Scope) -> int:
+    length = dict(scope["headers"]).get(b"content-length", b"")
+    return int(length) if length.isdigit() else 0
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

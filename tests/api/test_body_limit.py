@@ -1,0 +1,70 @@
+"""A request body that is too large is refused before it fills the memory."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from toolweave.api.body_limit import MIB, BodyLimit
+from toolweave.api.in_process import StreamingAsgiTransport
+
+
+async def length(request: Request) -> PlainTextResponse:
+    return PlainTextResponse(str(len(await request.body())))
+
+
+def client() -> httpx.AsyncClient:
+    app: Any = BodyLimit(Starlette(routes=[Route("/", length, methods=["POST"])]))
+    return httpx.AsyncClient(transport=StreamingAsgiTransport(app), base_url="http://127.0.0.1")
+
+
+async def pieces(count: int) -> AsyncIterator[bytes]:
+    for _ in range(count):
+        yield b"x" * (MIB // 4)
+
+
+async def test_bodies_up_to_the_limit_arrive_whole() -> None:
+    async with client() as http:
+        for size in (0, 1, MIB):
+            assert (await http.post("/", content=b"x" * size)).text == str(size)
+        assert (await http.post("/", content=pieces(4))).text == str(MIB)
+
+
+async def test_a_larger_body_is_413_whether_announced_or_not() -> None:
+    async with client() as http:
+        for content in (b"x" * (MIB + 1), pieces(5)):
+            answer = await http.post("/", content=content)
+            assert (answer.status_code, answer.json()) == (413, {"detail": "The request body is larger than 1 MiB."})
+
+
+async def test_an_announced_length_is_refused_without_reading() -> None:
+    received: list[str] = []
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        received.append("asked")
+        return {"type": "http.request", "body": b"", "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-length", b"99999999999")]}
+    await BodyLimit(Starlette())(scope, receive, send)
+    assert (sent[0]["status"], received) == (413, [])
+
+
+async def test_a_client_that_leaves_in_the_middle_is_not_answered() -> None:
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await BodyLimit(Starlette())({"type": "http", "headers": []}, receive, send)
+    assert sent == []
