@@ -16,6 +16,7 @@ from toolweave.api.errors import answer_bad_body
 from toolweave.api.routes import chat, health
 from toolweave.config.mcp import served_mcp_config
 from toolweave.config.settings import Settings, load_settings
+from toolweave.nodes.chat_models import warn_if_offline
 from toolweave.servers.connections.current import expect_plane, publish, withdraw
 from toolweave.servers.connections.plane import open_tool_plane
 
@@ -27,6 +28,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         expect_plane()
         app.state.settings = settings or load_settings()
+        warn_if_offline(app.state.settings)
         config = served_mcp_config(app.state.settings)
         async with open_tool_plane(config.servers) as plane:
             app.state.plane = plane

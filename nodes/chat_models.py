@@ -39,11 +39,7 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
     """
     endpoint = chosen_endpoint(settings)
     if endpoint is None:
-        if settings.model is None:
-            logger.warning(
-                "No model is configured: the offline demo model answers. Set OPENROUTER_API_KEY, GEMINI_API_KEY, or "
-                "OPENAI_API_KEY / OPENAI_BASE_URL with TOOLWEAVE_MODEL; TOOLWEAVE_MODEL=offline silences this."
-            )
+        warn_if_offline(settings)
         return OfflineChatModel()
     timeout = Timeout(settings.model_timeout_s, connect=min(CONNECT_TIMEOUT_S, settings.model_timeout_s))
     return ChatOpenAI(
@@ -57,6 +53,28 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
         max_retries=max_retries,
         use_responses_api=None if endpoint.base_url == OPENAI_URL else False,
     )
+
+
+def warn_if_offline(settings: Settings) -> None:
+    """Log a warning when the offline model answers although nobody asked for it (D-3).
+
+    Raises:
+        ConfigError: as `build_chat_model`.
+    """
+    if chosen_endpoint(settings) is None and settings.model is None:
+        logger.warning(
+            "No model is configured: the offline demo model answers. Set OPENROUTER_API_KEY, GEMINI_API_KEY, or "
+            "OPENAI_API_KEY / OPENAI_BASE_URL with TOOLWEAVE_MODEL; TOOLWEAVE_MODEL=offline silences this."
+        )
+
+
+def model_metadata(settings: Settings) -> dict[str, str]:
+    """Give what the runs of a graph with this model carry in their metadata (D-3); empty when no model can be used."""
+    try:
+        return {"model": model_label(settings)}
+    except ConfigError:
+        # The run itself says what is wrong; importing a graph must not.
+        return {}
 
 
 def model_label(settings: Settings) -> str:

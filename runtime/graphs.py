@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -19,6 +19,7 @@ from loguru import logger
 
 from toolweave.errors import ConfigError, NotFound
 from toolweave.runtime.models import JsonObject
+from toolweave.runtime.streaming.codec import dumps, loads
 
 Graph = Pregel[Any, Any, Any, Any]
 UNNAMED = "LangGraph"
@@ -59,6 +60,12 @@ class GraphRegistry:
     def descriptions(self) -> dict[str, str | None]:
         """Give each graph's description, None where langgraph.json has none."""
         return dict(self._descriptions)
+
+    def metadata(self, graph_id: str) -> JsonObject:
+        """Give what a graph says of itself by `with_config(metadata=…)`; its runs carry it. Empty for factories."""
+        graph = self._graphs.get(graph_id)
+        given = (graph.config or {}).get("metadata") if graph is not None else None
+        return cast("JsonObject", loads(dumps(given))) if given else {}
 
     @asynccontextmanager
     async def open(self, graph_id: str, config: RunnableConfig | None = None) -> AsyncIterator[Graph]:

@@ -38,8 +38,10 @@ class RunRequest:
     headers: Mapping[str, str]
 
 
-def run_request(body: Body, assistant: Assistant, thread_id: str | None) -> RunRequest:
+def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_metadata: JsonObject) -> RunRequest:
     """Build the run; without a thread it gets one of its own, temporary unless it is to be kept.
+
+    Its metadata is what the graph says of itself, then the assistant's, then the caller's.
 
     Raises:
         HTTPException: 400, both `context` and `config.configurable` are given.
@@ -53,7 +55,7 @@ def run_request(body: Body, assistant: Assistant, thread_id: str | None) -> RunR
     thread_id = thread_id or str(uuid7())
     identity = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
     shown = {"assistant_id": assistant.assistant_id} if stateless else identity
-    metadata = {**assistant.metadata, **shown, **body.get("metadata", {}), **shown}
+    metadata = {**graph_metadata, **assistant.metadata, **shown, **body.get("metadata", {}), **shown}
     temporary = stateless and body.get("on_completion") != "keep"
     after = body.get("after_seconds", 0)
     new = NewRun(

@@ -53,7 +53,7 @@ async def _wanted(request: Request, here: Served) -> RunRequest:
         assistant = await here.assistant(body.fields["assistant_id"])
     except NotFound:
         raise NotFound("Thread or assistant not found.") from None
-    return run_request(body, assistant, None)
+    return run_request(body, assistant, None, here.graphs.metadata(assistant.graph_id))
 
 
 _TAG = "Stateless Runs"

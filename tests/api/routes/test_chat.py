@@ -50,6 +50,14 @@ def test_the_specifications_requests_call_the_right_tool(
     assert call["args"].items() >= arguments.items()
 
 
+@pytest.mark.requirement("D-3")
+def test_the_runs_metadata_names_the_model(ours: AppProcess) -> None:
+    thread_id = str(uuid4())
+    run_id = chat(ours, message="hello", thread_id=thread_id)[0][1]["run_id"]
+    run = httpx.get(f"{ours.url}/threads/{thread_id}/runs/{run_id}", timeout=10).json()
+    assert run["metadata"]["model"] == "offline"
+
+
 def test_a_chat_goes_on_in_its_thread(ours: AppProcess) -> None:
     thread_id = str(uuid4())
     first = chat(ours, message="Add a task to water the ficus", thread_id=thread_id)
@@ -133,9 +141,12 @@ def test_odd_text_is_answered(ours: AppProcess, message: str) -> None:
 
 
 def test_without_the_todo_server_the_api_stays_up_and_says_so(tmp_path: Path) -> None:
-    env = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_TODO_COMMAND": "/does/not/exist"}
+    env = {"TOOLWEAVE_TODO_COMMAND": "/does/not/exist"}
     with serve_ours(tmp_path, env) as process:
         health = wait_for_health(process, "degraded")
+        # Nobody named the offline model, so its use is said aloud (D-3).
+        assert health["model"] == "offline"
+        process.wait_for_log("No model is configured: the offline demo model answers.")
         assert health["servers"]["todo"]["state"] == "down"
         assert "/does/not/exist" in health["servers"]["todo"]["last_error"]
         name, answer = chat(process, message="Add a task to buy milk")[-1]
