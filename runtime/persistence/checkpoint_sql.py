@@ -71,6 +71,27 @@ WHERE NOT EXISTS (
 )
 """
 
+# A task stores the answers it has taken when it ends or asks again; only in the first case it has other writes, too.
+ASKED_AGAIN = """
+SELECT 1 FROM kept_writes AS begun
+JOIN writes AS taken USING (thread_id, checkpoint_ns, checkpoint_id)
+WHERE begun.thread_id = :thread_id AND begun.run_id = :run_id AND begun.task_id IS NULL
+AND taken.channel = '__resume__' AND taken.task_id <> :for_all_tasks
+AND NOT EXISTS (
+    SELECT 1 FROM kept_writes AS before
+    WHERE before.thread_id = :thread_id AND before.run_id = :run_id
+    AND before.checkpoint_ns = taken.checkpoint_ns AND before.checkpoint_id = taken.checkpoint_id
+    AND before.task_id = taken.task_id AND before.idx = taken.idx AND before.value = taken.value
+)
+AND NOT EXISTS (
+    SELECT 1 FROM writes AS result
+    WHERE result.thread_id = :thread_id
+    AND result.checkpoint_ns = taken.checkpoint_ns AND result.checkpoint_id = taken.checkpoint_id
+    AND result.task_id = taken.task_id AND result.channel NOT IN ('__resume__', '__interrupt__')
+)
+LIMIT 1
+"""
+
 # A checkpoint's metadata is JSON in bytes.
 DELETE_OWN_WRITES = """
 DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) IN (

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import aiosqlite
 from langchain_core.runnables import RunnableConfig
@@ -25,6 +26,8 @@ from toolweave.runtime.persistence import checkpoint_sql as sql
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.sqlite import driver_of
 
+# LangGraph stores an answer under this task until the task that asked has taken it.
+NULL_TASK_ID = str(UUID(int=0))
 # Runs that have loaded an earlier run's checkpoint and not written there yet; far more than run at a time.
 REMEMBERED = 4096
 
@@ -125,6 +128,13 @@ class RunAwareSaver(AsyncSqliteSaver):
         """Delete a run's checkpoints, subgraphs' included, and restore what it replaced in earlier ones."""
         values = {"thread_id": thread_id, "run_id": run_id}
         await self._database.write(partial(_run_all, statements=sql.TAKE_BACK, values=values))
+
+    async def asked_again(self, thread_id: str, run_id: str) -> bool:
+        """Say whether a task took the answer that a run brought to an earlier run's question and asked again."""
+        values = {"thread_id": thread_id, "run_id": run_id, "for_all_tasks": NULL_TASK_ID}
+        return await self._database.read(
+            lambda connection: driver_of(connection).execute(sql.ASKED_AGAIN, values).fetchone() is not None
+        )
 
     def _note_loading(
         self, config: RunnableConfig, place: Place, checkpoint_id: str, metadata: CheckpointMetadata

@@ -38,6 +38,10 @@ class Persistence:
         """Delete what a run has checkpointed and written: its thread's state is as before it."""
         await self.checkpointer.take_back(thread_id, run_id)
 
+    async def asked_again(self, thread_id: str, run_id: str) -> bool:
+        """Say whether a run's answer was taken and the next question asked on an earlier run's checkpoint."""
+        return await self.checkpointer.asked_again(thread_id, run_id)
+
     async def delete_thread_checkpoints(self, thread_id: str) -> None:
         """Delete all checkpoints of a thread; do it before the thread's row goes, so that a crash leaves no orphans."""
         await self.checkpointer.adelete_thread(thread_id)

@@ -58,6 +58,9 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
                     if await stands_still(graph, snapshot, call):
                         return _from_snapshot(run, snapshot)
                     call = rest_of(call)
+                elif await runtime.persistence.asked_again(run.thread_id, run.run_id):
+                    # Given once more, the answer it brought would answer the next question, too.
+                    return _from_snapshot(run, snapshot)
             return await _stream(runtime, run, channel, graph, call)
     except Exception as error:  # noqa: BLE001 - the run executor: a graph may raise anything
         return await _failed(runtime, run, channel, error)

@@ -69,12 +69,14 @@ async def open_bench(folder: Path, gates: dict[str, Gate] | None = None) -> Asyn
     loaded: dict[str, object] = {
         "counter": graphs.counter().compile(),
         "asking": graphs.asking().compile(),
+        "asking_twice": graphs.asking_twice().compile(),
         "failing": graphs.failing().compile(),
         "echo": graphs.echo().compile(),
         "nested": graphs.nested().compile(),
         "uncompiled": graphs.counter(),
         "factory": graphs.made_for_one_use,
         **{name: graphs.gated(gate).compile() for name, gate in gates.items()},
+        **{f"asking_then_{name}": graphs.asking_then_gated(gate).compile() for name, gate in gates.items()},
     }
     async with open_persistence(folder) as persistence:
         registry = GraphRegistry(

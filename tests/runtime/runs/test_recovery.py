@@ -157,6 +157,36 @@ async def test_a_run_that_takes_its_process_down_again_and_again_is_failed_at_la
         assert (await bench.persistence.threads.get(run.thread_id)).status == "error"
 
 
+async def test_an_answer_taken_before_a_crash_does_not_answer_the_next_question(tmp_path: Path) -> None:
+    async with open_bench(tmp_path) as bench:
+        first = bench.run("asking_twice", input={})
+        await bench.result(first)
+        answering = (
+            await bench.engine.start(bench.run("asking_twice", first.thread_id, input=None, command={"resume": "A"}))
+        ).run
+        await bench.engine.wait(answering)
+        await mark_running(bench, answering)
+    async with open_bench(tmp_path) as bench:
+        asked = await ended(bench, answering)
+        assert [question["value"] for question in asked["__interrupt__"]] == ["second?"]
+        last = bench.run("asking_twice", first.thread_id, input=None, command={"resume": "B"})
+        assert (await bench.result(last))["log"] == ["A", "B"]
+
+
+async def test_an_answer_that_no_task_had_taken_before_a_crash_is_given_again(tmp_path: Path) -> None:
+    before, after = Gate(), Gate()
+    after.opened.set()
+    async with open_bench(tmp_path, {"gated": before}) as bench:
+        first = bench.run("asking_then_gated", input={})
+        await bench.result(first)
+        resume = bench.run("asking_then_gated", first.thread_id, input=None, command={"resume": "A"})
+        answering = (await bench.engine.start(resume)).run
+        await asyncio.wait_for(before.reached.wait(), 10)
+    async with open_bench(tmp_path, {"gated": after}) as bench:
+        assert await ended(bench, answering) == {"log": ["A"]}
+        assert (await bench.persistence.threads.get(first.thread_id)).status == "idle"
+
+
 async def mark_running(bench: Bench, run: Run, attempt: int = 1) -> None:
     """Put the row back to where a process that died before its last transaction leaves it."""
     await bench.persistence.app.write(
