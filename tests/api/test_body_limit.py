@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -41,7 +42,25 @@ async def test_a_larger_body_is_413_whether_announced_or_not() -> None:
             assert (answer.status_code, answer.json()) == (413, {"detail": "The request body is larger than 1 MiB."})
 
 
-async def test_an_announced_length_is_refused_without_reading() -> None:
+async def test_a_body_in_very_many_pieces_costs_no_more_than_one_in_few() -> None:
+    calls = 0
+
+    async def receive() -> Any:
+        nonlocal calls
+        calls += 1
+        return {"type": "http.request", "body": b"x", "more_body": calls < MIB // 4}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    sent: list[Any] = []
+    app: Any = BodyLimit(Starlette(routes=[Route("/", length, methods=["POST"])]))
+    await app({"type": "http", "method": "POST", "path": "/", "headers": []}, receive, send)
+    assert sent[-1]["body"] == str(MIB // 4).encode()
+
+
+@pytest.mark.parametrize("announced", [b"99999999999", b"9" * 5000])
+async def test_an_announced_length_is_refused_without_reading(announced: bytes) -> None:
     received: list[str] = []
     sent: list[Any] = []
 
@@ -52,7 +71,7 @@ async def test_an_announced_length_is_refused_without_reading() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-length", b"99999999999")]}
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-length", announced)]}
     await BodyLimit(Starlette())(scope, receive, send)
     assert (sent[0]["status"], received) == (413, [])
 
