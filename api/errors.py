@@ -11,7 +11,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
 
 from toolweave.errors import (
+    BadRequest,
     Conflict,
+    Forbidden,
     InvalidRequest,
     ModelError,
     NotFound,
@@ -20,10 +22,14 @@ from toolweave.errors import (
     ToolError,
     ToolTimeout,
     ToolweaveError,
+    Unauthenticated,
 )
 from toolweave.runtime.streaming.codec import dumps
 
 STATUS_OF: Mapping[type[ToolweaveError], int] = {
+    BadRequest: 400,
+    Unauthenticated: 401,
+    Forbidden: 403,
     InvalidRequest: 422,
     NotFound: 404,
     Conflict: 409,

@@ -3,7 +3,7 @@
 JSON is text, so that it comes back as it was given; times are microseconds since the epoch.
 """
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text, text
+from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text, text
 
 metadata = MetaData()
 
@@ -52,6 +52,9 @@ threads = Table(
     Column("created_at", BigInteger, nullable=False, index=True),
     Column("updated_at", BigInteger, nullable=False, index=True),
     Column("state_updated_at", BigInteger, nullable=False),
+    Column("ttl_strategy", Text),
+    Column("ttl_minutes", Float),
+    Column("expires_at", BigInteger, index=True),
 )
 
 # `seq` is the order of creation, which clocks and ids made elsewhere cannot promise.
@@ -82,6 +85,39 @@ run_events = Table(
     Column("seq", BigInteger, primary_key=True),
     Column("event", Text, nullable=False),
     Column("data", LargeBinary, nullable=False),
+)
+
+crons = Table(
+    "crons",
+    metadata,
+    Column("cron_id", Text, primary_key=True),
+    Column("assistant_id", Text, ForeignKey("assistants.assistant_id", ondelete="CASCADE"), nullable=False),
+    Column("thread_id", Text, ForeignKey("threads.thread_id", ondelete="CASCADE")),
+    Column("user_id", Text),
+    Column("schedule", Text, nullable=False),
+    Column("timezone", Text),
+    Column("end_time", BigInteger),
+    Column("payload", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("on_run_completed", Text),
+    Column("enabled", Integer, nullable=False),
+    Column("next_run_at", BigInteger, index=True),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+
+# An outbox: a row is written in the transaction that ends its run and goes when the receiver has answered.
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("delivery_id", Text, primary_key=True),
+    Column("run_id", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_attempt_at", BigInteger, index=True),
+    Column("last_error", Text),
+    Column("created_at", BigInteger, nullable=False),
 )
 
 Index("ix_runs_thread", runs.c.thread_id, runs.c.seq)

@@ -13,8 +13,12 @@ ToolweaveError
 ├── PersistenceError            the data folder or a database cannot be used
 │   ├── DataFolderLocked        another process holds the data folder
 │   └── NewerSchema             the database was written by a newer Toolweave
+├── OutboundRefused             the outbound policy does not let a request go to its URL
 └── RequestError                a request the API refuses
+    ├── BadRequest              well-formed, but asks for what cannot be
     ├── InvalidRequest          malformed or of the wrong type
+    ├── Unauthenticated         nobody says who asks
+    ├── Forbidden               whoever asks may not
     ├── NotFound                no such thread, run, assistant or checkpoint
     └── Conflict                exists already, or busy
 """
@@ -96,8 +100,24 @@ class NewerSchema(PersistenceError):
     """The database was written by a newer Toolweave."""
 
 
+class OutboundRefused(ToolweaveError):
+    """The outbound policy does not let a request go to its URL; the text says why and what allows it (W-09)."""
+
+
 class RequestError(ToolweaveError):
     """A request the API refuses; the text becomes its `detail`."""
+
+
+class BadRequest(RequestError):
+    """The request is well-formed and asks for what cannot be (400)."""
+
+
+class Unauthenticated(RequestError):
+    """The request does not say who asks, or not credibly."""
+
+
+class Forbidden(RequestError):
+    """Whoever asks may not do this."""
 
 
 class InvalidRequest(RequestError):

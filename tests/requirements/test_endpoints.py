@@ -1,0 +1,43 @@
+"""Every behaviour of an endpoint is carried by a test, and no test names one that is not listed."""
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.requirements import endpoints
+
+TESTS = Path(__file__).parent.parent
+
+
+def listed() -> set[tuple[str, str]]:
+    """Gather (endpoint, behaviour) from all modules of the list."""
+    found: set[tuple[str, str]] = set()
+    for module in pkgutil.iter_modules(endpoints.__path__):
+        behaviours = importlib.import_module(f"{endpoints.__name__}.{module.name}").BEHAVIOURS
+        found |= {(endpoint, behaviour) for endpoint, texts in behaviours.items() for behaviour in texts}
+    return found
+
+
+def carried() -> set[tuple[str, str]]:
+    """Gather the arguments of `@pytest.mark.api(endpoint, behaviour)`, on tests and in `pytest.param(marks=…)`."""
+    found: set[tuple[str, str]] = set()
+    for path in sorted(TESTS.rglob("test_*.py")):
+        found.update(marks(ast.parse(path.read_text(encoding="utf-8"))))
+    return found
+
+
+def marks(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.api":
+            endpoint, behaviour = (ast.literal_eval(argument) for argument in node.args)
+            yield endpoint, behaviour
+
+
+def test_every_listed_behaviour_is_carried_by_a_test() -> None:
+    assert sorted(listed() - carried()) == []
+
+
+def test_tests_name_only_behaviours_that_are_listed() -> None:
+    assert sorted(carried() - listed()) == []
