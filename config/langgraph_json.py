@@ -6,14 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from dotenv import dotenv_values
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from toolweave.config.auth_section import AuthEntry
+from toolweave.config.http_section import HttpEntry
 from toolweave.config.ignored_keys import ignored_keys
 from toolweave.config.jsonc import JsoncDocument, read_jsonc
 from toolweave.config.problems import sentences
+from toolweave.config.sections import ImportTarget, unread_members
+from toolweave.config.storage_sections import CheckpointerEntry, StoreEntry
+from toolweave.config.webhooks_section import WebhooksEntry
 from toolweave.errors import ConfigError
 
-_READ_KEYS = ("graphs", "dependencies", "env", "http")
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "http": HttpEntry,
+    "store": StoreEntry,
+    "checkpointer": CheckpointerEntry,
+    "webhooks": WebhooksEntry,
+    "auth": AuthEntry,
+}
+_READ_KEYS = ("graphs", "dependencies", "env", *_SECTIONS)
 # For building images; a server has no use for them.
 _BUILD_KEYS = (
     "$schema",
@@ -27,10 +39,17 @@ _BUILD_KEYS = (
     "source",
     "dockerfile_lines",
     "keep_pkg_tools",
+    "_INTERNAL_docker_tag",
 )
 # Serving without these would expose what the file's author meant to protect.
 _REFUSED_KEYS = ("auth", "encryption")
-_OTHER_LANGUAGES = (".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx")
+# Known to the official tools, and of no effect here: (path, what happens instead).
+_WITHOUT_EFFECT: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("priority",), "runs start in the order in which they come"),
+    (("ui",), "user interface components are not served"),
+    (("checkpointer", "path"), "checkpoints are kept in the data folder"),
+    (("checkpointer", "serde"), "values in checkpoints are read by LangGraph's own rules"),
+)
 
 
 class GraphEntry(BaseModel):
@@ -38,31 +57,13 @@ class GraphEntry(BaseModel):
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
-    target: str = Field(alias="path")
+    target: ImportTarget = Field(alias="path")
     description: str | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _from_string(cls, value: Any) -> Any:
         return {"path": value} if isinstance(value, str) else value
-
-    @field_validator("target")
-    @classmethod
-    def _importable(cls, value: str) -> str:
-        return _checked_target(value)
-
-
-class HttpEntry(BaseModel):
-    """The `http` section: `app` is the target of a user's own ASGI application."""
-
-    model_config = ConfigDict(frozen=True)
-
-    app: str | None = None
-
-    @field_validator("app")
-    @classmethod
-    def _importable(cls, value: str | None) -> str | None:
-        return value if value is None else _checked_target(value)
 
 
 class LangGraphJson(BaseModel):
@@ -74,6 +75,10 @@ class LangGraphJson(BaseModel):
     dependencies: tuple[str, ...] = ()
     env: dict[str, str] = Field(default_factory=dict, repr=False)
     http: HttpEntry = HttpEntry()
+    store: StoreEntry = StoreEntry()
+    checkpointer: CheckpointerEntry = CheckpointerEntry()
+    webhooks: WebhooksEntry = WebhooksEntry()
+    auth: AuthEntry | None = None
     path: Path
     warnings: tuple[str, ...] = ()
 
@@ -112,15 +117,6 @@ def load_langgraph_json(path: Path) -> LangGraphJson:
     return _with_absolute_paths(written, folder)
 
 
-def _checked_target(value: str) -> str:
-    file_or_module, _, attribute = value.rpartition(":")
-    if not file_or_module or not attribute.isidentifier():
-        raise ValueError("must be of the form ./file.py:name or package.module:name")
-    if file_or_module.endswith(_OTHER_LANGUAGES):
-        raise ValueError("must name Python code: graphs in other languages cannot be served")
-    return value
-
-
 def _variables(document: JsoncDocument, folder: Path) -> tuple[Any, tuple[str, ...]]:
     written = document.value.get("env")
     if not isinstance(written, str):
@@ -138,8 +134,13 @@ def _variables(document: JsoncDocument, folder: Path) -> tuple[Any, tuple[str, .
 
 
 def _ignored(document: JsoncDocument) -> list[str]:
-    warnings = ignored_keys(document, (), (*_READ_KEYS, *_BUILD_KEYS))
-    warnings += ignored_keys(document, ("http",), HttpEntry.model_fields, owner="http: ")
+    warnings = ignored_keys(document, (), (*_READ_KEYS, *_BUILD_KEYS, *(path[0] for path, _ in _WITHOUT_EFFECT)))
+    for path, instead in _WITHOUT_EFFECT:
+        if path in document.lines:
+            warnings.append(f"{document.place(path)}: {'.'.join(path)!r} has no effect: {instead}")
+    for name, section in _SECTIONS.items():
+        known = [path[1] for path, _ in _WITHOUT_EFFECT if path[0] == name]
+        warnings += unread_members(document, (name,), section, owner=name, known=known)
     graphs = document.value.get("graphs")
     for name in graphs if isinstance(graphs, dict) else ():
         warnings += ignored_keys(document, ("graphs", name), ("path", "description"), owner=f"graph {name!r}: ")
@@ -151,12 +152,20 @@ def _with_absolute_paths(config: LangGraphJson, folder: Path) -> LangGraphJson:
         name: entry.model_copy(update={"target": _absolute_target(entry.target, folder)})
         for name, entry in config.graphs.items()
     }
-    app = config.http.app
-    http = HttpEntry(app=_absolute_target(app, folder)) if app else config.http
-    local = tuple(
+    changed: dict[str, Any] = {"graphs": graphs}
+    if config.http.app:
+        changed["http"] = config.http.model_copy(update={"app": _absolute_target(config.http.app, folder)})
+    if config.auth:
+        changed["auth"] = config.auth.model_copy(update={"path": _absolute_target(config.auth.path, folder)})
+    if index := config.store.index:
+        # `provider:family/model:tag` is no path.
+        embed = _absolute_target(index.embed, folder) if ".py:" in index.embed else index.embed
+        index = index.model_copy(update={"embed": embed})
+        changed["store"] = config.store.model_copy(update={"index": index})
+    changed["dependencies"] = tuple(
         str((folder / item).resolve()) if item.startswith((".", "/")) else item for item in config.dependencies
     )
-    return config.model_copy(update={"graphs": graphs, "http": http, "dependencies": local})
+    return config.model_copy(update=changed)
 
 
 def _absolute_target(target: str, folder: Path) -> str:

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from toolweave.config.http_section import CorsRules
 from toolweave.config.langgraph_json import GraphEntry, LangGraphJson, load_langgraph_json
+from toolweave.config.storage_sections import CheckpointerTtl, StoreEntry, StoreIndex, StoreTtl
+from toolweave.config.webhooks_section import WebhookUrlRules
 from toolweave.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -103,6 +106,9 @@ def test_an_env_file_that_is_no_text_is_named(tmp_path: Path) -> None:
 def test_only_graphs_are_required(tmp_path: Path, empty: dict[str, Any]) -> None:
     config = load(tmp_path, **empty)
     assert (config.env, config.http.app, config.dependencies, config.warnings) == ({}, None, (), ())
+    assert (config.store.index, config.store.ttl, config.checkpointer.ttl, config.auth) == (None, None, None, None)
+    assert config.webhooks.url.require_https
+    assert config.webhooks.url.disable_loopback
 
 
 @pytest.mark.parametrize(
@@ -124,6 +130,14 @@ def test_only_graphs_are_required(tmp_path: Path, empty: dict[str, Any]) -> None
         ({"graphs": GRAPHS, "env": ["A=1"]}, 5, "env must be an object"),
         ({"graphs": GRAPHS, "env": {"A": None}}, 6, "env.A must be a string"),
         ({"graphs": GRAPHS, "auth": {"path": "./auth.py:auth"}}, 5, "'auth' is not supported by this version"),
+        ({"graphs": GRAPHS, "store": {"index": {"embed": "openai:x"}}}, 6, "store.index.dims is required"),
+        ({"graphs": GRAPHS, "store": {"index": {"embed": "openai:x", "dims": 0}}}, 8, "must be greater than 0"),
+        ({"graphs": GRAPHS, "checkpointer": {"ttl": {"strategy": "forget"}}}, 7, "must be 'delete' or 'keep_latest'"),
+        ({"graphs": GRAPHS, "store": {"ttl": {"default_ttl": 1e999}}}, 7, "must be a finite number"),
+        ({"graphs": GRAPHS, "webhooks": {"headers": {"A": 1}}}, 7, "webhooks.headers.A must be a string"),
+        ({"graphs": GRAPHS, "http": {"mount_prefix": "api"}}, 6, "must be a path that begins with /"),
+        ({"graphs": GRAPHS, "http": {"cors": {"allow_origin_regex": "("}}}, 7, "must be a regular expression"),
+        ({"graphs": GRAPHS, "http": {"middleware_order": "last"}}, 6, "http.middleware_order must be 'auth_first'"),
         ({"graphs": GRAPHS, "encryption": {"path": "./e.py:e"}}, 5, "'encryption' is not supported"),
     ],
 )
@@ -147,16 +161,64 @@ def test_keys_without_effect_are_warned_of_and_those_for_images_are_not(tmp_path
         python_version="3.12",
         image_distro="wolfi",
         graph={},
-        store={"ttl": {}},
-        http={"disable_store": True},
+        priority={"path": "./p.py:p"},
+        store={"ttl": {"refresh": True}, "index": None},
+        checkpointer={"serde": {}, "ttls": {}},
+        http={"disable_stores": True, "cors": {"origins": []}, "configurable_headers": {"include": ["x-*"]}},
         graphs={"g": {"path": "./g.py:graph", "descripton": "x"}},
     )
     assert [warning.split(": ", 1)[1] for warning in config.warnings] == [
         "unknown key 'graph' is ignored (did you mean 'graphs'?)",
-        "unknown key 'store' is ignored",
-        "http: unknown key 'disable_store' is ignored",
+        "'priority' has no effect: runs start in the order in which they come",
+        "'checkpointer.serde' has no effect: values in checkpoints are read by LangGraph's own rules",
+        "http: unknown key 'disable_stores' is ignored (did you mean 'disable_store'?)",
+        "http.cors: unknown key 'origins' is ignored",
+        "store.ttl: unknown key 'refresh' is ignored",
+        "checkpointer: unknown key 'ttls' is ignored (did you mean 'ttl'?)",
         "graph 'g': unknown key 'descripton' is ignored (did you mean 'description'?)",
     ]
+
+
+def test_sections_are_read_as_the_official_schema_writes_them(tmp_path: Path) -> None:
+    config = load(
+        tmp_path,
+        store={
+            "index": {"embed": "./embed.py:vectors", "dims": 3, "fields": ["title"]},
+            "ttl": {"default_ttl": 1.5, "refresh_on_read": False, "sweep_interval_minutes": 5},
+        },
+        checkpointer={"ttl": {"strategy": "keep_latest", "default_ttl": 10, "sweep_interval_minutes": None}},
+        webhooks={"url": {"disable_loopback": False, "allowed_domains": ["*.a.org"]}, "env_prefix": "HOOK_"},
+        http={"mount_prefix": "/api/", "cors": {"allow_origins": ["https://a.org"]}, "disable_store": True},
+    )
+    assert config.store == StoreEntry(
+        index=StoreIndex(embed=f"{tmp_path}/embed.py:vectors", dims=3, fields=("title",)),
+        ttl=StoreTtl(default_ttl=1.5, refresh_on_read=False, sweep_interval_minutes=5),
+    )
+    assert config.checkpointer.ttl == CheckpointerTtl(strategy="keep_latest", default_ttl=10)
+    assert config.webhooks.url == WebhookUrlRules(disable_loopback=False, allowed_domains=("*.a.org",))
+    assert (config.http.mount_prefix, config.http.disable_store, config.http.disable_threads) == ("/api", True, False)
+    assert config.http.cors == CorsRules(allow_origins=("https://a.org",))
+    assert config.warnings == ()
+
+
+@pytest.mark.parametrize("embed", ["openai:text-embedding-3-small", "ollama:family/model:7b", "package.module:embed"])
+def test_an_embedding_that_is_no_file_stays_as_written(tmp_path: Path, embed: str) -> None:
+    index = load(tmp_path, store={"index": {"embed": embed, "dims": 3}}).store.index
+    assert index is not None
+    assert index.embed == embed
+
+
+def test_webhook_headers_are_filled_from_variables_with_the_prefix(tmp_path: Path) -> None:
+    headers = {"authorization": "Bearer ${{ env.LG_WEBHOOK_TOKEN }}", "x-static": "1"}
+    webhooks = load(tmp_path, webhooks={"headers": headers}).webhooks
+    environ = {"LG_WEBHOOK_TOKEN": SECRET}
+    assert webhooks.filled_headers(environ) == {"authorization": f"Bearer {SECRET}", "x-static": "1"}
+    with pytest.raises(ConfigError, match="needs 'LG_WEBHOOK_TOKEN', which is not set"):
+        webhooks.filled_headers({})
+    other = load(tmp_path, webhooks={"headers": {"a": "${{env.OTHER}}"}}).webhooks
+    with pytest.raises(ConfigError, match="may not read 'OTHER'") as raised:
+        other.filled_headers({"OTHER": SECRET})
+    assert SECRET not in str(raised.value)
 
 
 def test_variables_show_neither_in_the_form_of_the_file_nor_in_errors(tmp_path: Path) -> None:
@@ -166,7 +228,7 @@ def test_variables_show_neither_in_the_form_of_the_file_nor_in_errors(tmp_path: 
     assert SECRET not in str(raised.value)
 
 
-KEYS = st.sampled_from(["graphs", "env", "http", "dependencies", "path", "warnings", "store", "x"])
+KEYS = st.sampled_from(["graphs", "env", "http", "dependencies", "path", "warnings", "store", "webhooks", "x"])
 VALUES = st.recursive(
     st.none()
     | st.booleans()
