@@ -19,7 +19,15 @@ from toolweave.api.langgraph.custom_app import CustomRoutes, custom_lifespan, cu
 from toolweave.api.langgraph.docs_page import docs_page
 from toolweave.api.langgraph.endpoint import Endpoint, resources
 from toolweave.api.langgraph.openapi import openapi_document
-from toolweave.api.langgraph.routes import assistants, runs, stateless_runs, system, thread_state, threads
+from toolweave.api.langgraph.routes import (
+    assistants,
+    run_cancellation,
+    runs,
+    stateless_runs,
+    system,
+    thread_state,
+    threads,
+)
 from toolweave.api.langgraph.served import open_served
 from toolweave.api.langgraph.startup_report import StartupReport
 from toolweave.config.langgraph_json import LangGraphJson
@@ -31,6 +39,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *threads.ENDPOINTS,
     *thread_state.ENDPOINTS,
     *runs.ENDPOINTS,
+    *run_cancellation.ENDPOINTS,
     *stateless_runs.ENDPOINTS,
 )
 

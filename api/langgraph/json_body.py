@@ -1,5 +1,6 @@
 """Read request bodies: JSON of any content type, of bounded size and depth, checked and with typos named."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -31,11 +32,15 @@ class Body:
 
     def headers(self, *also: str) -> dict[str, str]:
         """Name what had no effect in `x-ignored-fields`, so that a typo is found; no header when all counted."""
-        names = (*self.ignored, *also)
-        if not names:
-            return {}
-        shown = ", ".join(quote(name, safe="$_-.", errors="replace")[:64] for name in names[:SHOWN_IGNORED])
-        return {"x-ignored-fields": shown}
+        return ignored_header((*self.ignored, *also))
+
+
+def ignored_header(names: Sequence[str]) -> dict[str, str]:
+    """Name fields without effect in `x-ignored-fields`; no header when there are none."""
+    if not names:
+        return {}
+    shown = ", ".join(quote(name, safe="$_-.", errors="replace")[:64] for name in names[:SHOWN_IGNORED])
+    return {"x-ignored-fields": shown}
 
 
 async def read_bytes(request: Request) -> bytes:

@@ -1,8 +1,9 @@
 """Check request bodies against JSON Schemas, the very ones that /openapi.json publishes.
 
 A schema is compiled once into plain closures (a request costs microseconds) and the messages have the wording
-of the reference server. Understood: type, enum, required, properties, items, anyOf, minimum, maximum, minItems,
-maxItems, minLength, maxLength, maxProperties, additionalProperties and $ref into the given components.
+of the reference server. Understood: type, enum, required, properties, items, anyOf, oneOf, minimum, maximum, minItems,
+maxItems, minLength, maxLength, maxProperties, additionalProperties and $ref into the given components; of oneOf,
+branches that each ask for other properties.
 Two leniencies that clients need: unknown properties pass, and null counts as "not given" for optional ones.
 """
 
@@ -178,6 +179,27 @@ def _any_of(schema: Schema, where: Path, components: Mapping[str, Schema]) -> Ch
     return check
 
 
+def _one_of(schema: Schema, where: Path, components: Mapping[str, Schema]) -> Check:
+    parts = [_compile(part, (*where, "oneOf", index), components) for index, part in enumerate(schema["oneOf"])]
+
+    def fits(part: Check, value: Any, path: Path) -> bool:
+        try:
+            part(value, path)
+        except MismatchError:
+            return False
+        return True
+
+    def check(value: Any, path: Path) -> None:
+        fitting = sum(fits(part, value, path) for part in parts)
+        if fitting != 1:
+            how = "under more than one" if fitting else "under any"
+            valid = "is valid" if fitting else "is not valid"
+            problem = f"{_shown(value)} {valid} {how} of the schemas listed in the 'oneOf' keyword"
+            raise MismatchError(problem, "oneOf", where, value, path)
+
+    return check
+
+
 # In the order in which they are checked: the type first, so that the others may rely on it.
 _KEYWORDS: Mapping[str, Callable[[Schema, Path, Mapping[str, Schema]], Check]] = {
     "type": _type,
@@ -200,13 +222,16 @@ _KEYWORDS: Mapping[str, Callable[[Schema, Path, Mapping[str, Schema]], Check]] =
     "properties": _properties,
     "additionalProperties": _additional,
     "items": _items,
+    "oneOf": _one_of,
 }
 
 
 def _choices(allowed: list[Any]) -> str:
     shown = [_shown(choice) for choice in allowed]
-    if len(shown) <= SHOWN_CHOICES:
-        return f"one of {' or '.join(shown)}" if len(shown) > 1 else f"{shown[0]}"
+    if len(shown) == 1:
+        return shown[0]
+    if len(shown) <= SHOWN_CHOICES + 1:
+        return f"one of {', '.join(shown[:-1])} or {shown[-1]}"
     return f"one of {', '.join(shown[:SHOWN_CHOICES])} or {len(shown) - SHOWN_CHOICES} other candidates"
 
 

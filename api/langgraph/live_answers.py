@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
+from toolweave.api.langgraph.event_filter import EVERYTHING, EventFilter
 from toolweave.runtime.streaming.channel import LoggedEvent
 from toolweave.runtime.streaming.sse import HEARTBEAT, HEARTBEAT_SECONDS, frame
 
@@ -69,31 +70,29 @@ class LiveAnswer:
 
 
 class EventStream(LiveAnswer):
-    """Send a run's events as they happen; `modes` keeps only events of these names."""
+    """Send a run's events as they happen, those that the filter shows."""
 
     def __init__(
         self,
         batches: AsyncGenerator[Sequence[LoggedEvent]],
         headers: Mapping[str, str],
         *,
-        modes: frozenset[str] = frozenset(),
+        shown: EventFilter = EVERYTHING,
         when_gone: WhenGone | None = None,
     ) -> None:
         super().__init__({**STREAM_HEADERS, **headers}, keep_alive=HEARTBEAT, when_gone=when_gone)
         self._batches = batches
-        self._modes = modes
+        self._shown = shown
 
     async def write(self, send: Send) -> bytes:
         """Send one frame per event; those that are there at the same time go out together."""
+        shows = self._shown.shows
         async with aclosing(self._batches) as batches:
             async for batch in batches:
-                frames = [frame(event.event, event.data, event.id) for event in batch if self._shows(event)]
+                frames = [frame(event.event, event.data, event.id) for event in batch if shows(event.event)]
                 if frames:
                     await send(_part(b"".join(frames)))
         return b""
-
-    def _shows(self, event: LoggedEvent) -> bool:
-        return not self._modes or bool(self._modes & _modes_of(event.event))
 
 
 class SlowJson(LiveAnswer):
@@ -108,13 +107,6 @@ class SlowJson(LiveAnswer):
     async def write(self, send: Send) -> bytes:  # noqa: ARG002 - the whole body is its end
         """Wait for the result."""
         return await self._result
-
-
-def _modes_of(event: str) -> frozenset[str]:
-    name = event.partition("|")[0]
-    if name == "messages":
-        return frozenset({"messages", "messages-tuple"})
-    return frozenset({name.partition("/")[0]})
 
 
 def _part(body: bytes, *, more: bool = True) -> Message:

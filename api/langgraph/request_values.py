@@ -62,12 +62,12 @@ def query_page(request: Request) -> tuple[int, int]:
     return limit, query_integer(request, "offset", default=0, least=0, most=MAX_OFFSET)
 
 
-def query_words(request: Request, name: str) -> tuple[str, ...]:
+def query_words(request: Request, name: str, *, keep_empty: bool = False) -> tuple[str, ...]:
     """Read a list: repeated parameters, a JSON list (what the JS SDK 2.0 sends) or both."""
     words: list[str] = []
     for text in request.query_params.getlist(name):
         words.extend(_json_words(text) if text.startswith("[") else [text])
-    return tuple(word for word in words if word)
+    return tuple(word for word in words if word or keep_empty)
 
 
 def query_choice(request: Request, name: str, choices: tuple[Choice, ...]) -> Choice | None:

@@ -5,8 +5,8 @@ from contextlib import aclosing, suppress
 
 from starlette.requests import Request
 
+from toolweave.api.langgraph.event_filter import EventFilter, joined_stream_filter
 from toolweave.api.langgraph.live_answers import EventStream, SlowJson, WhenGone
-from toolweave.api.langgraph.request_values import query_words
 from toolweave.api.langgraph.run_request import RunRequest
 from toolweave.api.langgraph.served import Served
 from toolweave.errors import NotFound
@@ -24,7 +24,7 @@ def run_path(run: Run) -> str:
     return f"/threads/{run.thread_id}/runs/{run.run_id}"
 
 
-async def stream_new_run(here: Served, wanted: RunRequest, *, stateless: bool) -> EventStream:
+async def stream_new_run(here: Served, wanted: RunRequest, shown: EventFilter, *, stateless: bool) -> EventStream:
     """Create a run and send its events from the very first."""
     started = await here.engine.start(wanted.new, listen=True)
     run = started.run
@@ -32,7 +32,7 @@ async def stream_new_run(here: Served, wanted: RunRequest, *, stateless: bool) -
     path = f"/runs/{run.run_id}" if stateless else run_path(run)
     headers = {"location": f"{path}/stream", "content-location": path, **wanted.headers}
     when_gone = cancelling(here.engine, run) if wanted.cancel_on_disconnect else None
-    return EventStream(_heard(started.events), headers, when_gone=when_gone)
+    return EventStream(_heard(started.events), headers, shown=shown, when_gone=when_gone)
 
 
 async def wait_for_new_run(here: Served, wanted: RunRequest) -> SlowJson:
@@ -53,9 +53,8 @@ def join_events(request: Request, here: Served, run: Run, *, path: str, when_gon
     headers = {"location": f"{path}/stream", "content-location": path}
     last_id = request.headers.get("last-event-id")
     after = None if last_id is None else parse_event_id(last_id)
-    modes = frozenset(query_words(request, "stream_mode"))
     found = _only() if last_id is not None and after is None else _singly(here.engine.events(run, after))
-    return EventStream(found, headers, modes=modes and modes | {"error"}, when_gone=when_gone)
+    return EventStream(found, headers, shown=joined_stream_filter(request), when_gone=when_gone)
 
 
 def unknown_run_events(thread_id: str, run_id: str) -> EventStream:

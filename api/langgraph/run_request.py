@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.utils.uuid import uuid7
 from starlette.exceptions import HTTPException
 
-from toolweave.api.langgraph.json_body import Body
+from toolweave.api.langgraph.json_body import Body, ignored_header
 from toolweave.api.langgraph.schemas.components import body_schema
 from toolweave.api.langgraph.schemas.runs import RUNS
 from toolweave.errors import InvalidRequest
@@ -16,9 +16,12 @@ from toolweave.runtime.models import Assistant, JsonObject, NewRun
 
 STATEFUL = body_schema("RunCreateStateful")
 STATELESS = body_schema("RunCreateStateless")
+BATCH = body_schema("RunBatchCreate")
 
-# Checked like every field, and without effect: they belong to LangSmith, or change nothing in the official server.
-WITHOUT_EFFECT = ("feedback_keys", "langsmith_tracer", "strict_resume")
+# Checked like every field, and without effect: they belong to LangSmith.
+WITHOUT_EFFECT = ("feedback_keys", "langsmith_tracer")
+# LangGraph's own switch: an answer that fits no waiting question fails the run before anything is written.
+STRICT_RESUME = "__pregel_strict_resume"
 NO_WEBHOOKS = "Webhooks are not supported by this version of the server. Leave out `webhook`."
 CONTEXT_CONFLICT = (
     "Cannot specify both configurable and context. Give the values as context; configurable is the older way."
@@ -35,7 +38,12 @@ class RunRequest:
 
     new: NewRun
     cancel_on_disconnect: bool
-    headers: Mapping[str, str]
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Name the fields that had no effect."""
+        return ignored_header(self.ignored)
 
 
 def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_metadata: JsonObject) -> RunRequest:
@@ -72,14 +80,15 @@ def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_m
         temporary=temporary,
         thread_metadata={} if stateless else {**body.get("metadata", {}), **identity},
     )
-    return RunRequest(new, body.get("on_disconnect") == "cancel", body.headers(*_without_effect(body)))
+    return RunRequest(new, body.get("on_disconnect") == "cancel", (*body.ignored, *_without_effect(body)))
 
 
 def _kwargs(
     body: Body, assistant: Assistant, identity: JsonObject, metadata: JsonObject, temporary: bool
 ) -> JsonObject:
     config, context = _config_and_context(body, assistant)
-    config["configurable"] = {**config["configurable"], **_checkpoint(body), **identity}
+    strict = {STRICT_RESUME: True} if body.get("strict_resume") else {}
+    config["configurable"] = {**config["configurable"], **_checkpoint(body), **strict, **identity}
     config["metadata"] = {**config.get("metadata", {}), **metadata}
     durability = body.get("durability") or ("async" if body.get("checkpoint_during", True) else "exit")
     modes = body.get("stream_mode") or ["values"]

@@ -6,7 +6,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.runs.graph_input import FORKED_FROM
+from toolweave.runtime.persistence.checkpointer import FORKED_FROM
 from toolweave.runtime.runs.stream_parts import checkpoint_ids
 
 NO_STATE: JsonObject = {

@@ -14,7 +14,8 @@ from toolweave.api.langgraph.state_snapshot import NO_STATE, interrupts_json, th
 from toolweave.errors import Conflict, InvalidRequest, NotFound
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject, Thread, ThreadStatus
-from toolweave.runtime.runs.graph_input import FORKED_FROM, build_command
+from toolweave.runtime.persistence.checkpointer import FORKED_FROM
+from toolweave.runtime.runs.graph_input import build_command
 from toolweave.runtime.streaming.codec import dumps
 
 NO_GRAPH = (

@@ -28,6 +28,10 @@ from toolweave.runtime.persistence.sqlite import driver_of
 
 # LangGraph stores an answer under this task until the task that asked has taken it.
 NULL_TASK_ID = str(UUID(int=0))
+# LangGraph drops `checkpoint_id` from a checkpoint's metadata; under this name it is kept. A run brings it under the
+# other one: what begins so is shown neither in its streams nor to its tracers.
+FORKED_FROM = "forked_from"
+FORKED_FROM_KEY = "__forked_from"
 # Runs that have loaded an earlier run's checkpoint and not written there yet; far more than run at a time.
 REMEMBERED = 4096
 
@@ -87,7 +91,7 @@ class RunAwareSaver(AsyncSqliteSaver):
     ) -> RunnableConfig:
         """Save a checkpoint."""
         place = _place_of(config)
-        described = json.dumps(get_checkpoint_metadata(config, metadata), ensure_ascii=False)
+        described = json.dumps(_described(config, metadata), ensure_ascii=False)
         row = (
             place.thread_id,
             place.checkpoint_ns,
@@ -196,6 +200,11 @@ def _place_of(config: RunnableConfig) -> Place:
 
 def _config_of(place: Place, checkpoint_id: str) -> RunnableConfig:
     return {"configurable": place._replace(checkpoint_id=checkpoint_id)._asdict()}
+
+
+def _described(config: RunnableConfig, metadata: CheckpointMetadata) -> dict[str, Any]:
+    origin = config["configurable"].get(FORKED_FROM_KEY)
+    return {**get_checkpoint_metadata(config, metadata), **({FORKED_FROM: origin} if origin else {})}
 
 
 def _run_of(config: RunnableConfig) -> str | None:

@@ -64,6 +64,7 @@ active_runs = Compiled(
 startable_run = Compiled(select(runs.c.run_id).where(ON_THREAD, ACTIVE, MAY_START))
 startable_runs = Compiled(select(runs.c.run_id).where(ACTIVE, MAY_START).order_by(runs.c.seq))
 pending_runs = Compiled(select(runs).where(ACTIVE, runs.c.status == literal_column("'pending'")).order_by(runs.c.seq))
+all_active_runs = Compiled(select(runs).where(ACTIVE).order_by(runs.c.seq))
 delayed_runs = Compiled(
     select(runs.c.run_id, runs.c.not_before)
     .where(ACTIVE, runs.c.not_before > NOW)

@@ -10,6 +10,7 @@ from toolweave.runtime.models import TERMINAL, CancelAction, Outcome, Run
 from toolweave.runtime.persistence.json_text import from_micros, to_json
 from toolweave.runtime.persistence.run_rows import (
     active_runs,
+    all_active_runs,
     delayed_runs,
     delete_run,
     delete_thread,
@@ -135,6 +136,11 @@ def put_back(connection: Connection, run_id: str, now: int) -> bool:
 def waiting(connection: Connection) -> list[Run]:
     """Read the pending runs, oldest first."""
     return [run_from(row) for row in pending_runs.all(connection, {})]
+
+
+def active(connection: Connection) -> list[Run]:
+    """Read the runs that have not ended, oldest first."""
+    return [run_from(row) for row in all_active_runs.all(connection, {})]
 
 
 def delayed(connection: Connection, now: int) -> list[tuple[str, datetime]]:

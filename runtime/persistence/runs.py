@@ -125,6 +125,10 @@ class RunRepository:
         """Return the pending runs of all threads in the order of their creation."""
         return await self._database.read(run_transitions.waiting)
 
+    async def active(self) -> list[Run]:
+        """Return the runs of all threads that have not ended, in the order of their creation."""
+        return await self._database.read(run_transitions.active)
+
     async def next_due(self) -> list[tuple[str, datetime]]:
         """Name the pending runs that become due later, and when, soonest first."""
         now = self._now()

@@ -101,8 +101,11 @@ class EmbeddedEngine:
         run = await self.runtime.persistence.runs.get(thread_id, run_id)
         if run.status in TERMINAL:
             raise NotFound("Run not found")
-        await self.runtime.persistence.runs.request_cancel(run_id, action)
+        cancelled = await self.runtime.persistence.runs.request_cancel(run_id, action)
         live = self.live.get(run_id)
+        if action == "rollback" and cancelled.status in TERMINAL and cancelled.attempt:
+            # It waited for its turn again after a crash, and has left checkpoints before.
+            await self.runtime.persistence.delete_run_checkpoints(thread_id, run_id)
         await self._stop_run(run_id, action)
         following = await self.runtime.persistence.runs.startable(thread_id)
         if following is not None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.errors import UnknownInterruptError
 from langgraph.types import StateSnapshot
 from loguru import logger
 
@@ -86,9 +87,13 @@ async def _failed(runtime: Runtime, run: Run, channel: Channel, error: Exception
     )
     described = {"error": type(error).__name__, "message": str(error)}
     left = await state_left(runtime, run)
-    values = left.values_json if left is not None else None
     runtime.log.publish(channel, "error", dumps(described))
-    outcome = Outcome("error", "error", values, error=described, thread_config=kept_config(run))
+    if left is not None and isinstance(error, UnknownInterruptError):
+        # Refused before anything was written (`strict_resume`): the questions are still there to be answered.
+        outcome = replace(left, status="error", error=described)
+    else:
+        values = left.values_json if left is not None else None
+        outcome = Outcome("error", "error", values, error=described, thread_config=kept_config(run))
     return Execution(outcome, dumps({"__error__": described}))
 
 

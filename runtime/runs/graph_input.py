@@ -11,9 +11,8 @@ from langgraph.version import __version__ as langgraph_version
 
 from toolweave import __version__
 from toolweave.runtime.models import JsonObject, Run
+from toolweave.runtime.persistence.checkpointer import FORKED_FROM_KEY
 
-# LangGraph drops `checkpoint_id` from a checkpoint's metadata; under this name it comes through.
-FORKED_FROM = "forked_from"
 DEFAULT_STREAM_MODES = ("values",)
 
 
@@ -88,7 +87,7 @@ def build_config(run: Run) -> RunnableConfig:
         "langgraph_host": "self-hosted",
     }
     if "checkpoint_id" in configurable:
-        metadata[FORKED_FROM] = configurable["checkpoint_id"]
+        configurable[FORKED_FROM_KEY] = configurable["checkpoint_id"]
     config = RunnableConfig(configurable=configurable, metadata=metadata, run_id=UUID(run.run_id))
     if "tags" in given:
         config["tags"] = given["tags"]

@@ -1,13 +1,12 @@
 """Endpoints of the runs on a thread."""
 
-from contextlib import suppress
-
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import empty_answer, json_answer, selected
 from toolweave.api.langgraph.endpoint import Endpoint, Query
+from toolweave.api.langgraph.event_filter import new_stream_filter
 from toolweave.api.langgraph.json_body import read_body
 from toolweave.api.langgraph.live_answers import EventStream, SlowJson
 from toolweave.api.langgraph.request_values import (
@@ -35,11 +34,7 @@ from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import require_checkpoint, state_config
 from toolweave.api.langgraph.wire import run_json
 from toolweave.errors import InvalidRequest, NotFound
-from toolweave.runtime.models import CancelAction, Run
-from toolweave.runtime.runs.engine import EmbeddedEngine
-
-ACTIONS: tuple[CancelAction, ...] = ("interrupt", "rollback")
-NOTHING_TO_CANCEL = "No runs found to cancel."
+from toolweave.runtime.models import Run
 
 
 async def create(request: Request) -> Response:
@@ -55,7 +50,7 @@ async def stream(request: Request) -> EventStream:
     if not is_uuid(request.path_params["thread_id"]):
         raise HTTPException(400, "badly formed hexadecimal UUID string")
     here = served(request)
-    return await stream_new_run(here, await _wanted(request, here), stateless=False)
+    return await stream_new_run(here, await _wanted(request, here), new_stream_filter(request), stateless=False)
 
 
 async def wait(request: Request) -> SlowJson:
@@ -79,7 +74,7 @@ async def list_runs(request: Request) -> Response:
 
 async def get(request: Request) -> Response:
     """Give a run."""
-    return json_answer(run_json(await _run(request, served(request))))
+    return json_answer(run_json(await requested_run(request, served(request))))
 
 
 async def delete(request: Request) -> Response:
@@ -94,7 +89,7 @@ async def join(request: Request) -> SlowJson:
     here = served(request)
     leaves = query_flag(request, "cancel_on_disconnect")
     try:
-        run = await _run(request, here)
+        run = await requested_run(request, here)
     except NotFound:
         return unknown_run_result(path_uuid(request, "thread"), path_uuid(request, "run"))
     return join_result(here, run, cancelling(here.engine, run) if leaves else None)
@@ -105,27 +100,11 @@ async def join_stream(request: Request) -> EventStream:
     here = served(request)
     leaves = query_flag(request, "cancel_on_disconnect")
     try:
-        run = await _run(request, here)
+        run = await requested_run(request, here)
     except NotFound:
         return unknown_run_events(path_uuid(request, "thread"), path_uuid(request, "run"))
     when_gone = cancelling(here.engine, run) if leaves else None
     return join_events(request, here, run, path=run_path(run), when_gone=when_gone)
-
-
-async def cancel(request: Request) -> Response | SlowJson:
-    """Cancel a run; with `wait` the answer comes when it has ended (5.8)."""
-    action = query_choice(request, "action", ACTIONS) or "interrupt"
-    waits = query_flag(request, "wait")
-    here = served(request)
-    try:
-        run = await _run(request, here)
-        await here.engine.cancel(run.thread_id, run.run_id, action, wait=False)
-    except NotFound:
-        raise NotFound(NOTHING_TO_CANCEL) from None
-    if not waits:
-        return empty_answer(202)
-    path = run_path(run)
-    return SlowJson(_ended(here.engine, run), {"location": f"{path}/join", "content-location": path})
 
 
 async def _wanted(request: Request, here: Served) -> RunRequest:
@@ -143,14 +122,9 @@ async def _wanted(request: Request, here: Served) -> RunRequest:
     return wanted
 
 
-async def _run(request: Request, here: Served) -> Run:
+async def requested_run(request: Request, here: Served) -> Run:
+    """Read the run that the path names. Raises NotFound."""
     return await here.persistence.runs.get(path_uuid(request, "thread"), path_uuid(request, "run"))
-
-
-async def _ended(engine: EmbeddedEngine, run: Run) -> bytes:
-    with suppress(NotFound):
-        await engine.wait(run)
-    return b"{}"
 
 
 _TAG = "Thread Runs"
@@ -165,12 +139,15 @@ _LIST_QUERY = (
     Query("select", list_of(one_of(*RUN_FIELDS))),
 )
 _CANCEL_ON_DISCONNECT = Query("cancel_on_disconnect", BOOLEAN)
+NEW_STREAM_QUERY = (Query("namespace", list_of(STRING)),)
 JOIN_STREAM_QUERY = (
     Query("stream_mode", list_of(one_of(*STREAM_MODES))),
+    Query("namespace", list_of(STRING)),
+    # Allowed to be ignored by those who send it: the whole run is replayed.
+    Query("checkpoint_id", STRING),
     Query("Last-Event-ID", STRING, "header"),
     _CANCEL_ON_DISCONNECT,
 )
-_CANCEL_QUERY = (Query("wait", BOOLEAN), Query("action", one_of(*ACTIONS)))
 _SSE = "text/event-stream"
 
 ENDPOINTS = (
@@ -185,6 +162,7 @@ ENDPOINTS = (
         "RunCreateStateful",
         media_type=_SSE,
         errors=_CREATED,
+        query=NEW_STREAM_QUERY,
     ),
     Endpoint(
         "POST", f"{_RUNS}/wait", wait, "Create a run and wait for it", _TAG, "RunCreateStateful", "Any", errors=_CREATED
@@ -194,15 +172,5 @@ ENDPOINTS = (
     Endpoint("GET", f"{_ONE}/join", join, "Wait for a run", _TAG, answer="Any", query=(_CANCEL_ON_DISCONNECT,)),
     Endpoint(
         "GET", f"{_ONE}/stream", join_stream, "Stream a run's events", _TAG, media_type=_SSE, query=JOIN_STREAM_QUERY
-    ),
-    Endpoint(
-        "POST",
-        f"{_ONE}/cancel",
-        cancel,
-        "Cancel a run",
-        _TAG,
-        answer="Any",
-        errors=(202, *_BOTH),
-        query=_CANCEL_QUERY,
     ),
 )

@@ -5,12 +5,13 @@ from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.endpoint import Endpoint
-from toolweave.api.langgraph.json_body import read_body
+from toolweave.api.langgraph.event_filter import new_stream_filter
+from toolweave.api.langgraph.json_body import Body, checked_body, ignored_header, read_body, read_json
 from toolweave.api.langgraph.live_answers import EventStream, SlowJson
 from toolweave.api.langgraph.request_values import path_uuid, query_flag
-from toolweave.api.langgraph.routes.runs import JOIN_STREAM_QUERY
+from toolweave.api.langgraph.routes.runs import JOIN_STREAM_QUERY, NEW_STREAM_QUERY
 from toolweave.api.langgraph.run_connections import cancelling, join_events, stream_new_run, wait_for_new_run
-from toolweave.api.langgraph.run_request import STATELESS, RunRequest, run_request
+from toolweave.api.langgraph.run_request import BATCH, STATELESS, RunRequest, run_request
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import run_json
 from toolweave.errors import NotFound
@@ -24,10 +25,21 @@ async def create(request: Request) -> Response:
     return json_answer(run_json(run), headers={"content-location": f"/runs/{run.run_id}", **wanted.headers})
 
 
+async def batch(request: Request) -> Response:
+    """Create several runs; none when one of them is not valid."""
+    here = served(request)
+    bodies = await read_json(request)
+    BATCH.check(bodies)
+    wanted = [await _checked(checked_body(body, STATELESS), here) for body in bodies]
+    runs = [(await here.engine.start(one.new)).run for one in wanted]
+    ignored = dict.fromkeys(name for one in wanted for name in one.ignored)
+    return json_answer([run_json(run) for run in runs], headers=ignored_header(tuple(ignored)))
+
+
 async def stream(request: Request) -> EventStream:
     """Create a run and stream its events."""
     here = served(request)
-    return await stream_new_run(here, await _wanted(request, here), stateless=True)
+    return await stream_new_run(here, await _wanted(request, here), new_stream_filter(request), stateless=True)
 
 
 async def wait(request: Request) -> SlowJson:
@@ -48,7 +60,10 @@ async def join_stream(request: Request) -> EventStream:
 
 
 async def _wanted(request: Request, here: Served) -> RunRequest:
-    body = await read_body(request, STATELESS)
+    return await _checked(await read_body(request, STATELESS), here)
+
+
+async def _checked(body: Body, here: Served) -> RunRequest:
     try:
         assistant = await here.assistant(body.fields["assistant_id"])
     except NotFound:
@@ -71,6 +86,18 @@ ENDPOINTS = (
         _TAG,
         _BODY,
         media_type=_SSE,
+        errors=_CREATED,
+        query=NEW_STREAM_QUERY,
+    ),
+    Endpoint(
+        "POST",
+        "/runs/batch",
+        batch,
+        "Create several runs",
+        _TAG,
+        "RunBatchCreate",
+        "Run",
+        answers_list=True,
         errors=_CREATED,
     ),
     Endpoint("POST", "/runs/wait", wait, "Create a run and wait for it", _TAG, _BODY, "Any", errors=_CREATED),

@@ -41,6 +41,7 @@ RUN_FIELDS = (
 )
 RUN_STATUSES: tuple[RunStatus, ...] = ("pending", "running", "error", "success", "timeout", "interrupted")
 MAX_DELAY_SECONDS = 10 * 365 * 24 * 3600
+MAX_BATCH = 1000
 
 _MODE = one_of(*STREAM_MODES)
 _NODES: Schema = {"anyOf": [one_of("*"), list_of(STRING)]}
@@ -66,7 +67,7 @@ _COMMON: Schema = {
     "on_disconnect": one_of("cancel", "continue"),
     "checkpoint_during": BOOLEAN,
     "durability": one_of("sync", "async", "exit"),
-    "strict_resume": BOOLEAN,
+    "strict_resume": {**BOOLEAN, "description": "Fail, leaving the thread as it is, when the answer fits no question."},
     "langsmith_tracer": OBJECT,
 }
 
@@ -104,6 +105,19 @@ RUNS: Schema = {
         required=("assistant_id",),
         description="A run on a thread of its own, deleted afterwards unless `on_completion` is `keep`.",
     ),
+    "RunBatchCreate": {
+        **list_of(ref("RunCreateStateless")),
+        "minItems": 1,
+        "maxItems": MAX_BATCH,
+        "description": "Runs, each on a thread of its own; none is created unless all are valid.",
+    },
+    "RunsCancel": {
+        **body(
+            {"status": one_of("pending", "running", "all"), "thread_id": UUID, "run_ids": list_of(UUID)},
+            description="Which runs to cancel: some of a thread, or all of a status.",
+        ),
+        "oneOf": [{"required": ["status"]}, {"required": ["thread_id", "run_ids"]}],
+    },
     "Run": body(
         {
             "run_id": UUID,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from toolweave.api.langgraph.event_filter import EventFilter
 from toolweave.api.langgraph.live_answers import EventStream, LiveAnswer, SlowJson
 from toolweave.runtime.streaming.channel import LoggedEvent
 from toolweave.runtime.streaming.sse import HEARTBEAT
@@ -91,7 +92,7 @@ async def test_events_that_are_there_together_go_out_together() -> None:
 async def test_a_stream_shows_the_modes_asked_for(modes: set[str], shown: list[str]) -> None:
     client = Client()
     names = ("metadata", "values", "updates", "values|inner:1", "messages", "messages/partial")
-    await client.read(EventStream(events(*names), {}, modes=frozenset(modes)))
+    await client.read(EventStream(events(*names), {}, shown=EventFilter(frozenset(modes))))
     assert [body.split(b"\r\n")[0].decode() for body in client.bodies[:-1]] == [f"event: {name}" for name in shown]
 
 
