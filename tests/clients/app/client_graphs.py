@@ -1,0 +1,107 @@
+"""Graphs for the clients' tests: tokens, tools, a question to a human, a subgraph, a failure, the store."""
+
+import operator
+from itertools import pairwise
+from typing import Annotated, Any
+
+from client_model import WordByWord  # type: ignore[import-not-found]
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_stream_writer
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.pregel import Pregel
+from langgraph.runtime import Runtime
+from langgraph.types import interrupt
+from typing_extensions import TypedDict
+
+Graph = Pregel[Any, Any, Any, Any]
+
+
+class Style(TypedDict, total=False):
+    prefix: str
+
+
+class Log(TypedDict, total=False):
+    n: int
+    log: Annotated[list[str], operator.add]
+
+
+class Errand(TypedDict, total=False):
+    n: int
+    ask: bool
+    answer: Any
+
+
+class Memory(TypedDict, total=False):
+    key: str
+    value: Any
+
+
+def chain(state: type[Any], *nodes: tuple[str, Any], context: type[Any] | None = None) -> Graph:
+    builder = StateGraph(state, context_schema=context)
+    names = [START, *(name for name, _ in nodes), END]
+    for name, node in nodes:
+        builder.add_node(name, node)
+    for before, after in pairwise(names):
+        builder.add_edge(before, after)
+    return builder.compile()
+
+
+async def prepare(state: MessagesState) -> None:
+    get_stream_writer()({"heard": len(state["messages"])})
+
+
+async def say(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
+    model = WordByWord(prefix=config["configurable"].get("prefix", "you said:"))
+    return {"messages": [await model.ainvoke(state["messages"], config)]}
+
+
+async def plan(state: MessagesState) -> dict[str, Any]:
+    number = len(state["messages"])
+    call = {"name": "send", "args": {"text": state["messages"][-1].text}, "id": f"call-{number}"}
+    return {"messages": [AIMessage("", id=f"plan-{number}", tool_calls=[call])]}
+
+
+async def review(state: MessagesState) -> dict[str, Any]:
+    planned = state["messages"][-1]
+    assert isinstance(planned, AIMessage)
+    (call,) = planned.tool_calls
+    decision = interrupt({"question": "Send it?", "args": call["args"]})
+    return {"messages": [ToolMessage(f"decided: {decision}", tool_call_id=call["id"], name="send")]}
+
+
+async def add(state: Log) -> Log:
+    return {"n": state.get("n", 0) + 1, "log": ["add"]}
+
+
+async def double(state: Log) -> Log:
+    get_stream_writer()({"doubling": state.get("n", 0)})
+    return {"n": state.get("n", 0) * 2, "log": ["double"]}
+
+
+async def step(state: Errand) -> Errand:
+    return {"n": state.get("n", 0) + 1}
+
+
+async def confirm(state: Errand) -> Errand:
+    return {"answer": interrupt({"question": state.get("n")}) if state.get("ask") else "unasked"}
+
+
+async def fail(state: Log) -> Log:
+    raise ValueError(f"cannot go on from {state.get('n')}")
+
+
+async def keep(state: Memory, runtime: Runtime[None]) -> Memory:
+    assert runtime.store is not None
+    if "value" in state:
+        await runtime.store.aput(("memory",), state["key"], {"value": state["value"]})
+    item = await runtime.store.aget(("memory",), state["key"])
+    return {"value": item.value["value"] if item else None}
+
+
+talk = chain(MessagesState, ("prepare", prepare), ("model", say), context=Style)
+approve = chain(MessagesState, ("plan", plan), ("review", review), ("reply", say))
+count = chain(Log, ("add", add), ("double", double))
+family = chain(Errand, ("parent", step), ("child", chain(Errand, ("step", step), ("confirm", confirm))))
+broken = chain(Log, ("add", add), ("fail", fail))
+remember = chain(Memory, ("keep", keep))
