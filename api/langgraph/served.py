@@ -11,11 +11,13 @@ from toolweave.api.langgraph.request_values import is_uuid
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import InvalidRequest, NotFound
-from toolweave.runtime.graphs import GraphRegistry, load_target
+from toolweave.runtime.graphs import GraphRegistry
+from toolweave.runtime.importing import load_target
 from toolweave.runtime.models import Assistant
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import Runtime
+from toolweave.runtime.store_options import store_options
 from toolweave.runtime.streaming.event_log import EventLog
 
 
@@ -62,9 +64,12 @@ async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterato
         PersistenceError: the data folder cannot be used, or another process holds it.
     """
     async with AsyncExitStack() as stack:
-        targets = {name: load_target(entry.target, config.path.parent) for name, entry in config.graphs.items()}
+        targets = load_graphs(config)
         address = f"http://{settings.host}:{settings.port}"
-        persistence = await stack.enter_async_context(open_persistence(settings.data_dir, address=address))
+        options = store_options(config.store, config.path.parent)
+        persistence = await stack.enter_async_context(
+            open_persistence(settings.data_dir, address=address, store_options=options)
+        )
         descriptions = {name: entry.description for name, entry in config.graphs.items()}
         graphs = GraphRegistry(targets, descriptions, checkpointer=persistence.checkpointer, store=persistence.store)
         await persistence.assistants.sync_system(graphs.descriptions())

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import aiosqlite
-from langgraph.store.base import BaseStore
-from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from toolweave.errors import PersistenceError
 from toolweave.runtime.persistence.assistants import AssistantRepository
@@ -18,6 +16,7 @@ from toolweave.runtime.persistence.failures import explained
 from toolweave.runtime.persistence.lock import data_folder_lock
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
+from toolweave.runtime.persistence.store.sqlite_store import SqliteStore, StoreOptions, open_store
 from toolweave.runtime.persistence.threads import ThreadRepository
 
 BUSY_TIMEOUT_S = 5.0
@@ -29,7 +28,7 @@ class Persistence:
 
     app: Database
     checkpointer: RunAwareSaver
-    store: BaseStore
+    store: SqliteStore
     assistants: AssistantRepository
     threads: ThreadRepository
     runs: RunRepository
@@ -49,7 +48,11 @@ class Persistence:
 
 @asynccontextmanager
 async def open_persistence(
-    data_dir: Path, *, exclusive: bool = True, address: str | None = None
+    data_dir: Path,
+    *,
+    exclusive: bool = True,
+    address: str | None = None,
+    store_options: StoreOptions = StoreOptions(),  # noqa: B008 - frozen
 ) -> AsyncIterator[Persistence]:
     """Open app.db, checkpoints.db and store.db in a folder, creating and migrating them (S-05).
 
@@ -67,7 +70,7 @@ async def open_persistence(
             stack.enter_context(data_folder_lock(data_dir, address))
         app = await stack.enter_async_context(open_database(app_path, partial(upgrade_schema, app_path)))
         checkpointer = await stack.enter_async_context(_open_checkpointer(data_dir / "checkpoints.db"))
-        store = await stack.enter_async_context(_open_store(data_dir / "store.db"))
+        store = await stack.enter_async_context(open_store(data_dir / "store.db", store_options))
         yield Persistence(
             app=app,
             checkpointer=checkpointer,
@@ -99,19 +102,9 @@ async def _open_checkpointer(path: Path) -> AsyncIterator[RunAwareSaver]:
 
 
 @asynccontextmanager
-async def _open_store(path: Path) -> AsyncIterator[AsyncSqliteStore]:
-    # The store begins its transactions by itself.
-    async with _connection(path, isolation_level=None) as connection:
-        store = AsyncSqliteStore(connection)
-        with explained(path):
-            await store.setup()
-        yield store
-
-
-@asynccontextmanager
-async def _connection(path: Path, isolation_level: str | None = "") -> AsyncIterator[aiosqlite.Connection]:
+async def _connection(path: Path) -> AsyncIterator[aiosqlite.Connection]:
     with explained(path):
-        connection = await aiosqlite.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=isolation_level)
+        connection = await aiosqlite.connect(path, timeout=BUSY_TIMEOUT_S)
     try:
         with explained(path):
             await connection.execute("PRAGMA journal_mode=WAL")

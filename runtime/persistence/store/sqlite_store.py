@@ -1,0 +1,221 @@
+"""Keep LangGraph's long-term store in SQLite, for graphs and the API alike (langgraph_api.md section 2.6).
+
+Every call is a job of its own on the file's writer or reader thread: concurrent calls share a commit and nothing else,
+so one that fails fails alone, nothing waits for a lock, and the event loop never waits for the disk.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import sqlite_vec  # type: ignore[import-untyped]
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchOp,
+    TTLConfig,
+    validate_op_namespace,
+)
+from loguru import logger
+from sqlalchemy import Connection
+
+from toolweave.errors import ConfigError, PersistenceError
+from toolweave.runtime.persistence.clock import utc_now
+from toolweave.runtime.persistence.database import Database, open_database
+from toolweave.runtime.persistence.json_text import to_json
+from toolweave.runtime.persistence.sqlite import driver_of
+from toolweave.runtime.persistence.store.item_filter import check_filter
+from toolweave.runtime.persistence.store.item_rows import (
+    ItemWrite,
+    Lifetime,
+    delete_expired,
+    find_item,
+    find_namespaces,
+    prolong,
+    search_items,
+    write_items,
+)
+from toolweave.runtime.persistence.store.store_index import StoreIndex
+from toolweave.runtime.persistence.store.store_sql import CREATE
+
+SWEEP_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """How a store behaves: semantic search, how long items live (minutes, None for ever), how often expired ones go."""
+
+    index: StoreIndex | None = None
+    default_ttl: float | None = None
+    refresh_on_read: bool = True
+    sweep_seconds: float = SWEEP_SECONDS
+
+
+class SqliteStore(BaseStore):
+    """The store; open it with `open_store`. Synchronous calls work on any thread but the event loop's."""
+
+    supports_ttl = True
+
+    def __init__(self, database: Database, options: StoreOptions, clock: Callable[[], datetime] = utc_now) -> None:
+        self._database = database
+        self._index = options.index
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self.ttl_config = TTLConfig(refresh_on_read=options.refresh_on_read, default_ttl=options.default_ttl)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do operations: first what reads, in one snapshot, then all puts together or none of them.
+
+        Raises:
+            InvalidNamespaceError: a label is empty or has a period.
+            ValueError: a filter has an unknown operator.
+            InvalidRequest: a value is not JSON.
+            ConfigError: the embedding does not give what langgraph.json says.
+            PersistenceError: the database cannot be used.
+        """
+        asked = list(ops)
+        for op in asked:
+            validate_op_namespace(op)
+            if isinstance(op, SearchOp):
+                check_filter(op.filter)
+        results: list[Result] = [None] * len(asked)
+        reads = {place: op for place, op in enumerate(asked) if not isinstance(op, PutOp)}
+        if reads:
+            for place, found in zip(reads, await self._read(list(reads.values())), strict=True):
+                results[place] = found
+        # The last put of an item counts.
+        puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
+        if puts:
+            await self._write(list(puts.values()))
+        return results
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do operations from another thread than the event loop's, as `abatch` does."""
+        with suppress(RuntimeError):
+            if asyncio.get_running_loop() is self._loop:
+                raise asyncio.InvalidStateError(
+                    "A synchronous store call would stop the server's event loop. In async code use the asynchronous "
+                    "methods: `await store.aput(…)`, `await store.aget(…)`, `await store.asearch(…)`."
+                )
+        return asyncio.run_coroutine_threadsafe(self.abatch(ops), self._loop).result()
+
+    async def sweep(self) -> int:
+        """Delete expired items, which nobody sees any more; gives how many."""
+        return await self._database.write(partial(delete_expired, now=self._clock()))
+
+    async def _read(self, ops: Sequence[Op]) -> list[Result]:
+        vectors = {op.query: await self._vector(op.query) for op in ops if isinstance(op, SearchOp) and op.query}
+        now = self._clock()
+        results, used = await self._database.read(partial(_read_all, ops=ops, vectors=vectors, now=now))
+        if used:
+            await self._database.write(partial(prolong, items=used, now=now))
+        return results
+
+    async def _vector(self, query: str) -> bytes | None:
+        return await self._index.embed_query(query) if self._index is not None else None
+
+    async def _write(self, ops: Sequence[PutOp]) -> None:
+        items = [
+            ItemWrite(op.namespace, op.key, None if op.value is None else to_json(dict(op.value)), op.ttl) for op in ops
+        ]
+        if self._index is not None:
+            items = await self._with_vectors(self._index, ops, items)
+        await self._database.write(partial(write_items, items=items, now=self._clock()))
+
+    async def _with_vectors(
+        self, index: StoreIndex, ops: Sequence[PutOp], items: Sequence[ItemWrite]
+    ) -> list[ItemWrite]:
+        """Embed the texts of all items at once."""
+        texts = [_texts(index, op) for op in ops]
+        vectors = iter(await index.embed([text for found in texts for _, text in found]))
+        return [
+            ItemWrite(item.namespace, item.key, item.value, item.ttl, [(name, next(vectors)) for name, _ in found])
+            for item, found in zip(items, texts, strict=True)
+        ]
+
+
+@asynccontextmanager
+async def open_store(path: Path, options: StoreOptions) -> AsyncIterator[SqliteStore]:
+    """Open the store's file, creating it, and delete what expires until the block ends.
+
+    Raises:
+        PersistenceError: the file cannot be used.
+        ConfigError: semantic search is asked for where this Python's SQLite cannot load extensions.
+    """
+    async with open_database(path, _create) as database:
+        if options.index is not None:
+            await database.read(_load_vector_functions)
+        store = SqliteStore(database, options)
+        sweeper = asyncio.create_task(_sweep(store, options.sweep_seconds), name="store-sweeper")
+        try:
+            yield store
+        finally:
+            sweeper.cancel()
+            await asyncio.gather(sweeper, return_exceptions=True)
+
+
+async def _sweep(store: SqliteStore, seconds: float) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            gone = await store.sweep()
+        except PersistenceError as error:
+            logger.warning("expired store items cannot be deleted yet: {}", error)
+        else:
+            if gone:
+                logger.info("{} expired store items deleted", gone)
+
+
+def _create(connection: Connection) -> None:
+    for statement in CREATE:
+        driver_of(connection).execute(statement)
+
+
+def _load_vector_functions(connection: Connection) -> None:
+    driver = driver_of(connection)
+    if not hasattr(driver, "enable_load_extension"):
+        raise ConfigError(
+            "semantic search needs an SQLite that can load extensions, which this Python's cannot.",
+            source="langgraph.json, store.index",
+            fix="Use a Python that was built with loadable SQLite extensions, or remove store.index.",
+        )
+    driver.enable_load_extension(True)
+    driver.load_extension(sqlite_vec.loadable_path())
+    driver.enable_load_extension(False)
+
+
+def _read_all(
+    connection: Connection, ops: Sequence[Op], vectors: Mapping[str, bytes | None], now: datetime
+) -> tuple[list[Result], list[Lifetime]]:
+    driver = driver_of(connection)
+    results: list[Result] = []
+    used: list[Lifetime] = []
+    for op in ops:
+        found: Any
+        lifetimes: list[Lifetime] = []
+        if isinstance(op, GetOp):
+            found, lifetimes = find_item(driver, op, now)
+        elif isinstance(op, SearchOp):
+            found, lifetimes = search_items(driver, op, now, vectors.get(op.query or ""))
+        elif isinstance(op, ListNamespacesOp):
+            found = find_namespaces(driver, op, now)
+        else:
+            raise TypeError(f"no store operation: {type(op).__name__}")
+        results.append(found)
+        used.extend(lifetimes)
+    return results, used
+
+
+def _texts(index: StoreIndex, op: PutOp) -> list[tuple[str, str]]:
+    if op.value is None or op.index is False:
+        return []
+    return index.texts_of(op.value, op.index)

@@ -1,0 +1,61 @@
+"""SQL of the store's file: the columns are those of LangGraph's own SQLite store, so files made by it are read, too.
+
+`prefix` is the namespace joined by periods. What clients send is bound, never written into a statement.
+"""
+
+CREATE = (
+    """
+    CREATE TABLE IF NOT EXISTS store (
+        prefix TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, created_at TIMESTAMP, updated_at TIMESTAMP,
+        expires_at TIMESTAMP, ttl_minutes REAL, PRIMARY KEY (prefix, key)
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS store_prefix_idx ON store (prefix)",
+    "CREATE INDEX IF NOT EXISTS idx_store_expires_at ON store (expires_at) WHERE expires_at IS NOT NULL",
+    """
+    CREATE TABLE IF NOT EXISTS store_vectors (
+        prefix TEXT NOT NULL, key TEXT NOT NULL, field_name TEXT NOT NULL, embedding BLOB,
+        created_at TIMESTAMP, updated_at TIMESTAMP, PRIMARY KEY (prefix, key, field_name),
+        FOREIGN KEY (prefix, key) REFERENCES store (prefix, key) ON DELETE CASCADE
+    )
+    """,
+)
+
+# An updated item keeps its place in searches and the time it was made.
+PUT = (
+    "INSERT INTO store (prefix, key, value, created_at, updated_at, expires_at, ttl_minutes) "
+    "VALUES (:prefix, :key, :value, :now, :now, :expires_at, :ttl_minutes) ON CONFLICT (prefix, key) DO UPDATE SET "
+    "created_at = iif(expires_at <= :now, :now, created_at), value = excluded.value, "
+    "updated_at = excluded.updated_at, expires_at = excluded.expires_at, ttl_minutes = excluded.ttl_minutes"
+)
+DELETE = "DELETE FROM store WHERE prefix = :prefix AND key = :key"
+DELETE_VECTORS = "DELETE FROM store_vectors WHERE prefix = :prefix AND key = :key"
+PUT_VECTOR = (
+    "INSERT OR REPLACE INTO store_vectors (prefix, key, field_name, embedding, created_at, updated_at) "
+    "VALUES (:prefix, :key, :field_name, :embedding, :now, :now)"
+)
+REFRESH = (
+    "UPDATE store SET expires_at = :expires_at WHERE prefix = :prefix AND key = :key AND ttl_minutes IS NOT NULL "
+    "AND expires_at > :now"
+)
+SWEEP = "DELETE FROM store WHERE expires_at IS NOT NULL AND expires_at <= :now"
+
+_ALIVE = "(s.expires_at IS NULL OR s.expires_at > :now)"
+# '/' is the character after '.': everything below a namespace, found by the index and without wildcards.
+_UNDER = "(:prefix = '' OR s.prefix = :prefix OR (s.prefix >= :prefix || '.' AND s.prefix < :prefix || '/'))"
+_COLUMNS = "s.prefix, s.key, s.value, s.created_at, s.updated_at, s.ttl_minutes"
+# Namespaces in the order in which they got their first item, then items as they were first put.
+_PLACE = "(SELECT min(rowid) FROM store AS first WHERE first.prefix = s.prefix), s.rowid"
+
+GET = f"SELECT {_COLUMNS} FROM store AS s WHERE s.prefix = :prefix AND s.key = :key AND {_ALIVE}"  # noqa: S608 - constants
+NAMESPACES = f"SELECT DISTINCT s.prefix FROM store AS s WHERE {_ALIVE}"  # noqa: S608 - constants
+SEARCH = f"SELECT {_COLUMNS}, NULL AS score FROM store AS s WHERE {_ALIVE} AND {_UNDER} ORDER BY {_PLACE}"  # noqa: S608 - constants
+# An item's score is that of its best field; items without vectors come last, as do vectors of another model's length.
+SEARCH_BY_MEANING = f"""
+    WITH scored AS (
+        SELECT s.prefix, s.key, max(1.0 - vec_distance_cosine(s.embedding, :vector)) AS score
+        FROM store_vectors AS s WHERE length(s.embedding) = length(:vector) AND {_UNDER} GROUP BY s.prefix, s.key
+    )
+    SELECT {_COLUMNS}, scored.score FROM store AS s LEFT JOIN scored ON scored.prefix = s.prefix AND scored.key = s.key
+    WHERE {_ALIVE} AND {_UNDER} ORDER BY scored.score IS NULL, scored.score DESC, {_PLACE}
+"""  # noqa: S608 - constants
