@@ -1,6 +1,6 @@
 """Name what the LangGraph API speaks of: assistants, threads, runs and the words their fields take."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -28,6 +28,83 @@ class Assistant:
     name: str
     description: str | None
     version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantVersion:
+    """What an assistant was after one change; version 1 is what was created."""
+
+    assistant_id: str
+    version: int
+    graph_id: str
+    config: JsonObject
+    context: JsonObject
+    metadata: JsonObject
+    created_at: datetime
+    name: str
+    description: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantPatch:
+    """A change of an assistant; None leaves a field as it is, and so does an empty `config`.
+
+    `context` and `config.configurable` are two names of the same values (langgraph_api.md section 4): giving one sets
+    the other. A new config replaces the old one, metadata is merged key by key.
+    """
+
+    graph_id: str | None = None
+    config: JsonObject | None = None
+    context: JsonObject | None = None
+    metadata: JsonObject | None = None
+    name: str | None = None
+    description: str | None = None
+
+    def applied_to(self, assistant: Assistant) -> Assistant:
+        """Give the assistant as this change leaves it; version and times are the caller's."""
+        config, context = mirrored(self.config or {}, self.context or {})
+        return replace(
+            assistant,
+            graph_id=self.graph_id or assistant.graph_id,
+            config=config or assistant.config,
+            context=assistant.context if self.context is None and not context else context,
+            metadata={**assistant.metadata, **(self.metadata or {})},
+            name=assistant.name if self.name is None else self.name,
+            description=assistant.description if self.description is None else self.description,
+        )
+
+
+def mirrored(config: JsonObject, context: JsonObject) -> tuple[JsonObject, JsonObject]:
+    """Let context and `config.configurable` say the same when only one of them says something."""
+    configurable: JsonObject = config.get("configurable") or {}
+    if context and not configurable:
+        return {**config, "configurable": context}, context
+    return config, context or configurable
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """A run at set times (langgraph_api.md section 4).
+
+    `payload` holds the request's fields, from which each firing makes its run; `next_run_at` is None when nothing is
+    left to fire before `end_time`. `thread_id` None means a thread of its own for every firing, which
+    `on_run_completed` deletes or keeps.
+    """
+
+    cron_id: str
+    assistant_id: str
+    thread_id: str | None
+    user_id: str
+    schedule: str
+    timezone: str | None
+    end_time: datetime | None
+    payload: JsonObject
+    metadata: JsonObject
+    on_run_completed: OnCompletion | None
+    enabled: bool
+    next_run_at: datetime | None
     created_at: datetime
     updated_at: datetime
 

@@ -38,8 +38,8 @@ async def page_headers(
 
 
 def selected(row: JsonObject, select: Sequence[str] | None) -> JsonObject:
-    """Keep the selected keys, in the order asked for; all of them without a selection."""
-    return row if select is None else {name: row[name] for name in select if name in row}
+    """Keep the selected keys, in the order asked for; all of them without a selection, or with an empty one."""
+    return row if not select else {name: row[name] for name in select if name in row}
 
 
 def extracted(row: JsonObject, paths: Mapping[str, str]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from toolweave.api.langgraph.docs_page import docs_page
 from toolweave.api.langgraph.endpoint import Endpoint, resources
 from toolweave.api.langgraph.openapi import openapi_document
 from toolweave.api.langgraph.routes import (
+    assistant_graphs,
     assistants,
     run_cancellation,
     runs,
@@ -36,6 +37,7 @@ from toolweave.config.settings import Settings
 ENDPOINTS: tuple[Endpoint, ...] = (
     *system.ENDPOINTS,
     *assistants.ENDPOINTS,
+    *assistant_graphs.ENDPOINTS,
     *threads.ENDPOINTS,
     *thread_state.ENDPOINTS,
     *runs.ENDPOINTS,

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from toolweave.runtime.models import Assistant, JsonObject, Run, Thread
+from toolweave.runtime.models import Assistant, AssistantVersion, Cron, JsonObject, Run, Thread
 
 
 def timestamp(moment: datetime) -> str:
@@ -24,6 +24,46 @@ def assistant_json(assistant: Assistant) -> JsonObject:
         "version": assistant.version,
         "description": assistant.description,
     }
+
+
+def assistant_version_json(version: AssistantVersion) -> JsonObject:
+    """Give the JSON form of one version of an assistant."""
+    return {
+        "assistant_id": version.assistant_id,
+        "version": version.version,
+        "graph_id": version.graph_id,
+        "config": version.config,
+        "context": version.context,
+        "metadata": version.metadata,
+        "created_at": timestamp(version.created_at),
+        "name": version.name,
+        "description": version.description,
+    }
+
+
+def cron_json(cron: Cron) -> JsonObject:
+    """Give a cron's JSON form."""
+    return {
+        "cron_id": cron.cron_id,
+        "assistant_id": cron.assistant_id,
+        "thread_id": cron.thread_id,
+        "user_id": cron.user_id,
+        "end_time": _whole(cron.end_time),
+        "schedule": cron.schedule,
+        "timezone": cron.timezone,
+        "payload": cron.payload,
+        "next_run_date": _whole(cron.next_run_at),
+        "metadata": cron.metadata,
+        "on_run_completed": cron.on_run_completed,
+        "enabled": cron.enabled,
+        "created_at": timestamp(cron.created_at),
+        "updated_at": timestamp(cron.updated_at),
+    }
+
+
+def _whole(moment: datetime | None) -> str | None:
+    """Write a moment that schedules and people name: without the microseconds it does not have."""
+    return None if moment is None else moment.isoformat()
 
 
 def thread_json(thread: Thread) -> JsonObject:

@@ -1,39 +1,35 @@
 """Keep assistants: the configurations under which graphs run."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Literal
-from uuid import UUID, uuid5
+from uuid import UUID
 
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, func, select
 
 from toolweave.errors import NotFound
-from toolweave.runtime.models import Assistant, JsonObject
+from toolweave.runtime.models import Assistant, AssistantPatch, AssistantVersion, JsonObject
+from toolweave.runtime.persistence import assistant_rows
+from toolweave.runtime.persistence.assistant_rows import assistant_from, system_assistant_id, version_from
+from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.persistence.database import Database
-from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
-from toolweave.runtime.persistence.search import bindable, page, where_contains
+from toolweave.runtime.persistence.search import LAST_ROW, bindable, page, where_contains
 from toolweave.runtime.persistence.tables import assistant_versions, assistants
 
-# The official server derives the ids of its system assistants from this one, and clients have them stored.
-NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
-
 AssistantSort = Literal["assistant_id", "created_at", "updated_at", "name", "graph_id"]
-
-
-def system_assistant_id(graph_id: str) -> str:
-    """Give the id of the assistant that every graph has by itself."""
-    return str(uuid5(NAMESPACE, bindable(graph_id)))
 
 
 class AssistantRepository:
     """The assistants of all graphs."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
+        self._clock = clock
 
     async def sync_system(self, graphs: Mapping[str, str | None]) -> None:
         """Make one system assistant per graph (name to description) and drop those of graphs that are gone."""
-        await self._database.write(lambda connection: _sync_system(connection, graphs))
+        now = self._clock()
+        await self._database.write(lambda connection: assistant_rows.sync_system(connection, graphs, now))
 
     async def get(self, assistant_id: str) -> Assistant:
         """Return an assistant.
@@ -43,12 +39,74 @@ class AssistantRepository:
         """
 
         def work(connection: Connection) -> Assistant:
-            row = connection.execute(select(assistants).where(assistants.c.assistant_id == assistant_id)).one_or_none()
-            if row is None:
+            found = assistant_rows.find(connection, assistant_id)
+            if found is None:
                 raise NotFound("Not Found")
-            return _assistant_from(row)
+            return found
 
         return await self._database.read(work)
+
+    async def create(self, assistant: Assistant, if_exists: Literal["raise", "do_nothing"] = "raise") -> Assistant:
+        """Create an assistant with its first version, or return the one that exists if `if_exists` is do_nothing.
+
+        Raises:
+            Conflict: one with this id exists and `if_exists` is raise.
+        """
+        lenient = if_exists == "do_nothing"
+        return await self._database.write(
+            lambda connection: assistant_rows.insert_or_find(connection, assistant, do_nothing=lenient)
+        )
+
+    async def patch(self, assistant_id: str, patch: AssistantPatch) -> Assistant:
+        """Change an assistant; every change, also one of nothing, is a new version.
+
+        Raises:
+            NotFound: there is none with this id.
+        """
+        now = self._clock()
+        return await self._database.write(
+            lambda connection: assistant_rows.add_version(connection, assistant_id, patch, now)
+        )
+
+    async def set_latest(self, assistant_id: str, version: int | None) -> Assistant:
+        """Make a version the active one.
+
+        Raises:
+            NotFound: there is no such assistant or version.
+        """
+        now = self._clock()
+        return await self._database.write(
+            lambda connection: assistant_rows.activate_version(connection, assistant_id, version, now)
+        )
+
+    async def versions(
+        self, assistant_id: str, *, metadata: JsonObject | None = None, limit: int = 10, offset: int = 0
+    ) -> list[AssistantVersion]:
+        """Return the versions that contain the metadata, newest first.
+
+        Raises:
+            NotFound: there is no assistant with this id.
+        """
+        query = where_contains(
+            select(assistant_versions).where(assistant_versions.c.assistant_id == assistant_id),
+            assistant_versions.c.metadata,
+            metadata,
+        )
+        query = query.order_by(assistant_versions.c.version.desc()).limit(limit).offset(min(offset, LAST_ROW))
+
+        def work(connection: Connection) -> list[AssistantVersion]:
+            assistant_rows.required(connection, assistant_id)
+            return [version_from(row) for row in connection.execute(query)]
+
+        return await self._database.read(work)
+
+    async def delete(self, assistant_id: str) -> None:
+        """Delete an assistant with its versions and crons; its runs and threads stay.
+
+        Raises:
+            NotFound: there is none with this id.
+        """
+        await self._database.write(lambda connection: assistant_rows.remove(connection, assistant_id))
 
     async def resolve(self, assistant: str) -> Assistant:
         """Return the assistant with this id, or the system assistant of the graph with this name.
@@ -72,7 +130,7 @@ class AssistantRepository:
         """Return the assistants that contain the metadata, belong to the graph and have `name` in their name."""
         keys = _filtered(select(assistants.c.assistant_id), metadata, graph_id, name)
         query = page(keys, assistants, sort_by or "created_at", sort_order, limit, offset)
-        return await self._database.read(lambda connection: [_assistant_from(row) for row in connection.execute(query)])
+        return await self._database.read(lambda connection: [assistant_from(row) for row in connection.execute(query)])
 
     async def count(
         self, *, metadata: JsonObject | None = None, graph_id: str | None = None, name: str | None = None
@@ -95,57 +153,3 @@ def _filtered(query: Select[Any], metadata: JsonObject | None, graph_id: str | N
     if name is not None:
         query = query.where(assistants.c.name.icontains(bindable(name), autoescape=True))
     return where_contains(query, assistants.c.metadata, metadata)
-
-
-def _sync_system(connection: Connection, graphs: Mapping[str, str | None]) -> None:
-    known = {row.assistant_id: row for row in connection.execute(select(assistants))}
-    now = datetime.now(UTC)
-    for index, (graph_id, description) in enumerate(graphs.items()):
-        assistant_id = system_assistant_id(graph_id)
-        row = known.get(assistant_id)
-        if row is None:
-            # One after the other: searches show the newest first.
-            _insert_system(connection, assistant_id, graph_id, description, now + timedelta(microseconds=index))
-        elif row.version == 1 and row.description != description:
-            connection.execute(
-                update(assistants)
-                .where(assistants.c.assistant_id == assistant_id)
-                .values(description=description, updated_at=to_micros(now))
-            )
-    for assistant_id, row in known.items():
-        # An edited one is somebody's work: it stays, and its runs say that the graph is missing.
-        if assistant_id == system_assistant_id(row.graph_id) and row.graph_id not in graphs and row.version == 1:
-            connection.execute(delete(assistants).where(assistants.c.assistant_id == assistant_id))
-
-
-def _insert_system(
-    connection: Connection, assistant_id: str, graph_id: str, description: str | None, created_at: datetime
-) -> None:
-    content = {
-        "assistant_id": assistant_id,
-        "graph_id": graph_id,
-        "name": graph_id,
-        "description": description,
-        "config": to_json({}),
-        "context": to_json({}),
-        "metadata": to_json({"created_by": "system"}),
-        "version": 1,
-        "created_at": to_micros(created_at),
-    }
-    connection.execute(insert(assistants), {**content, "updated_at": to_micros(created_at)})
-    connection.execute(insert(assistant_versions), content)
-
-
-def _assistant_from(row: Row[Any]) -> Assistant:
-    return Assistant(
-        assistant_id=row.assistant_id,
-        graph_id=row.graph_id,
-        config=from_json(row.config),
-        context=from_json(row.context),
-        metadata=from_json(row.metadata),
-        name=row.name,
-        description=row.description,
-        version=row.version,
-        created_at=from_micros(row.created_at),
-        updated_at=from_micros(row.updated_at),
-    )

@@ -44,7 +44,8 @@ def page(
     pages repeatable.
     """
     (key,) = table.primary_key.columns
-    column = table.c[sort_by]
+    # People look names up without minding the case.
+    column = func.lower(table.c.name) if sort_by == "name" else table.c[sort_by]
     order = (column.asc(), key.asc()) if sort_order == "asc" else (column.desc(), key.desc())
     chosen = keys.order_by(*order).limit(limit).offset(min(offset, LAST_ROW))
     return select(table).where(key.in_(chosen)).order_by(*order)

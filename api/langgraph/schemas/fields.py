@@ -33,11 +33,18 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def paging(*sort_fields: str, select: tuple[str, ...]) -> Schema:
-    """Describe the properties that page, sort and trim the results of a search."""
+def page_of() -> Schema:
+    """Describe the properties that choose one page of results."""
     return {
         "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 10},
         "offset": {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET, "default": 0},
+    }
+
+
+def paging(*sort_fields: str, select: tuple[str, ...]) -> Schema:
+    """Describe the properties that page, sort and trim the results of a search."""
+    return {
+        **page_of(),
         "sort_by": one_of(*sort_fields),
         "sort_order": one_of("asc", "desc"),
         "select": list_of(one_of(*select)),
