@@ -10,7 +10,7 @@ from langgraph.store.base import ensure_embeddings
 from toolweave.config.storage_sections import StoreEntry
 from toolweave.config.storage_sections import StoreIndex as IndexSection
 from toolweave.errors import ConfigError
-from toolweave.runtime.graphs import load_target
+from toolweave.runtime.importing import load_target
 from toolweave.runtime.persistence.store.sqlite_store import SWEEP_SECONDS, StoreOptions
 from toolweave.runtime.persistence.store.store_index import WHOLE_VALUE, StoreIndex
 

@@ -25,6 +25,7 @@ from toolweave.api.langgraph.routes import (
     run_cancellation,
     runs,
     stateless_runs,
+    store,
     system,
     thread_state,
     threads,
@@ -43,6 +44,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *runs.ENDPOINTS,
     *run_cancellation.ENDPOINTS,
     *stateless_runs.ENDPOINTS,
+    *store.ENDPOINTS,
 )
 
 

@@ -28,7 +28,8 @@ class Endpoint:
     """One operation: its method and path, who answers it, what it takes and gives.
 
     `body` and `answer` name components; `answer` None means that a success has no JSON body. `errors` are the
-    statuses beside `status` (which is that of a success).
+    statuses beside `status` (which is that of a success); `error_answers` names the component of those whose body is
+    not the usual `{"detail": …}`.
     """
 
     method: str
@@ -43,6 +44,7 @@ class Endpoint:
     status: int = 200
     errors: tuple[int, ...] = (422,)
     query: tuple[Query, ...] = field(default=())
+    error_answers: Mapping[int, str] = field(default_factory=dict)
 
 
 class Resource(Route):

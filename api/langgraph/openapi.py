@@ -74,7 +74,9 @@ def _responses(endpoint: Endpoint) -> JsonObject:
     for status in (*endpoint.errors, *refused):
         responses[str(status)] = {"description": HTTPStatus(status).phrase}
         if status >= 300:
-            responses[str(status)]["content"] = {JSON: {"schema": ref("ErrorResponse")}}
+            responses[str(status)]["content"] = {
+                JSON: {"schema": ref(endpoint.error_answers.get(status, "ErrorResponse"))}
+            }
     return responses
 
 

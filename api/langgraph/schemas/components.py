@@ -4,12 +4,14 @@ from toolweave.api.langgraph.json_schema import BodySchema
 from toolweave.api.langgraph.schemas.assistants import ASSISTANTS
 from toolweave.api.langgraph.schemas.fields import ANY, BOOLEAN, OBJECT, STRING, Schema, body
 from toolweave.api.langgraph.schemas.runs import RUNS
+from toolweave.api.langgraph.schemas.store import STORE
 from toolweave.api.langgraph.schemas.threads import THREADS
 
 COMPONENTS: Schema = {
     **ASSISTANTS,
     **THREADS,
     **RUNS,
+    **STORE,
     "Any": {**ANY, "description": "Any JSON: the values of a run, or {__error__: {error, message}}."},
     "Count": {"type": "integer", "minimum": 0},
     "Ok": body({"ok": BOOLEAN, "services": OBJECT}, description="The server is up."),
