@@ -11,6 +11,7 @@ import aiosqlite
 from toolweave.errors import PersistenceError
 from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes
+from toolweave.runtime.persistence.crons import CronRepository
 from toolweave.runtime.persistence.database import Database, open_database
 from toolweave.runtime.persistence.failures import explained
 from toolweave.runtime.persistence.lock import data_folder_lock
@@ -32,6 +33,7 @@ class Persistence:
     assistants: AssistantRepository
     threads: ThreadRepository
     runs: RunRepository
+    crons: CronRepository
 
     async def delete_run_checkpoints(self, thread_id: str, run_id: str) -> None:
         """Delete what a run has checkpointed and written: its thread's state is as before it."""
@@ -78,6 +80,7 @@ async def open_persistence(
             assistants=AssistantRepository(app),
             threads=ThreadRepository(app),
             runs=RunRepository(app),
+            crons=CronRepository(app),
         )
 
 

@@ -15,6 +15,9 @@ from toolweave.runtime.persistence.run_creation import create_run
 from toolweave.runtime.persistence.run_rows import run_by_id, run_from, run_of_thread, thread_head
 from toolweave.runtime.persistence.tables import runs
 
+# Work that belongs to a run's creation: in the same transaction, both or neither.
+Alongside = Callable[[Connection], object]
+
 
 class RunRepository:
     """The runs of all threads; the table is the truth, engines only say when.
@@ -27,8 +30,10 @@ class RunRepository:
         self._database = database
         self._clock = clock
 
-    async def create_run(self, new: NewRun) -> CreatedRun:
+    async def create_run(self, new: NewRun, alongside: Alongside | None = None) -> CreatedRun:
         """Create a pending run, applying its multitask strategy, in one transaction (langgraph_api.md 5.7).
+
+        `alongside` runs first in that transaction; what it raises undoes everything.
 
         Superseded pending runs have ended (or are gone, for rollback) when this returns; a superseded running one is
         marked, and the new run becomes due when that one is finalised.
@@ -39,7 +44,13 @@ class RunRepository:
             InvalidRequest: metadata or kwargs are not JSON.
         """
         now = self._now()
-        return await self._database.write(lambda connection: create_run(connection, new, now))
+
+        def work(connection: Connection) -> CreatedRun:
+            if alongside is not None:
+                alongside(connection)
+            return create_run(connection, new, now)
+
+        return await self._database.write(work)
 
     async def claim(self, run_id: str) -> Run | None:
         """Take a pending run for execution and count the attempt.

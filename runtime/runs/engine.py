@@ -11,6 +11,7 @@ from loguru import logger
 from toolweave.errors import NotFound, PersistenceError
 from toolweave.runtime.models import TERMINAL, CancelAction, NewRun, Run
 from toolweave.runtime.persistence.run_transitions import RollbackAskedError
+from toolweave.runtime.persistence.runs import Alongside
 from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run, state_left
 from toolweave.runtime.runs.result import result_of
 from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscription
@@ -54,14 +55,14 @@ class EmbeddedEngine:
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
     retake_seconds: float = RETAKE_SECONDS
 
-    async def start(self, new: NewRun, *, listen: bool = False) -> StartedRun:
-        """Create a run and let it start when its turn comes.
+    async def start(self, new: NewRun, *, listen: bool = False, alongside: Alongside | None = None) -> StartedRun:
+        """Create a run, `alongside` in the same transaction, and let it start when its turn comes.
 
         Raises:
             NotFound: the thread does not exist and `if_not_exists` is "reject".
             Conflict: the thread is busy and the strategy is "reject".
         """
-        created = await self.runtime.persistence.runs.create_run(new)
+        created = await self.runtime.persistence.runs.create_run(new, alongside)
         live = self._watch(created.run)
         events = live.channel.listen() if listen else None
         try:

@@ -1,0 +1,231 @@
+"""Keep crons, and let a firing be claimed in the very transaction that creates its run."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, select, update
+
+from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.models import Cron, JsonObject
+from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
+from toolweave.runtime.persistence.search import page, where_contains
+from toolweave.runtime.persistence.tables import assistants, crons, threads
+
+CronSort = Literal["cron_id", "assistant_id", "thread_id", "next_run_at", "end_time", "created_at", "updated_at"]
+# Work that takes a firing; inside the transaction that creates the run, both happen or neither.
+Claim = Callable[[Connection], None]
+DUE_AT_A_TIME = 100
+
+
+class FiringTakenError(Conflict):
+    """The firing is not there to be taken: its cron was changed, switched off or deleted meanwhile."""
+
+
+class CronRepository:
+    """The crons of all assistants; `changed` is set whenever what fires next may have changed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.changed = asyncio.Event()
+
+    async def create(self, cron: Cron) -> Cron:
+        """Store a new cron.
+
+        Raises:
+            NotFound: its assistant or its thread does not exist.
+        """
+
+        def work(connection: Connection) -> None:
+            _require(connection, assistants.c.assistant_id, cron.assistant_id, f"Assistant '{cron.assistant_id}'")
+            if cron.thread_id is not None:
+                _require(connection, threads.c.thread_id, cron.thread_id, f"Thread with ID '{cron.thread_id}'")
+            connection.execute(insert(crons), _row_of(cron))
+
+        await self._database.write(work)
+        self.changed.set()
+        return cron
+
+    async def get(self, cron_id: str) -> Cron:
+        """Return a cron. Raises NotFound."""
+        return await self._database.read(lambda connection: _cron(connection, cron_id, "Not Found"))
+
+    async def update(self, cron_id: str, change: Callable[[Cron], Cron]) -> Cron:
+        """Store what `change` makes of a cron, read and written in one transaction.
+
+        Raises:
+            NotFound: there is none with this id.
+        """
+
+        def work(connection: Connection) -> Cron:
+            changed = change(_cron(connection, cron_id, f"Cron '{cron_id}' not found"))
+            connection.execute(update(crons).where(crons.c.cron_id == cron_id).values(**_row_of(changed)))
+            return changed
+
+        cron = await self._database.write(work)
+        self.changed.set()
+        return cron
+
+    async def delete(self, cron_id: str) -> None:
+        """Delete a cron; runs that it has started go on. Raises NotFound."""
+
+        def work(connection: Connection) -> None:
+            if connection.execute(delete(crons).where(crons.c.cron_id == cron_id)).rowcount == 0:
+                raise NotFound("Not Found")
+
+        await self._database.write(work)
+        self.changed.set()
+
+    async def search(
+        self,
+        *,
+        assistant_id: str | None = None,
+        thread_id: str | None = None,
+        enabled: bool | None = None,
+        metadata: JsonObject | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        sort_by: CronSort | None = None,
+        sort_order: Literal["asc", "desc"] | None = None,
+    ) -> list[Cron]:
+        """Return the crons of this assistant and thread that contain the metadata, newest first."""
+        keys = _filtered(select(crons.c.cron_id), assistant_id, thread_id, enabled, metadata)
+        query = page(keys, crons, sort_by or "created_at", sort_order, limit, offset)
+        return await self._database.read(lambda connection: [_cron_from(row) for row in connection.execute(query)])
+
+    async def count(
+        self,
+        *,
+        assistant_id: str | None = None,
+        thread_id: str | None = None,
+        enabled: bool | None = None,
+        metadata: JsonObject | None = None,
+    ) -> int:
+        """Count what search would find."""
+        everything = select(func.count()).select_from(crons)
+        query = _filtered(everything, assistant_id, thread_id, enabled, metadata)
+        return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
+
+    async def due(self, now: datetime) -> list[Cron]:
+        """Return crons that should have fired by now, those that wait longest first; at most a hundred."""
+        reached = _enabled().where(crons.c.next_run_at <= to_micros(now))
+        query = reached.order_by(crons.c.next_run_at, crons.c.cron_id).limit(DUE_AT_A_TIME)
+        return await self._database.read(lambda connection: [_cron_from(row) for row in connection.execute(query)])
+
+    async def next_due(self) -> datetime | None:
+        """Tell when the next cron fires; None when nothing will."""
+        soonest = select(func.min(crons.c.next_run_at)).where(crons.c.enabled == 1)
+        micros = await self._database.read(lambda connection: connection.execute(soonest).scalar_one())
+        return None if micros is None else from_micros(micros)
+
+    async def skip(self, claim: Claim) -> None:
+        """Take a firing that will not become a run; one that somebody else took is left alone."""
+
+        def work(connection: Connection) -> None:
+            try:
+                claim(connection)
+            except FiringTakenError:
+                return
+
+        await self._database.write(work)
+
+
+def claim_of(cron: Cron, following: datetime | None) -> Claim:
+    """Make the work that takes a cron's firing and sets the following one; it raises FiringTakenError."""
+
+    def claim(connection: Connection) -> None:
+        assert cron.next_run_at is not None  # noqa: S101 - `due` gave it
+        taken = connection.execute(
+            update(crons)
+            .where(
+                crons.c.cron_id == cron.cron_id,
+                crons.c.next_run_at == to_micros(cron.next_run_at),
+                crons.c.updated_at == to_micros(cron.updated_at),
+                crons.c.enabled == 1,
+            )
+            .values(next_run_at=_optional_micros(following))
+        )
+        if taken.rowcount == 0:
+            raise FiringTakenError(f"Cron {cron.cron_id} does not fire any more at {cron.next_run_at.isoformat()}.")
+
+    return claim
+
+
+def _enabled() -> Select[Any]:
+    return select(crons).where(crons.c.enabled == 1, crons.c.next_run_at.is_not(None))
+
+
+def _filtered(
+    query: Select[Any],
+    assistant_id: str | None,
+    thread_id: str | None,
+    enabled: bool | None,
+    metadata: JsonObject | None,
+) -> Select[Any]:
+    if assistant_id is not None:
+        query = query.where(crons.c.assistant_id == assistant_id)
+    if thread_id is not None:
+        query = query.where(crons.c.thread_id == thread_id)
+    if enabled is not None:
+        query = query.where(crons.c.enabled == int(enabled))
+    return where_contains(query, crons.c.metadata, metadata)
+
+
+def _require(connection: Connection, column: Any, value: str, what: str) -> None:
+    if not connection.execute(select(exists().where(column == value))).scalar_one():
+        raise NotFound(f"{what} not found")
+
+
+def _cron(connection: Connection, cron_id: str, otherwise: str) -> Cron:
+    row = connection.execute(select(crons).where(crons.c.cron_id == cron_id)).one_or_none()
+    if row is None:
+        raise NotFound(otherwise)
+    return _cron_from(row)
+
+
+def _row_of(cron: Cron) -> dict[str, Any]:
+    return {
+        "cron_id": cron.cron_id,
+        "assistant_id": cron.assistant_id,
+        "thread_id": cron.thread_id,
+        "user_id": cron.user_id,
+        "schedule": cron.schedule,
+        "timezone": cron.timezone,
+        "end_time": _optional_micros(cron.end_time),
+        "payload": to_json(cron.payload),
+        "metadata": to_json(cron.metadata),
+        "on_run_completed": cron.on_run_completed,
+        "enabled": int(cron.enabled),
+        "next_run_at": _optional_micros(cron.next_run_at),
+        "created_at": to_micros(cron.created_at),
+        "updated_at": to_micros(cron.updated_at),
+    }
+
+
+def _cron_from(row: Row[Any]) -> Cron:
+    return Cron(
+        cron_id=row.cron_id,
+        assistant_id=row.assistant_id,
+        thread_id=row.thread_id,
+        user_id=row.user_id or "",
+        schedule=row.schedule,
+        timezone=row.timezone,
+        end_time=_optional_moment(row.end_time),
+        payload=from_json(row.payload),
+        metadata=from_json(row.metadata),
+        on_run_completed=row.on_run_completed,
+        enabled=bool(row.enabled),
+        next_run_at=_optional_moment(row.next_run_at),
+        created_at=from_micros(row.created_at),
+        updated_at=from_micros(row.updated_at),
+    )
+
+
+def _optional_micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
+
+
+def _optional_moment(micros: int | None) -> datetime | None:
+    return None if micros is None else from_micros(micros)
