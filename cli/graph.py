@@ -13,7 +13,8 @@ from toolweave.cli.configuration import ConfigOption, read_configuration
 from toolweave.cli.terminal import stdout_console
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import ConfigError
-from toolweave.runtime.graphs import GraphRegistry, load_target
+from toolweave.runtime.graphs import GraphRegistry
+from toolweave.runtime.importing import load_graph
 
 # LangGraph draws the error handler of a node as a box of its own that nothing leads to.
 HANDLER = "__error_handler__"
@@ -62,7 +63,7 @@ def without_handlers(drawn: Graph) -> Graph:
 async def _drawn(served: LangGraphJson, name: str) -> Graph:
     make_importable(served)
     entry = served.graphs[name]
-    loaded = {name: load_target(entry.target, served.path.parent)}
+    loaded = {name: load_graph(served, name)}
     registry = GraphRegistry(loaded, {name: entry.description}, checkpointer=InMemorySaver(), store=InMemoryStore())
-    async with registry.open(name) as opened:
+    async with registry.open(name, access="assistants.read") as opened:
         return await opened.aget_graph()

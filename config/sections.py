@@ -18,7 +18,7 @@ def _checked_target(value: str) -> str:
     if not file_or_module or not attribute.isidentifier():
         raise ValueError("must be of the form ./file.py:name or package.module:name")
     if file_or_module.endswith(_OTHER_LANGUAGES):
-        raise ValueError("must name Python code: code in other languages cannot be served")
+        raise ValueError("must name Python code: graphs in other languages cannot be served")
     return value
 
 

@@ -12,7 +12,7 @@ from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.graphs import GraphRegistry
-from toolweave.runtime.importing import load_target
+from toolweave.runtime.importing import load_graph
 from toolweave.runtime.models import Assistant
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
@@ -64,7 +64,7 @@ async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterato
         PersistenceError: the data folder cannot be used, or another process holds it.
     """
     async with AsyncExitStack() as stack:
-        targets = load_graphs(config)
+        targets = {name: load_graph(config, name) for name in config.graphs}
         address = f"http://{settings.host}:{settings.port}"
         options = store_options(config.store, config.path.parent)
         persistence = await stack.enter_async_context(

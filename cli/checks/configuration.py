@@ -13,7 +13,8 @@ from toolweave.cli.configuration import find_langgraph_json
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings, load_settings, unknown_variables
 from toolweave.errors import ToolweaveError
-from toolweave.runtime.graphs import GraphRegistry, load_target
+from toolweave.runtime.graphs import GraphRegistry
+from toolweave.runtime.importing import load_graph
 
 
 def check_settings(data_dir: Path | None) -> tuple[list[Finding], Settings | None]:
@@ -46,7 +47,7 @@ def check_graphs(served: LangGraphJson) -> Iterator[Finding]:
     make_importable(served)
     for name, entry in served.graphs.items():
         try:
-            loaded = {name: load_target(entry.target, served.path.parent)}
+            loaded = {name: load_graph(served, name)}
             GraphRegistry(loaded, {name: None}, checkpointer=InMemorySaver(), store=InMemoryStore())
         except ToolweaveError as error:
             yield failure("graphs", error)

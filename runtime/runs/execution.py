@@ -52,7 +52,8 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
         if run.attempt > MAX_ATTEMPTS:
             raise RunAbandoned(f"The run was begun {MAX_ATTEMPTS} times and its process ended each time.")
         call = graph_call(run)
-        async with runtime.graphs.open(run.graph_id, call.config) as graph:
+        opening = runtime.graphs.open(run.graph_id, call.config, access="threads.create_run", context=call.context)
+        async with opening as graph:
             if run.attempt > 1:
                 snapshot = await graph.aget_state(thread_config(run))
                 if written_by(snapshot, run):

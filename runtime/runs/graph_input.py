@@ -10,6 +10,7 @@ from langgraph.types import Command, Send
 from langgraph.version import __version__ as langgraph_version
 
 from toolweave import __version__
+from toolweave.runtime.caller import AUTH_KEYS, USER, USER_ID, User
 from toolweave.runtime.models import JsonObject, Run
 from toolweave.runtime.persistence.checkpointer import FORKED_FROM_KEY
 
@@ -76,7 +77,10 @@ def build_config(run: Run) -> RunnableConfig:
         "assistant_id": run.assistant_id,
     }
     context = run.kwargs.get("context") or {}
-    configurable = {"user_id": "", **context, **(given.get("configurable") or {}), **identity}
+    configured: dict[str, Any] = given.get("configurable") or {}
+    configurable = {"user_id": configured.get(USER_ID, ""), **context, **configured, **identity}
+    if isinstance(members := configurable.get(USER), dict):
+        configurable[USER] = User(members)
     metadata = {
         **(given.get("metadata") or {}),
         **run.metadata,
@@ -113,5 +117,6 @@ def _context(kwargs: JsonObject) -> JsonObject | None:
         "checkpoint_ns",
         "checkpoint_id",
         "checkpoint_map",
+        *AUTH_KEYS,
     }
     return {key: value for key, value in configurable.items() if key not in own and not key.startswith("__")} or None

@@ -47,7 +47,7 @@ def test_everything_that_is_wrong_is_found_in_one_go_with_what_to_do(elsewhere: 
     for beginning in (
         "warn langgraph.json: ",
         "warn settings: the environment variable TOOLWEAVE_MODLE (did you mean TOOLWEAVE_MODEL?)",
-        "fail graphs: langgraph.json: cannot load",
+        f"fail graphs: {elsewhere}/langgraph.json: graph 'a': cannot load",
         "fail http.app: ",
         "fail model: settings: OPENAI_API_KEY or OPENAI_BASE_URL is set, but not which model",
         "fail server unset: misconfigured: environment variable ABSENT",

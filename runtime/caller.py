@@ -1,0 +1,107 @@
+"""Know on whose behalf the work of a request is done: set where a request comes in, read wherever it leads."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolweave.runtime.models import JsonObject
+
+USER = "langgraph_auth_user"
+USER_ID = "langgraph_auth_user_id"
+PERMISSIONS = "langgraph_auth_permissions"
+# What only the server says: a caller that configures them speaks for somebody else.
+AUTH_KEYS = frozenset({USER, USER_ID, PERMISSIONS})
+
+
+class User:
+    """An authenticated user, as `langgraph_sdk.auth.types.BaseUser`; every member is an attribute and an item."""
+
+    def __init__(self, members: Mapping[str, Any]) -> None:
+        identity = str(members["identity"])
+        known = {"identity": identity, "is_authenticated": True, "display_name": identity, "permissions": []}
+        self._members: JsonObject = {**known, **members, "identity": identity}
+
+    @property
+    def identity(self) -> str:
+        """Give the unique name."""
+        return str(self._members["identity"])
+
+    @property
+    def display_name(self) -> str:
+        """Give the name to show."""
+        return str(self._members["display_name"])
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Say whether the user has proved who it is."""
+        return bool(self._members["is_authenticated"])
+
+    @property
+    def permissions(self) -> Sequence[str]:
+        """List what the user may do, in the application's own words."""
+        return list(self._members["permissions"] or ())
+
+    def members(self) -> JsonObject:
+        """Give everything known of the user."""
+        return dict(self._members)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._members[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._members
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __getattr__(self, name: str) -> Any:
+        members: JsonObject = self.__dict__.get("_members", {})
+        try:
+            return members[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, User) and other.members() == self._members
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __repr__(self) -> str:
+        return f"User({self.identity!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, None without authentication, and the request headers that runs may see in `configurable`."""
+
+    user: User | None = None
+    headers: JsonObject = field(default_factory=dict)
+
+    def configurable(self) -> JsonObject:
+        """Give what a run of this caller finds in `config.configurable`; JSON, as it is stored with the run."""
+        if self.user is None:
+            return dict(self.headers)
+        identity, permissions = self.user.identity, list(self.user.permissions)
+        return {**self.headers, USER: self.user.members(), USER_ID: identity, PERMISSIONS: permissions}
+
+
+NOBODY = Caller()
+_CALLER: ContextVar[Caller] = ContextVar("caller", default=NOBODY)
+
+
+def current_caller() -> Caller:
+    """Give the caller of the request that is being answered; outside of requests, and without users, nobody."""
+    return _CALLER.get()
+
+
+@contextmanager
+def calling(caller: Caller) -> Iterator[None]:
+    """Do the block's work for this caller."""
+    token = _CALLER.set(caller)
+    try:
+        yield
+    finally:
+        _CALLER.reset(token)
