@@ -12,6 +12,7 @@ MultitaskStrategy = Literal["reject", "enqueue", "interrupt", "rollback"]
 CancelAction = Literal["interrupt", "rollback"]
 IfNotExists = Literal["create", "reject"]
 OnCompletion = Literal["delete", "keep"]
+TtlStrategy = Literal["delete", "keep_latest"]
 
 TERMINAL: frozenset[RunStatus] = frozenset({"success", "error", "interrupted", "timeout"})
 
@@ -110,11 +111,20 @@ class Cron:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadTtl:
+    """How long a thread stays after its last change, and what happens then: it goes, or only its history."""
+
+    minutes: float
+    strategy: TtlStrategy = "delete"
+
+
+@dataclass(frozen=True, slots=True)
 class Thread:
     """One conversation; `values`, `interrupts` and `error` mirror its newest checkpoint.
 
     `interrupts` is None until the thread's first run has ended: the wire form then has neither
-    `interrupts` nor `error` (langgraph_api.md section 4).
+    `interrupts` nor `error` (langgraph_api.md section 4). `expires_at` is None when nothing is to happen before the
+    thread's next change.
     """
 
     thread_id: str
@@ -127,6 +137,8 @@ class Thread:
     values: JsonObject | None
     interrupts: JsonObject | None
     error: JsonObject | None
+    ttl: ThreadTtl | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

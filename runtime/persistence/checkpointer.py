@@ -2,7 +2,7 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -23,8 +23,15 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from sqlalchemy import Connection
 
 from toolweave.runtime.persistence import checkpoint_sql as sql
+from toolweave.runtime.persistence.checkpoint_pruning import (
+    delete_up_to,
+    newest_checkpoints,
+    prune_older,
+    threads_after,
+)
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.sqlite import driver_of
+from toolweave.runtime.persistence.thread_storage import ThreadStorage, measure_thread
 
 # LangGraph stores an answer under this task until the task that asked has taken it.
 NULL_TASK_ID = str(UUID(int=0))
@@ -127,6 +134,34 @@ class RunAwareSaver(AsyncSqliteSaver):
         """Copy all checkpoints and pending writes of a thread to another one that has none."""
         values = {"source": source_thread_id, "target": target_thread_id}
         await self._database.write(partial(_run_all, statements=sql.COPY_THREAD, values=values))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Delete all checkpoints of threads (`delete`), or all but the newest of each namespace (`keep_latest`)."""
+        for thread_id in thread_ids:
+            if strategy == "delete":
+                await self.adelete_thread(thread_id)
+            else:
+                await self.prune_older(thread_id, await self.newest(thread_id))
+
+    async def newest(self, thread_id: str) -> dict[str, str]:
+        """Name the newest checkpoint of each of a thread's namespaces."""
+        return await self._database.read(partial(newest_checkpoints, thread_id=thread_id))
+
+    async def prune_older(self, thread_id: str, newest: Mapping[str, str]) -> None:
+        """Delete what is older than these checkpoints, by namespace, and not needed to read them."""
+        await self._database.write(partial(prune_older, thread_id=thread_id, newest=newest, serde=self.serde))
+
+    async def storage(self, thread_id: str) -> ThreadStorage:
+        """Measure what a thread takes up here."""
+        return await measure_thread(self._database, self.serde, thread_id)
+
+    async def threads_after(self, after: str, most: int) -> dict[str, str]:
+        """Name the next threads that have checkpoints, each with its newest one."""
+        return await self._database.read(partial(threads_after, after=after, most=most))
+
+    async def delete_up_to(self, last: Mapping[str, str]) -> None:
+        """Delete all that threads have up to a checkpoint each."""
+        await self._database.write(partial(delete_up_to, last=last))
 
     async def take_back(self, thread_id: str, run_id: str) -> None:
         """Delete a run's checkpoints, subgraphs' included, and restore what it replaced in earlier ones."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import aiosqlite
 
 from toolweave.errors import PersistenceError
+from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes
 from toolweave.runtime.persistence.crons import CronRepository
@@ -55,10 +56,12 @@ async def open_persistence(
     exclusive: bool = True,
     address: str | None = None,
     store_options: StoreOptions = StoreOptions(),  # noqa: B008 - frozen
+    thread_ttl: ThreadTtl | None = None,
 ) -> AsyncIterator[Persistence]:
     """Open app.db, checkpoints.db and store.db in a folder, creating and migrating them (S-05).
 
     `exclusive` holds the folder's lock, as serve, dev and worker must; `address` is what a second process is told.
+    Threads that ask for no time to live get `thread_ttl`.
 
     Raises:
         DataFolderLocked: another process holds the folder.
@@ -78,8 +81,8 @@ async def open_persistence(
             checkpointer=checkpointer,
             store=store,
             assistants=AssistantRepository(app),
-            threads=ThreadRepository(app),
-            runs=RunRepository(app),
+            threads=ThreadRepository(app, default_ttl=thread_ttl),
+            runs=RunRepository(app, thread_ttl=thread_ttl),
             crons=CronRepository(app),
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from toolweave.errors import Conflict, NotFound
-from toolweave.runtime.models import CancelAction, CreatedRun, JsonObject, NewRun
+from toolweave.runtime.models import CancelAction, CreatedRun, JsonObject, NewRun, ThreadTtl
 from toolweave.runtime.persistence.json_text import from_json, to_json, to_micros
 from toolweave.runtime.persistence.run_rows import (
     active_runs,
@@ -21,12 +21,15 @@ from toolweave.runtime.persistence.run_rows import (
     row_of,
     thread_head,
 )
+from toolweave.runtime.persistence.thread_expiry import ttl_columns
 
 BUSY = "Thread is already running a task. Wait for it to finish or choose a different multitask strategy."
 
 
-def create_run(connection: Connection, new: NewRun, now: int) -> CreatedRun:
+def create_run(connection: Connection, new: NewRun, now: int, thread_ttl: ThreadTtl | None = None) -> CreatedRun:
     """Create a pending run and make its thread busy (langgraph_api.md sections 5.1, 5.7, 5.12).
+
+    A thread that is created for it lives for `thread_ttl`.
 
     Raises:
         NotFound: the thread does not exist and is not to be created.
@@ -35,7 +38,7 @@ def create_run(connection: Connection, new: NewRun, now: int) -> CreatedRun:
     head = thread_head.first(connection, {"of_thread": new.thread_id})
     active: Sequence[Any] = ()
     if head is None:
-        _create_thread(connection, new)
+        _create_thread(connection, new, thread_ttl)
     else:
         active = active_runs.all(connection, {"of_thread": new.thread_id})
         if active and new.multitask_strategy == "reject":
@@ -52,7 +55,7 @@ def create_run(connection: Connection, new: NewRun, now: int) -> CreatedRun:
     return CreatedRun(run=pending_run(new), due=_due(new, active, now), superseded=superseded)
 
 
-def _create_thread(connection: Connection, new: NewRun) -> None:
+def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> None:
     if new.if_not_exists != "create":
         raise NotFound("Thread or assistant not found.")
     created_at = to_micros(new.created_at)
@@ -67,6 +70,7 @@ def _create_thread(connection: Connection, new: NewRun) -> None:
             "created_at": created_at,
             "updated_at": created_at,
             "state_updated_at": created_at,
+            **ttl_columns(ttl, created_at),
         },
     )
 

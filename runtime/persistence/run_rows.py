@@ -21,6 +21,7 @@ from toolweave.runtime.models import NewRun, Run
 from toolweave.runtime.persistence.compiled import Compiled
 from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.persistence.tables import runs, threads
+from toolweave.runtime.persistence.thread_expiry import expires_after
 
 # Written out, not bound: SQLite uses a partial index only for a condition it can read in the statement.
 ACTIVE = text("runs.status IN ('pending', 'running')")
@@ -54,6 +55,9 @@ THREAD_COLUMNS = [
     "created_at",
     "updated_at",
     "state_updated_at",
+    "ttl_strategy",
+    "ttl_minutes",
+    "expires_at",
 ]
 
 run_by_id = Compiled(select(runs).where(WITH_ID))
@@ -125,12 +129,13 @@ settle_thread = Compiled(
         error=bindparam("new_error"),
         updated_at=NOW,
         state_updated_at=NOW,
+        expires_at=expires_after(NOW),
     )
 )
 release_thread = Compiled(
     update(threads)
     .where(THREAD, ~exists().where(runs.c.thread_id == threads.c.thread_id, ACTIVE))
-    .values(status=threads.c.settled, updated_at=NOW)
+    .values(status=threads.c.settled, updated_at=NOW, expires_at=expires_after(NOW))
 )
 delete_thread = Compiled(delete(threads).where(THREAD))
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import Connection, select
 
 from toolweave.errors import NotFound
-from toolweave.runtime.models import CancelAction, CreatedRun, NewRun, Outcome, Run, RunStatus
+from toolweave.runtime.models import CancelAction, CreatedRun, NewRun, Outcome, Run, RunStatus, ThreadTtl
 from toolweave.runtime.persistence import run_transitions
 from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.persistence.database import Database
@@ -26,9 +26,12 @@ class RunRepository:
     holds nobody up before it is due.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self, database: Database, clock: Callable[[], datetime] = utc_now, *, thread_ttl: ThreadTtl | None = None
+    ) -> None:
         self._database = database
         self._clock = clock
+        self._thread_ttl = thread_ttl
 
     async def create_run(self, new: NewRun, alongside: Alongside | None = None) -> CreatedRun:
         """Create a pending run, applying its multitask strategy, in one transaction (langgraph_api.md 5.7).
@@ -48,7 +51,7 @@ class RunRepository:
         def work(connection: Connection) -> CreatedRun:
             if alongside is not None:
                 alongside(connection)
-            return create_run(connection, new, now)
+            return create_run(connection, new, now, self._thread_ttl)
 
         return await self._database.write(work)
 

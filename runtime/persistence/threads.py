@@ -4,15 +4,25 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, literal, select, update
 
 from toolweave.errors import Conflict, InvalidRequest, NotFound
-from toolweave.runtime.models import JsonObject, Thread, ThreadStatus
+from toolweave.runtime.models import JsonObject, Thread, ThreadStatus, ThreadTtl
 from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.persistence.search import page, where_contains
 from toolweave.runtime.persistence.tables import runs, threads
+from toolweave.runtime.persistence.thread_expiry import (
+    ExpiredThread,
+    clear_expiry,
+    delete_expired,
+    expires_after,
+    find_expired,
+    idle_among,
+    ttl_columns,
+    ttl_fields,
+)
 
 ThreadSort = Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"]
 
@@ -21,11 +31,14 @@ MOST_IDS = 10_000
 
 
 class ThreadRepository:
-    """The threads of all graphs."""
+    """The threads of all graphs; those that ask for no time to live have `default_ttl`."""
 
-    def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self, database: Database, clock: Callable[[], datetime] = utc_now, *, default_ttl: ThreadTtl | None = None
+    ) -> None:
         self._database = database
         self._clock = clock
+        self.default_ttl = default_ttl
 
     async def create(
         self,
@@ -33,6 +46,7 @@ class ThreadRepository:
         metadata: JsonObject | None = None,
         if_exists: Literal["raise", "do_nothing"] = "raise",
         created_at: datetime | None = None,
+        ttl: ThreadTtl | None = None,
     ) -> Thread:
         """Create an idle thread, or return the one that exists if `if_exists` is do_nothing.
 
@@ -49,6 +63,7 @@ class ThreadRepository:
             "created_at": moment,
             "updated_at": moment,
             "state_updated_at": moment,
+            **ttl_columns(ttl or self.default_ttl, moment),
         }
 
         def work(connection: Connection) -> Thread:
@@ -70,8 +85,8 @@ class ThreadRepository:
         """
         return await self._database.read(lambda connection: _thread_from(_required_row(connection, thread_id)))
 
-    async def patch(self, thread_id: str, metadata: JsonObject) -> Thread:
-        """Merge metadata into the thread's, key by key at the top level.
+    async def patch(self, thread_id: str, metadata: JsonObject, ttl: ThreadTtl | None = None) -> Thread:
+        """Merge metadata into the thread's, key by key at the top level; a time to live counts from now.
 
         Raises:
             NotFound: there is none with this id.
@@ -83,7 +98,8 @@ class ThreadRepository:
             if row is None:
                 raise NotFound("Not Found")
             merged = to_json({**from_json(row.metadata), **metadata})
-            connection.execute(_at(thread_id).values(metadata=merged, updated_at=now))
+            lifetime = ttl_columns(ttl, now) if ttl is not None else {}
+            connection.execute(_at(thread_id).values(metadata=merged, updated_at=now, **lifetime))
             return _thread_from(_required_row(connection, thread_id))
 
         return await self._database.write(work)
@@ -161,10 +177,31 @@ class ThreadRepository:
                     error=None,
                     updated_at=now,
                     state_updated_at=now,
+                    expires_at=expires_after(literal(now)),
                 )
             )
 
         await self._database.write(work)
+
+    async def idle(self, thread_ids: Sequence[str]) -> list[str]:
+        """Return those of at most `MOST_IDS` threads that exist and on which nothing is pending or running."""
+        query = idle_among(list(thread_ids))
+        return await self._database.read(lambda connection: [row.thread_id for row in connection.execute(query)])
+
+    async def expired(self, limit: int) -> list[ExpiredThread]:
+        """Name threads whose time to live is over and that nothing uses, at most `limit`."""
+        now = to_micros(self._clock())
+        return await self._database.read(lambda connection: find_expired(connection, now, limit))
+
+    async def delete_expired(self, thread_id: str) -> bool:
+        """Delete a thread whose time is over, its runs and events too; False if it has been used meanwhile."""
+        now = to_micros(self._clock())
+        return await self._database.write(lambda connection: delete_expired(connection, thread_id, now))
+
+    async def clear_expiry(self, thread_id: str) -> bool:
+        """Let an expired thread stay until its next change; False if it has been used meanwhile."""
+        now = to_micros(self._clock())
+        return await self._database.write(lambda connection: clear_expiry(connection, thread_id, now))
 
 
 def _at(thread_id: str) -> Any:
@@ -214,6 +251,7 @@ def _thread_from(row: Row[Any]) -> Thread:
         values=_optional(row.state_values),
         interrupts=_optional(row.interrupts),
         error=_optional(row.error),
+        **ttl_fields(row),
     )
 
 
