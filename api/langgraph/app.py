@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 from toolweave.api.errors import EXCEPTION_HANDLERS, UnexpectedErrors
 from toolweave.api.http_guard import HttpGuard, Visitors
 from toolweave.api.langgraph.answers import json_answer
+from toolweave.api.langgraph.cron_request import firing
 from toolweave.api.langgraph.custom_app import CustomRoutes, custom_lifespan, custom_openapi, load_custom_app
 from toolweave.api.langgraph.docs_page import docs_page
 from toolweave.api.langgraph.endpoint import Endpoint, resources
@@ -22,6 +23,8 @@ from toolweave.api.langgraph.openapi import openapi_document
 from toolweave.api.langgraph.routes import (
     assistant_graphs,
     assistants,
+    crons,
+    mcp,
     run_cancellation,
     runs,
     stateless_runs,
@@ -34,17 +37,20 @@ from toolweave.api.langgraph.served import open_served
 from toolweave.api.langgraph.startup_report import StartupReport
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
+from toolweave.runtime.crons.clock import running_cron_clock
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *system.ENDPOINTS,
     *assistants.ENDPOINTS,
     *assistant_graphs.ENDPOINTS,
+    *crons.ENDPOINTS,
     *threads.ENDPOINTS,
     *thread_state.ENDPOINTS,
     *runs.ENDPOINTS,
     *run_cancellation.ENDPOINTS,
     *stateless_runs.ENDPOINTS,
     *store.ENDPOINTS,
+    *mcp.ENDPOINTS,
 )
 
 
@@ -68,7 +74,8 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
                 try:
                     # Only now: the graphs of unfinished runs may need what the named application has opened.
                     await here.engine.recover()
-                    yield state
+                    async with running_cron_clock(here.persistence.crons, firing(here)):
+                        yield state
                 finally:
                     # Runs stop before what they use is closed: they go on at the next start, instead of failing.
                     await here.engine.stop()

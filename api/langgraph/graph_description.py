@@ -35,6 +35,11 @@ def graph_schemas(graph: Graph) -> JsonObject:
     }
 
 
+def input_schema(graph: Graph) -> JsonObject | None:
+    """Give the JSON Schema of a graph's input, None where none can be made of its type."""
+    return _schema_or_none(graph, "input", graph.get_input_jsonschema)
+
+
 def subgraph_schemas(graph: Graph, *, namespace: str | None, recurse: bool) -> JsonObject:
     """Give the schemas of subgraphs by namespace; an unknown namespace has none."""
     found = graph.get_subgraphs(namespace=namespace, recurse=recurse or (namespace is not None and "|" in namespace))

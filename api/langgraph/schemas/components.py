@@ -2,7 +2,9 @@
 
 from toolweave.api.langgraph.json_schema import BodySchema
 from toolweave.api.langgraph.schemas.assistants import ASSISTANTS
+from toolweave.api.langgraph.schemas.crons import CRONS
 from toolweave.api.langgraph.schemas.fields import ANY, BOOLEAN, OBJECT, STRING, Schema, body
+from toolweave.api.langgraph.schemas.json_rpc import JSON_RPC
 from toolweave.api.langgraph.schemas.runs import RUNS
 from toolweave.api.langgraph.schemas.store import STORE
 from toolweave.api.langgraph.schemas.threads import THREADS
@@ -11,7 +13,9 @@ COMPONENTS: Schema = {
     **ASSISTANTS,
     **THREADS,
     **RUNS,
+    **CRONS,
     **STORE,
+    **JSON_RPC,
     "Any": {**ANY, "description": "Any JSON: the values of a run, or {__error__: {error, message}}."},
     "Count": {"type": "integer", "minimum": 0},
     "Ok": body({"ok": BOOLEAN, "services": OBJECT}, description="The server is up."),

@@ -1,0 +1,44 @@
+"""Write JSON-RPC 2.0 answers, for the protocols that speak it: MCP and A2A (langgraph_api.md section 8)."""
+
+from typing import Any
+
+from toolweave.errors import RequestError
+from toolweave.runtime.models import JsonObject
+from toolweave.runtime.streaming.codec import dumps
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+# What a request may be named by, and an answer names it by.
+RequestId = str | int | float | None
+
+
+class RpcError(RequestError):
+    """A call is refused: `code` and text become the answer's `error`."""
+
+    def __init__(self, code: int, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+def result_message(request_id: RequestId, result: object) -> bytes:
+    """Encode a result; orjson fragments in it are taken as they are."""
+    return dumps({"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
+def error_message(request_id: RequestId, error: RpcError) -> bytes:
+    """Encode a refusal."""
+    return dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": error.code, "message": str(error)}})
+
+
+def params_of(message: JsonObject) -> JsonObject:
+    """Give a call's params, {} when there are none. Raises RpcError when they are not an object."""
+    params: Any = message.get("params")
+    if params is None:
+        return {}
+    if not isinstance(params, dict):
+        raise RpcError(INVALID_PARAMS, "Invalid params: must be an object")
+    return params

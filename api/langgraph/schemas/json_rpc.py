@@ -1,0 +1,18 @@
+"""Schemas of JSON-RPC messages, which MCP and A2A speak."""
+
+from toolweave.api.langgraph.schemas.fields import ANY, OBJECT, STRING, Schema, body
+
+_ID: Schema = {"type": ["string", "number", "null"]}
+
+JSON_RPC: Schema = {
+    "JsonRpcMessage": body(
+        {"jsonrpc": STRING, "id": _ID, "method": STRING, "params": OBJECT},
+        required=("jsonrpc", "method"),
+        description="A JSON-RPC 2.0 request, or a notification when it has no id.",
+    ),
+    "JsonRpcAnswer": body(
+        {"jsonrpc": STRING, "id": _ID, "result": ANY, "error": OBJECT},
+        required=("jsonrpc",),
+        description="The result of a JSON-RPC 2.0 request, or the error.",
+    ),
+}
