@@ -15,6 +15,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from toolweave.config.outbound_allow import AllowedTarget, allowed_targets
 from toolweave.config.problems import sentences
 from toolweave.config.setting_types import (
     comma_separated,
@@ -25,6 +26,7 @@ from toolweave.config.setting_types import (
     json_object_of_strings,
     upper_case,
 )
+from toolweave.config.webhook_secret import signing_keys
 from toolweave.errors import ConfigError
 
 PREFIX = "TOOLWEAVE_"
@@ -68,6 +70,9 @@ class Settings(BaseSettings):
     cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated)] = ()
     allow_insecure_bind: bool = False
     api_url: Url | None = Field(default=None, repr=False)
+
+    outbound_allow: Annotated[tuple[AllowedTarget, ...], NoDecode, BeforeValidator(allowed_targets)] = ()
+    webhook_secret: Annotated[SecretStr, BeforeValidator(signing_keys)] | None = None
 
     log_level: Annotated[LogLevel, BeforeValidator(upper_case)] = "INFO"
     log_format: Literal["auto", "human", "json"] = "auto"

@@ -14,6 +14,7 @@ ToolweaveError
 │   ├── DataFolderLocked        another process holds the data folder
 │   └── NewerSchema             the database was written by a newer Toolweave
 ├── OutboundRefused             the outbound policy does not let a request go to its URL
+├── OutboundFailed              a request that the policy lets through got no usable answer
 └── RequestError                a request the API refuses
     ├── BadRequest              well-formed, but asks for what cannot be
     ├── InvalidRequest          malformed or of the wrong type
@@ -22,6 +23,8 @@ ToolweaveError
     ├── NotFound                no such thread, run, assistant or checkpoint
     └── Conflict                exists already, or busy
 """
+
+from typing import Literal
 
 
 class ToolweaveError(Exception):
@@ -102,6 +105,17 @@ class NewerSchema(PersistenceError):
 
 class OutboundRefused(ToolweaveError):
     """The outbound policy does not let a request go to its URL; the text says why and what allows it (W-09)."""
+
+
+OutboundFailure = Literal["resolve", "connect", "timeout", "transfer", "too_large", "redirects"]
+
+
+class OutboundFailed(ToolweaveError):
+    """A request to a URL that the outbound policy allows got no usable answer; `reason` says at which step (W-09)."""
+
+    def __init__(self, message: str, *, reason: OutboundFailure) -> None:
+        self.reason: OutboundFailure = reason
+        super().__init__(message)
 
 
 class RequestError(ToolweaveError):

@@ -1,0 +1,393 @@
+"""The client connects to what was checked, follows redirects with care and takes no more than it should."""
+
+import asyncio
+import gzip
+import socket
+import ssl
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.outbound.peers import Names, Received, always, certificates, policy, serving, text
+from toolweave.errors import OutboundFailed, OutboundRefused
+from toolweave.outbound import OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
+
+HERE = [["127.0.0.1"]]
+
+
+async def fetch(chosen: OutboundPolicy, url: str, method: str = "GET", content: bytes = b"") -> OutboundResponse:
+    async with open_outbound_client(chosen, trust=ssl.create_default_context()) as client:
+        return await client.send(OutboundRequest(method, url, content=content))
+
+
+async def test_a_request_arrives_as_it_was_meant() -> None:
+    async with (
+        serving(always(text("201 Created", b"made", "X-Thing: 1", "x-thing: 2"))) as peer,
+        open_outbound_client(policy(resolver=Names(api_example=HERE))) as client,
+    ):
+        url = f"http://API.example:{peer.port}/a%20b?c=d#e"
+        answer = await client.send(OutboundRequest("POST", url, (("X-Key", "k"), ("Accept", "*/*")), b"body"))
+    assert (answer.status, answer.body, answer.all("x-thing")) == (201, b"made", ["1", "2"])
+    assert answer.url == f"http://api.example:{peer.port}/a%20b?c=d"
+    (request,) = peer.requests
+    assert (request.line, request.body) == ("POST /a%20b?c=d HTTP/1.1", b"body")
+    assert request.header("host") == f"api.example:{peer.port}"
+    assert (request.header("x-key"), request.header("content-length")) == ("k", "4")
+
+
+async def test_tls_checks_the_name_of_the_url_though_the_connection_goes_to_an_address(tmp_path: Path) -> None:
+    server, trust = certificates(tmp_path, "api.example", "127.0.0.1")
+    names = Names(api_example=HERE, other_example=HERE)
+    async with (
+        serving(always(text(body=b"safe")), server) as peer,
+        open_outbound_client(policy(resolver=names), trust=trust) as client,
+    ):
+        for host in ("api.example", "127.0.0.1"):
+            answer = await client.send(OutboundRequest("GET", f"https://{host}:{peer.port}/"))
+            assert answer.body == b"safe"
+        with pytest.raises(OutboundFailed, match=r"other\.example") as raised:
+            await client.send(OutboundRequest("GET", f"https://other.example:{peer.port}/"))
+        assert raised.value.reason == "connect"
+    async with serving(always(text(body=b"safe")), server) as peer:
+        with pytest.raises(OutboundFailed, match="CERTIFICATE_VERIFY_FAILED"):
+            await fetch(policy(), f"https://127.0.0.1:{peer.port}/")
+
+
+async def test_a_name_that_turns_to_loopback_after_the_check_is_not_connected_to() -> None:
+    names = Names(rebound_example=[["93.184.216.34"], ["127.0.0.1"]])
+    chosen = policy("", resolver=names)
+    async with serving(always(text())) as peer:
+        url = f"http://rebound.example:{peer.port}/"
+        assert (await chosen.check(url)).host == "rebound.example"
+        with pytest.raises(OutboundRefused, match="a loopback address"):
+            await fetch(chosen, url)
+        assert peer.requests == []
+
+
+async def test_the_connection_goes_to_the_address_that_was_checked_and_not_to_a_later_one() -> None:
+    async with serving(always(text(body=b"first"))) as peer:
+        names = Names(rebound_example=[["127.0.0.1"], ["10.0.0.1"]])
+        answer = await fetch(policy(resolver=names), f"http://rebound.example:{peer.port}/")
+        assert (answer.body, names.asked) == (b"first", ["rebound.example"])
+
+
+async def test_every_request_resolves_and_checks_again() -> None:
+    async with serving(always(text(body=b"first"))) as peer:
+        names = Names(rebound_example=[["127.0.0.1"], ["10.0.0.1"]])
+        async with open_outbound_client(policy(resolver=names)) as client:
+            request = OutboundRequest("GET", f"http://rebound.example:{peer.port}/")
+            assert (await client.send(request)).status == 200
+            with pytest.raises(OutboundRefused, match="a private address"):
+                await client.send(request)
+
+
+async def test_a_mixed_answer_of_the_name_server_connects_to_neither() -> None:
+    async with serving(always(text())) as peer:
+        names = Names(mixed_example=[["127.0.0.1", "10.0.0.1"]])
+        with pytest.raises(OutboundRefused):
+            await fetch(policy(resolver=names), f"http://mixed.example:{peer.port}/")
+        assert peer.requests == []
+
+
+async def test_the_next_address_is_tried_when_one_refuses() -> None:
+    async with serving(always(text(body=b"second"))) as peer:
+        names = Names(api_example=[["127.0.0.2", "127.0.0.1"]])
+        answer = await fetch(policy(resolver=names), f"http://api.example:{peer.port}/")
+        assert answer.body == b"second"
+
+
+async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(always(text(body=b"proxy"))) as proxy, serving(always(text(body=b"direct"))) as peer:
+        for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        answer = await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
+        assert (answer.body, proxy.requests) == (b"direct", [])
+
+
+def redirect(location: str, status: str = "302 Found") -> bytes:
+    return text(status, b"elsewhere", f"Location: {location}")
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://127.0.0.1:{port}/",
+        "//127.0.0.1:{port}/",
+        "http://localhost:{port}/",
+        "http://2130706433:{port}/",
+        "http://[::ffff:127.0.0.1]:{port}/",
+        "http://inside.example:{port}/",
+        "file:///etc/passwd",
+        "http://user:secret@api.example/",
+        "http:\\\\127.0.0.1:{port}\\",
+        "http://[::1/",
+    ],
+)
+async def test_a_redirect_to_where_nothing_may_go_is_refused(location: str) -> None:
+    async with serving(always(text(body=b"inside"))) as inside:
+        async with serving(always(redirect(location.format(port=inside.port)))) as peer:
+            names = Names(api_example=HERE, inside_example=HERE, localhost=HERE)
+            chosen = policy(f"api.example:{peer.port}", resolver=names)
+            with pytest.raises(OutboundRefused):
+                await fetch(chosen, f"http://api.example:{peer.port}/")
+            assert len(peer.requests) == 1
+        assert inside.requests == []
+
+
+async def test_a_redirect_to_another_host_leaves_the_tools_own() -> None:
+    async with serving(always(redirect("http://other.example/"))) as peer:
+        chosen = policy(only="api.example", resolver=Names(api_example=HERE, other_example=HERE))
+        with pytest.raises(OutboundRefused, match=r"The host other\.example is another"):
+            await fetch(chosen, f"http://api.example:{peer.port}/")
+
+
+async def test_a_redirect_from_https_to_http_is_refused(tmp_path: Path) -> None:
+    server, trust = certificates(tmp_path, "api.example")
+    async with (
+        serving(always(redirect("http://api.example/")), server) as peer,
+        open_outbound_client(policy(resolver=Names(api_example=HERE)), trust=trust) as client,
+    ):
+        with pytest.raises(OutboundRefused, match="from https to http"):
+            await client.send(OutboundRequest("GET", f"https://api.example:{peer.port}/"))
+
+
+async def test_redirects_are_followed_to_a_limit() -> None:
+    async def count(request: Received, writer: asyncio.StreamWriter) -> None:
+        left = int(request.line.split()[1][1:])
+        writer.write(redirect(f"/{left - 1}") if left else text(body=b"there"))
+
+    async with serving(count) as peer:
+        answer = await fetch(policy(), f"http://127.0.0.1:{peer.port}/3")
+        assert (answer.body, answer.url) == (b"there", f"http://127.0.0.1:{peer.port}/0")
+        with pytest.raises(OutboundFailed, match="more than 3 times") as raised:
+            await fetch(policy(), f"http://127.0.0.1:{peer.port}/4")
+        assert raised.value.reason == "redirects"
+        unfollowed = await fetch(policy(redirects=0), f"http://127.0.0.1:{peer.port}/1")
+        assert (unfollowed.status, unfollowed.all("location")) == (302, ["/0"])
+
+
+async def test_a_redirect_to_itself_ends() -> None:
+    async with serving(always(redirect("/"))) as peer:
+        with pytest.raises(OutboundFailed, match="redirects"):
+            await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
+        assert len(peer.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "then"),
+    [
+        ("301 Moved", "POST", ("GET", b"")),
+        ("302 Found", "POST", ("GET", b"")),
+        ("303 See Other", "PUT", ("GET", b"")),
+        ("303 See Other", "HEAD", ("HEAD", b"")),
+        ("307 Temporary", "POST", ("POST", b"body")),
+        ("308 Permanent", "PUT", ("PUT", b"body")),
+    ],
+)
+async def test_a_redirect_keeps_method_and_body_as_its_status_says(
+    status: str, method: str, then: tuple[str, bytes]
+) -> None:
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(text() if "/next" in request.line else text(status, b"", "Location: /next"))
+
+    async with serving(answer) as peer:
+        await fetch(policy(), f"http://127.0.0.1:{peer.port}/", method, b"" if method == "HEAD" else b"body")
+    last = peer.requests[-1]
+    assert (last.line.split()[0], last.body) == then
+
+
+async def test_another_host_gets_no_header_that_could_be_a_secret() -> None:
+    headers = (("Authorization", "Bearer s"), ("X-Api-Key", "s"), ("Cookie", "s"), ("Accept", "a/b"))
+    async with (
+        serving(always(text())) as other,
+        serving(always(redirect(f"http://other.example:{other.port}/", "307 Go"))) as peer,
+        open_outbound_client(policy(resolver=Names(api_example=HERE, other_example=HERE))) as client,
+    ):
+        await client.send(OutboundRequest("GET", f"http://api.example:{peer.port}/", headers))
+    (received,) = other.requests
+    assert [received.header(name) for name in ("authorization", "x-api-key", "cookie")] == [None] * 3
+    assert received.header("accept") == "a/b"
+    assert peer.requests[0].header("x-api-key") == "s"
+
+
+async def test_a_body_up_to_the_limit_is_taken_and_one_byte_more_is_not() -> None:
+    for size, taken in ((1000, True), (1001, False)):
+        async with serving(always(text(body=b"x" * size))) as peer:
+            if taken:
+                assert len((await fetch(policy(), f"http://127.0.0.1:{peer.port}/")).body) == size
+                continue
+            with pytest.raises(OutboundFailed, match="larger than 1000 bytes") as raised:
+                await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
+            assert raised.value.reason == "too_large"
+
+
+async def test_a_body_without_end_is_left_at_the_limit() -> None:
+    gone = asyncio.Event()
+
+    async def endless(_request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        try:
+            while True:
+                writer.write(b"400\r\n" + b"x" * 1024 + b"\r\n")
+                await writer.drain()
+        finally:
+            gone.set()
+
+    async with serving(endless) as peer:
+        with pytest.raises(OutboundFailed, match="larger than"):
+            await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
+        await asyncio.wait_for(gone.wait(), 10)
+
+
+async def test_a_packed_body_is_unpacked() -> None:
+    packed = gzip.compress(b"a" * 400) + gzip.compress(b"b" * 400)
+    async with serving(always(text("200 OK", packed, "Content-Encoding: GZIP"))) as peer:
+        answer = await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
+    assert answer.body == b"a" * 400 + b"b" * 400
+    assert peer.requests[0].header("accept-encoding") == "gzip"
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "reason"),
+    [
+        (gzip.compress(b"\0" * 900_000), "gzip", "too_large"),
+        (gzip.compress(b"whole")[:-4], "gzip", "transfer"),
+        (b"not packed", "gzip", "transfer"),
+        (gzip.compress(b"x") + b"more", "gzip", "transfer"),
+        (gzip.compress(gzip.compress(b"x")), "gzip, gzip", "transfer"),
+        (zlib.compress(b"x"), "deflate", "transfer"),
+        (b"x", "br", "transfer"),
+    ],
+)
+async def test_bombs_and_broken_packing_end_in_an_error(body: bytes, coding: str, reason: str) -> None:
+    async with serving(always(text("200 OK", body, f"Content-Encoding: {coding}"))) as peer:
+        with pytest.raises(OutboundFailed) as raised:
+            await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
+    assert raised.value.reason == reason
+
+
+async def test_many_empty_packed_parts_are_not_unpacked_one_by_one() -> None:
+    async with serving(always(text("200 OK", gzip.compress(b"") * 101, "Content-Encoding: gzip"))) as peer:
+        with pytest.raises(OutboundFailed, match="too many parts"):
+            await fetch(policy(response_bytes=1_000_000), f"http://127.0.0.1:{peer.port}/")
+
+
+async def test_the_size_of_an_answer_does_not_matter_to_who_wants_only_its_status() -> None:
+    async with (
+        serving(always(text("202 Accepted", b"x" * 5000))) as peer,
+        open_outbound_client(policy()) as client,
+    ):
+        answer = await client.send(OutboundRequest("POST", f"http://127.0.0.1:{peer.port}/"), body_wanted=False)
+    assert (answer.status, answer.body) == (202, b"")
+
+
+async def silent(_request: Received, writer: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
+
+
+async def dripping(_request: Received, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n")
+    await writer.drain()
+    writer.write(b"x")
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("answer", [silent, dripping])
+async def test_an_answer_that_does_not_come_to_an_end_is_left_when_time_is_up(answer: object) -> None:
+    async with serving(answer) as peer:  # type: ignore[arg-type]
+        with pytest.raises(OutboundFailed, match=r"within 0\.2 s") as raised:
+            await fetch(policy(total_seconds=0.2), f"http://127.0.0.1:{peer.port}/")
+        assert raised.value.reason == "timeout"
+
+
+async def test_the_time_is_for_all_redirects_together() -> None:
+    async with serving(always(redirect("/"))) as peer:
+        with pytest.raises(OutboundFailed, match="within") as raised:
+            await fetch(policy(total_seconds=0.3, redirects=1_000_000), f"http://127.0.0.1:{peer.port}/")
+        assert raised.value.reason == "timeout"
+
+
+async def test_cancelling_the_caller_cancels_the_request() -> None:
+    asked = asyncio.Event()
+
+    async def noticing(_request: Received, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with serving(noticing) as peer:
+        task = asyncio.create_task(fetch(policy(), f"http://127.0.0.1:{peer.port}/"))
+        await asyncio.wait_for(asked.wait(), 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_a_port_where_nobody_listens_is_a_failed_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+    with pytest.raises(OutboundFailed, match=f"127.0.0.1:{port}") as raised:
+        await fetch(policy(), f"http://127.0.0.1:{port}/")
+    assert raised.value.reason == "connect"
+
+
+async def test_a_host_that_takes_no_connection_is_given_up_in_time() -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        fillers = [socket.socket() for _ in range(4)]
+        try:
+            for filler in fillers:
+                filler.setblocking(False)
+                filler.connect_ex(("127.0.0.1", port))
+            with pytest.raises(OutboundFailed, match="in time") as raised:
+                await fetch(policy(connect_seconds=0.2), f"http://127.0.0.1:{port}/")
+            assert raised.value.reason == "connect"
+        finally:
+            for filler in fillers:
+                filler.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 200_000 + b"\r\n\r\n",
+    ],
+    ids=["nothing", "nonsense", "cut", "two lengths", "broken chunk", "endless headers"],
+)
+async def test_an_answer_that_is_not_http_is_a_failed_transfer(answer: bytes) -> None:
+    async with serving(always(answer)) as peer:
+        with pytest.raises(OutboundFailed) as raised:
+            await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
+        assert raised.value.reason == "transfer"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        OutboundRequest("GET", "http://127.0.0.1/", (("X-A", "1\r\nX-B: 2"),)),
+        OutboundRequest("GET", "http://127.0.0.1/", (("X-A\r\nX-B", "1"),)),
+        OutboundRequest("GET", "http://127.0.0.1/", (("X-A", "\x00"),)),
+        OutboundRequest("GET", "http://127.0.0.1/", (("X-A", "ä"),)),
+        OutboundRequest("GET", "http://127.0.0.1/", (("", "1"),)),
+        OutboundRequest("GET", "http://127.0.0.1/", (("Host", "inside"),)),
+        OutboundRequest("GET", "http://127.0.0.1/", (("Transfer-Encoding", "chunked"),)),
+        OutboundRequest("POST", "http://127.0.0.1/", (("Content-Length", "1"),), b"GET / HTTP/1.1"),
+        OutboundRequest("GET", "http://127.0.0.1/", (("Proxy-Authorization", "x"),)),
+        OutboundRequest("GET / HTTP/1.1\r\nX: ", "http://127.0.0.1/"),
+        OutboundRequest("CONNECT", "http://127.0.0.1/"),
+        OutboundRequest("", "http://127.0.0.1/"),
+        OutboundRequest("POST", "http://127.0.0.1/", (), b"x" * 1001),
+    ],
+    ids=repr,
+)
+async def test_a_request_that_could_be_taken_for_another_is_not_sent(request_: OutboundRequest) -> None:
+    async with open_outbound_client(policy()) as client:
+        with pytest.raises(OutboundRefused):
+            await client.send(request_)
