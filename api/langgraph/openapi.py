@@ -11,7 +11,7 @@ from toolweave.api.langgraph.schemas.components import COMPONENTS
 from toolweave.api.langgraph.schemas.fields import ref
 from toolweave.runtime.models import JsonObject
 
-UUID_IDS = frozenset({"assistant_id", "thread_id", "run_id"})
+UUID_IDS = frozenset({"assistant_id", "thread_id", "run_id", "cron_id"})
 
 
 def openapi_document(endpoints: Iterable[Endpoint], custom: Mapping[str, Any]) -> JsonObject:

@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from langchain_core.utils.uuid import uuid7
-from starlette.exceptions import HTTPException
 
 from toolweave.api.langgraph.json_body import Body, ignored_header
 from toolweave.api.langgraph.schemas.components import body_schema
 from toolweave.api.langgraph.schemas.runs import RUNS
-from toolweave.errors import InvalidRequest
+from toolweave.errors import BadRequest, InvalidRequest
 from toolweave.runtime.models import Assistant, JsonObject, NewRun
 
 STATEFUL = body_schema("RunCreateStateful")
@@ -52,7 +51,7 @@ def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_m
     Its metadata is what the graph says of itself, then the assistant's, then the caller's.
 
     Raises:
-        HTTPException: 400, both `context` and `config.configurable` are given.
+        BadRequest: both `context` and `config.configurable` are given.
         InvalidRequest: a webhook is asked for.
     """
     if "webhook" in body.fields:
@@ -116,7 +115,7 @@ def _config_and_context(body: Body, assistant: Assistant) -> tuple[JsonObject, J
     configurable: JsonObject = given.get("configurable") or {}
     context: JsonObject = body.get("context", {})
     if configurable and context:
-        raise HTTPException(400, CONTEXT_CONFLICT)
+        raise BadRequest(CONTEXT_CONFLICT)
     known = {name: value for name, value in given.items() if value is not None and name in CONFIG_FIELDS}
     overlaid = configurable or context
     config = {**assistant.config, **known}

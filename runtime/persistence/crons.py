@@ -14,7 +14,7 @@ from toolweave.runtime.persistence.json_text import from_json, from_micros, to_j
 from toolweave.runtime.persistence.search import page, where_contains
 from toolweave.runtime.persistence.tables import assistants, crons, threads
 
-CronSort = Literal["cron_id", "assistant_id", "thread_id", "next_run_at", "end_time", "created_at", "updated_at"]
+CronSort = Literal["cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at"]
 # Work that takes a firing; inside the transaction that creates the run, both happen or neither.
 Claim = Callable[[Connection], None]
 DUE_AT_A_TIME = 100
@@ -92,7 +92,8 @@ class CronRepository:
     ) -> list[Cron]:
         """Return the crons of this assistant and thread that contain the metadata, newest first."""
         keys = _filtered(select(crons.c.cron_id), assistant_id, thread_id, enabled, metadata)
-        query = page(keys, crons, sort_by or "created_at", sort_order, limit, offset)
+        column = "next_run_at" if sort_by == "next_run_date" else sort_by or "created_at"
+        query = page(keys, crons, column, sort_order, limit, offset)
         return await self._database.read(lambda connection: [_cron_from(row) for row in connection.execute(query)])
 
     async def count(

@@ -1,0 +1,123 @@
+"""Turn checked cron bodies into crons, and a cron into the run that a firing creates (langgraph_api.md 2.5)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from langchain_core.utils.uuid import uuid7
+
+from toolweave.api.langgraph.json_body import Body
+from toolweave.api.langgraph.run_request import run_request
+from toolweave.api.langgraph.schemas.crons import GIVEN_TO_RUNS
+from toolweave.api.langgraph.served import Served
+from toolweave.errors import InvalidRequest
+from toolweave.runtime.crons.clock import Fire
+from toolweave.runtime.crons.schedule import next_firing
+from toolweave.runtime.models import Assistant, Cron, JsonObject, NewRun
+from toolweave.runtime.persistence.crons import Claim
+
+# A change of one of these decides anew when the cron fires next.
+DECIDE_WHEN = frozenset({"schedule", "timezone", "end_time", "enabled"})
+
+
+def new_cron(fields: JsonObject, assistant_id: str, thread_id: str | None) -> Cron:
+    """Make a cron out of a request's fields.
+
+    Raises:
+        InvalidRequest: the schedule, the time zone or the end is none, or nothing will ever fire.
+    """
+    now = datetime.now(UTC)
+    cron_id = str(uuid7())
+    cron = Cron(
+        cron_id=cron_id,
+        assistant_id=assistant_id,
+        thread_id=thread_id,
+        user_id="",
+        schedule=fields["schedule"],
+        timezone=fields.get("timezone"),
+        end_time=_end_of(fields.get("end_time")),
+        payload={**fields, "assistant_id": assistant_id, "config": _marked(fields.get("config", {}), cron_id)},
+        metadata=fields.get("metadata", {}),
+        on_run_completed=fields.get("on_run_completed", "delete") if thread_id is None else None,
+        enabled=fields.get("enabled", True),
+        next_run_at=None,
+        created_at=now,
+        updated_at=now,
+    )
+    return replace(cron, next_run_at=_first_firing(cron, now))
+
+
+def edited(cron: Cron, fields: JsonObject, now: datetime) -> Cron:
+    """Apply a PATCH's fields, where a null `end_time` clears it. Raises InvalidRequest as `new_cron` does."""
+    metadata = {**cron.metadata, **fields.get("metadata", {})}
+    payload = {**cron.payload, **fields}
+    if "metadata" in payload:
+        payload["metadata"] = metadata
+    payload["config"] = _marked(payload.get("config", {}), cron.cron_id)
+    changed = replace(
+        cron,
+        schedule=fields.get("schedule", cron.schedule),
+        timezone=fields.get("timezone", cron.timezone),
+        end_time=_end_of(fields["end_time"]) if "end_time" in fields else cron.end_time,
+        payload=payload,
+        metadata=metadata,
+        on_run_completed=cron.on_run_completed and fields.get("on_run_completed", cron.on_run_completed),
+        enabled=fields.get("enabled", cron.enabled),
+        updated_at=now,
+    )
+    return replace(changed, next_run_at=_first_firing(changed, now)) if DECIDE_WHEN & fields.keys() else changed
+
+
+def cron_run(here: Served, cron: Cron, assistant: Assistant) -> NewRun:
+    """Build the run of one firing, on the same way as that of a request.
+
+    Raises:
+        RequestError: a run of this kind is refused.
+    """
+    fields = {name: cron.payload[name] for name in GIVEN_TO_RUNS if name in cron.payload}
+    fields["config"] = _unmarked(fields.get("config", {}))
+    fields["metadata"] = {**cron.metadata, "cron_id": cron.cron_id}
+    if cron.on_run_completed is not None:
+        fields["on_completion"] = cron.on_run_completed
+    metadata = here.graphs.metadata(assistant.graph_id)
+    new = run_request(Body(fields, ()), assistant, cron.thread_id, metadata).new
+    new.kwargs["config"]["configurable"]["cron_id"] = cron.cron_id
+    return new
+
+
+def firing(here: Served) -> Fire:
+    """Give the cron clock what creates a cron's run."""
+
+    async def fire(cron: Cron, claim: Claim) -> None:
+        assistant = await here.persistence.assistants.get(cron.assistant_id)
+        await here.engine.start(cron_run(here, cron, assistant), alongside=claim)
+
+    return fire
+
+
+def _first_firing(cron: Cron, now: datetime) -> datetime | None:
+    if next_firing(cron.schedule, cron.timezone, now) is None:
+        raise InvalidRequest(f"Invalid cron schedule: {cron.schedule[:80]!r} names no moment that will come.")
+    return next_firing(cron.schedule, cron.timezone, now, cron.end_time)
+
+
+def _end_of(text: str | None) -> datetime | None:
+    """Read an end; a time without an offset is in UTC."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidRequest(f"Invalid end_time: {text[:80]!r} is not a time in ISO 8601.") from None
+
+
+def _marked(config: Mapping[str, Any], cron_id: str) -> JsonObject:
+    """Name the cron in a config, where its nodes and the official server's clients find it."""
+    return {**config, "configurable": {**(config.get("configurable") or {}), "cron_id": cron_id}}
+
+
+def _unmarked(config: Mapping[str, Any]) -> JsonObject:
+    configurable = {name: value for name, value in config.get("configurable", {}).items() if name != "cron_id"}
+    return {**config, "configurable": configurable}
