@@ -18,18 +18,18 @@ from typing import Any, NoReturn
 import pytest
 
 HERE = Path(__file__).parent / "js"
-SCENARIO = re.compile(r'^scenario\("(.+?)", async', re.MULTILINE)
+SCENARIO = re.compile(r'^scenario\("(.+?)", ', re.MULTILINE)
 INSTALL_BOUND_S = 240
 RUN_BOUND_S = 120
 
 
 def scenarios(*scripts: str) -> list[Any]:
     """List the scenarios of some files, without Node: each is a test whose id is the scenario's sentence."""
-    return [
-        pytest.param(script, name, id=name)
-        for script in scripts
-        for name in SCENARIO.findall((HERE / script).read_text(encoding="utf-8"))
-    ]
+    return [pytest.param(script, name, id=name) for script in scripts for name in _names(script)]
+
+
+def _names(script: str) -> list[str]:
+    return SCENARIO.findall((HERE / script).read_text(encoding="utf-8"))
 
 
 class Javascript:
@@ -63,6 +63,7 @@ class Javascript:
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"scenario"')]
         self._reports[script] = {line["scenario"]: line.get("error") for line in lines}
         self._said[script] = done.stderr
+        assert self._reports[script].keys() <= set(_names(script)), "a scenario that no test asks for"
 
 
 def install_javascript(url: str) -> Javascript:

@@ -5,13 +5,13 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 from client_model import WordByWord  # type: ignore[import-not-found]
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
-from langgraph.types import interrupt
+from langgraph.types import Send, interrupt
 from typing_extensions import TypedDict
 
 Graph = Pregel[Any, Any, Any, Any]
@@ -99,9 +99,44 @@ async def keep(state: Memory, runtime: Runtime[None]) -> Memory:
     return {"value": item.value["value"] if item else None}
 
 
+async def hand_out(state: MessagesState) -> dict[str, Any]:
+    told = state["messages"][-1].text
+    names = ("first", "second")
+    args = {name: {"subagent_type": "worker", "description": told} for name in names}
+    calls = [{"name": "task", "args": args[name], "id": f"call-{name}"} for name in names]
+    return {"messages": [AIMessage("", id="handed-out", tool_calls=calls)]}
+
+
+def to_workers(state: MessagesState) -> list[Send]:
+    planned = state["messages"][-1]
+    assert isinstance(planned, AIMessage)
+    return [Send("tools", call) for call in planned.tool_calls]
+
+
+async def work(call: ToolCall) -> dict[str, Any]:
+    prefix = f"{str(call['id']).removeprefix('call-')}:"
+    told = {"messages": [HumanMessage(call["args"]["description"])]}
+    done = await chain(MessagesState, ("say", say)).ainvoke(told, {"configurable": {"prefix": prefix}})
+    return {"messages": [ToolMessage(done["messages"][-1].text, tool_call_id=str(call["id"]), name="task")]}
+
+
+def delegating() -> Graph:
+    """Hand a message to two workers, graphs of their own that a tool's node calls, and say the last answer again."""
+    builder = StateGraph(MessagesState)
+    nodes: dict[str, Any] = {"hand_out": hand_out, "tools": work, "reply": say}
+    for name, node in nodes.items():
+        builder.add_node(name, node)
+    builder.add_edge(START, "hand_out")
+    builder.add_conditional_edges("hand_out", to_workers, ["tools"])
+    builder.add_edge("tools", "reply")
+    builder.add_edge("reply", END)
+    return builder.compile()
+
+
 talk = chain(MessagesState, ("prepare", prepare), ("model", say), context=Style)
 approve = chain(MessagesState, ("plan", plan), ("review", review), ("reply", say))
 count = chain(Log, ("add", add), ("double", double))
 family = chain(Errand, ("parent", step), ("child", chain(Errand, ("step", step), ("confirm", confirm))))
 broken = chain(Log, ("add", add), ("fail", fail))
 remember = chain(Memory, ("keep", keep))
+delegate = delegating()
