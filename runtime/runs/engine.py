@@ -1,6 +1,7 @@
 """Say when runs execute, in one asyncio process: completion is an event, nothing polls (S-05)."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 from loguru import logger
 
 from toolweave.errors import NotFound, PersistenceError
-from toolweave.runtime.models import TERMINAL, CancelAction, NewRun, Run
+from toolweave.runtime.models import TERMINAL, CancelAction, NewRun, Run, RunStatus
 from toolweave.runtime.persistence.run_transitions import RollbackAskedError
 from toolweave.runtime.persistence.runs import Alongside
 from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run, state_left
@@ -46,7 +47,10 @@ class StartedRun:
 
 @dataclass(slots=True)
 class EmbeddedEngine:
-    """Create, execute, await, stream and cancel runs; open it with `open_engine`."""
+    """Create, execute, await, stream and cancel runs; open it with `open_engine`.
+
+    `ended` counts the runs that have ended in this process, by status.
+    """
 
     runtime: Runtime
     slots: asyncio.Semaphore
@@ -54,6 +58,7 @@ class EmbeddedEngine:
     drivers: "set[asyncio.Task[None]]" = field(default_factory=set)
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
     retake_seconds: float = RETAKE_SECONDS
+    ended: "Counter[RunStatus]" = field(default_factory=Counter)
 
     async def start(self, new: NewRun, *, listen: bool = False, alongside: Alongside | None = None) -> StartedRun:
         """Create a run, `alongside` in the same transaction, and let it start when its turn comes.
@@ -247,6 +252,7 @@ class EmbeddedEngine:
             # Asked for when the graph was through already; whoever asked has the answer that it will be done.
             await self._finish(live, await after_cancel(self.runtime, run, "rollback"))
             return
+        self.ended[execution.outcome.status] += 1
         if execution.outcome.rolled_back:
             body = None
         if run.kwargs.get("temporary"):
@@ -282,6 +288,8 @@ class EmbeddedEngine:
             timer = self.timers.pop(run_id, None)
             if timer is not None:
                 timer.cancel()
+            if current is not None:
+                self.ended[current.status] += 1
             self._end(live, None if current is None else await result_of(self.runtime.persistence, current))
 
     def _abandon(self, live: LiveRun, error: Exception) -> None:
