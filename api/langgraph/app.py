@@ -19,8 +19,10 @@ from toolweave.api.langgraph.cron_request import firing
 from toolweave.api.langgraph.custom_app import CustomRoutes, custom_lifespan, custom_openapi, load_custom_app
 from toolweave.api.langgraph.docs_page import docs_page
 from toolweave.api.langgraph.endpoint import Endpoint, resources
+from toolweave.api.langgraph.meters import MeasureRequests, Meters
 from toolweave.api.langgraph.openapi import openapi_document
 from toolweave.api.langgraph.routes import (
+    a2a,
     assistant_graphs,
     assistants,
     crons,
@@ -51,6 +53,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *stateless_runs.ENDPOINTS,
     *store.ENDPOINTS,
     *mcp.ENDPOINTS,
+    *a2a.ENDPOINTS,
 )
 
 
@@ -65,6 +68,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
     """
     make_importable(config)
     custom = load_custom_app(config)
+    meters = Meters(workers=settings.max_concurrent_runs)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[Mapping[str, Any]]:
@@ -74,24 +78,28 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
                 try:
                     # Only now: the graphs of unfinished runs may need what the named application has opened.
                     await here.engine.recover()
-                    async with running_cron_clock(here.persistence.crons, firing(here)):
-                        yield state
+                    with meters.watching(here.engine):
+                        async with running_cron_clock(here.persistence.crons, firing(here)):
+                            yield state
                 finally:
                     # Runs stop before what they use is closed: they go on at the next start, instead of failing.
                     await here.engine.stop()
 
-    app_routes: list[BaseRoute] = [*resources(ENDPOINTS), *_documentation(custom)]
+    app_routes: list[BaseRoute] = [*resources((*ENDPOINTS, *system.UNPUBLISHED)), *_documentation(custom)]
     routes = app_routes if custom is None else _around(custom, app_routes)
-    return Starlette(
+    app = Starlette(
         routes=routes,
         middleware=[
             Middleware(StartupReport),
             Middleware(HttpGuard, visitors=Visitors.of(settings)),
+            Middleware(MeasureRequests, meters=meters),
             Middleware(UnexpectedErrors),
         ],
         exception_handlers=EXCEPTION_HANDLERS,
         lifespan=lifespan,
     )
+    app.state.meters = meters
+    return app
 
 
 def make_importable(config: LangGraphJson) -> None:

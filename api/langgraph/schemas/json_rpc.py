@@ -1,6 +1,6 @@
 """Schemas of JSON-RPC messages, which MCP and A2A speak."""
 
-from toolweave.api.langgraph.schemas.fields import ANY, OBJECT, STRING, Schema, body
+from toolweave.api.langgraph.schemas.fields import ANY, OBJECT, STRING, Schema, body, list_of
 
 _ID: Schema = {"type": ["string", "number", "null"]}
 
@@ -14,5 +14,20 @@ JSON_RPC: Schema = {
         {"jsonrpc": STRING, "id": _ID, "result": ANY, "error": OBJECT},
         required=("jsonrpc",),
         description="The result of a JSON-RPC 2.0 request, or the error.",
+    ),
+    "AgentCard": body(
+        {
+            "name": STRING,
+            "description": STRING,
+            "url": STRING,
+            "version": STRING,
+            "supportedInterfaces": list_of(OBJECT),
+            "capabilities": OBJECT,
+            "defaultInputModes": list_of(STRING),
+            "defaultOutputModes": list_of(STRING),
+            "skills": list_of(OBJECT),
+        },
+        required=("name", "url", "version", "capabilities", "skills"),
+        description="An assistant as an A2A agent.",
     ),
 }
