@@ -27,7 +27,8 @@ class Query:
 class Endpoint:
     """One operation: its method and path, who answers it, what it takes and gives.
 
-    `body` and `answer` name components; `answer` None means that a success has no JSON body. `errors` are the
+    `body` and `answer` name components; `answer` None means that a success has no JSON body; with a
+    `media_type` of another kind the client may ask for either. `errors` are the
     statuses beside `status` (which is that of a success); `error_answers` names the component of those whose body is
     not the usual `{"detail": …}`.
     """

@@ -63,12 +63,14 @@ def _query_parameters(endpoint: Endpoint) -> list[JsonObject]:
 
 def _responses(endpoint: Endpoint) -> JsonObject:
     success: JsonObject = {"description": "Success"}
+    content: JsonObject = {}
     if endpoint.media_type != JSON:
-        success["content"] = {endpoint.media_type: {"schema": {"type": "string"}}}
-    elif endpoint.answer is not None:
+        content[endpoint.media_type] = {"schema": {"type": "string"}}
+    if endpoint.answer is not None:
         answer = ref(endpoint.answer)
-        schema = {"type": "array", "items": answer} if endpoint.answers_list else answer
-        success["content"] = {endpoint.media_type: {"schema": schema}}
+        content[JSON] = {"schema": {"type": "array", "items": answer} if endpoint.answers_list else answer}
+    if content:
+        success["content"] = content
     responses: JsonObject = {str(endpoint.status): success}
     refused = (413,) if endpoint.body is not None else ()
     for status in (*endpoint.errors, *refused):

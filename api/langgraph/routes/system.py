@@ -1,17 +1,23 @@
-"""Endpoints of the server itself: /ok and /info."""
+"""Endpoints of the server itself: its health, what it is, what it does."""
+
+from typing import cast
 
 from langgraph.version import __version__ as langgraph_version
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.endpoint import Endpoint, Query
-from toolweave.api.langgraph.request_values import query_flag
-from toolweave.api.langgraph.schemas.fields import BOOLEAN
+from toolweave.api.langgraph.json_body import read_json
+from toolweave.api.langgraph.meters import Meters
+from toolweave.api.langgraph.request_values import query_choice, query_flag
+from toolweave.api.langgraph.schemas.fields import BOOLEAN, one_of
 from toolweave.api.langgraph.served import served
 
 # The version of the LangGraph API spoken here: clients such as Studio switch features by it.
 API_VERSION = "0.16.7"
+FORMATS = ("prometheus", "json")
 
 
 async def ok(request: Request) -> Response:
@@ -46,10 +52,38 @@ async def info(request: Request) -> Response:
     )
 
 
+async def metrics(request: Request) -> Response:
+    """Give figures for operators: the text format of Prometheus, or JSON."""
+    meters = cast("Meters", request.app.state.meters)
+    if query_choice(request, "format", FORMATS) == "json":
+        return json_answer(meters.as_json(served(request).engine))
+    # The response's own media types would get a second charset.
+    return Response(meters.as_text(), headers={"content-type": CONTENT_TYPE_LATEST})
+
+
+async def ui(request: Request) -> Response:
+    """Refuse a graph's user interface: there are none here; clients show what the text says."""
+    await read_json(request)
+    return PlainTextResponse(f"UI not found for graph '{request.path_params['graph'][:200]}'", 404)
+
+
 _CHECK_DB = (Query("check_db", BOOLEAN),)
 
 ENDPOINTS = (
     Endpoint("GET", "/ok", ok, "Say that the server is up", "System", answer="Ok", query=_CHECK_DB),
     Endpoint("GET", "/", ok, "Say that the server is up", "System", answer="Ok", query=_CHECK_DB),
+    Endpoint(
+        "GET",
+        "/metrics",
+        metrics,
+        "Show figures for operators",
+        "System",
+        answer="Metrics",
+        media_type="text/plain",
+        query=(Query("format", one_of(*FORMATS)),),
+    ),
     Endpoint("GET", "/info", info, "Describe the server", "System", answer="Info", errors=()),
 )
+
+# What clients ask for and never get; the published description leaves it out, as the official server's does.
+UNPUBLISHED = (Endpoint("POST", "/ui/{graph}", ui, "Load a user interface", "System", errors=(404, 422)),)

@@ -23,6 +23,9 @@ COMPONENTS: Schema = {
         {"version": STRING, "langgraph_py_version": STRING, "flags": OBJECT, "host": OBJECT},
         description="What this server is and can do.",
     ),
+    "Metrics": body(
+        {"queue": OBJECT, "api": OBJECT, "workers": OBJECT}, description="What the server has done and has to do."
+    ),
     "ErrorResponse": body({"detail": STRING}, required=("detail",), description="What went wrong."),
 }
 

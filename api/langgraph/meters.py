@@ -1,0 +1,176 @@
+"""Measure requests and collect what /metrics shows, in a registry of the application's own.
+
+Names and labels are those of the official server, where it has them, so that its dashboards work here.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolweave.runtime.models import TERMINAL, JsonObject
+from toolweave.runtime.runs.engine import EmbeddedEngine
+from toolweave.runtime.runs.load import load_of
+
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+# For a path that no route has: a label made of the path itself would let strangers fill the memory.
+NO_ROUTE = "unmatched"
+OTHER = "OTHER"
+CLIENT_GONE = 499
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+class Meters:
+    """What one application counts; `watching` adds the figures of the engine that it runs."""
+
+    def __init__(self, *, workers: int) -> None:
+        self.registry = CollectorRegistry()
+        self.workers = workers
+        PlatformCollector(registry=self.registry)
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._requests = Counter(
+            "lg_api_http_requests",
+            "Answered requests by method, route and status.",
+            ("method", "path", "status"),
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "lg_api_http_requests_latency_seconds",
+            "Seconds from a request to the end of its answer; streams last as long as their runs.",
+            ("method", "path"),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+
+    @contextmanager
+    def watching(self, engine: EmbeddedEngine) -> Iterator[None]:
+        """Show an engine's figures while the block runs."""
+        figures = _EngineFigures(engine, self.workers)
+        self.registry.register(figures)
+        try:
+            yield
+        finally:
+            self.registry.unregister(figures)
+
+    def as_text(self) -> bytes:
+        """Give all figures in the text format of Prometheus, of the type `CONTENT_TYPE_LATEST`."""
+        return generate_latest(self.registry)
+
+    def measure(self, method: str, path: str, status: int, seconds: float) -> None:
+        """Count one answered request."""
+        method = method if method in METHODS else OTHER
+        self._requests.labels(method, path, str(status)).inc()
+        self._seconds.labels(method, path).observe(seconds)
+
+    def as_json(self, engine: EmbeddedEngine) -> JsonObject:
+        """Give the figures in the form of `?format=json`."""
+        load = load_of(engine, datetime.now(UTC))
+        counted = (sample for metric in self._requests.collect() for sample in metric.samples)
+        return {
+            "queue": {
+                "n_pending": load.pending,
+                "pending_runs_wait_time_max_secs": load.longest_wait_s,
+                "pending_runs_wait_time_med_secs": load.median_wait_s,
+                "pending_unblocked_runs_wait_time_max_secs": load.longest_unblocked_wait_s,
+                "n_running": load.running,
+                "n_ended": {status: engine.ended[status] for status in sorted(TERMINAL)},
+            },
+            "api": {
+                "http_requests_total": [
+                    {
+                        "method": sample.labels["method"],
+                        "path": sample.labels["path"],
+                        "status": int(sample.labels["status"]),
+                        "count": int(sample.value),
+                    }
+                    for sample in counted
+                    if sample.name.endswith("_total")
+                ]
+            },
+            "workers": {
+                "max": self.workers,
+                "active": load.running,
+                "available": max(0, self.workers - load.running),
+            },
+        }
+
+
+class _EngineFigures(Collector):
+    """Read an engine whenever the registry is asked."""
+
+    def __init__(self, engine: EmbeddedEngine, workers: int) -> None:
+        self._engine = engine
+        self._workers = workers
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the figures of this moment."""
+        load = load_of(self._engine, datetime.now(UTC))
+        figures: dict[str, tuple[str, float]] = {
+            "lg_api_num_pending_runs": ("Runs that wait for their turn or their time.", load.pending),
+            "lg_api_num_running_runs": ("Runs that execute.", load.running),
+            "lg_api_pending_runs_wait_time_max": (
+                "Seconds that the longest waiting run waits.",
+                load.longest_wait_s or 0,
+            ),
+            "lg_api_workers_max": ("Runs that may execute at once.", self._workers),
+            "lg_api_workers_active": ("Runs that execute.", load.running),
+            "lg_api_workers_available": ("Runs that could start at once.", max(0, self._workers - load.running)),
+        }
+        for name, (meaning, value) in figures.items():
+            yield GaugeMetricFamily(name, meaning, value=value)
+        ended = CounterMetricFamily(
+            "lg_api_runs", "Runs that have ended since the start, by status.", labels=["status"]
+        )
+        for status in sorted(TERMINAL):
+            ended.add_metric([status], self._engine.ended[status])
+        yield ended
+
+
+class MeasureRequests:
+    """ASGI middleware that measures every HTTP request under its route's template."""
+
+    def __init__(self, app: ASGIApp, meters: Meters) -> None:
+        self._app = app
+        self._meters = meters
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and count it when it has ended."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        # Errors are answered below here: without an answer the client has gone.
+        status = CLIENT_GONE
+
+        async def noticing(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        begun = perf_counter()
+        try:
+            await self._app(scope, receive, noticing)
+        finally:
+            self._meters.measure(scope["method"], _template(scope), status, perf_counter() - begun)
+
+
+def _template(scope: Scope) -> str:
+    """Name the route that answered, ours or the application's."""
+    route: Any = scope.get("route")
+    path = getattr(route, "path", None)
+    return path if isinstance(path, str) and path else NO_ROUTE
