@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
@@ -38,7 +38,15 @@ class LiveAnswer:
         raise NotImplementedError
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or stop as soon as the client has gone."""
+        """Answer, or stop as soon as the client has gone.
+
+        A server that stops cancels what takes too long. The answer then breaks off without its end, so that the client
+        sees that there is more; the run goes on at the next start (S-05).
+        """
+        with suppress(asyncio.CancelledError):
+            await self._answer(receive, send)
+
+    async def _answer(self, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self._headers})
         writing = asyncio.create_task(self._write(send))
         leaving = asyncio.create_task(_gone(receive))

@@ -1,7 +1,7 @@
 """Connect a client to a run: its events, its result, and what happens when the client leaves."""
 
 from collections.abc import AsyncGenerator, Awaitable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 
 from starlette.requests import Request
 
@@ -12,7 +12,7 @@ from toolweave.api.langgraph.served import Served
 from toolweave.errors import NotFound
 from toolweave.runtime.models import Run
 from toolweave.runtime.runs.engine import EmbeddedEngine
-from toolweave.runtime.streaming.channel import LoggedEvent, Subscription, parse_event_id
+from toolweave.runtime.streaming.channel import LoggedEvent, parse_event_id
 from toolweave.runtime.streaming.codec import dumps
 
 # In a 200 answer, where the reference server has it: clients of join read the error out of the body.
@@ -32,7 +32,7 @@ async def stream_new_run(here: Served, wanted: RunRequest, shown: EventFilter, *
     path = f"/runs/{run.run_id}" if stateless else run_path(run)
     headers = {"location": f"{path}/stream", "content-location": path, **wanted.headers}
     when_gone = cancelling(here.engine, run) if wanted.cancel_on_disconnect else None
-    return EventStream(_heard(started.events), headers, shown=shown, when_gone=when_gone)
+    return EventStream(started.events.batches(), headers, shown=shown, when_gone=when_gone)
 
 
 async def wait_for_new_run(here: Served, wanted: RunRequest) -> SlowJson:
@@ -53,7 +53,7 @@ def join_events(request: Request, here: Served, run: Run, *, path: str, when_gon
     headers = {"location": f"{path}/stream", "content-location": path}
     last_id = request.headers.get("last-event-id")
     after = None if last_id is None else parse_event_id(last_id)
-    found = _only() if last_id is not None and after is None else _singly(here.engine.events(run, after))
+    found = _only() if last_id is not None and after is None else here.engine.event_batches(run, after)
     return EventStream(found, headers, shown=joined_stream_filter(request), when_gone=when_gone)
 
 
@@ -94,18 +94,6 @@ async def _or_unknown(result: Awaitable[bytes]) -> bytes:
 
 async def _unknown() -> bytes:
     return dumps({"__error__": UNKNOWN_RUN})
-
-
-async def _heard(events: Subscription) -> AsyncGenerator[Sequence[LoggedEvent]]:
-    async with events:
-        async for event in events:
-            yield (event, *events.take_waiting())
-
-
-async def _singly(events: AsyncGenerator[LoggedEvent]) -> AsyncGenerator[Sequence[LoggedEvent]]:
-    async with aclosing(events):
-        async for event in events:
-            yield (event,)
 
 
 async def _only(*events: LoggedEvent) -> AsyncGenerator[Sequence[LoggedEvent]]:

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import BindParameter, Connection, LargeBinary, bindparam, exists, insert, select
+from sqlalchemy import BindParameter, Connection, bindparam, select
 
 from toolweave.runtime.persistence.compiled import Compiled
-from toolweave.runtime.persistence.tables import run_events, runs
+from toolweave.runtime.persistence.run_rows import run_by_id
+from toolweave.runtime.persistence.sqlite import driver_of
+from toolweave.runtime.persistence.tables import run_events
 
 
 class StoredEvent(NamedTuple):
@@ -20,16 +22,9 @@ class StoredEvent(NamedTuple):
 
 RUN_ID: BindParameter[str] = bindparam("run_id")
 
-insert_event = Compiled(
-    insert(run_events)
-    .prefix_with("OR IGNORE", dialect="sqlite")
-    .from_select(
-        ["run_id", "seq", "event", "data"],
-        select(RUN_ID, bindparam("seq"), bindparam("event"), bindparam("data", type_=LargeBinary)).where(
-            exists().where(runs.c.run_id == RUN_ID)
-        ),
-    )
-)
+# One statement for many rows: between statements the driver gives way to the event loop and has to wait for it again.
+INSERT_EVENTS = "INSERT OR IGNORE INTO run_events (run_id, seq, event, data) VALUES "
+ROWS_PER_STATEMENT = 250
 events_after = Compiled(
     select(run_events)
     .where(run_events.c.run_id == RUN_ID, run_events.c.seq > bindparam("after"))
@@ -40,7 +35,15 @@ events_after = Compiled(
 
 def append_events(connection: Connection, events: Sequence[StoredEvent]) -> None:
     """Store events, of several runs at once; those of a run deleted meanwhile are dropped."""
-    insert_event.run_many(connection, [event._asdict() for event in events])
+    by_run: dict[str, list[StoredEvent]] = {}
+    for event in events:
+        by_run.setdefault(event.run_id, []).append(event)
+    for run_id, of_run in by_run.items():
+        if run_by_id.first(connection, {"of_run": run_id}) is not None:
+            for start in range(0, len(of_run), ROWS_PER_STATEMENT):
+                rows = of_run[start : start + ROWS_PER_STATEMENT]
+                places = ", ".join(["(?, ?, ?, ?)"] * len(rows))
+                driver_of(connection).execute(INSERT_EVENTS + places, [value for row in rows for value in row])
 
 
 def read_events(connection: Connection, run_id: str, after: int, limit: int) -> list[StoredEvent]:

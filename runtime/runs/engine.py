@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -16,6 +16,7 @@ from toolweave.runtime.persistence.runs import Alongside
 from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run, state_left
 from toolweave.runtime.runs.result import result_of
 from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscription
+from toolweave.runtime.streaming.thread_hub import ThreadStreamMode, ThreadSubscription
 
 STOP_SECONDS = 5.0
 RETAKE_SECONDS = 5.0
@@ -89,17 +90,24 @@ class EmbeddedEngine:
             return await result_of(self.runtime.persistence, run)
         return await _body(live.ended)
 
-    async def events(self, run: Run, after: int | None = None) -> AsyncGenerator[LoggedEvent]:
+    async def event_batches(self, run: Run, after: int | None = None) -> AsyncGenerator[Sequence[LoggedEvent]]:
         """Give a run's events: from now on, or, for a resumable run, all after a sequence number."""
-        log = self.runtime.log
         if after is not None and run.kwargs.get("resumable"):
-            async for event in log.replay(run.run_id, run.created_at, after):
-                yield event
-            return
-        live = self.live.get(run.run_id)
-        if live is not None:
-            async with live.channel.listen() as heard:
-                async for event in heard:
+            batches = self.runtime.log.replay(run.run_id, run.created_at, after)
+        else:
+            live = self.live.get(run.run_id)
+            if live is None:
+                return
+            batches = live.channel.listen().batches()
+        async with aclosing(batches):
+            async for batch in batches:
+                yield batch
+
+    async def events(self, run: Run, after: int | None = None) -> AsyncGenerator[LoggedEvent]:
+        """Give the events of `event_batches` one by one."""
+        async with aclosing(self.event_batches(run, after)) as batches:
+            async for batch in batches:
+                for event in batch:
                     yield event
 
     async def cancel(self, thread_id: str, run_id: str, action: CancelAction, *, wait: bool) -> None:
@@ -150,6 +158,14 @@ class EmbeddedEngine:
         for live in self._live_on(thread_id):
             # Started meanwhile, or not to be stopped in time: its row is gone, so nobody need wait for it.
             self._end(live, None)
+        self.runtime.threads.close(thread_id)
+
+    def follow_thread(self, thread_id: str, modes: frozenset[ThreadStreamMode]) -> ThreadSubscription:
+        """Hear everything that happens on a thread from now on, whether it exists or not."""
+        follower = self.runtime.threads.listen(thread_id, modes)
+        for live in self._live_on(thread_id):
+            follower.follow(live.run, live.channel, begun=live.graph is not None)
+        return follower
 
     async def recover(self) -> None:
         """Take up every run that an earlier process left behind (S-05)."""
@@ -173,6 +189,7 @@ class EmbeddedEngine:
             driver.cancel()
         if drivers:
             await asyncio.wait(drivers, timeout=STOP_SECONDS)
+        self.runtime.threads.close_all()
         for live in tuple(self.live.values()):
             self.runtime.log.close(live.run.run_id)
             live.ended.cancel()
@@ -186,6 +203,7 @@ class EmbeddedEngine:
         channel = self.runtime.log.open(run.run_id, resumable=resumable, created_at=run.created_at)
         live = LiveRun(run, channel, asyncio.get_running_loop().create_future())
         self.live[run.run_id] = live
+        self.runtime.threads.run_opened(run, channel)
         return live
 
     def _schedule(self, run: Run, *, due: bool) -> None:
@@ -258,6 +276,8 @@ class EmbeddedEngine:
         if run.kwargs.get("temporary"):
             await persistence.delete_thread_checkpoints(run.thread_id)
         self._end(live, body)
+        if run.kwargs.get("temporary"):
+            self.runtime.threads.close(run.thread_id)
         if following is not None:
             await self._promote(following)
 
@@ -326,6 +346,7 @@ class EmbeddedEngine:
     def _end(self, live: LiveRun, body: bytes | None) -> None:
         self.live.pop(live.run.run_id, None)
         self.runtime.log.close(live.run.run_id)
+        self.runtime.threads.run_ended(live.run)
         if not live.ended.done():
             live.ended.set_result(body)
 

@@ -1,7 +1,7 @@
 """Execute one claimed run: call its graph, publish what it streams, and say how it ended."""
 
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -19,6 +19,7 @@ from toolweave.runtime.runs.stream_parts import INTERRUPT, GraphStream
 from toolweave.runtime.streaming.channel import Channel
 from toolweave.runtime.streaming.codec import dumps
 from toolweave.runtime.streaming.event_log import EventLog
+from toolweave.runtime.streaming.thread_hub import ThreadHub
 
 # Restarts of a healthy server count, too: the limit is for a run that takes its process down each time.
 MAX_ATTEMPTS = 20
@@ -31,6 +32,7 @@ class Runtime:
     persistence: Persistence
     graphs: GraphRegistry
     log: EventLog
+    threads: ThreadHub = field(default_factory=ThreadHub)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,12 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import AIMessageChunk, BaseMessage, BaseMessageChunk, message_chunk_to_message
 from langgraph.pregel import Pregel
 
 from toolweave.runtime.runs.graph_input import GraphCall
+from toolweave.runtime.runs.message_parts import MessageParts, Part
 
 INTERRUPT = "__interrupt__"
 NATIVE_MODES = ("values", "updates", "custom", "tasks", "checkpoints", "debug")
@@ -16,14 +15,6 @@ NATIVE_MODES = ("values", "updates", "custom", "tasks", "checkpoints", "debug")
 ALWAYS = ("values", "updates")
 
 Chunk = tuple[tuple[str, ...], str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One event of a stream: its name, with the subgraph namespace after `|`, and its payload."""
-
-    event: str
-    payload: object
 
 
 class GraphStream:
@@ -105,32 +96,6 @@ class GraphStream:
         if mode == "debug" and payload.get("type") == "checkpoint":
             payload = {**payload, "payload": with_checkpoint_ids(payload["payload"])}
         return (Part(f"{mode}{suffix}", payload),)
-
-
-class MessageParts:
-    """Give the `messages` mode's events: metadata once per message, then what is there of it so far."""
-
-    def __init__(self) -> None:
-        self._so_far: dict[str, BaseMessageChunk] = {}
-        self._announced: set[str] = set()
-
-    def parts(self, payload: tuple[BaseMessage, dict[str, Any]], suffix: str) -> list[Part]:
-        """Name the events for one message or message chunk."""
-        message, metadata = payload
-        key = str(message.id)
-        parts = []
-        if key not in self._announced:
-            self._announced.add(key)
-            parts.append(Part(f"messages/metadata{suffix}", {key: {"metadata": metadata}}))
-        if isinstance(message, BaseMessageChunk):
-            known = self._so_far.get(key)
-            whole = message if known is None else known + message
-            if isinstance(whole, AIMessageChunk):
-                self._so_far[key] = whole
-            parts.append(Part(f"messages/partial{suffix}", [message_chunk_to_message(whole)]))
-        else:
-            parts.append(Part(f"messages/complete{suffix}", [message]))
-        return parts
 
 
 def with_checkpoint_ids(payload: dict[str, Any]) -> dict[str, Any]:

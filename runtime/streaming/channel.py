@@ -2,12 +2,15 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Self
 
 # A listener who reads nothing while this much piles up is cut off; the run itself never waits for a reader.
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
+# In a burst, as many batches go out at once, and the following ones with this pause in between.
+PROMPT_BATCHES = 8
+PAUSE_SECONDS = 0.005
 # Each attempt of a run numbers its events in a block of its own, so that ids given out before a crash,
 # whose events were never stored, are not given out again.
 ATTEMPT_BLOCK = 100_000_000
@@ -32,6 +35,8 @@ class Subscription:
         self._unread_bytes = 0
         self._wakeup = asyncio.Event()
         self._ended = False
+        self._in_a_row = 0
+        self._pause: asyncio.TimerHandle | None = None
 
     def push(self, event: LoggedEvent) -> None:
         """Queue an event; a listener too far behind is ended instead."""
@@ -40,7 +45,8 @@ class Subscription:
             return
         self._unread.append(event)
         self._unread_bytes += len(event.data)
-        self._wakeup.set()
+        if self._pause is None:
+            self._wakeup.set()
 
     def end(self) -> None:
         """Let the listener finish what is queued, then stop."""
@@ -50,13 +56,40 @@ class Subscription:
     def close(self) -> None:
         """Stop listening."""
         self._channel.leave(self)
+        if self._pause is not None:
+            self._pause.cancel()
 
-    def take_waiting(self) -> list[LoggedEvent]:
-        """Take everything that can be had without waiting."""
+    async def batches(self) -> AsyncGenerator[list[LoggedEvent]]:
+        """Give the events as they come; those of a burst in batches, one every few milliseconds.
+
+        A wake-up and a write per token would cost more than the token. The first events, and those that come slower
+        than that, are not held back.
+        """
+        try:
+            while not self._ended or self._unread:
+                if self._unread and (self._pause is None or self._ended):
+                    yield self._take()
+                else:
+                    self._wakeup.clear()
+                    await self._wakeup.wait()
+        finally:
+            self.close()
+
+    def _take(self) -> list[LoggedEvent]:
         events = list(self._unread)
         self._unread.clear()
         self._unread_bytes = 0
+        self._in_a_row += 1
+        if self._in_a_row > PROMPT_BATCHES and not self._ended:
+            self._pause = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._go_on)
         return events
+
+    def _go_on(self) -> None:
+        self._pause = None
+        if self._unread:
+            self._wakeup.set()
+        else:
+            self._in_a_row = 0
 
     def __aiter__(self) -> AsyncIterator[LoggedEvent]:
         return self
@@ -109,11 +142,15 @@ class Channel:
     def listen(self) -> Subscription:
         """Hear everything published from now on."""
         subscription = Subscription(self)
+        self.admit(subscription)
+        return subscription
+
+    def admit(self, subscription: Subscription) -> None:
+        """Let a listener hear everything published from now on."""
         if self.closed:
             subscription.end()
         else:
             self._listeners.add(subscription)
-        return subscription
 
     def leave(self, subscription: Subscription) -> None:
         """Forget a listener."""

@@ -1,7 +1,7 @@
 """Log the events of runs: live ones from memory, resumable ones also on disk, replayed without a gap."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from functools import partial
@@ -10,7 +10,7 @@ from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.events import StoredEvent, append_events, read_events
 from toolweave.runtime.streaming.channel import Channel, LoggedEvent, event_id
 
-FLUSH_SECONDS = 0.02
+FLUSH_SECONDS = 0.05
 REPLAY_BATCH = 500
 
 
@@ -67,7 +67,7 @@ class EventLog:
         if channel is not None:
             channel.close()
 
-    async def replay(self, run_id: str, created_at: datetime, after: int) -> AsyncIterator[LoggedEvent]:
+    async def replay(self, run_id: str, created_at: datetime, after: int) -> AsyncGenerator[Sequence[LoggedEvent]]:
         """Give a resumable run's events after a sequence number: the stored ones, then the live ones, no gap.
 
         Listening starts before the first read, and what is heard twice is told apart by its number.
@@ -77,26 +77,27 @@ class EventLog:
         try:
             self.flush()
             async with aclosing(self._stored(run_id, created_at, after)) as stored:
-                async for event in stored:
-                    after = event.seq
-                    yield event
+                async for batch in stored:
+                    after = batch[-1].seq
+                    yield batch
             if heard is not None:
-                async for event in heard:
-                    if event.seq > after:
-                        yield event
+                async with aclosing(heard.batches()) as live:
+                    async for batch in live:
+                        # In the order of their numbers: once one is new, all that follow are.
+                        yield batch if batch[0].seq > after else [event for event in batch if event.seq > after]
         finally:
             if heard is not None:
                 heard.close()
 
-    async def _stored(self, run_id: str, created_at: datetime, after: int) -> AsyncGenerator[LoggedEvent, None]:
+    async def _stored(self, run_id: str, created_at: datetime, after: int) -> AsyncGenerator[list[LoggedEvent]]:
         # Through the writer, so that what was flushed a moment ago is seen.
         prefix = id_prefix(created_at)
         while True:
             read = partial(read_events, run_id=run_id, after=after, limit=REPLAY_BATCH)
             rows = await self._database.write(read)
-            for row in rows:
-                after = row.seq
-                yield LoggedEvent(row.seq, row.event, row.data, event_id(prefix, row.seq))
+            if rows:
+                after = rows[-1].seq
+                yield [LoggedEvent(row.seq, row.event, row.data, event_id(prefix, row.seq)) for row in rows]
             if len(rows) < REPLAY_BATCH:
                 return
 

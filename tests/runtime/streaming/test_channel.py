@@ -86,13 +86,47 @@ def test_last_event_ids_are_read_and_garbage_is_refused() -> None:
     assert parse_event_id("1-" + "9" * 40) is None
 
 
-async def test_a_listener_takes_what_is_waiting_at_once() -> None:
+async def test_what_is_waiting_comes_in_one_batch() -> None:
     channel = Channel("run", id_prefix=None)
-    listener = channel.listen()
+    batches = channel.listen().batches()
     for number in range(3):
         channel.publish("custom", str(number).encode())
-    assert [event.data for event in (await anext(listener), *listener.take_waiting())] == [b"0", b"1", b"2"]
-    assert listener.take_waiting() == []
+    assert [event.data for event in await anext(batches)] == [b"0", b"1", b"2"]
     channel.publish("custom", b"3")
     channel.close()
-    assert [event.data for event in await collect(listener)] == [b"3"]
+    assert [[event.data for event in batch] async for batch in batches] == [[b"3"]]
+
+
+async def test_a_burst_comes_in_fewer_batches_than_events_and_whole() -> None:
+    channel = Channel("run", id_prefix=None)
+    listener = channel.listen()
+
+    async def burst() -> None:
+        for number in range(500):
+            channel.publish("custom", str(number).encode())
+            await asyncio.sleep(0)
+        channel.close()
+
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        group.create_task(burst())
+        batches = [[int(event.data) for event in batch] async for batch in listener.batches()]
+    assert [number for batch in batches for number in batch] == list(range(500))
+    assert len(batches) < 250
+
+
+async def test_events_that_come_slower_than_a_burst_are_not_held_back() -> None:
+    channel = Channel("run", id_prefix=None)
+    batches = channel.listen().batches()
+    async with asyncio.timeout(30):
+        for number in range(channel_module.PROMPT_BATCHES * 4):
+            channel.publish("custom", str(number).encode())
+            assert [event.data for event in await anext(batches)] == [str(number).encode()]
+
+
+async def test_a_listener_of_batches_that_is_closed_hears_nothing_more() -> None:
+    channel = Channel("run", id_prefix=None)
+    batches = channel.listen().batches()
+    channel.publish("custom", b"1")
+    await anext(batches)
+    await batches.aclose()
+    assert not channel.has_listeners
