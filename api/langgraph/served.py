@@ -15,6 +15,8 @@ from toolweave.runtime.graphs import GraphRegistry
 from toolweave.runtime.importing import load_graph
 from toolweave.runtime.models import Assistant
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.protocol.announcements import Announcements
+from toolweave.runtime.protocol.thread_log import ThreadLog
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import Runtime
 from toolweave.runtime.store_options import store_options
@@ -73,6 +75,6 @@ async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterato
         descriptions = {name: entry.description for name, entry in config.graphs.items()}
         graphs = GraphRegistry(targets, descriptions, checkpointer=persistence.checkpointer, store=persistence.store)
         await persistence.assistants.sync_system(graphs.descriptions())
-        runtime = Runtime(persistence, graphs, EventLog(persistence.app))
+        runtime = Runtime(persistence, graphs, EventLog(persistence.app), Announcements(ThreadLog(persistence.app)))
         engine = await stack.enter_async_context(open_engine(runtime, max_concurrent=settings.max_concurrent_runs))
         yield Served(persistence, graphs, engine)

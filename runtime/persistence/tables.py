@@ -120,6 +120,27 @@ webhook_deliveries = Table(
     Column("created_at", BigInteger, nullable=False),
 )
 
+# What subscribers of the newer protocol hear; `data` is a whole event as JSON. `detail` events are more than the
+# reference server would tell (see runtime/protocol).
+thread_events = Table(
+    "thread_events",
+    metadata,
+    Column("thread_id", Text, ForeignKey("threads.thread_id", ondelete="CASCADE"), primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Column("run_id", Text, ForeignKey("runs.run_id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("channel", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("detail", Integer, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+thread_sequences = Table(
+    "thread_sequences",
+    metadata,
+    Column("thread_id", Text, ForeignKey("threads.thread_id", ondelete="CASCADE"), primary_key=True),
+    Column("last_seq", BigInteger, nullable=False),
+)
+
 Index("ix_runs_thread", runs.c.thread_id, runs.c.seq)
 ACTIVE = text("status IN ('pending', 'running')")
 Index("ix_runs_active", runs.c.thread_id, runs.c.seq, sqlite_where=ACTIVE, postgresql_where=ACTIVE)

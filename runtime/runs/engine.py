@@ -13,6 +13,7 @@ from toolweave.errors import NotFound, PersistenceError
 from toolweave.runtime.models import TERMINAL, CancelAction, NewRun, Run, RunStatus
 from toolweave.runtime.persistence.run_transitions import RollbackAskedError
 from toolweave.runtime.persistence.runs import Alongside
+from toolweave.runtime.protocol.modes import speaks_protocol
 from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run, state_left
 from toolweave.runtime.runs.result import result_of
 from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscription
@@ -155,6 +156,7 @@ class EmbeddedEngine:
         # The row goes last: if the process dies in between, the thread is still there to be deleted again.
         await self.runtime.persistence.delete_thread_checkpoints(thread_id)
         await self.runtime.persistence.threads.delete(thread_id)
+        self.runtime.announcements.log.close(thread_id)
         for live in self._live_on(thread_id):
             # Started meanwhile, or not to be stopped in time: its row is gone, so nobody need wait for it.
             self._end(live, None)
@@ -170,6 +172,7 @@ class EmbeddedEngine:
     async def recover(self) -> None:
         """Take up every run that an earlier process left behind (S-05)."""
         runs = self.runtime.persistence.runs
+        await self.runtime.announcements.log.recover()
         startable = await runs.recover()
         # Those that wait behind others, too: clients may join them before their turn comes.
         for run in await runs.waiting():
@@ -194,12 +197,14 @@ class EmbeddedEngine:
             self.runtime.log.close(live.run.run_id)
             live.ended.cancel()
         self.runtime.log.flush()
+        self.runtime.announcements.log.flush()
 
     def _live_on(self, thread_id: str) -> list[LiveRun]:
         return [live for live in self.live.values() if live.run.thread_id == thread_id]
 
     def _watch(self, run: Run) -> LiveRun:
-        resumable = bool(run.kwargs.get("resumable"))
+        # What a run of the newer protocol tells is kept by its thread.
+        resumable = bool(run.kwargs.get("resumable")) and not speaks_protocol(run)
         channel = self.runtime.log.open(run.run_id, resumable=resumable, created_at=run.created_at)
         live = LiveRun(run, channel, asyncio.get_running_loop().create_future())
         self.live[run.run_id] = live
@@ -265,7 +270,8 @@ class EmbeddedEngine:
         body: bytes | None = execution.body
         self.runtime.log.flush()
         try:
-            following = await persistence.runs.finalise(run.run_id, run.attempt, execution.outcome)
+            async with self.runtime.announcements.ending(run, execution.outcome):
+                following = await persistence.runs.finalise(run.run_id, run.attempt, execution.outcome)
         except RollbackAskedError:
             # Asked for when the graph was through already; whoever asked has the answer that it will be done.
             await self._finish(live, await after_cancel(self.runtime, run, "rollback"))

@@ -13,8 +13,12 @@ from toolweave.errors import RunAbandoned
 from toolweave.runtime.graphs import Graph, GraphRegistry
 from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus
 from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.protocol.announcements import Announcements
+from toolweave.runtime.protocol.modes import speaks_protocol
+from toolweave.runtime.protocol.run_announcer import RunAnnouncer
 from toolweave.runtime.runs.continuation import rest_of, stands_still, written_by
 from toolweave.runtime.runs.graph_input import GraphCall, graph_call
+from toolweave.runtime.runs.protocol_stream import ProtocolStream
 from toolweave.runtime.runs.stream_parts import INTERRUPT, GraphStream
 from toolweave.runtime.streaming.channel import Channel
 from toolweave.runtime.streaming.codec import dumps
@@ -32,6 +36,7 @@ class Runtime:
     persistence: Persistence
     graphs: GraphRegistry
     log: EventLog
+    announcements: Announcements
     threads: ThreadHub = field(default_factory=ThreadHub)
 
 
@@ -48,6 +53,7 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
 
     A second or later attempt goes on from the checkpoint that an earlier one wrote (S-05).
     """
+    announcer = await runtime.announcements.begin(run)
     channel.begin_attempt(run.attempt)
     runtime.log.publish(channel, "metadata", dumps({"run_id": run.run_id, "attempt": run.attempt}))
     try:
@@ -65,17 +71,32 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
                 elif await runtime.persistence.asked_again(run.thread_id, run.run_id):
                     # Given once more, the answer it brought would answer the next question, too.
                     return _from_snapshot(run, snapshot)
-            return await _stream(runtime, run, channel, graph, call)
+            stream = _graph_stream(graph, call, announcer)
+            return await _stream(runtime, run, channel, graph, stream, announcer)
     except Exception as error:  # noqa: BLE001 - the run executor: a graph may raise anything
         return await _failed(runtime, run, channel, error)
 
 
-async def _stream(runtime: Runtime, run: Run, channel: Channel, graph: Graph, call: GraphCall) -> Execution:
-    stream = GraphStream(graph, call)
+def _graph_stream(graph: Graph, call: GraphCall, announcer: RunAnnouncer | None) -> GraphStream | ProtocolStream:
+    if announcer is not None and announcer.whole:
+        return ProtocolStream(graph, call, announcer)
+    return GraphStream(graph, call)
+
+
+async def _stream(
+    runtime: Runtime,
+    run: Run,
+    channel: Channel,
+    graph: Graph,
+    stream: GraphStream | ProtocolStream,
+    announcer: RunAnnouncer | None,
+) -> Execution:
     async with aclosing(stream.parts()) as parts:
         async for part in parts:
             if channel.resumable or channel.has_listeners:
                 runtime.log.publish(channel, part.event, dumps(part.payload))
+            if announcer is not None and not announcer.whole and part.event == "values":
+                announcer.state(part.payload)
     if stream.interrupted or stream.values is None:
         snapshot = await graph.aget_state(thread_config(run))
         return _from_snapshot(run, snapshot, values=stream.values)
@@ -106,6 +127,9 @@ async def after_cancel(runtime: Runtime, run: Run, action: CancelAction) -> Exec
         await runtime.persistence.delete_run_checkpoints(run.thread_id, run.run_id)
     left = await state_left(runtime, run) or Outcome("interrupted", "idle", thread_config=kept_config(run))
     outcome = replace(left, status="interrupted", rolled_back=action == "rollback")
+    if speaks_protocol(run) and not outcome.interrupts:
+        # Its clients take an interrupted thread for one that asks them something (12.9).
+        outcome = replace(outcome, thread_status="idle")
     return Execution(outcome, outcome.values_json or b"null")
 
 

@@ -15,6 +15,8 @@ from tests.fixtures.graphs import Gate
 from toolweave.runtime.graphs import GraphRegistry
 from toolweave.runtime.models import NewRun
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.protocol.announcements import Announcements
+from toolweave.runtime.protocol.thread_log import ThreadLog
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import Runtime
 from toolweave.runtime.streaming.channel import LoggedEvent
@@ -82,7 +84,7 @@ async def open_bench(folder: Path, gates: dict[str, Gate] | None = None) -> Asyn
         registry = GraphRegistry(
             loaded, dict.fromkeys(loaded), checkpointer=persistence.checkpointer, store=persistence.store
         )
-        runtime = Runtime(persistence, registry, EventLog(persistence.app))
+        runtime = Runtime(persistence, registry, EventLog(persistence.app), Announcements(ThreadLog(persistence.app)))
         async with open_engine(runtime, max_concurrent=10) as engine:
             await engine.recover()
             yield Bench(engine, persistence, gates)

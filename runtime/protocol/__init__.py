@@ -1,0 +1,1 @@
+"""Tell what happens on a thread in the newer protocol: numbered events, kept, replayed and filtered."""

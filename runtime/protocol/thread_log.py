@@ -1,0 +1,165 @@
+"""Log the events of threads: hand them on, keep them on disk, replay them without a gap."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+
+from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.thread_events import (
+    KEPT_EVENTS,
+    StoredThreadEvent,
+    append_thread_events,
+    begin_new_blocks,
+    forget_old_events,
+    last_seq,
+    read_lifecycle,
+    read_thread_events,
+)
+from toolweave.runtime.protocol.event_filter import EventFilter
+from toolweave.runtime.protocol.thread_channel import Shows, ThreadChannel
+from toolweave.runtime.protocol.thread_event import NewEvent, ThreadEvent, from_row, numbered
+from toolweave.runtime.streaming.channel import LoggedEvent, Subscription
+
+FLUSH_SECONDS = 0.02
+REPLAY_BATCH = 500
+
+
+class ThreadLog:
+    """Number the events of each thread over all its runs, and keep the newest of them.
+
+    Listeners hear an event before its batch is on disk. `flush` puts the rest there; it is called before a run's end
+    is written, so that what an ended run has told can be replayed.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._channels: dict[str, ThreadChannel] = {}
+        self._unstored: list[StoredThreadEvent] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def recover(self) -> None:
+        """Skip the numbers that an earlier process may have given out; call it before any run is taken up."""
+        await self._database.write(begin_new_blocks)
+
+    def has_listeners(self, thread_id: str) -> bool:
+        """Say whether anybody listens to a thread."""
+        channel = self._channels.get(thread_id)
+        return channel is not None and channel.has_listeners
+
+    def last_seq(self, thread_id: str) -> int:
+        """Give the last number given out on a thread that somebody uses; 0 when nobody does."""
+        channel = self._channels.get(thread_id)
+        return 0 if channel is None else channel.last_seq
+
+    async def open(self, thread_id: str) -> ThreadChannel:
+        """Open a thread's channel for writing; give it back by `release`."""
+        channel = self._use(thread_id)
+        try:
+            await self._load(channel)
+        except BaseException:
+            self.release(channel)
+            raise
+        return channel
+
+    def release(self, channel: ThreadChannel) -> None:
+        """Give a channel back; it goes when nobody needs it."""
+        channel.users -= 1
+        if channel.users == 0 and self._channels.get(channel.run_id) is channel:
+            # What it has not stored yet is ahead of whoever reads the last number next.
+            self.flush()
+            del self._channels[channel.run_id]
+
+    def write(self, channel: ThreadChannel, new: NewEvent, *, held: bool = False) -> ThreadEvent:
+        """Number an event and put it into the next batch for the disk; a held one is delivered by the caller."""
+        channel.last_seq += 1
+        event = numbered(new, channel.last_seq, int(time.time() * 1000))
+        self._unstored.append(event.stored(channel.run_id))
+        if not held:
+            channel.deliver(event)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
+        return event
+
+    def flush(self) -> None:
+        """Queue everything unstored for the database writer, ahead of whatever is queued after it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        stored, self._unstored = self._unstored, []
+        if stored:
+            self._database.write_soon(partial(append_thread_events, events=stored))
+
+    def forget_old(self, thread_id: str) -> None:
+        """Keep no more than a thread's newest events."""
+        self._database.write_soon(partial(forget_old_events, thread_id=thread_id, kept=KEPT_EVENTS))
+
+    def close(self, thread_id: str) -> None:
+        """End the listeners of a thread that is gone."""
+        channel = self._channels.pop(thread_id, None)
+        if channel is not None:
+            channel.close()
+
+    @asynccontextmanager
+    async def listen(self, thread_id: str, shows: Shows) -> AsyncIterator[Subscription]:
+        """Hear a thread's events from now on while the block runs; the thread need not exist yet."""
+        channel = self._use(thread_id)
+        heard = channel.hear(shows)
+        try:
+            await self._load(channel)
+            yield heard
+        finally:
+            heard.close()
+            self.release(channel)
+
+    async def stored(self, thread_id: str, wanted: EventFilter, after: int) -> AsyncGenerator[list[LoggedEvent], None]:
+        """Give the kept events after a number that the filter shows, in batches."""
+        self.flush()
+        while True:
+            # Through the writer, so that what was flushed a moment ago is seen.
+            read = partial(
+                read_thread_events, thread_id=thread_id, after=after, limit=REPLAY_BATCH, channels=wanted.channels
+            )
+            rows = await self._database.write(read)
+            events = [from_row(row) for row in rows]
+            shown = [event.logged() for event in events if wanted.shows(event)]
+            if shown:
+                yield shown
+            if len(rows) < REPLAY_BATCH:
+                return
+            after = rows[-1].seq
+
+    async def replay(self, thread_id: str, wanted: EventFilter, after: int) -> AsyncGenerator[list[LoggedEvent], None]:
+        """Give a thread's events after a number: the kept ones, then the live ones, none twice and none left out.
+
+        Listening starts before the first read, and what is heard twice is told apart by its number. It ends when the
+        thread is deleted, or when the listener is too far behind.
+        """
+        async with self.listen(thread_id, wanted.shows) as heard:
+            async with aclosing(self.stored(thread_id, wanted, after)) as kept:
+                async for batch in kept:
+                    after = batch[-1].seq
+                    yield batch
+            async with aclosing(heard.batches()) as live:
+                async for batch in live:
+                    fresh = [event for event in batch if event.seq > after]
+                    if fresh:
+                        yield fresh
+
+    async def lifecycle(self, thread_id: str, run_id: str | None = None) -> list[ThreadEvent]:
+        """Give what is kept of how a run's graphs began and ended; of the thread's last run without an id."""
+        self.flush()
+        rows = await self._database.write(partial(read_lifecycle, thread_id=thread_id, run_id=run_id))
+        return [from_row(row) for row in rows]
+
+    def _use(self, thread_id: str) -> ThreadChannel:
+        channel = self._channels.get(thread_id)
+        if channel is None:
+            channel = self._channels[thread_id] = ThreadChannel(thread_id)
+        channel.users += 1
+        return channel
+
+    async def _load(self, channel: ThreadChannel) -> None:
+        stored = await self._database.write(partial(last_seq, thread_id=channel.run_id))
+        channel.last_seq = max(channel.last_seq, stored)
