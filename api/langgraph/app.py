@@ -33,6 +33,8 @@ from toolweave.api.langgraph.routes import (
     store,
     system,
     thread_state,
+    thread_storage,
+    thread_stream,
     threads,
 )
 from toolweave.api.langgraph.served import open_served
@@ -46,7 +48,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *assistants.ENDPOINTS,
     *assistant_graphs.ENDPOINTS,
     *crons.ENDPOINTS,
+    # Before threads: `prune` is not the id of one.
+    *thread_storage.ENDPOINTS,
     *threads.ENDPOINTS,
+    *thread_stream.ENDPOINTS,
     *thread_state.ENDPOINTS,
     *runs.ENDPOINTS,
     *run_cancellation.ENDPOINTS,

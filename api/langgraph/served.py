@@ -8,6 +8,7 @@ from typing import cast
 from starlette.requests import Request
 
 from toolweave.api.langgraph.request_values import is_uuid
+from toolweave.api.langgraph.thread_ttl import configured_ttl, sweeps
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import InvalidRequest, NotFound
@@ -15,10 +16,12 @@ from toolweave.runtime.graphs import GraphRegistry
 from toolweave.runtime.importing import load_graph
 from toolweave.runtime.models import Assistant
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.persistence.orphans import sweeping_orphans
 from toolweave.runtime.protocol.announcements import Announcements
 from toolweave.runtime.protocol.thread_log import ThreadLog
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import Runtime
+from toolweave.runtime.runs.expiry import sweeping_expired
 from toolweave.runtime.store_options import store_options
 from toolweave.runtime.streaming.event_log import EventLog
 
@@ -70,11 +73,18 @@ async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterato
         address = f"http://{settings.host}:{settings.port}"
         options = store_options(config.store, config.path.parent)
         persistence = await stack.enter_async_context(
-            open_persistence(settings.data_dir, address=address, store_options=options)
+            open_persistence(
+                settings.data_dir,
+                address=address,
+                store_options=options,
+                thread_ttl=configured_ttl(config.checkpointer),
+            )
         )
         descriptions = {name: entry.description for name, entry in config.graphs.items()}
         graphs = GraphRegistry(targets, descriptions, checkpointer=persistence.checkpointer, store=persistence.store)
         await persistence.assistants.sync_system(graphs.descriptions())
         runtime = Runtime(persistence, graphs, EventLog(persistence.app), Announcements(ThreadLog(persistence.app)))
         engine = await stack.enter_async_context(open_engine(runtime, max_concurrent=settings.max_concurrent_runs))
+        await stack.enter_async_context(sweeping_orphans(persistence))
+        await stack.enter_async_context(sweeping_expired(engine, sweeps(config.checkpointer)))
         yield Served(persistence, graphs, engine)

@@ -1,13 +1,17 @@
 """Give a StateSnapshot the JSON form of a ThreadState (langgraph_api.md section 4)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
+from toolweave.errors import InvalidRequest
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.checkpointer import FORKED_FROM
 from toolweave.runtime.runs.stream_parts import checkpoint_ids
+
+VALUE = "values."
 
 NO_STATE: JsonObject = {
     "values": {},
@@ -39,6 +43,25 @@ def thread_state_json(snapshot: StateSnapshot) -> JsonObject:
         "checkpoint_id": checkpoint and checkpoint["checkpoint_id"],
         "parent_checkpoint_id": parent and parent["checkpoint_id"],
     }
+
+
+def selected_state(state: JsonObject, select: Sequence[str]) -> JsonObject:
+    """Keep some fields of a ThreadState, and of its values those named as `values.<key>`; nothing selected is all.
+
+    Raises:
+        InvalidRequest: a state has no such field.
+    """
+    if not select:
+        return state
+    fields = {name: state[name] for name in select if name in state}
+    keys = [name.removeprefix(VALUE) for name in select if name.startswith(VALUE)]
+    for name in select:
+        if name not in state and not name.startswith(VALUE):
+            raise InvalidRequest(f"Invalid select: '{name[:200]}' is not one of {', '.join(state)} or values.<key>")
+    if keys and "values" not in fields:
+        values = state["values"] if isinstance(state["values"], dict) else {}
+        fields["values"] = {key: values[key] for key in keys if key in values}
+    return fields
 
 
 def interrupts_json(snapshot: StateSnapshot) -> JsonObject:

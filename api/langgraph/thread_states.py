@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from toolweave.api.langgraph.served import Served
 from toolweave.api.langgraph.state_snapshot import NO_STATE, interrupts_json, thread_state_json
-from toolweave.errors import Conflict, InvalidRequest, NotFound
+from toolweave.errors import BadRequest, Conflict, InvalidRequest, NotFound
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject, Thread, ThreadStatus
 from toolweave.runtime.persistence.checkpointer import FORKED_FROM
@@ -68,7 +68,8 @@ async def update_state(
     Raises:
         NotFound: the thread is unknown, or the checkpoint to write on top of.
         Conflict: a run is executing on it.
-        HTTPException: 400, it has no graph, or the graph does not take the update.
+        BadRequest: it has no graph.
+        HTTPException: 400, the graph does not take the update.
     """
     thread = await _writable(served, thread_id)
     metadata: JsonObject = {"graph_id": graph_of(thread)}
@@ -112,10 +113,10 @@ def state_config(
 
 @asynccontextmanager
 async def open_graph(served: Served, thread: Thread) -> AsyncIterator[Graph]:
-    """Open a thread's graph. Raises NotFound when it is not served any more, 400 when the thread has none."""
+    """Open a thread's graph. Raises NotFound when it is not served any more, BadRequest when there is none."""
     graph_id = graph_of(thread)
     if graph_id is None:
-        raise HTTPException(400, NO_GRAPH.format(thread_id=thread.thread_id))
+        raise BadRequest(NO_GRAPH.format(thread_id=thread.thread_id))
     served.require_graph(graph_id)
     async with served.graphs.open(graph_id, state_config(thread.thread_id)) as graph:
         yield graph
@@ -141,6 +142,9 @@ async def require_checkpoint(served: Served, config: RunnableConfig) -> None:
 async def _mirror(served: Served, thread_id: str, state: StateSnapshot) -> None:
     status: ThreadStatus = "interrupted" if state.next else "idle"
     await served.persistence.threads.set_state(thread_id, dumps(state.values), status, interrupts_json(state))
+    hub = served.engine.runtime.threads
+    if hub.has_followers(thread_id):
+        hub.publish(thread_id, "state_update", dumps({"state": thread_state_json(state), "thread_id": thread_id}))
 
 
 def _state_update(update: Mapping[str, Any]) -> StateUpdate:

@@ -8,10 +8,11 @@ from starlette.responses import Response
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.endpoint import Endpoint, Query
 from toolweave.api.langgraph.json_body import Body, read_body
-from toolweave.api.langgraph.request_values import path_uuid, query_flag, query_integer
+from toolweave.api.langgraph.request_values import path_uuid, query_flag, query_integer, query_words
 from toolweave.api.langgraph.schemas.components import body_schema
-from toolweave.api.langgraph.schemas.fields import BOOLEAN, MAX_LIMIT, STRING
+from toolweave.api.langgraph.schemas.fields import BOOLEAN, MAX_LIMIT, STRING, list_of
 from toolweave.api.langgraph.served import served
+from toolweave.api.langgraph.state_snapshot import selected_state
 from toolweave.api.langgraph.thread_states import read_history, read_state, update_state
 
 UPDATE = body_schema("ThreadStateUpdate")
@@ -22,14 +23,16 @@ HISTORY = body_schema("ThreadStateSearch")
 async def get(request: Request) -> Response:
     """Give a thread's newest state."""
     subgraphs = query_flag(request, "subgraphs")
-    return json_answer(await read_state(served(request), path_uuid(request, "thread"), subgraphs=subgraphs))
+    state = await read_state(served(request), path_uuid(request, "thread"), subgraphs=subgraphs)
+    return json_answer(selected_state(state, query_words(request, "select")))
 
 
 async def get_at(request: Request) -> Response:
     """Give a thread's state at a checkpoint; an unknown one is an empty state."""
     checkpoint = {"checkpoint_id": request.path_params["checkpoint_id"]}
     subgraphs = query_flag(request, "subgraphs")
-    return json_answer(await read_state(served(request), path_uuid(request, "thread"), checkpoint, subgraphs=subgraphs))
+    state = await read_state(served(request), path_uuid(request, "thread"), checkpoint, subgraphs=subgraphs)
+    return json_answer(selected_state(state, query_words(request, "select")))
 
 
 async def post_at(request: Request) -> Response:
@@ -39,7 +42,7 @@ async def post_at(request: Request) -> Response:
     state = await read_state(
         served(request), thread_id, body.fields["checkpoint"], subgraphs=body.get("subgraphs", False)
     )
-    return json_answer(state, headers=body.headers())
+    return json_answer(selected_state(state, body.get("select", ())), headers=body.headers())
 
 
 async def update(request: Request) -> Response:
@@ -68,7 +71,8 @@ async def search_history(request: Request) -> Response:
         metadata=body.get("metadata"),
         checkpoint=body.get("checkpoint"),
     )
-    return json_answer(states, headers=body.headers())
+    shown = [selected_state(state, body.get("select", ())) for state in states]
+    return json_answer(shown, headers=body.headers())
 
 
 async def get_history(request: Request) -> Response:
@@ -78,7 +82,7 @@ async def get_history(request: Request) -> Response:
     states = await read_history(
         served(request), path_uuid(request, "thread"), limit=limit, before=before, metadata=None, checkpoint=None
     )
-    return json_answer(states)
+    return json_answer([selected_state(state, query_words(request, "select")) for state in states])
 
 
 def _before(body: Body) -> str | None:
@@ -93,7 +97,8 @@ def _before(body: Body) -> str | None:
 
 _TAG = "Threads"
 _STATE = "/threads/{thread_id}/state"
-_SUBGRAPHS = (Query("subgraphs", BOOLEAN),)
+_SELECT = Query("select", list_of(STRING))
+_SUBGRAPHS = (Query("subgraphs", BOOLEAN), _SELECT)
 _BOTH = (404, 422)
 _LIMIT = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 1}
 
@@ -138,7 +143,7 @@ ENDPOINTS = (
         answer="ThreadState",
         answers_list=True,
         errors=_BOTH,
-        query=(Query("limit", _LIMIT), Query("before", STRING)),
+        query=(Query("limit", _LIMIT), Query("before", STRING), _SELECT),
     ),
     Endpoint(
         "POST",

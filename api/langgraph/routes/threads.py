@@ -3,18 +3,18 @@
 from uuid import uuid4
 
 from langchain_core.utils.uuid import uuid7
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import empty_answer, extracted, json_answer, page_headers, selected
 from toolweave.api.langgraph.endpoint import Endpoint, Query
 from toolweave.api.langgraph.json_body import Body, read_body
-from toolweave.api.langgraph.request_values import path_uuid, uuid_of
+from toolweave.api.langgraph.request_values import path_uuid, query_words, uuid_of
 from toolweave.api.langgraph.schemas.components import body_schema
 from toolweave.api.langgraph.schemas.fields import STRING
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import apply_supersteps
+from toolweave.api.langgraph.thread_ttl import requested_ttl, ttl_json, without_effect
 from toolweave.api.langgraph.wire import thread_json
 from toolweave.errors import Conflict, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.models import JsonObject, Thread
@@ -31,37 +31,46 @@ async def create(request: Request) -> Response:
     body = await read_body(request, CREATE)
     here = served(request)
     thread_id = uuid_of(body.fields["thread_id"], "thread") if "thread_id" in body.fields else str(uuid7())
-    thread = await here.persistence.threads.create(
-        thread_id, metadata=body.get("metadata", {}), if_exists=body.get("if_exists", "raise")
+    threads = here.persistence.threads
+    ttl = requested_ttl(body, threads.default_ttl)
+    thread = await threads.create(
+        thread_id, metadata=body.get("metadata", {}), if_exists=body.get("if_exists", "raise"), ttl=ttl
     )
+    headers = body.headers(*without_effect(body, ttl))
     if body.get("supersteps"):
-        return await _with_supersteps(here, body, thread_id)
-    return json_answer(thread_json(thread), headers=_headers(body))
+        return await _with_supersteps(here, thread_id, body.fields["supersteps"], headers)
+    return json_answer(thread_json(thread), headers=headers)
 
 
-async def _with_supersteps(here: Served, body: Body, thread_id: str) -> Response:
+async def _with_supersteps(
+    here: Served, thread_id: str, supersteps: list[JsonObject], headers: dict[str, str]
+) -> Response:
     try:
-        await apply_supersteps(here, thread_id, body.fields["supersteps"])
-    except (HTTPException, ToolweaveError) as error:
-        reason = error.detail if isinstance(error, HTTPException) else str(error)
-        text = f"Thread {thread_id} was created, but there were problems updating the state: {reason}"
-        return json_answer({"detail": text}, status=201, headers=_headers(body))
-    return json_answer(thread_json(await here.persistence.threads.get(thread_id)), headers=_headers(body))
+        await apply_supersteps(here, thread_id, supersteps)
+    except ToolweaveError as error:
+        text = f"Thread {thread_id} was created, but there were problems updating the state: {error}"
+        return json_answer({"detail": text}, status=201, headers=headers)
+    return json_answer(thread_json(await here.persistence.threads.get(thread_id)), headers=headers)
 
 
 async def get(request: Request) -> Response:
-    """Give a thread."""
-    return json_answer(thread_json(await served(request).persistence.threads.get(path_uuid(request, "thread"))))
+    """Give a thread, with its time to live if asked for."""
+    thread = await served(request).persistence.threads.get(path_uuid(request, "thread"))
+    wanted = {word.strip() for text in query_words(request, "include") for word in text.split(",")}
+    return json_answer({**thread_json(thread), **(ttl_json(thread) if "ttl" in wanted else {})})
 
 
 async def patch(request: Request) -> Response:
-    """Merge metadata into a thread's."""
+    """Merge metadata into a thread's, and set its time to live."""
     thread_id = path_uuid(request, "thread")
     body = await read_body(request, PATCH)
-    thread = await served(request).persistence.threads.patch(thread_id, body.get("metadata", {}))
+    threads = served(request).persistence.threads
+    ttl = requested_ttl(body, threads.default_ttl)
+    thread = await threads.patch(thread_id, body.get("metadata", {}), ttl)
+    headers = body.headers(*without_effect(body, ttl))
     if "return=minimal" in request.headers.get("prefer", ""):
-        return empty_answer(204, _headers(body))
-    return json_answer(thread_json(thread), headers=_headers(body))
+        return empty_answer(204, headers)
+    return json_answer(thread_json(thread), headers=headers)
 
 
 async def delete(request: Request) -> Response:
@@ -79,8 +88,9 @@ async def copy(request: Request) -> Response:
     except NotFound:
         raise Conflict("Conflict") from None
     target = str(uuid4())
-    await persistence.checkpointer.acopy_thread(thread_id, target)
+    # The row comes first: checkpoints without one are cleared away.
     made = thread_json(await persistence.threads.create(target, metadata=source.metadata))
+    await persistence.checkpointer.acopy_thread(thread_id, target)
     return json_answer({name: item for name, item in made.items() if name != "values"})
 
 
@@ -128,11 +138,6 @@ def _extract_paths(body: Body) -> dict[str, str]:
     return paths
 
 
-def _headers(body: Body) -> dict[str, str]:
-    # Time to live comes with its sweep: until then it is accepted, and said to have no effect.
-    return body.headers("ttl") if "ttl" in body.fields else body.headers()
-
-
 _TAG = "Threads"
 _ONE = "/threads/{thread_id}"
 _BOTH = (404, 422)
@@ -146,7 +151,7 @@ ENDPOINTS = (
         _TAG,
         body="ThreadCreate",
         answer="Thread",
-        errors=(201, 409, 422),
+        errors=(201, 400, 409, 422),
     ),
     Endpoint(
         "POST",

@@ -31,16 +31,39 @@ THREAD_FIELDS = (
 )
 MAX_EXTRACTS = 10
 MAX_IDS = 10_000
+# A hundred years.
+MAX_TTL_MINUTES = 52_560_000
+STATE_FIELDS = (
+    "values",
+    "next",
+    "tasks",
+    "metadata",
+    "created_at",
+    "checkpoint",
+    "parent_checkpoint",
+    "interrupts",
+    "checkpoint_id",
+    "parent_checkpoint_id",
+)
+_MINUTES: Schema = {"type": "number", "minimum": 0, "maximum": MAX_TTL_MINUTES}
+_STRATEGY = one_of("delete", "keep_latest")
 _STATUS = one_of("idle", "busy", "interrupted", "error")
 _FILTER: Schema = {"metadata": OBJECT, "values": OBJECT, "status": _STATUS}
 _TTL: Schema = {
     "anyOf": [
         {
             "type": "object",
-            "properties": {"strategy": one_of("delete", "keep_latest"), "ttl": {"type": "number", "minimum": 0}},
+            "properties": {"strategy": _STRATEGY, "ttl": _MINUTES},
         },
-        {"type": "number", "minimum": 0},
-    ]
+        _MINUTES,
+    ],
+    "description": "Minutes from the thread's last change until it is deleted, or until its history is.",
+}
+_BYTES: Schema = {"type": "integer", "minimum": 0}
+_COUNTED: Schema = {
+    "type": "object",
+    "required": ["count", "bytes"],
+    "properties": {"count": _BYTES, "bytes": _BYTES},
 }
 _STATE_VALUES: Schema = {"type": ["object", "array", "null"]}
 
@@ -66,7 +89,9 @@ THREADS: Schema = {
         required=("as_node",),
         description="One state update, as if `as_node` had made it.",
     ),
-    "ThreadPatch": body({"metadata": OBJECT, "ttl": _TTL}, description="Metadata to merge into the thread's."),
+    "ThreadPatch": body(
+        {"metadata": OBJECT, "ttl": _TTL}, description="Metadata to merge into the thread's, and its time to live."
+    ),
     "ThreadSearchRequest": body(
         {
             "ids": {**list_of(UUID), "maxItems": MAX_IDS},
@@ -77,6 +102,36 @@ THREADS: Schema = {
         description="Filter threads; `extract` maps names to paths such as `values.messages[-1]`.",
     ),
     "ThreadCountRequest": body(_FILTER, description="Filter the threads to count."),
+    "ThreadPruneRequest": body(
+        {"thread_ids": {**list_of(UUID), "maxItems": MAX_IDS}, "strategy": _STRATEGY},
+        required=("thread_ids",),
+        description="Threads to delete, or to keep only the newest state of (`keep_latest`; busy ones are left alone).",
+    ),
+    "ThreadsPruned": body({"pruned_count": _BYTES}, description="How many of the threads there were."),
+    "ThreadStorage": body(
+        {
+            "thread_id": UUID,
+            "total_bytes": _BYTES,
+            "checkpoints": _COUNTED,
+            "channel_values": {
+                "type": "object",
+                "required": ["count", "bytes", "by_channel"],
+                "properties": {
+                    **_COUNTED["properties"],
+                    "by_channel": {
+                        "type": "object",
+                        "additionalProperties": {
+                            "type": "object",
+                            "required": ["versions", "bytes"],
+                            "properties": {"versions": _BYTES, "bytes": _BYTES},
+                        },
+                    },
+                },
+            },
+            "pending_writes": _COUNTED,
+        },
+        description="Bytes that a thread takes up: checkpoint rows without, and with, channel values; pending writes.",
+    ),
     "CheckpointConfig": body(
         {"thread_id": STRING, "checkpoint_ns": STRING, "checkpoint_id": STRING, "checkpoint_map": OBJECT},
         description="Names a checkpoint; without `checkpoint_id` the newest of its namespace.",
@@ -95,7 +150,7 @@ THREADS: Schema = {
         description="The checkpoint that an update made.",
     ),
     "ThreadStateCheckpointRequest": body(
-        {"checkpoint": ref("CheckpointConfig"), "subgraphs": BOOLEAN},
+        {"checkpoint": ref("CheckpointConfig"), "subgraphs": BOOLEAN, "select": list_of(STRING)},
         required=("checkpoint",),
         description="The checkpoint whose state is wanted.",
     ),
@@ -105,6 +160,7 @@ THREADS: Schema = {
             "before": {"anyOf": [STRING, OBJECT]},
             "metadata": OBJECT,
             "checkpoint": ref("CheckpointConfig"),
+            "select": list_of(STRING),
         },
         description="Which states of the history: those before a checkpoint, with this metadata, of this subgraph.",
     ),
@@ -120,6 +176,10 @@ THREADS: Schema = {
             "values": ANY,
             "error": NULLABLE_OBJECT,
             "interrupts": OBJECT,
+            "ttl": {
+                "type": "object",
+                "properties": {"strategy": _STRATEGY, "ttl_minutes": _MINUTES, "expires_at": NULLABLE_STRING},
+            },
             "extracted": OBJECT,
         },
         description="A conversation: its status and the values of its newest state.",

@@ -153,12 +153,6 @@ async def test_copying_an_unknown_thread_is_a_conflict_as_in_the_reference_serve
     assert (answer.status_code, answer.json()) == (409, {"detail": "Conflict"})
 
 
-async def test_time_to_live_is_accepted_and_said_to_have_no_effect(http: httpx.AsyncClient) -> None:
-    for ttl in (10, {"ttl": 5, "strategy": "delete"}):
-        answer = await http.post("/threads", json={"ttl": ttl, "thread_idd": "typo"})
-        assert (answer.status_code, answer.headers["x-ignored-fields"]) == (200, "thread_idd, ttl")
-
-
 async def test_a_thread_can_begin_with_a_state(sdk: LangGraphClient) -> None:
     updates: Any = [
         {"updates": [{"values": {"n": 1}, "as_node": "__input__"}]},

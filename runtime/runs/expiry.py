@@ -1,0 +1,89 @@
+"""Prune threads: when somebody asks for it, and when their time to live is over (langgraph_api.md 2.2)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from loguru import logger
+
+from toolweave.errors import NotFound, PersistenceError
+from toolweave.runtime.models import TtlStrategy
+from toolweave.runtime.runs.engine import EmbeddedEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeps:
+    """How often expired threads are looked for, and how many at most are dealt with at a time."""
+
+    every: timedelta = timedelta(minutes=5)
+    limit: int = 1000
+
+
+async def prune_threads(engine: EmbeddedEngine, thread_ids: Sequence[str], strategy: TtlStrategy) -> int:
+    """Delete threads, or all their checkpoints but the newest of each namespace; gives how many there were.
+
+    Unknown ids do not count. `delete` ends what runs on a thread, as deleting it alone does; `keep_latest` leaves a
+    busy thread alone, and does not count it: its run may yet be rolled back to what would be pruned.
+    """
+    pruned = 0
+    for thread_id in dict.fromkeys(thread_ids):
+        if strategy == "keep_latest":
+            pruned += await keep_latest(engine, thread_id)
+        else:
+            with suppress(NotFound):
+                await engine.delete_thread(thread_id)
+                pruned += 1
+    return pruned
+
+
+async def keep_latest(engine: EmbeddedEngine, thread_id: str) -> bool:
+    """Delete an idle thread's history; says whether there is such a thread.
+
+    What is newest is looked up before the thread is found idle: what a run writes afterwards stays.
+    """
+    persistence = engine.runtime.persistence
+    newest = await persistence.checkpointer.newest(thread_id)
+    if not await persistence.threads.idle([thread_id]):
+        return False
+    await persistence.checkpointer.prune_older(thread_id, newest)
+    return True
+
+
+async def sweep_expired(engine: EmbeddedEngine, limit: int) -> int:
+    """Delete or prune the threads whose time is over and that nothing uses; gives how many."""
+    threads = engine.runtime.persistence.threads
+    swept = 0
+    for thread_id, strategy in await threads.expired(limit):
+        if strategy == "keep_latest":
+            swept += await keep_latest(engine, thread_id) and await threads.clear_expiry(thread_id)
+        elif await threads.delete_expired(thread_id):
+            # A crash here leaves checkpoints without a thread: the next start clears them.
+            await engine.runtime.persistence.delete_thread_checkpoints(thread_id)
+            engine.runtime.threads.close(thread_id)
+            swept += 1
+    return swept
+
+
+@asynccontextmanager
+async def sweeping_expired(engine: EmbeddedEngine, sweeps: Sweeps) -> AsyncIterator[None]:
+    """Sweep at once and then in intervals, beside whatever the block does; a failure waits for the next time."""
+    sweeping = asyncio.create_task(_sweep_again_and_again(engine, sweeps), name="sweep-expired")
+    try:
+        yield
+    finally:
+        sweeping.cancel()
+        await asyncio.gather(sweeping, return_exceptions=True)
+
+
+async def _sweep_again_and_again(engine: EmbeddedEngine, sweeps: Sweeps) -> None:
+    while True:
+        try:
+            swept = await sweep_expired(engine, sweeps.limit)
+        except PersistenceError as error:
+            logger.warning("expired threads could not be cleared: {}", error)
+        else:
+            if swept:
+                logger.info("{} threads had expired", swept)
+        await asyncio.sleep(sweeps.every.total_seconds())
