@@ -2,12 +2,10 @@
 
 from datetime import datetime
 
-from toolweave.runtime.models import Assistant, AssistantVersion, Cron, JsonObject, Run, Thread
+from toolweave.runtime.models import Assistant, AssistantVersion, Cron, JsonObject, Thread
+from toolweave.runtime.run_record import run_json, timestamp
 
-
-def timestamp(moment: datetime) -> str:
-    """Write a UTC moment as ISO-8601, always with microseconds and `+00:00`."""
-    return moment.isoformat(timespec="microseconds")
+__all__ = ["assistant_json", "assistant_version_json", "cron_json", "run_json", "thread_json", "timestamp"]
 
 
 def assistant_json(assistant: Assistant) -> JsonObject:
@@ -82,19 +80,3 @@ def thread_json(thread: Thread) -> JsonObject:
         shown["error"] = thread.error
         shown["interrupts"] = thread.interrupts
     return shown
-
-
-def run_json(run: Run) -> JsonObject:
-    """Give a run's JSON form."""
-    return {
-        "run_id": run.run_id,
-        "thread_id": run.thread_id,
-        "assistant_id": run.assistant_id,
-        "metadata": run.metadata,
-        "status": run.status,
-        "kwargs": run.kwargs,
-        "multitask_strategy": run.multitask_strategy,
-        "created_at": timestamp(run.created_at),
-        "updated_at": timestamp(run.updated_at),
-        "langsmith_session_name": None,
-    }

@@ -68,7 +68,7 @@ class CronClock:
             except Exception as error:  # noqa: BLE001 - the top-level handler of firings: crons must not end silently
                 logger.opt(exception=error).error("crons cannot be fired now: {}", error)
                 wake_at = self._clock.now() + RETRY
-            await self._wait(wake_at)
+            await change_or_moment(self._crons.changed, self._clock, wake_at)
 
     async def _fire_one(self, cron: Cron) -> None:
         claim = claim_of(cron, self._following(cron))
@@ -95,17 +95,18 @@ class CronClock:
             logger.error("cron {} cannot fire again: {}", cron.cron_id, error)
             return None
 
-    async def _wait(self, moment: datetime | None) -> None:
-        changed = asyncio.create_task(self._crons.changed.wait())
-        waiting: set[asyncio.Task[object]] = {changed}
-        if moment is not None:
-            waiting.add(asyncio.create_task(self._clock.sleep_until(moment)))
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+
+async def change_or_moment(changed: asyncio.Event, clock: Clock, moment: datetime | None) -> None:
+    """Wait until something changes or the moment has come, whichever is first."""
+    waiting: set[asyncio.Task[object]] = {asyncio.create_task(changed.wait())}
+    if moment is not None:
+        waiting.add(asyncio.create_task(clock.sleep_until(moment)))
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
 from toolweave.runtime.persistence.store.sqlite_store import SqliteStore, StoreOptions, open_store
 from toolweave.runtime.persistence.threads import ThreadRepository
+from toolweave.runtime.persistence.webhooks import WebhookRepository
 
 BUSY_TIMEOUT_S = 5.0
 
@@ -35,6 +36,7 @@ class Persistence:
     threads: ThreadRepository
     runs: RunRepository
     crons: CronRepository
+    webhooks: WebhookRepository
 
     async def delete_run_checkpoints(self, thread_id: str, run_id: str) -> None:
         """Delete what a run has checkpointed and written: its thread's state is as before it."""
@@ -84,6 +86,7 @@ async def open_persistence(
             threads=ThreadRepository(app, default_ttl=thread_ttl),
             runs=RunRepository(app, thread_ttl=thread_ttl),
             crons=CronRepository(app),
+            webhooks=WebhookRepository(app),
         )
 
 

@@ -1,5 +1,6 @@
 """Move runs between their states, each move in one transaction: pending, running, ended."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -41,7 +42,14 @@ def claim(connection: Connection, run_id: str, now: int) -> Run | None:
     return None if row is None else run_from(row)
 
 
-def finalise(connection: Connection, run_id: str, attempt: int, outcome: Outcome, now: int) -> str | None:
+def finalise(
+    connection: Connection,
+    run_id: str,
+    attempt: int,
+    outcome: Outcome,
+    now: int,
+    alongside: Callable[[Connection], object] | None = None,
+) -> str | None:
     """Write how an execution ended and return the thread's next run that is due.
 
     Raises:
@@ -59,6 +67,8 @@ def finalise(connection: Connection, run_id: str, attempt: int, outcome: Outcome
     if ended is None:
         _refuse_stale(connection, run_id, attempt)
         return None
+    if alongside is not None:
+        alongside(connection)
     if ended.temporary:
         delete_thread.run(connection, {"of_thread": ended.thread_id})
         return None

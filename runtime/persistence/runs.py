@@ -15,7 +15,7 @@ from toolweave.runtime.persistence.run_creation import create_run
 from toolweave.runtime.persistence.run_rows import run_by_id, run_from, run_of_thread, thread_head
 from toolweave.runtime.persistence.tables import runs
 
-# Work that belongs to a run's creation: in the same transaction, both or neither.
+# Work that belongs to a run's creation or end: in the same transaction, both or neither.
 Alongside = Callable[[Connection], object]
 
 
@@ -64,10 +64,13 @@ class RunRepository:
         now = self._now()
         return await self._database.write(lambda connection: run_transitions.claim(connection, run_id, now))
 
-    async def finalise(self, run_id: str, attempt: int, outcome: Outcome) -> str | None:
+    async def finalise(
+        self, run_id: str, attempt: int, outcome: Outcome, alongside: Alongside | None = None
+    ) -> str | None:
         """Write how an execution ended, run and thread in one transaction; name the thread's next due run.
 
-        A temporary run's thread is deleted. None as well when the run was deleted meanwhile.
+        `alongside` joins that transaction when the run ends by it. A temporary run's thread is deleted. None as well
+        when the run was deleted meanwhile.
 
         Raises:
             Conflict: `attempt` is not the one that executes the run (it was taken over, or has ended).
@@ -75,7 +78,7 @@ class RunRepository:
         """
         now = self._now()
         return await self._database.write(
-            lambda connection: run_transitions.finalise(connection, run_id, attempt, outcome, now)
+            lambda connection: run_transitions.finalise(connection, run_id, attempt, outcome, now, alongside)
         )
 
     async def startable(self, thread_id: str) -> str | None:

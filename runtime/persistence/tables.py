@@ -118,6 +118,7 @@ webhook_deliveries = Table(
     Column("next_attempt_at", BigInteger, index=True),
     Column("last_error", Text),
     Column("created_at", BigInteger, nullable=False),
+    Column("given_up_at", BigInteger),
 )
 
 # What subscribers of the newer protocol hear; `data` is a whole event as JSON. `detail` events are more than the

@@ -58,5 +58,6 @@ def _create_webhook_deliveries() -> None:
         sa.Column("next_attempt_at", sa.BigInteger),
         sa.Column("last_error", sa.Text),
         sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("given_up_at", sa.BigInteger),
     )
     op.create_index("ix_webhook_deliveries_next_attempt_at", "webhook_deliveries", ["next_attempt_at"])

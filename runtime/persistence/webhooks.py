@@ -1,0 +1,151 @@
+"""Keep webhook deliveries: an outbox, filled in the transaction that ends a run (langgraph_api.md 5.11)."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from toolweave.runtime.persistence.clock import utc_now
+from toolweave.runtime.persistence.compiled import Compiled
+from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.json_text import from_micros, to_micros
+from toolweave.runtime.persistence.tables import webhook_deliveries
+
+DUE_AT_A_TIME = 1000
+# How long a delivery that was given up can be looked at.
+KEPT = timedelta(days=7)
+
+_insert = Compiled(insert(webhook_deliveries), [column.name for column in webhook_deliveries.c])
+_WITH_ID = webhook_deliveries.c.delivery_id == bindparam("of_delivery")
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookDelivery:
+    """One run's webhook; `attempts` counts those that have begun, `body` lacks the time of sending."""
+
+    delivery_id: str
+    run_id: str
+    url: str
+    body: bytes
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookCounts:
+    """How many deliveries wait, and how many were given up in the last days."""
+
+    waiting: int
+    given_up: int
+
+
+def insert_delivery(connection: Connection, delivery: WebhookDelivery, now: datetime) -> None:
+    """Write a delivery that is due at once; for the transaction that ends its run."""
+    moment = to_micros(now)
+    _insert.run(
+        connection,
+        {
+            "delivery_id": delivery.delivery_id,
+            "run_id": delivery.run_id,
+            "url": delivery.url,
+            "body": delivery.body,
+            "attempts": 0,
+            "next_attempt_at": moment,
+            "last_error": None,
+            "created_at": moment,
+            "given_up_at": None,
+        },
+    )
+
+
+class WebhookRepository:
+    """The deliveries of all runs. `written` is set when there is a new one."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
+        self._database = database
+        self._clock = clock
+        self.written = asyncio.Event()
+
+    async def due(self, now: datetime) -> list[tuple[str, str]]:
+        """Name the deliveries that are due and their URLs, those that are due longest first."""
+        query = (
+            select(webhook_deliveries.c.delivery_id, webhook_deliveries.c.url)
+            .where(webhook_deliveries.c.next_attempt_at <= to_micros(now))
+            .order_by(webhook_deliveries.c.next_attempt_at)
+            .limit(DUE_AT_A_TIME)
+        )
+        return await self._database.read(
+            lambda connection: [(row.delivery_id, row.url) for row in connection.execute(query)]
+        )
+
+    async def next_due(self, now: datetime) -> datetime | None:
+        """Say when the next delivery becomes due, of those that are not yet."""
+        column = webhook_deliveries.c.next_attempt_at
+        query = select(func.min(column)).where(column > to_micros(now))
+        micros = await self._database.read(lambda connection: connection.execute(query).scalar())
+        return None if micros is None else from_micros(micros)
+
+    async def begin(self, delivery_id: str) -> WebhookDelivery | None:
+        """Count an attempt before it is made, so that one which takes the process down is counted, too.
+
+        None when the delivery is gone or was given up.
+        """
+        statement = (
+            update(webhook_deliveries)
+            .where(_WITH_ID, webhook_deliveries.c.next_attempt_at.is_not(None))
+            .values(attempts=webhook_deliveries.c.attempts + 1)
+            .returning(*webhook_deliveries.c)
+        )
+
+        def work(connection: Connection) -> WebhookDelivery | None:
+            row = connection.execute(statement, {"of_delivery": delivery_id}).first()
+            return None if row is None else _delivery_from(row)
+
+        return await self._database.write(work)
+
+    async def done(self, delivery_id: str) -> None:
+        """Forget a delivery that has been heard."""
+        statement = delete(webhook_deliveries).where(_WITH_ID)
+        await self._database.write(lambda connection: connection.execute(statement, {"of_delivery": delivery_id}))
+
+    async def postpone(self, delivery_id: str, until: datetime, error: str) -> None:
+        """Try again later."""
+        await self._change(delivery_id, next_attempt_at=to_micros(until), last_error=error)
+
+    async def give_up(self, delivery_id: str, error: str) -> None:
+        """Try no more; the delivery is kept for some days with its error."""
+        await self._change(delivery_id, next_attempt_at=None, last_error=error, given_up_at=self._now())
+
+    async def put_back(self, delivery_ids: Sequence[str]) -> None:
+        """Take back the attempts that were broken off by us."""
+        statement = (
+            update(webhook_deliveries)
+            .where(webhook_deliveries.c.delivery_id.in_(delivery_ids), webhook_deliveries.c.attempts > 0)
+            .values(attempts=webhook_deliveries.c.attempts - 1)
+        )
+        await self._database.write(lambda connection: connection.execute(statement))
+
+    async def forget_old(self) -> int:
+        """Delete what was given up long ago; say how many."""
+        limit = self._now() - KEPT // timedelta(microseconds=1)
+        statement = delete(webhook_deliveries).where(webhook_deliveries.c.given_up_at < limit)
+        return await self._database.write(lambda connection: connection.execute(statement).rowcount)
+
+    async def counts(self) -> WebhookCounts:
+        """Count the deliveries that wait and those that were given up and are still kept."""
+        query = select(func.count(webhook_deliveries.c.next_attempt_at), func.count(webhook_deliveries.c.given_up_at))
+        waiting, given_up = await self._database.read(lambda connection: connection.execute(query).one())
+        return WebhookCounts(waiting, given_up)
+
+    async def _change(self, delivery_id: str, **values: Any) -> None:
+        statement = update(webhook_deliveries).where(_WITH_ID).values(**values)
+        await self._database.write(lambda connection: connection.execute(statement, {"of_delivery": delivery_id}))
+
+    def _now(self) -> int:
+        return to_micros(self._clock())
+
+
+def _delivery_from(row: Any) -> WebhookDelivery:
+    return WebhookDelivery(row.delivery_id, row.run_id, row.url, row.body, row.attempts)

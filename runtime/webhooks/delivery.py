@@ -1,0 +1,155 @@
+"""Deliver webhooks that wait in the outbox, again and again until they are heard or given up.
+
+Deliveries are independent of each other: a slow or dead receiver keeps only its own waiting. At least once is what is
+promised: after a crash, or an answer that was lost on its way, a receiver hears of a run again, under the same id.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+from loguru import logger
+
+from toolweave.errors import OutboundFailed, OutboundRefused, PersistenceError
+from toolweave.runtime.crons.clock import Clock, WallClock, change_or_moment
+from toolweave.runtime.persistence.webhooks import WebhookDelivery, WebhookRepository
+from toolweave.runtime.webhooks.payload import sent
+from toolweave.runtime.webhooks.schedule import MOST_ATTEMPTS, pause_after
+from toolweave.runtime.webhooks.signature import webhook_headers
+
+# Posts a body to a URL with these headers and gives the status of the answer. Raises OutboundRefused when it never may
+# be sent, OutboundFailed when there was no answer.
+Send = Callable[[str, dict[str, str], bytes], Awaitable[int]]
+
+MOST_AT_ONCE = 16
+MOST_AT_ONCE_PER_HOST = 4
+RETRY = timedelta(seconds=5)
+CLEANING = timedelta(hours=1)
+STOP_SECONDS = 1.0
+# Statuses that a receiver gives when it may answer otherwise later.
+_PASSING = frozenset({408, 425, 429})
+
+
+@dataclass(slots=True)
+class WebhookService:
+    """Send what is due, wait for the next or for a new one; run it with `delivering_webhooks`."""
+
+    deliveries: WebhookRepository
+    send: Send
+    keys: Sequence[bytes]
+    clock: Clock
+    attempts: "dict[str, asyncio.Task[None]]" = field(default_factory=dict)
+    hosts: Counter[str] = field(default_factory=Counter)
+
+    async def run(self) -> None:
+        """Deliver until cancelled."""
+        cleaned_at = None
+        while True:
+            self.deliveries.written.clear()
+            now = self.clock.now()
+            try:
+                if cleaned_at is None or now - cleaned_at >= CLEANING:
+                    await self.deliveries.forget_old()
+                    cleaned_at = now
+                self._begin(await self.deliveries.due(now))
+                wake_at = await self.deliveries.next_due(now)
+            except PersistenceError as error:
+                logger.error("webhooks cannot be read now: {}", error)
+                wake_at = now + RETRY
+            wake_at = min(wake_at or now + CLEANING, now + CLEANING)
+            await change_or_moment(self.deliveries.written, self.clock, wake_at)
+
+    async def stop(self) -> None:
+        """Break off what is being sent, after a short while; it is sent again at the next start."""
+        if not self.attempts:
+            return
+        await asyncio.wait(self.attempts.values(), timeout=STOP_SECONDS)
+        broken_off = dict(self.attempts)
+        for attempt in broken_off.values():
+            attempt.cancel()
+        if broken_off:
+            await asyncio.wait(broken_off.values())
+            await self.deliveries.put_back(list(broken_off))
+
+    def _begin(self, due: Sequence[tuple[str, str]]) -> None:
+        for delivery_id, url in due:
+            host = url.partition("://")[2].partition("/")[0]
+            busy = len(self.attempts) >= MOST_AT_ONCE or self.hosts[host] >= MOST_AT_ONCE_PER_HOST
+            if busy or delivery_id in self.attempts:
+                continue
+            self.hosts[host] += 1
+            attempt = asyncio.create_task(self._attempt(delivery_id), name=f"webhook-{delivery_id}")
+            self.attempts[delivery_id] = attempt
+            attempt.add_done_callback(partial(self._ended, delivery_id, host))
+
+    def _ended(self, delivery_id: str, host: str, task: "asyncio.Task[None]") -> None:
+        self.attempts.pop(delivery_id, None)
+        self.hosts[host] -= 1
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.opt(exception=error).error("webhook delivery {} could not be attempted", delivery_id)
+            asyncio.get_running_loop().call_later(RETRY.total_seconds(), self.deliveries.written.set)
+            return
+        # There is room for what had to wait.
+        self.deliveries.written.set()
+
+    async def _attempt(self, delivery_id: str) -> None:
+        delivery = await self.deliveries.begin(delivery_id)
+        if delivery is None:
+            return
+        if delivery.attempts > MOST_ATTEMPTS:
+            await self._give_up(delivery, "the server ended during each of its attempts")
+            return
+        moment = self.clock.now()
+        body = sent(delivery.body, moment)
+        headers = webhook_headers(self.keys, delivery_id, int(moment.timestamp()), body)
+        try:
+            status = await self.send(delivery.url, headers, body)
+        except OutboundRefused as error:
+            await self._give_up(delivery, str(error))
+        except OutboundFailed as error:
+            await self._again(delivery, str(error))
+        else:
+            await self._answered(delivery, status)
+
+    async def _answered(self, delivery: WebhookDelivery, status: int) -> None:
+        if 200 <= status < 300:
+            await self.deliveries.done(delivery.delivery_id)
+        elif 400 <= status < 500 and status not in _PASSING:
+            await self._give_up(delivery, f"the receiver answers {status}")
+        else:
+            await self._again(delivery, f"the receiver answers {status}")
+
+    async def _again(self, delivery: WebhookDelivery, error: str) -> None:
+        if delivery.attempts >= MOST_ATTEMPTS:
+            await self._give_up(delivery, error)
+            return
+        logger.info("webhook of run {} is tried again later: {}", delivery.run_id, error)
+        await self.deliveries.postpone(delivery.delivery_id, self.clock.now() + pause_after(delivery.attempts), error)
+
+    async def _give_up(self, delivery: WebhookDelivery, error: str) -> None:
+        logger.bind(run_id=delivery.run_id, delivery_id=delivery.delivery_id).warning(
+            "webhook of run {} is given up after {} attempts: {}", delivery.run_id, delivery.attempts, error
+        )
+        await self.deliveries.give_up(delivery.delivery_id, error)
+
+
+@asynccontextmanager
+async def delivering_webhooks(
+    deliveries: WebhookRepository, send: Send, *, keys: Sequence[bytes] = (), clock: Clock | None = None
+) -> AsyncIterator[None]:
+    """Deliver webhooks while the block runs, first of all those that an earlier process left behind.
+
+    Open it when what `send` needs is there, and leave it before that is closed.
+    """
+    service = WebhookService(deliveries, send, keys, clock or WallClock())
+    task = asyncio.create_task(service.run(), name="webhooks")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await service.stop()

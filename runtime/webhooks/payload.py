@@ -1,0 +1,45 @@
+"""Write what a webhook says of a run that has ended (langgraph_api.md 5.11)."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from toolweave.runtime.models import JsonObject, Outcome, Run
+from toolweave.runtime.run_record import run_json, timestamp
+from toolweave.runtime.streaming.codec import dumps
+
+CANCELLED = "The run was cancelled."
+
+
+def webhook_url(run: Run) -> str | None:
+    """Give the URL that wants to hear of the run's end."""
+    url = run.kwargs.get("webhook")
+    return url if isinstance(url, str) and url else None
+
+
+def webhook_payload(run: Run, outcome: Outcome, ended_at: datetime, why_cancelled: str | None = None) -> bytes:
+    """Give the JSON object without the time of sending; `run` is as its execution began, `updated_at` its start.
+
+    A run whose thread goes with it has no values, and neither has one that was rolled back: its status is then
+    `rollback`.
+    """
+    shown = run_json(replace(run, status=outcome.status, updated_at=ended_at))
+    if outcome.rolled_back:
+        shown["status"] = "rollback"
+    shown["run_started_at"] = timestamp(run.updated_at)
+    shown["run_ended_at"] = timestamp(ended_at)
+    gone = outcome.rolled_back or bool(run.kwargs.get("temporary"))
+    values = b"null" if gone or outcome.values_json is None else outcome.values_json
+    error = outcome.error or _cancellation(outcome, why_cancelled)
+    tail = b"" if error is None else b',"error":' + dumps(error)
+    return dumps(shown)[:-1] + b',"values":' + values + tail + b"}"
+
+
+def sent(payload: bytes, moment: datetime) -> bytes:
+    """Add the time of sending to a payload."""
+    return b'%b,"webhook_sent_at":"%b"}' % (payload[:-1], timestamp(moment).encode())
+
+
+def _cancellation(outcome: Outcome, why: str | None) -> JsonObject | None:
+    if outcome.status != "interrupted":
+        return None
+    return {"error": "UserRollback" if outcome.rolled_back else "UserInterrupt", "message": why or CANCELLED}
