@@ -51,10 +51,17 @@ def join_result(here: Served, run: Run, when_gone: WhenGone | None) -> SlowJson:
 def join_events(request: Request, here: Served, run: Run, *, path: str, when_gone: WhenGone | None) -> EventStream:
     """Send a run's events: all after Last-Event-ID when it is resumable, else those from now on (6.2)."""
     headers = {"location": f"{path}/stream", "content-location": path}
-    last_id = request.headers.get("last-event-id")
-    after = None if last_id is None else parse_event_id(last_id)
+    last_id, after = _position(request)
     found = _only() if last_id is not None and after is None else here.engine.event_batches(run, after)
     return EventStream(found, headers, shown=joined_stream_filter(request), when_gone=when_gone)
+
+
+def ended_run_events(request: Request, events: Sequence[LoggedEvent], *, path: str) -> EventStream:
+    """Send what is left, after Last-Event-ID, of a stream whose run is gone."""
+    headers = {"location": f"{path}/stream", "content-location": path}
+    _, after = _position(request)
+    left = () if after is None else [event for event in events if event.seq > after]
+    return EventStream(_only(*left), headers, shown=joined_stream_filter(request))
 
 
 def unknown_run_events(thread_id: str, run_id: str) -> EventStream:
@@ -90,6 +97,12 @@ async def _or_unknown(result: Awaitable[bytes]) -> bytes:
         return await result
     except NotFound:
         return await _unknown()
+
+
+def _position(request: Request) -> tuple[str | None, int | None]:
+    """Read Last-Event-ID: as it is, and the number after which to go on (None without one, and for garbage)."""
+    last_id = request.headers.get("last-event-id")
+    return last_id, None if last_id is None else parse_event_id(last_id)
 
 
 async def _unknown() -> bytes:

@@ -104,6 +104,10 @@ class EmbeddedEngine:
             async for batch in batches:
                 yield batch
 
+    def ended_events(self, run_id: str) -> Sequence[LoggedEvent] | None:
+        """Give the events of a resumable run that has ended lately and is gone with its thread (5.13)."""
+        return self.runtime.log.ended.find(run_id)
+
     async def events(self, run: Run, after: int | None = None) -> AsyncGenerator[LoggedEvent]:
         """Give the events of `event_batches` one by one."""
         async with aclosing(self.event_batches(run, after)) as batches:
@@ -197,6 +201,7 @@ class EmbeddedEngine:
             self.runtime.log.close(live.run.run_id)
             live.ended.cancel()
         self.runtime.log.flush()
+        self.runtime.log.ended.clear()
         self.runtime.announcements.log.flush()
 
     def _live_on(self, thread_id: str) -> list[LiveRun]:
@@ -269,6 +274,8 @@ class EmbeddedEngine:
         run, persistence = live.run, self.runtime.persistence
         body: bytes | None = execution.body
         self.runtime.log.flush()
+        if run.kwargs.get("temporary") and live.channel.resumable:
+            await self.runtime.log.keep_ended(run.run_id, run.created_at)
         try:
             async with self.runtime.announcements.ending(run, execution.outcome):
                 following = await persistence.runs.finalise(run.run_id, run.attempt, execution.outcome)

@@ -9,6 +9,7 @@ from functools import partial
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.events import StoredEvent, append_events, read_events
 from toolweave.runtime.streaming.channel import Channel, LoggedEvent, event_id
+from toolweave.runtime.streaming.ended_streams import EndedStreams
 
 FLUSH_SECONDS = 0.05
 REPLAY_BATCH = 500
@@ -26,6 +27,7 @@ class EventLog:
         self._channels: dict[str, Channel] = {}
         self._unstored: dict[str, list[LoggedEvent]] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self.ended = EndedStreams()
 
     def open(self, run_id: str, *, resumable: bool, created_at: datetime) -> Channel:
         """Open a run's channel; the same one when it is open already."""
@@ -80,7 +82,11 @@ class EventLog:
                 async for batch in stored:
                     after = batch[-1].seq
                     yield batch
-            if heard is not None:
+            # Its row may have gone while the stored ones were read.
+            gone = self.ended.find(run_id)
+            if gone is not None:
+                yield [event for event in gone if event.seq > after]
+            elif heard is not None:
                 async with aclosing(heard.batches()) as live:
                     async for batch in live:
                         # In the order of their numbers: once one is new, all that follow are.
@@ -88,6 +94,12 @@ class EventLog:
         finally:
             if heard is not None:
                 heard.close()
+
+    async def keep_ended(self, run_id: str, created_at: datetime) -> None:
+        """Keep the events of a run whose row is about to be deleted, for those who come back for the rest."""
+        self.flush()
+        async with aclosing(self._stored(run_id, created_at, 0)) as stored:
+            self.ended.keep(run_id, [event async for batch in stored for event in batch])
 
     async def _stored(self, run_id: str, created_at: datetime, after: int) -> AsyncGenerator[list[LoggedEvent]]:
         # Through the writer, so that what was flushed a moment ago is seen.

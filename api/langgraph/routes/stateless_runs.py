@@ -10,7 +10,13 @@ from toolweave.api.langgraph.json_body import Body, checked_body, ignored_header
 from toolweave.api.langgraph.live_answers import EventStream, SlowJson
 from toolweave.api.langgraph.request_values import path_uuid, query_flag
 from toolweave.api.langgraph.routes.runs import JOIN_STREAM_QUERY, NEW_STREAM_QUERY
-from toolweave.api.langgraph.run_connections import cancelling, join_events, stream_new_run, wait_for_new_run
+from toolweave.api.langgraph.run_connections import (
+    cancelling,
+    ended_run_events,
+    join_events,
+    stream_new_run,
+    wait_for_new_run,
+)
 from toolweave.api.langgraph.run_request import BATCH, STATELESS, RunRequest, run_request
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import run_json
@@ -52,11 +58,16 @@ async def join_stream(request: Request) -> EventStream:
     """Stream a run's events, as the Location of a stateless stream promises."""
     here = served(request)
     leaves = query_flag(request, "cancel_on_disconnect")
-    run = await here.persistence.runs.find(path_uuid(request, "run"))
+    run_id = path_uuid(request, "run")
+    path = f"/runs/{run_id}"
+    run = await here.persistence.runs.find(run_id)
     if run is None:
-        raise NotFound("Run not found")
+        ended = here.engine.ended_events(run_id)
+        if ended is None:
+            raise NotFound("Run not found")
+        return ended_run_events(request, ended, path=path)
     when_gone = cancelling(here.engine, run) if leaves else None
-    return join_events(request, here, run, path=f"/runs/{run.run_id}", when_gone=when_gone)
+    return join_events(request, here, run, path=path, when_gone=when_gone)
 
 
 async def _wanted(request: Request, here: Served) -> RunRequest:
