@@ -11,6 +11,7 @@ from toolweave.api.langgraph.json_body import Body, ignored_header
 from toolweave.api.langgraph.schemas.components import body_schema
 from toolweave.api.langgraph.schemas.runs import RUNS
 from toolweave.errors import BadRequest, InvalidRequest
+from toolweave.runtime.caller import AUTH_KEYS, current_caller
 from toolweave.runtime.models import Assistant, JsonObject, NewRun
 
 STATEFUL = body_schema("RunCreateStateful")
@@ -27,6 +28,8 @@ CONTEXT_CONFLICT = (
 )
 # LangGraph keeps its own working parts under such names; a client must not reach them.
 RESERVED = "__"
+# All but one: with it RemoteGraph says that the graph around it resumes, so the run goes on instead of starting over.
+RESUMING = "__pregel_resuming"
 CONFIG_FIELDS = frozenset(RUNS["Config"]["properties"])
 CHECKPOINT_FIELDS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
@@ -122,7 +125,7 @@ def _config_and_context(body: Body, assistant: Assistant) -> tuple[JsonObject, J
     config["configurable"] = {
         **assistant.context,
         **(assistant.config.get("configurable") or {}),
-        **{name: value for name, value in overlaid.items() if not name.startswith(RESERVED)},
+        **{name: value for name, value in overlaid.items() if not _is_reserved(name, value)},
     }
     overrides = {name: configurable[name] for name in assistant.context if name in configurable}
     return config, {**assistant.context, **overrides, **context}
@@ -143,5 +146,9 @@ def _without_effect(body: Body) -> list[str]:
     return [
         *(name for name in WITHOUT_EFFECT if name in body.fields),
         *(f"config.{name}" for name in config if name not in CONFIG_FIELDS),
-        *(f"config.configurable.{name}" for name in configurable if name.startswith(RESERVED)),
+        *(f"config.configurable.{name}" for name, value in configurable.items() if _is_reserved(name, value)),
     ]
+
+
+def _is_reserved(name: str, value: object) -> bool:
+    return name.startswith(RESERVED) and not (name == RESUMING and isinstance(value, bool))

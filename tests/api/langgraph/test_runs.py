@@ -140,7 +140,7 @@ async def test_a_client_cannot_reach_langgraphs_inner_parts_or_another_thread(
     sdk: LangGraphClient, http: httpx.AsyncClient
 ) -> None:
     thread_id, victim = await new_thread(sdk), await new_thread(sdk)
-    configurable = {"thread_id": victim, "run_id": NOBODY, "__pregel_resuming": True, "__pregel_checkpointer": "x"}
+    configurable = {"thread_id": victim, "run_id": NOBODY, "__pregel_resuming": "x", "__pregel_checkpointer": "x"}
     body = {"assistant_id": "steps", "input": {"n": 1}, "config": {"configurable": configurable, "callbacks": "x"}}
     answer = await http.post(f"/threads/{thread_id}/runs/wait", json=body)
     assert answer.json() == {"n": 4, "log": ["add", "double"]}

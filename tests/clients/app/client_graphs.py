@@ -11,7 +11,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
-from langgraph.types import Send, interrupt
+from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
 
 Graph = Pregel[Any, Any, Any, Any]
@@ -140,3 +140,10 @@ family = chain(Errand, ("parent", step), ("child", chain(Errand, ("step", step),
 broken = chain(Log, ("add", add), ("fail", fail))
 remember = chain(Memory, ("keep", keep))
 delegate = delegating()
+
+
+async def hand_back(state: Log) -> Command[Any]:
+    return Command(graph=Command.PARENT, goto="after", update={"n": state.get("n", 0) + 5})
+
+
+handing_back = chain(Log, ("hand_back", hand_back))

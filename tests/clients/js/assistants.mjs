@@ -14,7 +14,7 @@ scenario("assistants are searched by graph and page by page", async () => {
   const names = await client.assistants.search({ limit: 100, select: ["graph_id"], metadata: { created_by: "system" } });
   assert.deepEqual(
     names.map((found) => found.graph_id).sort(),
-    ["approve", "broken", "count", "delegate", "family", "remember", "talk"],
+    ["approve", "broken", "count", "delegate", "family", "hand_back", "remember", "talk"],
   );
   assert.deepEqual(Object.keys(names[0]), ["graph_id"]);
   assert.equal(await client.assistants.count({ graphId: "talk", metadata: { created_by: "system" } }), 1);
