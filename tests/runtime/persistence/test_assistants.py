@@ -1,8 +1,13 @@
 """Every served graph has a system assistant (langgraph_api.md 2.1, 3)."""
 
+from typing import Any
+from uuid import uuid4
+
 import pytest
 
-from toolweave.errors import NotFound
+from tests.runtime.persistence.records import MOMENT
+from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.models import Assistant, AssistantPatch
 from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.opening import Persistence
 
@@ -65,3 +70,120 @@ async def test_search_filters_sorts_and_pages(assistants: AssistantRepository) -
     assert await names(metadata={"created_by": "user"}) == []
     assert await assistants.count(metadata={"created_by": "system"}) == 3
     assert await assistants.count(name="e") == 3
+
+
+def made(**fields: Any) -> Assistant:
+    described: dict[str, Any] = {
+        "assistant_id": str(uuid4()),
+        "graph_id": "echo",
+        "config": {},
+        "context": {},
+        "metadata": {},
+        "name": "Untitled",
+        "description": None,
+        "version": 1,
+        "created_at": MOMENT,
+        "updated_at": MOMENT,
+    }
+    return Assistant(**{**described, **fields})
+
+
+async def test_every_change_is_a_version_after_the_newest(assistants: AssistantRepository) -> None:
+    created = await assistants.create(made(metadata={"k": 1}))
+    for patch in (AssistantPatch(name="second", metadata={"m": 2}), AssistantPatch()):
+        changed = await assistants.patch(created.assistant_id, patch)
+    assert (changed.version, changed.name, changed.metadata) == (3, "second", {"k": 1, "m": 2})
+    assert changed.created_at == MOMENT < changed.updated_at
+
+    back = await assistants.set_latest(created.assistant_id, 1)
+    assert (back.version, back.name, back.metadata) == (1, "Untitled", {"k": 1})
+    again = await assistants.patch(created.assistant_id, AssistantPatch(description="fourth"))
+    assert (again.version, again.name, again.description) == (4, "Untitled", "fourth")
+
+    kept = await assistants.versions(created.assistant_id)
+    assert [version.version for version in kept] == [4, 3, 2, 1]
+    assert [version.version for version in await assistants.versions(created.assistant_id, metadata={"m": 2})] == [3, 2]
+    assert [version.version for version in await assistants.versions(created.assistant_id, limit=1, offset=3)] == [1]
+    assert await assistants.versions(created.assistant_id, offset=4) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "patch", "config", "context"),
+    [
+        ({"tags": ["a"]}, {"context": {"p": 1}}, {"configurable": {"p": 1}}, {"p": 1}),
+        ({"tags": ["a"]}, {"config": {"configurable": {"p": 1}}}, {"configurable": {"p": 1}}, {"p": 1}),
+        ({"tags": ["a"]}, {"config": {}}, {"tags": ["a"]}, {"old": 0}),
+        ({"tags": ["a"]}, {"config": {"recursion_limit": 5}}, {"recursion_limit": 5}, {"old": 0}),
+        ({"tags": ["a"]}, {"context": {}}, {"tags": ["a"]}, {}),
+        (
+            {"tags": ["a"]},
+            {"config": {"tags": ["b"]}, "context": {"p": 1}},
+            {"tags": ["b"], "configurable": {"p": 1}},
+            {"p": 1},
+        ),
+    ],
+)
+async def test_context_and_configurable_mirror_each_other(
+    assistants: AssistantRepository,
+    before: dict[str, Any],
+    patch: dict[str, Any],
+    config: dict[str, Any],
+    context: dict[str, Any],
+) -> None:
+    created = await assistants.create(made(config=before, context={"old": 0}))
+    changed = await assistants.patch(created.assistant_id, AssistantPatch(**patch))
+    assert (changed.config, changed.context) == (config, context)
+
+
+async def test_an_assistant_exists_once(assistants: AssistantRepository) -> None:
+    created = await assistants.create(made(name="first"))
+    again = made(assistant_id=created.assistant_id, name="second")
+    assert await assistants.create(again, "do_nothing") == created
+    with pytest.raises(Conflict, match="already exists"):
+        await assistants.create(again)
+
+
+async def test_a_deleted_assistant_leaves_nothing(assistants: AssistantRepository) -> None:
+    created = await assistants.create(made())
+    await assistants.delete(created.assistant_id)
+    for gone in (
+        assistants.delete(created.assistant_id),
+        assistants.versions(created.assistant_id),
+        assistants.patch(created.assistant_id, AssistantPatch()),
+        assistants.set_latest(created.assistant_id, 1),
+    ):
+        with pytest.raises(NotFound, match=created.assistant_id):
+            await gone
+
+
+@pytest.mark.parametrize("version", [None, 0, -1, 2, 10**30])
+async def test_an_unknown_version_cannot_be_active(assistants: AssistantRepository, version: int | None) -> None:
+    with pytest.raises(NotFound, match="Version"):
+        await assistants.set_latest(ECHO, version)
+
+
+async def test_hostile_names_are_kept_as_text_that_databases_take(assistants: AssistantRepository) -> None:
+    created = await assistants.create(made(name="a\ud800\0", description="\udfff", metadata={"k": "\ud800"}))
+    assert created == await assistants.get(created.assistant_id)
+    assert (created.name, created.metadata) == ("a?\0", {"k": "\ud800"})
+
+
+async def test_names_are_sorted_without_minding_the_case(assistants: AssistantRepository) -> None:
+    for name in ("b", "A", "C"):
+        await assistants.create(made(name=name))
+    found = await assistants.search(sort_by="name", sort_order="asc")
+    assert [assistant.name for assistant in found] == ["100%_real", "A", "b", "C", "counter", "echo"]
+
+
+async def test_a_deleted_system_assistant_is_back_at_the_next_start(assistants: AssistantRepository) -> None:
+    await assistants.delete(ECHO)
+    await assistants.sync_system({"echo": "Echoes.", "counter": "Counts."})
+    assert (await assistants.get(ECHO)).description == "Echoes."
+
+
+async def test_an_edited_system_assistant_is_left_alone_at_the_next_start(assistants: AssistantRepository) -> None:
+    await assistants.patch(ECHO, AssistantPatch(name="mine"))
+    edited = await assistants.set_latest(ECHO, 1)
+    for graphs in ({"echo": "Echoes."}, {"counter": "Counts."}):
+        await assistants.sync_system(graphs)
+        assert await assistants.get(ECHO) == edited

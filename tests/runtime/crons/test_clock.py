@@ -1,0 +1,220 @@
+"""The cron clock fires what is due, once, and goes on whatever a firing does."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from toolweave.errors import NotFound, PersistenceError
+from toolweave.runtime.crons.clock import RETRY, running_cron_clock
+from toolweave.runtime.crons.schedule import next_firing
+from toolweave.runtime.models import Cron
+from toolweave.runtime.persistence.crons import Claim
+from toolweave.runtime.persistence.opening import Persistence, open_persistence
+
+START = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC)
+BOUND_S = 10.0
+
+
+class HandClock:
+    """A clock whose hands tests move."""
+
+    def __init__(self) -> None:
+        self._moment = START
+        self._moved = asyncio.Condition()
+
+    def now(self) -> datetime:
+        return self._moment
+
+    async def sleep_until(self, moment: datetime) -> None:
+        async with self._moved:
+            await self._moved.wait_for(lambda: self._moment >= moment)
+
+    async def move_to(self, moment: datetime) -> None:
+        async with self._moved:
+            self._moment = moment
+            self._moved.notify_all()
+
+
+class Firings:
+    """Takes the firings of crons, as starting a run would; `refuse` may raise instead."""
+
+    def __init__(self, persistence: Persistence) -> None:
+        self._persistence = persistence
+        self._seen: asyncio.Queue[tuple[str, datetime | None]] = asyncio.Queue()
+        self.refuse: Callable[[Cron], Awaitable[None]] | None = None
+
+    async def fire(self, cron: Cron, claim: Claim) -> None:
+        if self.refuse is not None:
+            await self.refuse(cron)
+        await self._persistence.app.write(claim)
+        self._seen.put_nowait((cron.schedule, cron.next_run_at))
+
+    async def next(self) -> tuple[str, str]:
+        """Wait for the next firing: its schedule and the time it was due."""
+        schedule, due = await asyncio.wait_for(self._seen.get(), BOUND_S)
+        assert due is not None
+        return schedule, due.strftime("%H:%M:%S")
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Persistence]:
+    async with open_persistence(folder) as persistence:
+        await persistence.assistants.sync_system({"graph": None})
+        yield persistence
+
+
+@pytest.fixture
+async def persistence(tmp_path: Path) -> AsyncIterator[Persistence]:
+    async with opened(tmp_path) as here:
+        yield here
+
+
+@pytest.fixture
+def hands() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def firings(persistence: Persistence) -> Firings:
+    return Firings(persistence)
+
+
+async def add(
+    persistence: Persistence, schedule: str, *, end_time: datetime | None = None, enabled: bool = True
+) -> Cron:
+    (assistant,) = await persistence.assistants.search()
+    cron = Cron(
+        cron_id=str(uuid4()),
+        assistant_id=assistant.assistant_id,
+        thread_id=None,
+        user_id="",
+        schedule=schedule,
+        timezone=None,
+        end_time=end_time,
+        payload={},
+        metadata={},
+        on_run_completed="delete",
+        enabled=enabled,
+        next_run_at=next_firing(schedule, None, START, end_time),
+        created_at=START,
+        updated_at=START,
+    )
+    return await persistence.crons.create(cron)
+
+
+async def test_a_cron_fires_whenever_its_time_comes(
+    persistence: Persistence, hands: HandClock, firings: Firings
+) -> None:
+    await add(persistence, "*/2 * * * *")
+    async with running_cron_clock(persistence.crons, firings.fire, hands):
+        for minute in (2, 4, 6):
+            await hands.move_to(START.replace(minute=minute, second=0))
+            assert await firings.next() == ("*/2 * * * *", f"12:0{minute}:00")
+
+
+async def test_a_cron_added_meanwhile_fires_before_those_that_are_due_later(
+    persistence: Persistence, hands: HandClock, firings: Firings
+) -> None:
+    await add(persistence, "0 13 * * *")
+    async with running_cron_clock(persistence.crons, firings.fire, hands):
+        await add(persistence, "1 12 * * *")
+        await hands.move_to(START.replace(minute=1, second=0))
+        assert await firings.next() == ("1 12 * * *", "12:01:00")
+
+
+async def test_a_changed_deleted_or_switched_off_cron_does_not_fire_at_its_old_time(
+    persistence: Persistence, hands: HandClock, firings: Firings
+) -> None:
+    changed, deleted, off = [await add(persistence, "1 12 * * *") for _ in range(3)]
+    await add(persistence, "2 12 * * *", enabled=False)
+    async with running_cron_clock(persistence.crons, firings.fire, hands):
+        later = START.replace(minute=5, second=0)
+        await persistence.crons.update(
+            changed.cron_id, lambda cron: replace(cron, schedule="5 12 * * *", next_run_at=later)
+        )
+        await persistence.crons.delete(deleted.cron_id)
+        await persistence.crons.update(off.cron_id, lambda cron: replace(cron, enabled=False))
+        await hands.move_to(later)
+        assert await firings.next() == ("5 12 * * *", "12:05:00")
+        assert await persistence.crons.next_due() == later + timedelta(days=1)
+
+
+async def test_firings_missed_while_no_server_ran_are_made_up_for_once(tmp_path: Path, hands: HandClock) -> None:
+    async with opened(tmp_path) as before:
+        await add(before, "* * * * *")
+    await hands.move_to(START + timedelta(days=3))
+    async with opened(tmp_path) as after:
+        firings = Firings(after)
+        async with running_cron_clock(after.crons, firings.fire, hands):
+            assert await firings.next() == ("* * * * *", "12:01:00")
+            await hands.move_to(START + timedelta(days=3, minutes=1))
+            assert await firings.next() == ("* * * * *", "12:01:00")
+            assert await after.crons.next_due() == START + timedelta(days=3, seconds=90)
+
+
+async def test_a_cron_fires_up_to_its_end_and_then_no_more(
+    persistence: Persistence, hands: HandClock, firings: Firings
+) -> None:
+    end = START.replace(minute=2, second=0)
+    cron = await add(persistence, "* * * * *", end_time=end)
+    async with running_cron_clock(persistence.crons, firings.fire, hands):
+        await hands.move_to(START.replace(minute=1, second=0))
+        await firings.next()
+        await hands.move_to(end)
+        assert await firings.next() == ("* * * * *", "12:02:00")
+    assert (await persistence.crons.get(cron.cron_id)).next_run_at is None
+
+
+@pytest.mark.parametrize("error", [NotFound("the thread is gone"), RuntimeError("a bug")])
+async def test_a_firing_that_fails_is_skipped_and_the_crons_go_on(
+    persistence: Persistence, hands: HandClock, firings: Firings, error: Exception
+) -> None:
+    async def refuse(cron: Cron) -> None:
+        if cron.schedule == "* * * * *" and hands.now() < START + timedelta(minutes=1):
+            raise error
+
+    firings.refuse = refuse
+    await add(persistence, "* * * * *")
+    await add(persistence, "1 * * * *")
+    async with running_cron_clock(persistence.crons, firings.fire, hands):
+        await hands.move_to(START.replace(minute=1, second=0))
+        assert await firings.next() == ("1 * * * *", "12:01:00")
+        await hands.move_to(START.replace(minute=2, second=0))
+        assert await firings.next() == ("* * * * *", "12:02:00")
+
+
+async def test_a_firing_that_cannot_be_stored_is_tried_again(
+    persistence: Persistence, hands: HandClock, firings: Firings
+) -> None:
+    full = asyncio.Event()
+
+    async def refuse(_cron: Cron) -> None:
+        if not full.is_set():
+            full.set()
+            raise PersistenceError("the disk is full")
+
+    firings.refuse = refuse
+    await add(persistence, "1 12 * * *")
+    async with running_cron_clock(persistence.crons, firings.fire, hands):
+        due = START.replace(minute=1, second=0)
+        await hands.move_to(due)
+        await asyncio.wait_for(full.wait(), BOUND_S)
+        await hands.move_to(due + RETRY)
+        assert await firings.next() == ("1 12 * * *", "12:01:00")
+
+
+async def test_all_of_many_crons_that_are_due_at_once_fire(
+    persistence: Persistence, hands: HandClock, firings: Firings
+) -> None:
+    for _ in range(130):
+        await add(persistence, "1 12 * * *")
+    async with running_cron_clock(persistence.crons, firings.fire, hands):
+        await hands.move_to(START.replace(minute=1, second=0))
+        assert {await firings.next() for _ in range(130)} == {("1 12 * * *", "12:01:00")}
+    assert await persistence.crons.next_due() == START.replace(day=22, minute=1, second=0)
