@@ -39,6 +39,7 @@ from toolweave.api.langgraph.routes import (
 )
 from toolweave.api.langgraph.served import open_served
 from toolweave.api.langgraph.startup_report import StartupReport
+from toolweave.api.langgraph.webhook_sender import sending_webhooks
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.runtime.crons.clock import running_cron_clock
@@ -84,7 +85,10 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
                     # Only now: the graphs of unfinished runs may need what the named application has opened.
                     await here.engine.recover()
                     with meters.watching(here.engine):
-                        async with running_cron_clock(here.persistence.crons, firing(here)):
+                        async with (
+                            running_cron_clock(here.persistence.crons, firing(here)),
+                            sending_webhooks(app, here.persistence.webhooks, here.webhooks, config, settings),
+                        ):
                             yield state
                 finally:
                     # Runs stop before what they use is closed: they go on at the next start, instead of failing.

@@ -10,7 +10,7 @@ from langchain_core.utils.uuid import uuid7
 from toolweave.api.langgraph.json_body import Body, ignored_header
 from toolweave.api.langgraph.schemas.components import body_schema
 from toolweave.api.langgraph.schemas.runs import RUNS
-from toolweave.errors import BadRequest, InvalidRequest
+from toolweave.errors import BadRequest
 from toolweave.runtime.caller import AUTH_KEYS, current_caller
 from toolweave.runtime.models import Assistant, JsonObject, NewRun
 
@@ -22,7 +22,6 @@ BATCH = body_schema("RunBatchCreate")
 WITHOUT_EFFECT = ("feedback_keys", "langsmith_tracer")
 # LangGraph's own switch: an answer that fits no waiting question fails the run before anything is written.
 STRICT_RESUME = "__pregel_strict_resume"
-NO_WEBHOOKS = "Webhooks are not supported by this version of the server. Leave out `webhook`."
 CONTEXT_CONFLICT = (
     "Cannot specify both configurable and context. Give the values as context; configurable is the older way."
 )
@@ -55,10 +54,7 @@ def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_m
 
     Raises:
         BadRequest: both `context` and `config.configurable` are given.
-        InvalidRequest: a webhook is asked for.
     """
-    if "webhook" in body.fields:
-        raise InvalidRequest(NO_WEBHOOKS)
     now = datetime.now(UTC)
     run_id = str(uuid7())
     stateless = thread_id is None
@@ -102,7 +98,7 @@ def _kwargs(
         "stream_mode": [modes] if isinstance(modes, str) else modes,
         "interrupt_before": body.get("interrupt_before"),
         "interrupt_after": body.get("interrupt_after"),
-        "webhook": None,
+        "webhook": body.get("webhook"),
         "feedback_keys": body.get("feedback_keys"),
         "temporary": temporary,
         "subgraphs": body.get("stream_subgraphs", False),

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from toolweave.api.langgraph.request_values import is_uuid
 from toolweave.api.langgraph.thread_ttl import configured_ttl, sweeps
+from toolweave.api.langgraph.webhook_urls import WebhookRules
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import InvalidRequest, NotFound
@@ -33,6 +34,7 @@ class Served:
     persistence: Persistence
     graphs: GraphRegistry
     engine: EmbeddedEngine
+    webhooks: WebhookRules
 
     async def assistant(self, name_or_id: str) -> Assistant:
         """Find the assistant a run asks for, by UUID or graph name.
@@ -87,4 +89,4 @@ async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterato
         engine = await stack.enter_async_context(open_engine(runtime, max_concurrent=settings.max_concurrent_runs))
         await stack.enter_async_context(sweeping_orphans(persistence))
         await stack.enter_async_context(sweeping_expired(engine, sweeps(config.checkpointer)))
-        yield Served(persistence, graphs, engine)
+        yield Served(persistence, graphs, engine, WebhookRules.of(config, settings))

@@ -18,6 +18,7 @@ from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, e
 from toolweave.runtime.runs.result import result_of
 from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscription
 from toolweave.runtime.streaming.thread_hub import ThreadStreamMode, ThreadSubscription
+from toolweave.runtime.webhooks.outbox import telling
 
 STOP_SECONDS = 5.0
 RETAKE_SECONDS = 5.0
@@ -32,6 +33,8 @@ class LiveRun:
     ended: "asyncio.Future[bytes | None]"
     graph: "asyncio.Task[Execution] | None" = None
     cancel: CancelAction | None = None
+    why_cancelled: str | None = None
+    deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class EmbeddedEngine:
                 if action == "rollback" and (superseded is None or superseded.graph is None):
                     # It waits for its turn again after a crash, and may have left checkpoints before.
                     await self.runtime.persistence.delete_run_checkpoints(new.thread_id, run_id)
-                await self._stop_run(run_id, action)
+                await self._stop_run(run_id, action, f"Superseded by run {new.run_id} ({action}).")
         finally:
             # The new run is stored, so it must have its turn whatever became of the others.
             self._schedule(created.run, due=created.due)
@@ -136,6 +139,8 @@ class EmbeddedEngine:
         """Delete a run with its checkpoints, stopping it first (5.9). Raises NotFound."""
         run = await self.runtime.persistence.runs.get(thread_id, run_id)
         if run.status not in TERMINAL:
+            if (live := self.live.get(run_id)) is not None:
+                live.deleted = True
             await self.cancel(thread_id, run_id, "rollback", wait=True)
             return
         await self.runtime.persistence.delete_run_checkpoints(thread_id, run_id)
@@ -151,6 +156,7 @@ class EmbeddedEngine:
         await self.runtime.persistence.threads.get(thread_id)
         stopping = self._live_on(thread_id)
         for live in stopping:
+            live.deleted = True
             # Queued and delayed runs end at once, running ones when their graph has stopped.
             with suppress(NotFound):
                 await self.runtime.persistence.runs.request_cancel(live.run.run_id, "rollback")
@@ -273,17 +279,21 @@ class EmbeddedEngine:
     async def _finish(self, live: LiveRun, execution: Execution) -> None:
         run, persistence = live.run, self.runtime.persistence
         body: bytes | None = execution.body
+        # Whoever deletes a run wants to hear no more of it.
+        webhook = None if live.deleted else telling(run, execution.outcome, live.why_cancelled)
         self.runtime.log.flush()
         if run.kwargs.get("temporary") and live.channel.resumable:
             await self.runtime.log.keep_ended(run.run_id, run.created_at)
         try:
             async with self.runtime.announcements.ending(run, execution.outcome):
-                following = await persistence.runs.finalise(run.run_id, run.attempt, execution.outcome)
+                following = await persistence.runs.finalise(run.run_id, run.attempt, execution.outcome, webhook)
         except RollbackAskedError:
             # Asked for when the graph was through already; whoever asked has the answer that it will be done.
             await self._finish(live, await after_cancel(self.runtime, run, "rollback"))
             return
         self.ended[execution.outcome.status] += 1
+        if webhook is not None:
+            persistence.webhooks.written.set()
         if execution.outcome.rolled_back:
             body = None
         if run.kwargs.get("temporary"):
@@ -302,12 +312,12 @@ class EmbeddedEngine:
             self._watch(run)
         self._dispatch(run_id)
 
-    async def _stop_run(self, run_id: str, action: CancelAction) -> None:
+    async def _stop_run(self, run_id: str, action: CancelAction, why: str | None = None) -> None:
         live = self.live.get(run_id)
         if live is None:
             return
         if live.cancel != "rollback":
-            live.cancel = action
+            live.cancel, live.why_cancelled = action, why
         if live.graph is not None:
             live.graph.cancel()
             return

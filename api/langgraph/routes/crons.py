@@ -73,6 +73,7 @@ async def patch(request: Request) -> Response:
     fields = {**body.fields, "end_time": None} if value.get("end_time", ...) is None else body.fields
     here, now = served(request), datetime.now(UTC)
     cron = await here.persistence.crons.get(cron_id)
+    await here.webhooks.require(body.get("webhook"))
     cron_run(here, edited(cron, fields, now), await here.persistence.assistants.get(cron.assistant_id))
     changed = await here.persistence.crons.update(cron_id, lambda current: edited(current, fields, now))
     return json_answer(cron_json(changed), headers=body.headers())
@@ -87,6 +88,7 @@ async def delete(request: Request) -> Response:
 async def _create(request: Request, body: Body, thread_id: str | None) -> Response:
     here = served(request)
     assistant = await _assistant(here, body.fields["assistant_id"])
+    await here.webhooks.require(body.get("webhook"))
     cron = new_cron(body.fields, assistant.assistant_id, thread_id)
     # What is refused of a run is refused now, not at every firing.
     cron_run(here, cron, assistant)

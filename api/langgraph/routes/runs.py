@@ -114,6 +114,7 @@ async def _wanted(request: Request, here: Served) -> RunRequest:
         assistant = await here.assistant(body.fields["assistant_id"])
     except NotFound:
         raise NotFound("Thread or assistant not found.") from None
+    await here.webhooks.require(body.get("webhook"))
     wanted = run_request(body, assistant, thread_id, here.graphs.metadata(assistant.graph_id))
     start = wanted.new.kwargs["config"]["configurable"]
     if start.get("checkpoint_id"):

@@ -79,6 +79,7 @@ async def _checked(body: Body, here: Served) -> RunRequest:
         assistant = await here.assistant(body.fields["assistant_id"])
     except NotFound:
         raise NotFound("Thread or assistant not found.") from None
+    await here.webhooks.require(body.get("webhook"))
     return run_request(body, assistant, None, here.graphs.metadata(assistant.graph_id))
 
 

@@ -157,13 +157,6 @@ async def test_typing_errors_are_found_in_a_header(http: httpx.AsyncClient, sdk:
     assert answer.json()["n"] == 4
 
 
-async def test_webhooks_are_refused_rather_than_forgotten(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    body = {"assistant_id": "steps", "input": {"n": 1}, "webhook": "https://example.com/hook"}
-    answer = await http.post(f"/threads/{await new_thread(sdk)}/runs", json=body)
-    assert answer.status_code == 422
-    assert "Webhooks are not supported" in answer.json()["detail"]
-
-
 async def test_unknown_threads_and_assistants_are_told_apart_from_bad_ones(
     http: httpx.AsyncClient, sdk: LangGraphClient
 ) -> None:
