@@ -115,9 +115,9 @@ async def begin_talk(
         raise RpcError(INVALID_PARAMS, "Invalid params: 'configuration' must be an object")
     history_length = checked_length(configuration)
     message = incoming(params)
-    if message.content is not None:
-        await _require_messages(here, assistant)
     task = None if message.task_id is None else await _open_task(here, assistant, message)
+    if message.content is not None and (task is None or not task.questions):
+        await _require_messages(here, assistant)
     new = _new_run(here, assistant, message, task, streams=listen)
     name = TaskName(new.thread_id, new.run_id) if task is None else task.name
     begins_with = message.message_id if task is None else task.first_message_id

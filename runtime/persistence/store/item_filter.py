@@ -18,16 +18,21 @@ ORDERINGS: Mapping[str, Comparison] = {
 OPERATORS = ("$eq", "$ne", *ORDERINGS)
 
 
-def check_filter(wanted: object) -> None:
+def check_filter(wanted: Mapping[str, Any] | None) -> None:
     """Raise ValueError for an operator that does not exist, wherever it stands in a filter."""
+    for inner in (wanted or {}).values():
+        _check(inner)
+
+
+def _check(wanted: Any) -> None:
     if isinstance(wanted, Mapping):
         for name, inner in wanted.items():
             if _is_operators(wanted) and name not in OPERATORS:
                 raise ValueError(f"Unsupported operator: {str(name)[:100]}")
-            check_filter(inner)
+            _check(inner)
     elif isinstance(wanted, list | tuple):
         for inner in wanted:
-            check_filter(inner)
+            _check(inner)
 
 
 def fits(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from toolweave.runtime.persistence.json_text import from_json
 from toolweave.runtime.persistence.sqlite import driver_of
 from toolweave.runtime.persistence.store import store_sql as sql
 from toolweave.runtime.persistence.store.item_filter import fits
+from toolweave.runtime.persistence.store.store_index import nearness_to
 
 Namespace = tuple[str, ...]
 
@@ -86,8 +87,11 @@ def search_items(
     driver: sqlite3.Connection, op: SearchOp, now: datetime, vector: bytes | None
 ) -> tuple[list[SearchItem], list[Lifetime]]:
     """Read the items under a namespace that fit the filter: nearest first with a vector, else as they were put."""
-    parameters = {"prefix": ".".join(op.namespace_prefix), "now": _text(now), "vector": vector}
-    statement = sql.SEARCH if vector is None else sql.SEARCH_BY_MEANING
+    parameters = {"prefix": ".".join(op.namespace_prefix), "now": _text(now)}
+    statement = sql.SEARCH
+    if vector is not None:
+        driver.create_function("nearness", 1, nearness_to(vector), deterministic=True)
+        statement = sql.SEARCH_BY_MEANING
     fitting = _fitting(driver.execute(statement, parameters), op.filter or {})
     found = list(islice(fitting, op.offset, op.offset + op.limit))
     items = [SearchItem(**_fields(row), score=row[6]) for row in found]

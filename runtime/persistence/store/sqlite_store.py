@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import sqlite_vec  # type: ignore[import-untyped]
 from langgraph.store.base import (
     BaseStore,
     GetOp,
@@ -28,7 +27,7 @@ from langgraph.store.base import (
 from loguru import logger
 from sqlalchemy import Connection
 
-from toolweave.errors import ConfigError, PersistenceError
+from toolweave.errors import PersistenceError
 from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.persistence.database import Database, open_database
 from toolweave.runtime.persistence.json_text import to_json
@@ -149,11 +148,8 @@ async def open_store(path: Path, options: StoreOptions) -> AsyncIterator[SqliteS
 
     Raises:
         PersistenceError: the file cannot be used.
-        ConfigError: semantic search is asked for where this Python's SQLite cannot load extensions.
     """
     async with open_database(path, _create) as database:
-        if options.index is not None:
-            await database.read(_load_vector_functions)
         store = SqliteStore(database, options)
         sweeper = asyncio.create_task(_sweep(store, options.sweep_seconds), name="store-sweeper")
         try:
@@ -178,19 +174,6 @@ async def _sweep(store: SqliteStore, seconds: float) -> None:
 def _create(connection: Connection) -> None:
     for statement in CREATE:
         driver_of(connection).execute(statement)
-
-
-def _load_vector_functions(connection: Connection) -> None:
-    driver = driver_of(connection)
-    if not hasattr(driver, "enable_load_extension"):
-        raise ConfigError(
-            "semantic search needs an SQLite that can load extensions, which this Python's cannot.",
-            source="langgraph.json, store.index",
-            fix="Use a Python that was built with loadable SQLite extensions, or remove store.index.",
-        )
-    driver.enable_load_extension(True)
-    driver.load_extension(sqlite_vec.loadable_path())
-    driver.enable_load_extension(False)
 
 
 def _read_all(

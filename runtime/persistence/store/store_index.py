@@ -1,8 +1,10 @@
 """Turn texts into the vectors that semantic search compares."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
+from operator import mul
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
@@ -25,7 +27,7 @@ class StoreIndex:
         """Give the texts to embed as (field name, text); a path that leads to several names each."""
         found: list[tuple[str, str]] = []
         for path in self.fields if paths is None else paths:
-            texts = get_text_at_path(value, tokenize_path(path))
+            texts = get_text_at_path(value, path if path in WHOLE_VALUE else tokenize_path(path))
             many = len(texts) > 1
             found.extend((f"{path}.{number}" if many else path, text) for number, text in enumerate(texts))
         return found
@@ -48,3 +50,22 @@ class StoreIndex:
                 fix=f"Set dims to {len(vector)} if that is what the model gives.",
             )
         return array("f", vector).tobytes()
+
+
+def nearness_to(vector: bytes) -> Callable[[bytes], float | None]:
+    """Make a function that gives the cosine of the angle between the vector and another: 1 is the same direction.
+
+    Our own, because many Pythons come with an SQLite that loads no extensions. It gives None for vectors of another
+    length, made by another model, and for those without a direction.
+    """
+    wanted = array("f", vector)
+    wanted_length = sqrt(sum(map(mul, wanted, wanted)))
+
+    def nearness(other: bytes) -> float | None:
+        if len(other) != len(vector):
+            return None
+        stored = array("f", other)
+        lengths = wanted_length * sqrt(sum(map(mul, stored, stored)))
+        return sum(map(mul, wanted, stored)) / lengths if lengths else None
+
+    return nearness

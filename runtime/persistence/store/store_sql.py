@@ -50,11 +50,11 @@ _PLACE = "(SELECT min(rowid) FROM store AS first WHERE first.prefix = s.prefix),
 GET = f"SELECT {_COLUMNS} FROM store AS s WHERE s.prefix = :prefix AND s.key = :key AND {_ALIVE}"  # noqa: S608 - constants
 NAMESPACES = f"SELECT DISTINCT s.prefix FROM store AS s WHERE {_ALIVE}"  # noqa: S608 - constants
 SEARCH = f"SELECT {_COLUMNS}, NULL AS score FROM store AS s WHERE {_ALIVE} AND {_UNDER} ORDER BY {_PLACE}"  # noqa: S608 - constants
-# An item's score is that of its best field; items without vectors come last, as do vectors of another model's length.
+# An item's score is that of its best field; items without one come last.
 SEARCH_BY_MEANING = f"""
     WITH scored AS (
-        SELECT s.prefix, s.key, max(1.0 - vec_distance_cosine(s.embedding, :vector)) AS score
-        FROM store_vectors AS s WHERE length(s.embedding) = length(:vector) AND {_UNDER} GROUP BY s.prefix, s.key
+        SELECT s.prefix, s.key, max(nearness(s.embedding)) AS score
+        FROM store_vectors AS s WHERE {_UNDER} GROUP BY s.prefix, s.key
     )
     SELECT {_COLUMNS}, scored.score FROM store AS s LEFT JOIN scored ON scored.prefix = s.prefix AND scored.key = s.key
     WHERE {_ALIVE} AND {_UNDER} ORDER BY scored.score IS NULL, scored.score DESC, {_PLACE}

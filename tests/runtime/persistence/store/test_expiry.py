@@ -1,0 +1,99 @@
+"""Items with a time to live are gone when it is over, and live on when they are used."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.persistence.store.conftest import Clock
+from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.sqlite import driver_of
+from toolweave.runtime.persistence.store.sqlite_store import SqliteStore, StoreOptions, open_store
+
+NS = ("notes",)
+BOUND_S = 20.0
+
+
+async def rows(database: Database) -> int:
+    """Count what is in the file, expired or not."""
+    return int(
+        await database.read(
+            lambda connection: driver_of(connection).execute("SELECT count(*) FROM store").fetchone()[0]
+        )
+    )
+
+
+async def test_nobody_sees_an_expired_item_even_before_it_is_swept(database: Database, clock: Clock) -> None:
+    store = SqliteStore(database, StoreOptions(refresh_on_read=False), clock)
+    await store.aput(NS, "short", {}, ttl=5)
+    await store.aput(NS, "long", {}, ttl=60)
+    await store.aput(("gone",), "at once", {}, ttl=0)
+    assert await store.aget(("gone",), "at once") is None
+    clock.advance(5)
+    assert await store.aget(NS, "short") is None
+    assert [item.key for item in await store.asearch(())] == ["long"]
+    assert await store.alist_namespaces() == [NS]
+    assert await rows(database) == 3
+    assert await store.sweep() == 2
+    assert await rows(database) == 1
+
+
+async def test_reading_prolongs_a_life_unless_told_otherwise(database: Database, clock: Clock) -> None:
+    store = SqliteStore(database, StoreOptions(), clock)
+    for key in ("got", "found", "only looked at"):
+        await store.aput((key,), key, {}, ttl=10)
+    clock.advance(9)
+    await store.aget(("got",), "got")
+    await store.asearch(("found",))
+    await store.aget(("only looked at",), "only looked at", refresh_ttl=False)
+    clock.advance(9)
+    assert [item.key for item in await store.asearch((), refresh_ttl=False)] == ["got", "found"]
+    clock.advance(1)
+    assert await store.asearch(()) == []
+
+
+async def test_what_has_expired_is_not_brought_back_by_reading(database: Database, clock: Clock) -> None:
+    store = SqliteStore(database, StoreOptions(), clock)
+    await store.aput(NS, "k", {}, ttl=1)
+    clock.advance(2)
+    assert await store.aget(NS, "k") is None
+    clock.advance(-1.5)
+    assert await store.aget(NS, "k") is not None
+
+
+async def test_a_default_holds_for_items_that_say_nothing(database: Database, clock: Clock) -> None:
+    store = SqliteStore(database, StoreOptions(default_ttl=3, refresh_on_read=False), clock)
+    await store.aput(NS, "default", {})
+    await store.aput(NS, "for ever", {}, ttl=None)
+    await store.aput(NS, "own", {}, ttl=10)
+    clock.advance(4)
+    assert [item.key for item in await store.asearch(NS)] == ["for ever", "own"]
+
+
+async def test_a_put_decides_anew_how_long_an_item_lives(database: Database, clock: Clock) -> None:
+    store = SqliteStore(database, StoreOptions(), clock)
+    await store.aput(NS, "k", {"n": 1}, ttl=1)
+    clock.advance(2)
+    await store.aput(NS, "k", {"n": 2})
+    clock.advance(1_000_000)
+    item = await store.aget(NS, "k")
+    assert item is not None
+    assert item.value == {"n": 2}
+    assert item.created_at == item.updated_at
+
+
+@pytest.mark.parametrize("minutes", [1e9, 1e300])
+async def test_a_life_beyond_the_calendar_is_endless(minutes: float, database: Database, clock: Clock) -> None:
+    store = SqliteStore(database, StoreOptions(), clock)
+    await store.aput(NS, "k", {}, ttl=minutes)
+    assert await store.aget(NS, "k") is not None
+    assert await store.aget(NS, "k") is not None
+
+
+async def test_the_sweeper_deletes_while_the_store_is_open_and_ends_with_it(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db", StoreOptions(sweep_seconds=0.01)) as store:
+        await store.aput(NS, "k", {}, ttl=0)
+        async with asyncio.timeout(BOUND_S):
+            while await rows(store._database):
+                pass
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "store-sweeper"]

@@ -1,0 +1,109 @@
+"""Where an embedding is configured, a query finds items by what they mean."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.persistence.store.embedding import DIMS, BagOfWords, index
+from toolweave.errors import ConfigError
+from toolweave.runtime.persistence.store.sqlite_store import StoreOptions, open_store
+from toolweave.runtime.persistence.store.store_index import StoreIndex
+
+NS = ("notes",)
+
+
+async def test_the_nearest_comes_first_with_its_score(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db", StoreOptions(index())) as store:
+        await store.aput(NS, "far", {"text": "the weather is fine"})
+        await store.aput(NS, "near", {"text": "cats drink milk"})
+        await store.aput(NS, "exact", {"text": "milk cats"})
+        await store.aput(("other",), "exact", {"text": "milk cats"})
+        found = await store.asearch(NS, query="cats milk")
+        assert [item.key for item in found] == ["exact", "near", "far"]
+        scores = [item.score for item in found]
+        assert scores == sorted(scores, key=lambda score: -(score or 0))
+        assert all(isinstance(score, float) for score in scores)
+        assert [item.score for item in await store.asearch(NS)] == [None, None, None]
+        assert [item.key for item in await store.asearch(NS, query="cats milk", limit=1, offset=1)] == ["near"]
+
+
+async def test_a_filter_holds_beside_a_query(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db", StoreOptions(index())) as store:
+        for number in range(30):
+            await store.aput(NS, f"cat{number}", {"text": "cats", "kind": "cat"})
+        await store.aput(NS, "dog", {"text": "dogs", "kind": "dog"})
+        assert [item.key for item in await store.asearch(NS, query="cats", filter={"kind": "dog"})] == ["dog"]
+
+
+async def test_a_put_says_which_fields_are_embedded(tmp_path: Path) -> None:
+    embeddings = BagOfWords()
+    async with open_store(tmp_path / "store.db", StoreOptions(index(embeddings, ["title"]))) as store:
+        await store.aput(NS, "default", {"title": "red", "body": "blue"})
+        await store.aput(
+            NS, "chosen", {"title": "red", "parts": [{"text": "blue"}, {"text": "green"}]}, ["parts[*].text"]
+        )
+        await store.aput(NS, "none", {"title": "red"}, index=False)
+        assert embeddings.asked == ["red", "blue", "green"]
+        assert [(item.key, item.score) for item in await store.asearch(NS, query="blue")] == [
+            ("chosen", pytest.approx(1.0)),
+            ("default", pytest.approx(0.0)),
+            ("none", None),
+        ]
+
+
+async def test_an_update_replaces_what_was_embedded(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db", StoreOptions(index(fields=["parts[*]"]))) as store:
+        await store.aput(NS, "k", {"parts": ["red", "blue"]})
+        await store.aput(NS, "k", {"parts": ["green"]})
+        (item,) = await store.asearch(NS, query="blue")
+        assert item.score == pytest.approx(0.0)
+        await store.aput(NS, "k", {"parts": ["blue"]}, index=False)
+        (item,) = await store.asearch(NS, query="blue")
+        assert item.score is None
+        await store.adelete(NS, "k")
+        await store.aput(NS, "k", {"parts": []})
+        (item,) = await store.asearch(NS, query="green")
+        assert item.score is None
+
+
+async def test_what_cannot_be_embedded_is_not_stored_and_harms_nobody_else(tmp_path: Path) -> None:
+    options = StoreOptions(index(BagOfWords(fails_on="poison")))
+    async with open_store(tmp_path / "store.db", options) as store:
+        with pytest.raises(ConnectionError, match="away"):
+            await store.aput(NS, "bad", {"text": "poison"})
+        await store.aput(NS, "good", {"text": "water"})
+        assert [item.key for item in await store.asearch(NS, query="water")] == ["good"]
+
+
+async def test_vectors_of_another_length_than_promised_are_refused_with_the_fix(tmp_path: Path) -> None:
+    options = StoreOptions(StoreIndex(BagOfWords(dims=3), DIMS))
+    async with open_store(tmp_path / "store.db", options) as store:
+        with pytest.raises(ConfigError, match="Set dims to 3"):
+            await store.aput(NS, "k", {"text": "x"})
+        with pytest.raises(ConfigError, match="3 numbers where dims is 64"):
+            await store.asearch(NS, query="x")
+
+
+async def test_vectors_of_a_model_used_before_do_not_break_searches(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with open_store(path, StoreOptions(StoreIndex(BagOfWords(dims=3), 3))) as store:
+        await store.aput(NS, "before", {"text": "cats"})
+    async with open_store(path, StoreOptions(index())) as store:
+        await store.aput(NS, "now", {"text": "cats"})
+        found = await store.asearch(NS, query="cats")
+        assert [(item.key, item.score is None) for item in found] == [("now", False), ("before", True)]
+
+
+async def test_a_text_without_any_word_that_counts_has_no_score(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db", StoreOptions(index(fields=["text"]))) as store:
+        await store.aput(NS, "blank", {"text": "!?"})
+        await store.aput(NS, "word", {"text": "cats"})
+        assert [item.key for item in await store.asearch(NS, query="cats")] == ["word", "blank"]
+        assert [item.score for item in await store.asearch(NS, query="!?")] == [None, None]
+
+
+async def test_without_an_index_a_query_changes_nothing(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db", StoreOptions()) as store:
+        await store.aput(NS, "a", {"text": "x"})
+        await store.aput(NS, "b", {"text": "cats"})
+        assert [(item.key, item.score) for item in await store.asearch(NS, query="cats")] == [("a", None), ("b", None)]

@@ -1,0 +1,203 @@
+"""The store keeps whatever graphs and clients put into it, from wherever they call."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.store.base import GetOp, InvalidNamespaceError, Op, PutOp, SearchOp
+from langgraph.store.sqlite import SqliteStore as LangGraphsStore
+
+from tests.runtime.persistence.store.conftest import Clock
+from toolweave.errors import InvalidRequest
+from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.store.sqlite_store import SqliteStore, StoreOptions, open_store
+
+NS = ("users", "u1")
+DEEP: dict[str, Any] = {}
+for _ in range(200):
+    DEEP = {"deeper": DEEP}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"a": 1, "b": [None, True, 1.5, "x"], "c": {"d": {}}},
+        {"a": 12},  # eight bytes of JSON, which SQLite could take for its binary form
+        {"ü\u2028\U0001f600": "ß'; DROP TABLE store; --"},
+        {"nul": "a\0b", "half": "\ud800"},
+        {"huge": 10**40, "text": "x" * 1_000_000},
+        DEEP,
+    ],
+    ids=["empty", "kinds", "eight-bytes", "unicode", "nul", "huge", "deep"],
+)
+async def test_a_value_comes_back_as_it_was_put(value: dict[str, Any], store: SqliteStore) -> None:
+    await store.aput(NS, "k", value)
+    item = await store.aget(NS, "k")
+    assert item is not None
+    assert (item.value, item.namespace, item.key) == (value, NS, "k")
+    assert (await store.asearch(NS, filter={name: value[name] for name in list(value)[:1]}))[0].value == value
+
+
+@pytest.mark.parametrize("key", ["", "k.k", "k\0k", "k'\"", "%", "ключ", "x" * 10_000])
+async def test_any_text_is_a_key(key: str, store: SqliteStore) -> None:
+    await store.aput(NS, key, {"is": key[:10]})
+    await store.aput(NS, "k", {"is": "another"})
+    item = await store.aget(NS, key)
+    assert item is not None
+    assert item.key == key
+    await store.adelete(NS, key)
+    assert await store.aget(NS, key) is None
+    assert [item.key for item in await store.asearch(NS)] == ["k"]
+
+
+@pytest.mark.parametrize("label", ["a%", "a_", "a*", "a?", "[a]", "A", "a/", "a-"])
+async def test_a_namespace_finds_only_what_is_below_it(label: str, store: SqliteStore) -> None:
+    """Neither wildcards, nor the case of letters, nor a common beginning bring in other namespaces."""
+    await store.aput((label,), "own", {})
+    await store.aput((label, "below"), "below", {})
+    for other in ("a", "ab", "aa", "a.b".replace(".", "!"), "b"):
+        await store.aput((other,), "other", {})
+        await store.aput((other, label), "other", {})
+    assert [item.key for item in await store.asearch((label,))] == ["own", "below"]
+    assert await store.alist_namespaces(prefix=(label,)) == [(label,), (label, "below")]
+
+
+@pytest.mark.parametrize("label", ["", "a.b", "a\0b"])
+async def test_a_label_that_would_be_read_as_another_is_refused(label: str, store: SqliteStore) -> None:
+    for op in (GetOp(("a", label), "k"), PutOp(("a", label), "k", {}), SearchOp(("a", label))):
+        with pytest.raises(InvalidNamespaceError):
+            await store.abatch([op])
+
+
+@pytest.mark.parametrize(
+    "key", ["a') = 1 OR 1=1 --", "a'", 'a"', "$", "$.a", "a.b", "a[0]", "') UNION SELECT * FROM store_vectors --"]
+)
+async def test_a_filter_key_is_a_name_and_never_part_of_a_statement(key: str, store: SqliteStore) -> None:
+    await store.aput(NS, "with", {key: 1, "a": {"b": 2}})
+    await store.aput(NS, "without", {"a": {"b": 1}})
+    assert [item.key for item in await store.asearch(NS, filter={key: 1})] == ["with"]
+    assert await store.asearch(NS, filter={key: "1' OR '1'='1"}) == []
+
+
+async def test_an_update_keeps_the_items_place_and_the_time_it_was_made(database: Database, clock: Clock) -> None:
+    store = SqliteStore(database, StoreOptions(), clock)
+    for key in ("a", "b", "c"):
+        await store.aput(NS, key, {"n": 1})
+    made = clock.now
+    clock.advance(1)
+    await store.aput(NS, "a", {"n": 2})
+    found = await store.asearch(NS)
+    assert [item.key for item in found] == ["a", "b", "c"]
+    assert (found[0].created_at, found[0].updated_at, found[0].value) == (made, clock.now, {"n": 2})
+
+
+async def test_searches_page_through_namespaces_as_they_began(store: SqliteStore) -> None:
+    for namespace, key in (("b", "1"), ("a", "2"), ("b", "3"), ("c", "4")):
+        await store.aput(("all", namespace), key, {"odd": int(key) % 2})
+    assert [item.key for item in await store.asearch(("all",))] == ["1", "3", "2", "4"]
+    assert [item.key for item in await store.asearch((), limit=2, offset=1)] == ["3", "2"]
+    assert [item.key for item in await store.asearch((), filter={"odd": 0}, limit=1, offset=1)] == ["4"]
+
+
+async def test_namespaces_are_listed_by_beginning_end_and_depth(store: SqliteStore) -> None:
+    for namespace in (("u", "1", "memories"), ("u", "2", "memories"), ("u", "2", "facts"), ("docs",)):
+        await store.aput(namespace, "k", {})
+    assert await store.alist_namespaces(prefix=("u", "*", "memories")) == [
+        ("u", "1", "memories"),
+        ("u", "2", "memories"),
+    ]
+    assert await store.alist_namespaces(suffix=("facts",)) == [("u", "2", "facts")]
+    assert await store.alist_namespaces(prefix=("u",), max_depth=2) == [("u", "1"), ("u", "2")]
+    assert await store.alist_namespaces(limit=1, offset=1) == [("u", "1", "memories")]
+    await store.adelete(("docs",), "k")
+    assert ("docs",) not in await store.alist_namespaces()
+
+
+async def test_a_call_that_fails_fails_alone(store: SqliteStore) -> None:
+    """LangGraph's own stores fail every call of the same moment with it, or store half of them."""
+    calls = [store.aput(NS, str(number), {"n": number}) for number in range(20)]
+    bad = [store.aput(NS, "bad", {"not": {"json": object()}}), store.asearch(NS, filter={"n": {"$in": [1]}})]
+    half = store.abatch([PutOp(NS, "half", {}), PutOp(NS, "\ud800", {})])
+    outcomes = await asyncio.gather(*calls, *bad, half, return_exceptions=True)
+    assert outcomes[:20] == [None] * 20
+    assert [type(outcome) for outcome in outcomes[20:]] == [InvalidRequest, ValueError, UnicodeEncodeError]
+    assert len(await store.asearch(NS, limit=100)) == 20
+    assert await store.aget(NS, "half") is None
+    await store.aput(NS, "after", {})
+    assert await store.aget(NS, "after") is not None
+
+
+async def test_many_writers_and_readers_at_once_lose_nothing_and_leave_the_loop_free(store: SqliteStore) -> None:
+    """From the loop, and from threads as synchronous nodes call; nobody meets a locked database."""
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def write(number: int) -> None:
+        await store.aput((f"loop{number % 10}",), str(number), {"text": "x" * 1000})
+        assert await store.aget((f"loop{number % 10}",), str(number)) is not None
+
+    def write_in_thread(number: int) -> None:
+        store.put((f"thread{number % 10}",), str(number), {"text": "x" * 1000})
+        assert store.get((f"thread{number % 10}",), str(number)) is not None
+
+    counting = asyncio.create_task(count_turns())
+    await asyncio.gather(
+        *(write(number) for number in range(300)),
+        *(asyncio.to_thread(write_in_thread, number) for number in range(100)),
+        *(store.asearch((), limit=50) for _ in range(20)),
+    )
+    counting.cancel()
+    assert len(await store.asearch((), limit=1000)) == 400
+    assert turns > 100
+
+
+async def test_a_batch_reads_before_it_writes_and_the_last_put_of_a_key_counts(store: SqliteStore) -> None:
+    await store.aput(NS, "k", {"n": 1})
+    ops: list[Op] = [PutOp(NS, "k", {"n": 2}), GetOp(NS, "k"), PutOp(NS, "k", {"n": 3})]
+    put, got, last = await store.abatch(ops)
+    assert (put, last) == (None, None)
+    assert got.value == {"n": 1}  # type: ignore[union-attr]
+    item = await store.aget(NS, "k")
+    assert item is not None
+    assert item.value == {"n": 3}
+
+
+async def test_a_synchronous_call_on_the_loop_says_what_to_do_instead(store: SqliteStore) -> None:
+    with pytest.raises(asyncio.InvalidStateError, match=r"await store\.aput"):
+        store.put(NS, "k", {})
+
+
+async def test_a_file_of_langgraphs_own_store_is_read_and_written_on(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with LangGraphsStore.from_conn_string(str(path)) as theirs:
+        theirs.setup()
+        theirs.put(NS, "theirs", {"a": 12})
+    async with open_store(path, StoreOptions()) as store:
+        item = await store.aget(NS, "theirs")
+        assert item is not None
+        assert item.value == {"a": 12}
+        assert item.created_at.utcoffset() is not None
+        await store.aput(NS, "theirs", {"a": 13})
+        await store.aput(NS, "ours", {})
+        assert [item.value for item in await store.asearch(NS, filter={"a": {"$gte": 13}})] == [{"a": 13}]
+
+
+async def test_a_second_program_that_writes_the_file_does_not_break_a_put(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with open_store(path, StoreOptions()) as store:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        putting = asyncio.create_task(store.aput(NS, "k", {}))
+        assert await store.aget(NS, "k") is None
+        other.execute("COMMIT")
+        other.close()
+        await putting
+        assert await store.aget(NS, "k") is not None
