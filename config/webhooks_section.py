@@ -22,7 +22,7 @@ class WebhookUrlRules(Section):
     require_https: bool = True
     allowed_domains: tuple[str, ...] = ()
     allowed_ports: tuple[int, ...] = ()
-    max_url_length: int = Field(default=65_536, gt=0)
+    max_url_length: int = Field(default=2048, gt=0)
     disable_loopback: bool = True
 
 
