@@ -1,5 +1,6 @@
 """Give each run its voice on its thread, from its first event to the one that says how it has ended."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,11 +14,13 @@ class Announcements:
     """The runs that are being executed and have something to tell.
 
     These are all runs that the newer protocol has started, and those of the older endpoints whose thread somebody
-    listens to when they begin: of them it hears how they stand and their values.
+    listens to when they begin: of them it hears how they stand and their values. `answering` is held by whoever
+    answers a question.
     """
 
     def __init__(self, log: ThreadLog) -> None:
         self.log = log
+        self.answering = asyncio.Lock()
         self._speaking: dict[str, RunAnnouncer] = {}
 
     async def begin(self, run: Run) -> RunAnnouncer | None:
@@ -29,10 +32,15 @@ class Announcements:
         announcer.begin()
         return announcer
 
-    def asks(self, thread_id: str, interrupt_id: str) -> bool:
-        """Say whether a run that has not ended yet has asked this question."""
-        return any(
-            voice.run.thread_id == thread_id and interrupt_id in voice.questions for voice in self._speaking.values()
+    def asking(self, thread_id: str, interrupt_id: str) -> str | None:
+        """Name the run that has asked this question and has not ended yet."""
+        return next(
+            (
+                run_id
+                for run_id, voice in self._speaking.items()
+                if voice.run.thread_id == thread_id and interrupt_id in voice.questions
+            ),
+            None,
         )
 
     @asynccontextmanager

@@ -5,6 +5,7 @@ from toolweave.api.langgraph.schemas.assistants import ASSISTANTS
 from toolweave.api.langgraph.schemas.crons import CRONS
 from toolweave.api.langgraph.schemas.fields import ANY, BOOLEAN, OBJECT, STRING, Schema, body
 from toolweave.api.langgraph.schemas.json_rpc import JSON_RPC
+from toolweave.api.langgraph.schemas.protocol import PROTOCOL
 from toolweave.api.langgraph.schemas.runs import RUNS
 from toolweave.api.langgraph.schemas.store import STORE
 from toolweave.api.langgraph.schemas.threads import THREADS
@@ -13,6 +14,7 @@ COMPONENTS: Schema = {
     **ASSISTANTS,
     **THREADS,
     **RUNS,
+    **PROTOCOL,
     **CRONS,
     **STORE,
     **JSON_RPC,

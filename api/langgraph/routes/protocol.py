@@ -1,0 +1,86 @@
+"""Endpoints of the newer protocol: commands, and a thread's events as a stream."""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from toolweave.api.langgraph.answers import json_answer
+from toolweave.api.langgraph.endpoint import Endpoint
+from toolweave.api.langgraph.json_body import read_json
+from toolweave.api.langgraph.live_answers import EventStream
+from toolweave.api.langgraph.protocol.commands import carry_out, subscribe_without_connection
+from toolweave.api.langgraph.protocol.envelopes import malformed, read_command, refused, success
+from toolweave.api.langgraph.protocol.subscribing import ALLOWED, event_filter, listed_channels, since, unsupported
+from toolweave.api.langgraph.request_values import path_uuid
+from toolweave.api.langgraph.served import served
+from toolweave.errors import BadRequest, InvalidRequest, ToolweaveError
+
+
+async def command(request: Request) -> Response:
+    """Carry out a command; refusals are 200 as well, only what is no command at all is 400."""
+    value = await _json(request)
+    given = read_command(value)
+    if given is None:
+        return json_answer(malformed(value), status=400)
+    here = served(request)
+    try:
+        result = subscribe_without_connection(given)
+        if result is None:
+            result = await carry_out(here, path_uuid(request, "thread"), given)
+    except ToolweaveError as error:
+        return json_answer(refused(given, error))
+    return json_answer(success(given, result))
+
+
+async def events(request: Request) -> EventStream:
+    """Send the thread's events from the first one kept, or after `since`, until the thread is deleted.
+
+    The thread need not exist yet: clients listen first and then start the run that creates it.
+    """
+    thread_id = path_uuid(request, "thread")
+    value = await _json(request)
+    params = value if isinstance(value, dict) else {}
+    channels = listed_channels(params)
+    if channels is None:
+        raise BadRequest("channels is required and must be a non-empty array")
+    wrong = unsupported(channels)
+    if wrong is not None:
+        raise BadRequest(f"channels contains unsupported entries: {wrong}. Allowed: {ALLOWED}.")
+    log = served(request).engine.runtime.announcements.log
+    return EventStream(log.replay(thread_id, event_filter(params, channels), since(params)), {})
+
+
+async def _json(request: Request) -> Any:
+    try:
+        return await read_json(request)
+    except InvalidRequest as error:
+        raise BadRequest("Invalid JSON body" if str(error).startswith("Invalid JSON") else str(error)) from None
+
+
+_TAG = "Thread Protocol"
+_THREAD = "/threads/{thread_id}"
+
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        f"{_THREAD}/commands",
+        command,
+        "Send a protocol command",
+        _TAG,
+        "ProtocolCommand",
+        "ProtocolAnswer",
+        errors=(400,),
+        error_answers={400: "ProtocolRefusal"},
+    ),
+    Endpoint(
+        "POST",
+        f"{_THREAD}/stream/events",
+        events,
+        "Stream a thread's protocol events",
+        _TAG,
+        "EventStreamRequest",
+        media_type="text/event-stream",
+        errors=(400, 422),
+    ),
+)
