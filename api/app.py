@@ -7,8 +7,9 @@ what these routes need, the tool plane; the LangGraph API is reached as a client
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
+from starlette.routing import Route
 
 from toolweave import __version__
 from toolweave.api.body_limit import BodyLimit
@@ -40,10 +41,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
     app.add_exception_handler(RequestValidationError, answer_bad_body)
-    app.add_middleware(BodyLimit)
+    app.add_middleware(BodyLimit, paths=_paths(chat.router, health.router))
     app.include_router(chat.router)
     app.include_router(health.router)
     return app
+
+
+def _paths(*routers: APIRouter) -> frozenset[str]:
+    return frozenset(route.path for router in routers for route in router.routes if isinstance(route, Route))
 
 
 app = create_app()

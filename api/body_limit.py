@@ -9,15 +9,19 @@ DIGITS = 18
 
 
 class BodyLimit:
-    """ASGI middleware: a body over `limit` bytes is answered with 413, whether its length was announced or not."""
+    """ASGI middleware: a body over `limit` bytes is answered with 413, whether its length was announced or not.
 
-    def __init__(self, app: ASGIApp, limit: int = MIB) -> None:
+    It stands around the whole server and looks at requests to `paths` alone; None means all.
+    """
+
+    def __init__(self, app: ASGIApp, limit: int = MIB, paths: frozenset[str] | None = None) -> None:
         self._app = app
         self._limit = limit
+        self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Collect the body up to the limit, then pass the request on, or refuse it."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or (self._paths is not None and _path(scope) not in self._paths):
             await self._app(scope, receive, send)
             return
         body, more = bytearray(), True
@@ -34,6 +38,11 @@ class BodyLimit:
             await detail_response(413, text, {"connection": "close"})(scope, receive, send)
             return
         await self._app(scope, _replaying(bytes(body), receive), send)
+
+
+def _path(scope: Scope) -> str:
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def _announced(scope: Scope) -> int:

@@ -9,6 +9,10 @@ from toolweave.api.in_process import StreamingAsgiTransport
 
 # Set by our server on every request: the whole application, LangGraph API included.
 SERVED_BY = "toolweave.asgi"
+# The path below which it serves everything, when langgraph.json gives one.
+PREFIX = "toolweave.prefix"
+# Who asks us asks the API behind us: by these headers it knows whom to let.
+CREDENTIALS = ("authorization", "x-api-key", "cookie")
 
 
 def api_client(request: Request) -> LangGraphClient:
@@ -24,5 +28,10 @@ def api_client(request: Request) -> LangGraphClient:
     if served_by is None:
         return get_client()
     transport = StreamingAsgiTransport(served_by)
-    http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=httpx.Timeout(None))
+    http = httpx.AsyncClient(
+        transport=transport,
+        base_url=f"http://127.0.0.1{request.scope.get(PREFIX, '')}",
+        headers={name: request.headers[name] for name in CREDENTIALS if name in request.headers},
+        timeout=httpx.Timeout(None),
+    )
     return LangGraphClient(http)

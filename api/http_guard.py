@@ -1,6 +1,7 @@
 """Decide which browsers and which host names may talk to the server: CORS, Origin and Host checks (T-08)."""
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
@@ -10,12 +11,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.api.errors import detail_response
+from toolweave.config.http_section import CorsRules
 from toolweave.config.settings import Settings
 
 STUDIO_ORIGIN = "https://smith.langchain.com"
 METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY"
 EXPOSED = "x-pagination-total, x-pagination-next, content-location, location, x-ignored-fields"
-PREFLIGHT_SECONDS = "600"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +24,29 @@ class Visitors:
     """Who may talk to this server.
 
     `origins` are allowed beside loopback ones and LangSmith Studio; `any_origin` allows all. `host_names` are the
-    names this server answers to; None means any, for a server that other machines may reach.
+    names this server answers to; None means any, for a server that other machines may reach. `cors` is what
+    langgraph.json wants of `http.cors`: its origins come on top, the rest is for all.
     """
 
     origins: frozenset[str]
     any_origin: bool
     host_names: frozenset[str] | None
+    cors: CorsRules
 
     @classmethod
-    def of(cls, settings: Settings) -> Self:
+    def of(cls, settings: Settings, cors: CorsRules | None = None) -> Self:
         """Derive the rules from the settings: a loopback bind answers to loopback names only."""
         names = frozenset({settings.host.lower()}) if is_loopback(settings.host) else None
-        origins = frozenset({STUDIO_ORIGIN, *(origin.rstrip("/").lower() for origin in settings.cors_origins)})
-        return cls(origins, "*" in settings.cors_origins, names)
+        cors = cors or CorsRules()
+        wanted = (*settings.cors_origins, *cors.allow_origins)
+        origins = frozenset({STUDIO_ORIGIN, *(origin.rstrip("/").lower() for origin in wanted)})
+        return cls(origins, "*" in wanted, names, cors)
 
     def allow_origin(self, origin: str, host: str) -> bool:
         """Allow listed and loopback origins, and pages that this server itself served."""
         if self.any_origin or origin.lower() in self.origins:
+            return True
+        if self.cors.allow_origin_regex is not None and re.fullmatch(self.cors.allow_origin_regex, origin):
             return True
         parts = split_origin(origin)
         return parts is not None and (is_loopback(parts[0]) or parts[1] == host.lower())
@@ -92,34 +99,46 @@ class HttpGuard:
         await refusal(scope, receive, send)
 
     def _preflight(self, headers: Headers, origin: str) -> Response:
+        cors = self._visitors.cors
         answer = {
             "vary": "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, "
             "Access-Control-Request-Private-Network",
-            "access-control-allow-origin": self._allowed(origin),
-            "access-control-allow-methods": METHODS,
-            "access-control-max-age": PREFLIGHT_SECONDS,
+            "access-control-allow-methods": _listed(cors.allow_methods, METHODS),
+            "access-control-max-age": str(cors.max_age),
             "access-control-allow-private-network": "true",
+            **self._allowed(origin),
         }
         wanted = headers.get("access-control-request-headers")
         if wanted is not None:
-            answer["access-control-allow-headers"] = wanted
+            answer["access-control-allow-headers"] = _listed(cors.allow_headers, wanted)
         return PlainTextResponse("OK", headers=answer)
 
-    def _allowed(self, origin: str) -> str:
-        return "*" if self._visitors.any_origin else origin
+    def _allowed(self, origin: str) -> dict[str, str]:
+        if self._visitors.cors.allow_credentials:
+            # With credentials, browsers take no *.
+            return {"access-control-allow-origin": origin, "access-control-allow-credentials": "true"}
+        return {"access-control-allow-origin": "*" if self._visitors.any_origin else origin}
 
     def _marking(self, send: Send, origin: str | None) -> Send:
         extra = [(b"vary", b"Origin")]
         if origin is not None:
-            extra.append((b"access-control-allow-origin", self._allowed(origin).encode("latin-1")))
-            extra.append((b"access-control-expose-headers", EXPOSED.encode()))
+            exposed = ", ".join((EXPOSED, *self._visitors.cors.expose_headers))
+            marks = {**self._allowed(origin), "access-control-expose-headers": exposed}
+            extra += [(name.encode(), value.encode("latin-1")) for name, value in marks.items()]
+        ours = {name for name, _ in extra} - {b"vary"}
 
         async def marked(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *extra]
+                # An application may bring CORS middleware of its own; browsers refuse a header that is there twice.
+                kept = [pair for pair in message.get("headers", ()) if pair[0].lower() not in ours]
+                message["headers"] = [*kept, *extra]
             await send(message)
 
         return marked
+
+
+def _listed(allowed: tuple[str, ...] | None, otherwise: str) -> str:
+    return otherwise if allowed is None or "*" in allowed else ", ".join(allowed)
 
 
 def is_loopback(name: str) -> bool:

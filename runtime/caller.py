@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolweave.runtime.models import JsonObject
+from toolweave.runtime.streaming.codec import dumps, loads
 
 USER = "langgraph_auth_user"
 USER_ID = "langgraph_auth_user_id"
@@ -75,17 +76,23 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, None without authentication, and the request headers that runs may see in `configurable`."""
+    """Who asks, None without authentication.
+
+    `headers` are those that runs may see in `configurable`, `run_metadata` is what an authorization handler wants every
+    run of the request to carry.
+    """
 
     user: User | None = None
     headers: JsonObject = field(default_factory=dict)
+    run_metadata: JsonObject = field(default_factory=dict)
 
     def configurable(self) -> JsonObject:
         """Give what a run of this caller finds in `config.configurable`; JSON, as it is stored with the run."""
         if self.user is None:
             return dict(self.headers)
-        identity, permissions = self.user.identity, list(self.user.permissions)
-        return {**self.headers, USER: self.user.members(), USER_ID: identity, PERMISSIONS: permissions}
+        members: JsonObject = loads(dumps(self.user.members()))
+        permissions = [str(permission) for permission in self.user.permissions]
+        return {**self.headers, USER: members, USER_ID: self.user.identity, PERMISSIONS: permissions}
 
 
 NOBODY = Caller()

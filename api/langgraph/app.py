@@ -15,11 +15,23 @@ from starlette.routing import BaseRoute, Route
 from toolweave.api.errors import EXCEPTION_HANDLERS, UnexpectedErrors
 from toolweave.api.http_guard import HttpGuard, Visitors
 from toolweave.api.langgraph.answers import json_answer
+from toolweave.api.langgraph.auth.authentication import Authentication
+from toolweave.api.langgraph.auth.guard import guarded
+from toolweave.api.langgraph.auth.handlers import load_auth
+from toolweave.api.langgraph.auth.published import secured
 from toolweave.api.langgraph.cron_request import firing
-from toolweave.api.langgraph.custom_app import CustomRoutes, custom_lifespan, custom_openapi, load_custom_app
+from toolweave.api.langgraph.custom_app import (
+    CustomRoutes,
+    custom_lifespan,
+    custom_openapi,
+    in_order,
+    load_custom_app,
+)
 from toolweave.api.langgraph.docs_page import docs_page
+from toolweave.api.langgraph.enabled import enabled
 from toolweave.api.langgraph.endpoint import Endpoint, resources
 from toolweave.api.langgraph.meters import MeasureRequests, Meters
+from toolweave.api.langgraph.mount_prefix import MountPrefix
 from toolweave.api.langgraph.openapi import openapi_document
 from toolweave.api.langgraph.routes import (
     a2a,
@@ -27,7 +39,6 @@ from toolweave.api.langgraph.routes import (
     assistants,
     crons,
     mcp,
-    protocol,
     run_cancellation,
     runs,
     stateless_runs,
@@ -44,6 +55,7 @@ from toolweave.api.langgraph.webhook_sender import sending_webhooks
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.runtime.crons.clock import running_cron_clock
+from toolweave.runtime.models import JsonObject
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *system.ENDPOINTS,
@@ -56,7 +68,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *thread_stream.ENDPOINTS,
     *thread_state.ENDPOINTS,
     *runs.ENDPOINTS,
-    *protocol.ENDPOINTS,
     *run_cancellation.ENDPOINTS,
     *stateless_runs.ENDPOINTS,
     *store.ENDPOINTS,
@@ -72,10 +83,10 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
     and runs the named application's lifespan inside. Loading that application imports its module here.
 
     Raises:
-        ConfigError: http.app cannot be loaded.
+        ConfigError: http.app or auth.path cannot be loaded.
     """
     make_importable(config)
-    custom = load_custom_app(config)
+    custom, auth = load_custom_app(config), load_auth(config)
     meters = Meters(workers=settings.max_concurrent_runs)
 
     @asynccontextmanager
@@ -96,15 +107,21 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
                     # Runs stop before what they use is closed: they go on at the next start, instead of failing.
                     await here.engine.stop()
 
-    app_routes: list[BaseRoute] = [*resources((*ENDPOINTS, *system.UNPUBLISHED)), *_documentation(custom)]
-    routes = app_routes if custom is None else _around(custom, app_routes)
+    published = enabled(ENDPOINTS, config.http)
+    endpoints = guarded((*published, *enabled(system.UNPUBLISHED, config.http)), auth)
+    routes: list[BaseRoute] = [*resources(endpoints), *_documentation(published, config, custom)]
+    if custom is not None:
+        routes = [CustomRoutes(custom, last=False), *routes, CustomRoutes(custom, last=True)]
+    authentication = Middleware(Authentication, handlers=auth, routes=routes, config=config)
     app = Starlette(
         routes=routes,
         middleware=[
             Middleware(StartupReport),
-            Middleware(HttpGuard, visitors=Visitors.of(settings)),
+            Middleware(HttpGuard, visitors=Visitors.of(settings, config.http.cors)),
             Middleware(MeasureRequests, meters=meters),
             Middleware(UnexpectedErrors),
+            *([Middleware(MountPrefix, prefix=config.http.mount_prefix)] if config.http.mount_prefix else []),
+            *in_order(custom, authentication, config.http.middleware_order),
         ],
         exception_handlers=EXCEPTION_HANDLERS,
         lifespan=lifespan,
@@ -116,20 +133,22 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
 def make_importable(config: LangGraphJson) -> None:
     """Set what the application's modules expect to find when they are imported: its environment and its folders."""
     config.apply_env()
-    for folder in config.dependencies:
+    for folder in (str(config.path.absolute().parent), *config.dependencies):
         if Path(folder).is_dir() and folder not in sys.path:
             sys.path.append(folder)
 
 
-def _around(custom: Starlette, routes: list[BaseRoute]) -> list[BaseRoute]:
-    return [CustomRoutes(custom, last=False), *routes, CustomRoutes(custom, last=True)]
+def _documentation(endpoints: tuple[Endpoint, ...], config: LangGraphJson, custom: Starlette | None) -> list[BaseRoute]:
+    if config.http.disable_meta:
+        return []
 
+    def document() -> JsonObject:
+        return secured(openapi_document(endpoints, custom_openapi(custom)), config)
 
-def _documentation(custom: Starlette | None) -> list[BaseRoute]:
     async def openapi(_request: Request) -> Response:
-        return json_answer(openapi_document(ENDPOINTS, custom_openapi(custom)))
+        return json_answer(document())
 
     async def docs(_request: Request) -> Response:
-        return HTMLResponse(docs_page(openapi_document(ENDPOINTS, custom_openapi(custom))))
+        return HTMLResponse(docs_page(document()))
 
     return [Route("/openapi.json", openapi), Route("/docs", docs)]

@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -63,10 +64,61 @@ class CustomRoutes(BaseRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request to the application, which finds the whole server under its own key in the scope."""
-        outer: ASGIApp = scope["app"]
-        scope[SERVED_BY] = outer
         scope.pop("router", None)
         await self._app(scope, receive, send)
+
+
+class Around:
+    """ASGI middleware before the application's own: that looks for the application in the scope, with its state.
+
+    The server is found under its own key in the scope.
+    """
+
+    def __init__(self, app: ASGIApp, application: Starlette) -> None:
+        self._app = app
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on as one to the application."""
+        if scope["type"] in ("http", "websocket"):
+            scope[SERVED_BY], scope["app"] = scope["app"], self._application
+        await self._app(scope, receive, send)
+
+
+class Within:
+    """ASGI middleware after the application's own: for the routes, the application is the whole server again."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on as one to the server; middleware outside still sees its own, and which route it was."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        inner = {**scope, "app": scope[SERVED_BY]}
+        try:
+            await self._app(inner, receive, send)
+        finally:
+            if "route" in inner:
+                scope["route"] = inner["route"]
+
+
+def in_order(
+    custom: Starlette | None, authentication: Middleware, order: Literal["auth_first", "middleware_first"]
+) -> list[Middleware]:
+    """Give what stands around all routes: the application's middleware, and authentication inside or outside of it.
+
+    The application itself is left without its middleware: it would do its work twice.
+    """
+    if custom is None:
+        return [authentication]
+    own = list(custom.user_middleware)
+    custom.user_middleware = []
+    custom.middleware_stack = custom.build_middleware_stack()
+    custom.user_middleware = own
+    around = [Middleware(Around, application=custom), *own, Middleware(Within)]
+    return [authentication, *around] if order == "auth_first" else [*around, authentication]
 
 
 @asynccontextmanager

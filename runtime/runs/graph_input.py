@@ -78,9 +78,11 @@ def build_config(run: Run) -> RunnableConfig:
     }
     context = run.kwargs.get("context") or {}
     configured: dict[str, Any] = given.get("configurable") or {}
-    configurable = {"user_id": configured.get(USER_ID, ""), **context, **configured, **identity}
-    if isinstance(members := configurable.get(USER), dict):
-        configurable[USER] = User(members)
+    configurable = {"user_id": "", **context, **configured, **identity}
+    for name in AUTH_KEYS - configured.keys():
+        configurable.pop(name, None)
+    if USER in configured:
+        configurable |= {USER: User(configured[USER]), "user_id": configured[USER_ID]}
     metadata = {
         **(given.get("metadata") or {}),
         **run.metadata,

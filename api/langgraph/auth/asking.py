@@ -1,0 +1,121 @@
+"""Ask an application's handlers about one request, and look at what the request is about."""
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from starlette.requests import Request
+
+from toolweave.api.langgraph.auth.handlers import AuthHandlers
+from toolweave.api.langgraph.request_values import is_uuid
+from toolweave.api.langgraph.served import Served
+from toolweave.errors import NotFound
+from toolweave.runtime.caller import User
+from toolweave.runtime.models import JsonObject
+from toolweave.runtime.persistence.assistant_rows import system_assistant_id
+from toolweave.runtime.persistence.visibility import Filtered, MetadataFilter, allows
+
+HIDDEN = "Thread with ID {} not found"
+
+
+@dataclass(slots=True)
+class Asked:
+    """One request while it is being authorized.
+
+    `body` is its JSON, None when it has none or cannot be read; handlers change it in place. `filters` are in force
+    for the searches of the endpoint, `run_metadata` for every run that it creates.
+    """
+
+    request: Request
+    handlers: AuthHandlers
+    user: User
+    served: Served
+    body: Any = None
+    filters: dict[Filtered, MetadataFilter | None] = field(default_factory=dict)
+    run_metadata: JsonObject = field(default_factory=dict)
+
+    @property
+    def fields(self) -> JsonObject:
+        """Give the body if it is an object; whatever else it is, the endpoint refuses."""
+        return self.body if isinstance(self.body, dict) else {}
+
+    def id_in_path(self, what: str) -> str | None:
+        """Give the id `{what}_id` of the path; None when it is none, which the endpoint refuses."""
+        return checked_id(self.request.path_params.get(f"{what}_id"))
+
+    async def permit(self, resource: str, action: str, value: dict[str, Any]) -> MetadataFilter | None:
+        """Ask the handler; raises Forbidden or what it raises."""
+        return await self.handlers.permit(self.user, resource, action, value)
+
+    async def permit_written(
+        self, resource: str, action: str, fields: JsonObject, value: dict[str, Any]
+    ) -> MetadataFilter | None:
+        """Ask the handler, and write what it changed in `value` into the body's fields of the same names."""
+        before = deepcopy({name: item for name, item in value.items() if name != "kwargs"})
+        wanted = await self.permit(resource, action, value)
+        for name, item in value.items():
+            if name != "kwargs" and (name not in before or before[name] != item):
+                fields[name] = str(item) if isinstance(item, UUID) else item
+        return wanted
+
+    async def thread(
+        self,
+        action: str,
+        thread_id: str | None,
+        value: dict[str, Any] | None = None,
+        *,
+        hidden: Exception | None = None,
+    ) -> None:
+        """Ask about a thread; raises `hidden`, else NotFound, when it is there and not for this user."""
+        asked = {"thread_id": thread_id and UUID(thread_id)} if value is None else value
+        wanted = await self.permit("threads", action, asked)
+        if not await self.sees_thread(wanted, thread_id):
+            raise hidden or NotFound(HIDDEN.format(thread_id))
+
+    async def sees_thread(self, wanted: MetadataFilter | None, thread_id: str | None) -> bool:
+        """Tell whether a filter lets a thread through; one that is not there is for its endpoint to miss."""
+        if wanted is None or thread_id is None:
+            return True
+        try:
+            thread = await self.served.persistence.threads.get(thread_id)
+        except NotFound:
+            return True
+        return allows(wanted, thread.metadata)
+
+    async def assistant(self, action: str, assistant_id: str | None, value: dict[str, Any] | None = None) -> None:
+        """Ask about an assistant; raises NotFound when it is there and not for this user."""
+        asked = {"assistant_id": assistant_id and UUID(assistant_id)} if value is None else value
+        wanted = await self.permit("assistants", action, asked)
+        if not await self.sees_assistant(wanted, assistant_id):
+            raise NotFound("Not Found")
+
+    async def sees_assistant(self, wanted: MetadataFilter | None, assistant_id: str | None) -> bool:
+        """Tell whether a filter lets an assistant through."""
+        if wanted is None or assistant_id is None:
+            return True
+        try:
+            assistant = await self.served.persistence.assistants.get(assistant_id)
+        except NotFound:
+            return True
+        return allows(wanted, assistant.metadata)
+
+    async def sees_assistant_to_run(self, wanted: MetadataFilter | None, name_or_id: object) -> bool:
+        """Tell whether a user may run an assistant: every graph's own is for all, others go by the filter."""
+        if not isinstance(name_or_id, str) or name_or_id in self.served.graphs.names():
+            return True
+        assistant_id = checked_id(name_or_id)
+        if assistant_id in {system_assistant_id(graph) for graph in self.served.graphs.names()}:
+            return True
+        return await self.sees_assistant(wanted, assistant_id)
+
+
+def checked_id(text: object) -> str | None:
+    """Give a UUID as it is stored; None for anything else."""
+    return text.lower() if isinstance(text, str) and is_uuid(text) else None
+
+
+def as_uuid(text: object) -> UUID | None:
+    """Give the form in which handlers get ids."""
+    known = checked_id(text)
+    return None if known is None else UUID(known)
