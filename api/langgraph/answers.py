@@ -43,13 +43,15 @@ def selected(row: JsonObject, select: Sequence[str] | None) -> JsonObject:
 
 
 def extracted(row: JsonObject, paths: Mapping[str, str]) -> dict[str, Any]:
-    """Read paths such as `values.log[-1]` out of a row; what is not there is null."""
+    """Read paths such as `values.log[-1]` out of a row; what is not there is null, empty steps are skipped."""
     return {alias: _at(row, path) for alias, path in paths.items()}
 
 
 def _at(row: JsonObject, path: str) -> Any:
     value: Any = row
     for step in path.replace("[", ".[").split("."):
+        if not step:
+            continue
         if position := INDEX.fullmatch(step):
             index = int(position[1])
             value = value[index] if isinstance(value, list) and -len(value) <= index < len(value) else None

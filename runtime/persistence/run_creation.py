@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection
@@ -43,7 +44,9 @@ def create_run(connection: Connection, new: NewRun, now: int, thread_ttl: Thread
         active = active_runs.all(connection, {"of_thread": new.thread_id})
         if active and new.multitask_strategy == "reject":
             raise Conflict(BUSY)
-        _occupy(connection, new, from_json(head.metadata))
+        inherited = from_json(head.metadata)
+        _occupy(connection, new, inherited)
+        new = _inheriting(new, inherited)
     superseded: tuple[tuple[str, CancelAction], ...] = ()
     if new.multitask_strategy in ("interrupt", "rollback"):
         superseded = _supersede(connection, active, new.multitask_strategy, now)
@@ -85,6 +88,15 @@ def _occupy(connection: Connection, new: NewRun, metadata: JsonObject) -> None:
             "now": to_micros(new.created_at),
         },
     )
+
+
+def _inheriting(new: NewRun, metadata: JsonObject) -> NewRun:
+    """Let a run say what its thread says of itself, where it does not say otherwise, and its checkpoints too."""
+    config = new.kwargs.get("config") or {}
+    if not metadata:
+        return new
+    shown = {**config, "metadata": {**metadata, **config.get("metadata", {}), **new.metadata}}
+    return replace(new, metadata={**metadata, **new.metadata}, kwargs={**new.kwargs, "config": shown})
 
 
 def _ownership(new: NewRun) -> JsonObject:

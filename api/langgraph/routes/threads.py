@@ -1,5 +1,6 @@
 """Endpoints of threads: make, find, change and delete them."""
 
+import re
 from uuid import uuid4
 
 from langchain_core.utils.uuid import uuid7
@@ -23,6 +24,7 @@ CREATE = body_schema("ThreadCreate")
 PATCH = body_schema("ThreadPatch")
 SEARCH = body_schema("ThreadSearchRequest")
 COUNT = body_schema("ThreadCountRequest")
+ALIAS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 EXTRACT_ROOTS = ("values", "metadata", "config", "interrupts")
 
 
@@ -101,7 +103,8 @@ async def search(request: Request) -> Response:
     repository = served(request).persistence.threads
     limit, offset = body.get("limit", 10), body.get("offset", 0)
     wanted = {"metadata": body.get("metadata"), "values": body.get("values"), "status": body.get("status")}
-    ids = [uuid_of(thread_id, "thread") for thread_id in body.fields["ids"]] if "ids" in body.fields else None
+    # No ids are no filter, as in the reference server.
+    ids = [uuid_of(thread_id, "thread") for thread_id in body.get("ids", ())] or None
     found = await repository.search(
         ids=ids,
         **wanted,
@@ -132,7 +135,9 @@ def _found(thread: Thread, select: list[str] | None, paths: dict[str, str]) -> J
 
 def _extract_paths(body: Body) -> dict[str, str]:
     paths: dict[str, str] = body.get("extract", {})
-    for path in paths.values():
+    for alias, path in paths.items():
+        if not ALIAS.fullmatch(alias):
+            raise InvalidRequest(f"Invalid extract key '{alias[:200]}': must be letters, digits and underscores")
         if path.partition(".")[0].partition("[")[0] not in EXTRACT_ROOTS:
             raise InvalidRequest(f"Invalid extract path '{path[:200]}': must start with {', '.join(EXTRACT_ROOTS)}")
     return paths
