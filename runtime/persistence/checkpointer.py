@@ -2,7 +2,7 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -65,6 +65,8 @@ class RunAwareSaver(AsyncSqliteSaver):
     def __init__(self, connection: aiosqlite.Connection, database: Database) -> None:
         super().__init__(connection)
         self._database = database
+        # Awaited with the id of the run before anything of it is saved.
+        self.before_saving: Callable[[str], Awaitable[None]] = _at_once
         # Thread, namespace and run to the earlier run's checkpoint that the run has loaded, to go on from there.
         self._loaded: OrderedDict[tuple[str, str, str], str] = OrderedDict()
 
@@ -107,6 +109,7 @@ class RunAwareSaver(AsyncSqliteSaver):
             *self.serde.dumps_typed(checkpoint),
             described.encode("utf-8", "ignore"),
         )
+        await self._prepare(config)
         await self._database.write(partial(_put_checkpoint, row=row))
         return _config_of(place, checkpoint["id"])
 
@@ -121,6 +124,7 @@ class RunAwareSaver(AsyncSqliteSaver):
             for index, (channel, value) in enumerate(writes)
         ]
         statement = sql.REPLACE_WRITE if replaceable else sql.ADD_WRITE
+        await self._prepare(config)
         keep_for = self._first_write_of_run(config, place)
         await self._database.write(partial(_put_writes, place=place, statement=statement, rows=rows, keep_for=keep_for))
 
@@ -175,6 +179,11 @@ class RunAwareSaver(AsyncSqliteSaver):
             lambda connection: driver_of(connection).execute(sql.ASKED_AGAIN, values).fetchone() is not None
         )
 
+    async def _prepare(self, config: RunnableConfig) -> None:
+        run_id = _run_of(config)
+        if run_id is not None:
+            await self.before_saving(run_id)
+
     def _note_loading(
         self, config: RunnableConfig, place: Place, checkpoint_id: str, metadata: CheckpointMetadata
     ) -> None:
@@ -194,6 +203,10 @@ class RunAwareSaver(AsyncSqliteSaver):
             return None
         del self._loaded[key]
         return run_id
+
+
+async def _at_once(_run_id: str) -> None:
+    """Have nothing to wait for."""
 
 
 def create_kept_writes(connection: Connection) -> None:

@@ -385,6 +385,7 @@ async def _body(ended: "asyncio.Future[bytes | None]") -> bytes:
 async def open_engine(runtime: Runtime, *, max_concurrent: int) -> AsyncIterator[EmbeddedEngine]:
     """Open the embedded engine, which stops in order at the end; call `recover` when graphs may run."""
     engine = EmbeddedEngine(runtime, asyncio.Semaphore(max_concurrent))
+    runtime.persistence.checkpointer.before_saving = runtime.log.store
     try:
         yield engine
     finally:

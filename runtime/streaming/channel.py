@@ -118,8 +118,10 @@ class Channel:
         self.run_id = run_id
         self.resumable = id_prefix is not None
         self.closed = False
+        # The number of the last event, and of the last one that is known to be on disk.
+        self.seq = 0
+        self.stored = 0
         self._id_prefix = id_prefix
-        self._seq = 0
         self._listeners: set[Subscription] = set()
 
     @property
@@ -129,12 +131,12 @@ class Channel:
 
     def begin_attempt(self, attempt: int) -> None:
         """Number what follows in the attempt's own block (attempt 1 is the first)."""
-        self._seq = (attempt - 1) * ATTEMPT_BLOCK
+        self.seq = (attempt - 1) * ATTEMPT_BLOCK
 
     def publish(self, event: str, data: bytes) -> LoggedEvent:
         """Number an event and hand it to all listeners."""
-        self._seq += 1
-        logged = LoggedEvent(self._seq, event, data, event_id(self._id_prefix, self._seq))
+        self.seq += 1
+        logged = LoggedEvent(self.seq, event, data, event_id(self._id_prefix, self.seq))
         for listener in tuple(self._listeners):
             listener.push(logged)
         return logged

@@ -6,6 +6,8 @@ from contextlib import aclosing
 from datetime import datetime
 from functools import partial
 
+from sqlalchemy import Connection
+
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.events import StoredEvent, append_events, read_events
 from toolweave.runtime.streaming.channel import Channel, LoggedEvent, event_id
@@ -63,6 +65,20 @@ class EventLog:
         if stored:
             self._database.write_soon(partial(append_events, events=stored))
 
+    async def store(self, run_id: str) -> None:
+        """Wait until all that a resumable run has published so far is on disk.
+
+        To be done before a checkpoint is saved: what was done before it is not done again after a crash, so its events
+        would be missing from every later replay.
+        """
+        channel = self._channels.get(run_id)
+        if channel is None or not channel.resumable or channel.stored == channel.seq:
+            return
+        published = channel.seq
+        self.flush()
+        await self._database.write(_nothing)
+        channel.stored = max(channel.stored, published)
+
     def close(self, run_id: str) -> None:
         """End the listeners of a run and forget its channel."""
         channel = self._channels.pop(run_id, None)
@@ -112,6 +128,10 @@ class EventLog:
                 yield [LoggedEvent(row.seq, row.event, row.data, event_id(prefix, row.seq)) for row in rows]
             if len(rows) < REPLAY_BATCH:
                 return
+
+
+def _nothing(_: Connection) -> None:
+    """Come after all that is queued."""
 
 
 def id_prefix(created_at: datetime) -> str:
