@@ -6,9 +6,15 @@ from typing import Any
 import httpx
 import pytest
 
+from toolweave.api.langgraph.app import create_langgraph_app
+from toolweave.config.langgraph_json import load_langgraph_json
+from toolweave.config.settings import Settings
+
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 
 
+@pytest.mark.api("GET /ok", "200 says that the server is up, with check_db that its database is")
+@pytest.mark.api("GET /", "200 says that the server is up")
 async def test_the_server_is_up_and_so_is_its_database(http: httpx.AsyncClient) -> None:
     for path in ("/ok", "/", "/ok?check_db=1"):
         answer = await http.get(path)
@@ -40,12 +46,16 @@ async def test_a_wrong_method_on_an_applications_route_is_405(http: httpx.AsyncC
     assert (answer.status_code, answer.headers["x-signed"]) == (405, "by the application")
 
 
+@pytest.mark.api("GET /openapi.json", "200 describes the API and the application beside it")
 async def test_one_openapi_document_describes_both(http: httpx.AsyncClient) -> None:
     answer = await http.get("/openapi.json")
     document = answer.json()
     assert document["openapi"] == "3.1.0"
     assert document["info"] == {"title": "Steered", "version": "7.0"}
-    expected = {"/assistants/search", "/threads", "/threads/{thread_id}/runs/stream", "/runs/wait", "/greeting"}
+    expected = {
+        *("/assistants/search", "/threads", "/threads/{thread_id}/runs/stream", "/runs/wait", "/runs/crons"),
+        *("/store/items", "/metrics", "/greeting"),
+    }
     assert expected <= set(document["paths"])
     operation = document["paths"]["/threads/{thread_id}/runs/wait"]["post"]
     assert operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("RunCreateStateful")
@@ -73,6 +83,7 @@ async def test_every_reference_in_the_document_leads_somewhere(http: httpx.Async
     assert set(refs) <= known
 
 
+@pytest.mark.api("GET /docs", "200 shows the API without anything from elsewhere")
 async def test_the_documentation_page_needs_nothing_from_elsewhere(http: httpx.AsyncClient) -> None:
     page = await http.get("/docs")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -93,3 +104,44 @@ async def test_the_guard_stands_before_api_and_application(http: httpx.AsyncClie
 async def test_a_body_too_large_is_refused(http: httpx.AsyncClient) -> None:
     answer = await http.post("/threads", content=b" " * (33 * 1024 * 1024))
     assert (answer.status_code, answer.json()) == (413, {"detail": "The request body is larger than 32 MiB"})
+
+
+@pytest.mark.api("GET /ok", "422 refuses a check_db that is no boolean")
+@pytest.mark.api("GET /", "422 refuses a check_db that is no boolean")
+async def test_a_bad_flag_is_refused(http: httpx.AsyncClient) -> None:
+    for path in ("/ok", "/"):
+        assert (await http.get(path, params={"check_db": "perhaps"})).status_code == 422
+
+
+@pytest.mark.api("POST /ui/{graph}", "404 says in plain text that a graph has no user interface")
+@pytest.mark.api("POST /ui/{graph}", "422 refuses a body that is no JSON")
+async def test_no_graph_has_a_user_interface(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/ui/steps", json={"name": "card"})
+    assert (answer.status_code, answer.text) == (404, "UI not found for graph 'steps'")
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert (await http.post("/ui/steps")).status_code == 422
+    assert "/ui/{graph}" not in (await http.get("/openapi.json")).json()["paths"]
+
+
+async def test_a_trailing_slash_is_redirected_with_method_and_body(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/threads/", json={})
+    assert answer.status_code == 307
+    assert httpx.URL(answer.headers["location"]).path == "/threads"
+    assert (await http.post("/threads/", json={}, follow_redirects=True)).json()["status"] == "idle"
+
+
+@pytest.mark.api("GET /info", "200 names the version of the API and the parts that are there")
+async def test_clients_learn_what_they_talk_to(tmp_path: Path) -> None:
+    (tmp_path / "langgraph.json").write_text('{"graphs": {"g": "./g.py:g"}}', encoding="utf-8")
+    app = create_langgraph_app(load_langgraph_json(tmp_path / "langgraph.json"), Settings())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as api:
+        shown = (await api.get("/info")).json()
+    assert shown["flags"] == {
+        "assistants": True,
+        "crons": True,
+        "langsmith": False,
+        "langsmith_tracing_replicas": False,
+        "langsmith_tracing_session_on_runs": False,
+    }
+    assert shown["version"] >= "0.16"
+    assert shown["host"]["kind"] == "self-hosted"
