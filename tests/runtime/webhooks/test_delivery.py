@@ -1,0 +1,285 @@
+"""What is in the outbox is delivered until it is heard or given up, and nothing waits for a slow neighbour."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.hand_clock import NOON, HandClock
+from toolweave.errors import OutboundFailed, OutboundRefused
+from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.persistence.webhooks import (
+    KEPT,
+    WebhookCounts,
+    WebhookDelivery,
+    WebhookRepository,
+    insert_delivery,
+)
+from toolweave.runtime.streaming.codec import loads
+from toolweave.runtime.webhooks.delivery import MOST_AT_ONCE_PER_HOST, delivering_webhooks
+from toolweave.runtime.webhooks.schedule import MOST_ATTEMPTS, pause_after
+
+BOUND_S = 10.0
+URL = "https://a.example/hook"
+Answer = Callable[[str, dict[str, str], bytes], Awaitable[int]]
+
+
+class Receiver:
+    """Stands for the other servers: hears webhooks and answers as it is told."""
+
+    def __init__(self, answer: Answer | int = 200) -> None:
+        self.answer = answer
+        self.heard: asyncio.Queue[tuple[str, dict[str, str], bytes]] = asyncio.Queue()
+
+    async def send(self, url: str, headers: dict[str, str], body: bytes) -> int:
+        self.heard.put_nowait((url, headers, body))
+        return self.answer if isinstance(self.answer, int) else await self.answer(url, headers, body)
+
+    async def next(self) -> tuple[str, dict[str, str], Any]:
+        url, headers, body = await asyncio.wait_for(self.heard.get(), BOUND_S)
+        return url, headers, loads(body)
+
+
+class Post:
+    """An outbox over real files, and its clock."""
+
+    def __init__(self, persistence: Persistence) -> None:
+        self.clock = HandClock()
+        self.database = persistence.app
+        self.deliveries = WebhookRepository(persistence.app, self.clock.now)
+
+    async def put(self, name: str, url: str = URL) -> None:
+        delivery = WebhookDelivery(name, f"run-{name}", url, b'{"name":"%b"}' % name.encode())
+        await self.database.write(lambda connection: insert_delivery(connection, delivery, self.clock.now()))
+        self.deliveries.written.set()
+
+    def delivering(self, receiver: Receiver, keys: tuple[bytes, ...] = ()) -> AbstractAsyncContextManager[None]:
+        return delivering_webhooks(self.deliveries, receiver.send, keys=keys, clock=self.clock)
+
+    async def row(self, name: str) -> Any:
+        query = "SELECT attempts, next_attempt_at, last_error, given_up_at FROM webhook_deliveries WHERE delivery_id=?"
+        return await self.database.read(lambda connection: connection.exec_driver_sql(query, (name,)).first())
+
+    async def settled(self, name: str, expected: Callable[[Any], bool]) -> Any:
+        """Wait until the row is as expected; each look waits for all writes before it."""
+        async with asyncio.timeout(BOUND_S):
+            while not expected(row := await self.row(name)):
+                await self.database.write(lambda _: None)
+        return row
+
+
+@pytest.fixture
+async def post(tmp_path: Path) -> AsyncIterator[Post]:
+    async with open_persistence(tmp_path) as persistence:
+        yield Post(persistence)
+
+
+def gone(row: Any) -> bool:
+    return row is None
+
+
+def given_up(row: Any) -> bool:
+    return row.given_up_at is not None
+
+
+async def due_again(post: Post) -> Any:
+    """Say when the delivery is due again, once that is written."""
+    now = post.clock.now()
+    async with asyncio.timeout(BOUND_S):
+        while (due := await post.deliveries.next_due(now)) is None:
+            await post.database.write(lambda _: None)
+    return due
+
+
+async def test_a_webhook_is_sent_as_soon_as_it_is_written_and_then_forgotten(post: Post) -> None:
+    receiver = Receiver(204)
+    async with post.delivering(receiver):
+        await post.put("one")
+        url, headers, body = await receiver.next()
+        await post.settled("one", gone)
+    assert url == URL
+    assert body == {"name": "one", "webhook_sent_at": "2026-11-21T12:00:00.000000+00:00"}
+    assert headers == {"webhook-id": "one", "webhook-timestamp": str(int(NOON.timestamp()))}
+
+
+async def test_what_an_earlier_process_left_is_sent_first(post: Post) -> None:
+    await post.put("one")
+    receiver = Receiver()
+    async with post.delivering(receiver):
+        assert (await receiver.next())[2]["name"] == "one"
+        await post.settled("one", gone)
+
+
+async def test_webhooks_are_signed_over_what_is_sent(post: Post) -> None:
+    receiver = Receiver()
+    async with post.delivering(receiver, keys=(b"k" * 24, b"l" * 24)):
+        await post.put("one")
+        _, headers, _ = await receiver.next()
+    first, second = headers["webhook-signature"].split(" ")
+    assert first.startswith("v1,")
+    assert second.startswith("v1,")
+    assert first != second
+
+
+@pytest.mark.parametrize("status", [301, 408, 425, 429, 500, 503])
+async def test_an_answer_that_may_be_another_one_later_is_asked_for_again(post: Post, status: int) -> None:
+    receiver = Receiver(status)
+    async with post.delivering(receiver):
+        await post.put("one")
+        first = await receiver.next()
+        due = await due_again(post)
+        row = await post.row("one")
+        assert (row.attempts, row.last_error) == (1, f"the receiver answers {status}")
+        receiver.answer = 200
+        await post.clock.advance(due - post.clock.now())
+        second = await receiver.next()
+        await post.settled("one", gone)
+    # The same delivery, at another time: receivers know it by its id.
+    assert first[1]["webhook-id"] == second[1]["webhook-id"]
+    assert first[2]["webhook_sent_at"] < second[2]["webhook_sent_at"]
+
+
+async def test_the_pauses_grow_to_six_hours_and_then_it_is_given_up(post: Post) -> None:
+    receiver = Receiver(500)
+    pauses = []
+    async with post.delivering(receiver):
+        await post.put("one")
+        await receiver.next()
+        for _ in range(MOST_ATTEMPTS - 1):
+            due = await due_again(post)
+            pauses.append(due - post.clock.now())
+            await post.clock.advance(due - post.clock.now())
+            await receiver.next()
+        row = await post.settled("one", given_up)
+    assert (row.attempts, row.next_attempt_at, row.last_error) == (MOST_ATTEMPTS, None, "the receiver answers 500")
+    assert timedelta(seconds=4) <= pauses[0] <= timedelta(seconds=6)
+    assert all(earlier < later for earlier, later in pairwise(pauses[:7]))
+    assert max(pauses) <= timedelta(hours=6) * 1.2
+    assert timedelta(hours=12) < sum(pauses, timedelta()) < timedelta(hours=36)
+    assert await post.deliveries.counts() == WebhookCounts(waiting=0, given_up=1)
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 410, 422])
+async def test_an_answer_that_says_no_ends_the_attempts(post: Post, status: int) -> None:
+    async with post.delivering(Receiver(status)):
+        await post.put("one")
+        row = await post.settled("one", given_up)
+    assert (row.attempts, row.last_error) == (1, f"the receiver answers {status}")
+
+
+async def test_what_the_policy_refuses_is_given_up_and_what_failed_is_tried_again(post: Post) -> None:
+    async def answer(url: str, _headers: dict[str, str], _body: bytes) -> int:
+        if "refused" in url:
+            raise OutboundRefused("it may not go there")
+        raise OutboundFailed("nobody is there", reason="connect")
+
+    async with post.delivering(Receiver(answer)):
+        await post.put("one", "https://refused.example/")
+        await post.put("two")
+        refused = await post.settled("one", given_up)
+        failed = await post.settled("two", lambda row: row.last_error is not None)
+    assert refused.last_error == "it may not go there"
+    assert (failed.last_error, failed.given_up_at) == ("nobody is there", None)
+
+
+async def test_a_receiver_that_hangs_keeps_only_its_own_waiting(post: Post) -> None:
+    async def answer(url: str, _headers: dict[str, str], _body: bytes) -> int:
+        if "slow" in url:
+            await asyncio.Event().wait()
+        return 200
+
+    receiver = Receiver(answer)
+    async with post.delivering(receiver):
+        for number in range(40):
+            await post.put(f"slow-{number}", "https://slow.example/hook")
+        await post.put("quick")
+        heard = []
+        while "quick" not in heard:
+            heard.append((await receiver.next())[2]["name"])
+        await post.settled("quick", gone)
+        assert len(heard) == MOST_AT_ONCE_PER_HOST + 1
+
+
+async def test_waiting_ones_follow_as_soon_as_there_is_room(post: Post) -> None:
+    receiver = Receiver()
+    names = {f"{number}" for number in range(30)}
+    async with post.delivering(receiver):
+        for name in names:
+            await post.put(name)
+        assert {(await receiver.next())[2]["name"] for _ in names} == names
+        for name in names:
+            await post.settled(name, gone)
+
+
+async def test_one_that_is_broken_off_by_a_stop_is_sent_again_at_the_next_start(post: Post) -> None:
+    async def hang(_url: str, _headers: dict[str, str], _body: bytes) -> int:
+        await asyncio.Event().wait()
+        return 200
+
+    receiver = Receiver(hang)
+    async with post.delivering(receiver):
+        await post.put("one")
+        first = await receiver.next()
+    assert (await post.row("one")).attempts == 0
+    receiver.answer = 200
+    async with post.delivering(receiver):
+        assert (await receiver.next())[1]["webhook-id"] == first[1]["webhook-id"]
+        await post.settled("one", gone)
+
+
+async def test_one_that_takes_the_process_down_each_time_is_given_up(post: Post) -> None:
+    await post.put("one")
+    for _ in range(MOST_ATTEMPTS):
+        assert await post.deliveries.begin("one") is not None
+    receiver = Receiver()
+    async with post.delivering(receiver):
+        row = await post.settled("one", given_up)
+    assert row.last_error == "the server ended during each of its attempts"
+    assert receiver.heard.empty()
+
+
+async def test_a_sender_that_breaks_stops_nobody_and_is_asked_again(post: Post) -> None:
+    async def answer(url: str, _headers: dict[str, str], _body: bytes) -> int:
+        if "broken" in url:
+            raise RuntimeError("a mistake of ours")
+        return 200
+
+    receiver = Receiver(answer)
+    async with post.delivering(receiver):
+        await post.put("one", "https://broken.example/")
+        assert (await receiver.next())[2]["name"] == "one"
+        await post.put("two")
+        # It is still due: whatever wakes the service brings it up again.
+        heard = {(await receiver.next())[2]["name"] for _ in range(2)}
+        assert heard == {"one", "two"}
+        await post.settled("two", gone)
+
+
+async def test_given_up_deliveries_are_kept_for_a_week(post: Post) -> None:
+    receiver = Receiver(404)
+    async with post.delivering(receiver):
+        await post.put("one")
+        await post.settled("one", given_up)
+        await post.clock.advance(KEPT)
+        assert await post.deliveries.forget_old() == 0
+        await post.clock.advance(timedelta(hours=2))
+        await post.settled("one", gone)
+
+
+async def test_a_delivery_that_is_gone_is_not_begun(post: Post) -> None:
+    assert await post.deliveries.begin("nobody") is None
+    await post.put("one")
+    await post.deliveries.give_up("one", "for the test")
+    assert await post.deliveries.begin("one") is None
+    assert await post.deliveries.due(post.clock.now() + timedelta(days=1)) == []
+
+
+def test_pauses_are_spread() -> None:
+    pauses = {pause_after(3) for _ in range(50)}
+    assert len(pauses) > 1
+    assert all(timedelta(seconds=64) <= pause <= timedelta(seconds=96) for pause in pauses)
