@@ -15,6 +15,7 @@ from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.search import LAST_ROW, bindable, page, where_contains
 from toolweave.runtime.persistence.tables import assistant_versions, assistants
+from toolweave.runtime.persistence.visibility import where_visible
 
 AssistantSort = Literal["assistant_id", "created_at", "updated_at", "name", "graph_id"]
 
@@ -152,4 +153,5 @@ def _filtered(query: Select[Any], metadata: JsonObject | None, graph_id: str | N
         query = query.where(assistants.c.graph_id == bindable(graph_id))
     if name is not None:
         query = query.where(assistants.c.name.icontains(bindable(name), autoescape=True))
+    query = where_visible(query, "assistants", assistants.c.metadata)
     return where_contains(query, assistants.c.metadata, metadata)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, or_, select, update
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import Cron, JsonObject
@@ -13,6 +13,7 @@ from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.persistence.search import page, where_contains
 from toolweave.runtime.persistence.tables import assistants, crons, threads
+from toolweave.runtime.persistence.visibility import filter_in_force, visible, where_visible
 
 CronSort = Literal["cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at"]
 # Work that takes a firing; inside the transaction that creates the run, both happen or neither.
@@ -171,6 +172,10 @@ def _filtered(
         query = query.where(crons.c.thread_id == thread_id)
     if enabled is not None:
         query = query.where(crons.c.enabled == int(enabled))
+    query = where_visible(query, "crons", crons.c.metadata)
+    if filter_in_force("threads") is not None:
+        seen = select(threads.c.thread_id).where(visible("threads", threads.c.metadata))
+        query = query.where(or_(crons.c.thread_id.is_(None), crons.c.thread_id.in_(seen)))
     return where_contains(query, crons.c.metadata, metadata)
 
 

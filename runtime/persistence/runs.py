@@ -13,7 +13,8 @@ from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.json_text import to_micros
 from toolweave.runtime.persistence.run_creation import create_run
 from toolweave.runtime.persistence.run_rows import run_by_id, run_from, run_of_thread, thread_head
-from toolweave.runtime.persistence.tables import runs
+from toolweave.runtime.persistence.tables import runs, threads
+from toolweave.runtime.persistence.visibility import where_visible
 
 # Work that belongs to a run's creation or end: in the same transaction, both or neither.
 Alongside = Callable[[Connection], object]
@@ -143,8 +144,17 @@ class RunRepository:
         return await self._database.read(run_transitions.waiting)
 
     async def active(self) -> list[Run]:
-        """Return the runs of all threads that have not ended, in the order of their creation."""
-        return await self._database.read(run_transitions.active)
+        """Return the runs of all visible threads that have not ended, in the order of their creation."""
+        seen = where_visible(
+            select(threads.c.thread_id).where(threads.c.status == "busy"), "threads", threads.c.metadata
+        )
+
+        def work(connection: Connection) -> list[Run]:
+            found = run_transitions.active(connection)
+            visible = {row.thread_id for row in connection.execute(seen)} if found else set()
+            return [run for run in found if run.thread_id in visible]
+
+        return await self._database.read(work)
 
     async def next_due(self) -> list[tuple[str, datetime]]:
         """Name the pending runs that become due later, and when, soonest first."""

@@ -23,6 +23,7 @@ from toolweave.runtime.persistence.thread_expiry import (
     ttl_columns,
     ttl_fields,
 )
+from toolweave.runtime.persistence.visibility import where_visible
 
 ThreadSort = Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"]
 
@@ -236,6 +237,7 @@ def _filtered(
         query = query.where(threads.c.thread_id.in_(ids))
     if status is not None:
         query = query.where(threads.c.status == status)
+    query = where_visible(query, "threads", threads.c.metadata)
     return where_contains(where_contains(query, threads.c.metadata, metadata), threads.c.state_values, values)
 
 
