@@ -38,7 +38,7 @@ async def test_an_item_is_put_got_replaced_and_deleted(sdk: LangGraphClient, roo
     second = await sdk.store.get_item(place, "k")
     assert second["value"] == {"text": "two"}
     assert second["created_at"] == first["created_at"] < second["updated_at"]
-    assert second["created_at"].endswith("+00:00")
+    assert str(second["created_at"]).endswith("+00:00")
     for _ in range(2):
         await sdk.store.delete_item(place, "k")
         assert await sdk.store.get_item(place, "k") is None

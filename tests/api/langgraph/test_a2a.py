@@ -1,0 +1,342 @@
+"""Assistants as A2A agents, in both revisions of the protocol (langgraph_api.md section 8)."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from tests.api.langgraph.steering import NOBODY
+
+LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
+HI: dict[str, Any] = {"kind": "text", "text": "you"}
+BOUND_S = 20.0
+
+
+async def agent(http: httpx.AsyncClient, graph_id: str) -> str:
+    found = (await http.post("/assistants/search", json={"graph_id": graph_id})).json()
+    return f"/a2a/{found[0]['assistant_id']}"
+
+
+def message(*parts: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"message": {"role": "user", "parts": list(parts), "messageId": str(uuid4()), **fields}}
+
+
+def data(**fields: Any) -> dict[str, Any]:
+    return {"kind": "data", "data": fields}
+
+
+async def ask(http: httpx.AsyncClient, graph_id: str, method: str, params: Any, **headers: str) -> Any:
+    body = {"jsonrpc": "2.0", "id": "1", "method": method, "params": params}
+    answer = await http.post(await agent(http, graph_id), json=body, headers=headers)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert (answer.json()["jsonrpc"], answer.json()["id"]) == ("2.0", "1")
+    return answer.json()
+
+
+async def send(http: httpx.AsyncClient, graph_id: str, params: Any, method: str = "message/send") -> Any:
+    return (await ask(http, graph_id, method, params))["result"]
+
+
+async def stream(http: httpx.AsyncClient, graph_id: str, params: Any, method: str = "message/stream") -> list[Any]:
+    body = {"jsonrpc": "2.0", "id": "1", "method": method, "params": params}
+    headers = {"accept": "text/event-stream"}
+    answer = await http.post(await agent(http, graph_id), json=body, headers=headers)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    frames = answer.text.replace("\r\n", "\n").strip().split("\n\n")
+    assert all(frame.startswith("event: message\n") for frame in frames)
+    return [json.loads(frame.partition("data: ")[2])["result"] for frame in frames]
+
+
+def said(task: Any) -> list[tuple[str, str]]:
+    return [(entry["role"], entry["parts"][0]["text"]) for entry in task["history"]]
+
+
+def artifact_text(task: Any) -> str:
+    (artifact,) = task["artifacts"]
+    return str(artifact["parts"][0]["text"])
+
+
+@pytest.mark.api("POST /a2a/{assistant_id}", "200 runs a message and gives the finished task")
+async def test_a_message_is_a_run_and_its_context_a_thread(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    task = await send(http, "talk", message(HI, messageId="m1"))
+    assert list(task) == ["kind", "id", "contextId", "history", "status", "artifacts"]
+    assert task["status"]["state"] == "completed"
+    assert said(task) == [("user", "you"), ("agent", "hello you")]
+    assert artifact_text(task) == "hello you"
+    assert task["history"][0]["messageId"] == "m1"
+    thread_id, _, run_id = task["id"].partition(":")
+    assert thread_id == task["contextId"]
+    assert (await sdk.runs.get(thread_id, run_id))["status"] == "success"
+    again = await send(http, "talk", message({"text": "again"}, contextId=thread_id))
+    assert said(again)[2:] == [("user", "again"), ("agent", "hello again")]
+    assert again["id"] != task["id"]
+
+
+async def test_the_later_revision_has_other_words_for_the_same(http: httpx.AsyncClient) -> None:
+    asked = {"message": {"role": "ROLE_USER", "parts": [{"text": "you"}], "messageId": "m1"}}
+    task = (await send(http, "talk", asked, "SendMessage"))["task"]
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert said(task) == [("ROLE_USER", "you"), ("ROLE_AGENT", "hello you")]
+    found = await send(http, "talk", {"id": task["id"]}, "GetTask")
+    assert (found["status"]["state"], said(found)) == ("TASK_STATE_COMPLETED", said(task))
+
+
+async def test_the_history_is_of_the_context_or_of_the_task_and_as_long_as_wanted(http: httpx.AsyncClient) -> None:
+    first = await send(http, "talk", message(HI))
+    context = first["contextId"]
+    scope = {"LangGraph-A2A-History-Scope": "task"}
+    second = (await ask(http, "talk", "message/send", message(HI, contextId=context), **scope))["result"]
+    assert len(second["history"]) == 2
+    for wanted, length in (({}, 4), ({"historyLength": 3}, 3)):
+        found = await send(http, "talk", {"id": second["id"], **wanted}, "tasks/get")
+        assert len(found["history"]) == length
+    assert "history" not in await send(http, "talk", {"id": second["id"], "historyLength": 0}, "tasks/get")
+    assert len((await send(http, "talk", {"id": first["id"]}, "tasks/get"))["history"]) == 2
+    found = (await ask(http, "talk", "tasks/get", {"id": second["id"]}, **scope))["result"]
+    assert found["history"] == second["history"]
+    refused = await ask(http, "talk", "tasks/get", {"id": first["id"]}, **{"LangGraph-A2A-History-Scope": "all"})
+    assert refused["error"]["code"] == -32602
+
+
+async def test_text_and_files_are_one_message_and_data_is_the_graphs_input(http: httpx.AsyncClient) -> None:
+    task = await send(http, "talk", message(HI, {"kind": "text", "text": "and you"}))
+    assert said(task)[0] == ("user", "you\nand you")
+    files = [
+        {"kind": "file", "file": {"uri": "http://x/y.png", "mimeType": "image/png"}},
+        {"kind": "file", "file": {"bytes": "aGk=", "mimeType": "text/plain", "name": "a.txt"}},
+    ]
+    task = await send(http, "talk", message(HI, *files))
+    assert task["history"][0]["parts"] == [HI, *files]
+    task = await send(http, "steps", message(data(n=1), data(log=["z"])))
+    assert task["history"] == []
+    assert json.loads(artifact_text(task)) == {"n": 4, "log": ["z", "add", "double"]}
+
+
+@pytest.mark.api("POST /a2a/{assistant_id}", "200 streams a task, what is said meanwhile and how it ended")
+async def test_a_stream_tells_how_the_task_goes(http: httpx.AsyncClient) -> None:
+    events = await stream(http, "talk", message(HI))
+    assert [event["kind"] for event in events] == ["task", *["status-update"] * 3, "artifact-update", "status-update"]
+    assert events[0]["status"]["state"] == "submitted"
+    spoken = [event["status"]["message"]["parts"][0]["text"] for event in events[1:4]]
+    assert spoken == ["hello", "hello ", "hello you"]
+    assert events[4]["artifact"]["parts"] == [{"kind": "text", "text": "hello you"}]
+    assert (events[5]["status"]["state"], events[5]["final"]) == ("completed", True)
+    assert {event.get("taskId", event.get("id")) for event in events} == {events[0]["id"]}
+    later = await stream(http, "steps", message(data(n=1)), "SendStreamingMessage")
+    assert later[0]["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert later[-1]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.api("POST /a2a/{assistant_id}", "200 gives a failed run as a failed task")
+async def test_a_run_that_fails_is_a_failed_task(http: httpx.AsyncClient) -> None:
+    task = await send(http, "broken", message(data(n=1)))
+    assert task["status"]["state"] == "failed"
+    text = "Error executing assistant: ValueError: cannot go on from 2"
+    assert task["status"]["message"]["parts"] == [{"kind": "text", "text": text}]
+    assert (await send(http, "broken", {"id": task["id"]}, "tasks/get"))["status"]["state"] == "failed"
+    events = await stream(http, "broken", message(data(n=1)))
+    assert [event["status"]["state"] for event in events] == ["submitted", "failed"]
+
+
+@pytest.mark.api("POST /a2a/{assistant_id}", "200 gives an interrupt as a task that needs input, and takes the answer")
+@pytest.mark.parametrize(("answer", "taken"), [(HI, "you"), (data(yes=True), {"yes": True})])
+async def test_a_question_waits_for_its_answer(answer: dict[str, Any], taken: Any, http: httpx.AsyncClient) -> None:
+    task = await send(http, "ask", message(data(n=1)))
+    assert task["status"]["state"] == "input-required"
+    assert task["artifacts"][0]["parts"][0]["data"]["value"] == {"question": 1}
+    found = await send(http, "ask", {"id": task["id"], "contextId": task["contextId"]}, "tasks/get")
+    assert (found["status"]["state"], found["artifacts"][0]["parts"]) == (
+        "input-required",
+        task["artifacts"][0]["parts"],
+    )
+    done = await send(http, "ask", message(answer, taskId=task["id"]))
+    assert (done["id"], done["status"]["state"]) == (task["id"], "completed")
+    assert json.loads(artifact_text(done)) == {"n": 2, "log": [taken, "add"]}
+    assert (await send(http, "ask", {"id": task["id"]}, "tasks/get"))["status"]["state"] == "completed"
+    refused = await ask(http, "ask", "message/send", message(answer, taskId=task["id"]))
+    assert refused["error"] == {"code": -32004, "message": "A terminal task cannot accept another message"}
+
+
+@pytest.mark.api("POST /a2a/{assistant_id}", "200 cancels a task that runs or waits")
+async def test_a_task_is_canceled(http: httpx.AsyncClient) -> None:
+    waiting = await send(http, "ask", message(data(n=1)))
+    assert (await send(http, "ask", {"id": waiting["id"]}, "tasks/cancel"))["status"]["state"] == "canceled"
+    assert (await send(http, "ask", {"id": waiting["id"]}, "tasks/get"))["status"]["state"] == "canceled"
+    gate = str(uuid4())
+    started = await send(http, "gated", {**message(data(n=1, gate=gate)), "configuration": {"blocking": False}})
+    assert started["status"]["state"] == "submitted"
+    await http.get(f"/gates/{gate}/reached")
+    assert (await send(http, "gated", {"id": started["id"]}, "tasks/get"))["status"]["state"] == "working"
+    assert (await send(http, "gated", {"id": started["id"]}, "tasks/cancel"))["status"]["state"] == "canceled"
+    for method, code in (("tasks/cancel", -32002), ("CancelTask", -32002)):
+        assert (await ask(http, "gated", method, {"id": started["id"]}))["error"]["code"] == code
+
+
+async def test_who_waits_for_a_task_hears_that_it_was_canceled(http: httpx.AsyncClient) -> None:
+    gate, context = str(uuid4()), str(uuid4())
+    waiting = asyncio.create_task(send(http, "gated", message(data(n=1, gate=gate), contextId=context)))
+    streaming = asyncio.create_task(stream(http, "gated", message(data(n=1, gate=gate))))
+    await http.get(f"/gates/{gate}/reached")
+    (run,) = (await http.get(f"/threads/{context}/runs")).json()
+    await send(http, "gated", {"id": f"{context}:{run['run_id']}"}, "tasks/cancel")
+    async with asyncio.timeout(BOUND_S):
+        assert (await waiting)["status"]["state"] == "canceled"
+        await http.post(f"/gates/{gate}/open")
+        assert (await streaming)[-1]["status"]["state"] == "completed"
+
+
+@pytest.mark.api("POST /a2a/{assistant_id}", "200 lists tasks by context, status and page")
+async def test_tasks_are_listed(http: httpx.AsyncClient) -> None:
+    first = await send(http, "talk", message(HI))
+    second = await send(http, "talk", message(HI, contextId=first["contextId"]))
+    listed = await send(http, "talk", {"contextId": first["contextId"]}, "ListTasks")
+    assert [task["id"] for task in listed["tasks"]] == [second["id"], first["id"]]
+    assert (listed["totalSize"], listed["pageSize"], listed["nextPageToken"]) == (2, 2, "")
+    page = {"contextId": first["contextId"], "pageSize": 1}
+    listed = await send(http, "talk", page, "ListTasks")
+    assert ([task["id"] for task in listed["tasks"]], listed["nextPageToken"]) == ([second["id"]], "1")
+    listed = await send(http, "talk", {**page, "pageToken": "1"}, "ListTasks")
+    assert [task["id"] for task in listed["tasks"]] == [first["id"]]
+    everywhere = await send(http, "talk", {"pageSize": 100}, "ListTasks")
+    assert {first["id"], second["id"]} <= {task["id"] for task in everywhere["tasks"]}
+    for context in ("nope", str(uuid4())):
+        assert (await send(http, "talk", {"contextId": context}, "ListTasks"))["tasks"] == []
+    working = {"contextId": first["contextId"], "status": "TASK_STATE_WORKING"}
+    assert (await send(http, "talk", working, "ListTasks"))["totalSize"] == 0
+
+
+@pytest.mark.api("POST /a2a/{assistant_id}", "200 with a JSON-RPC error for what is asked wrongly")
+@pytest.mark.parametrize(
+    ("method", "params", "code"),
+    [
+        ("message/send", None, -32602),
+        ("message/send", [], -32602),
+        ("message/send", {"message": 5}, -32602),
+        ("message/send", {"message": {"role": "user", "parts": [HI]}}, -32602),
+        ("message/send", {"message": {"messageId": "m", "parts": [HI]}}, -32602),
+        ("message/send", message(), -32602),
+        ("message/send", message(parts="x"), -32602),
+        ("message/send", message(parts=[5]), -32005),
+        ("message/send", message({"kind": "text"}), -32005),
+        ("message/send", message({"kind": "file", "file": {}}), -32005),
+        ("message/send", message({"kind": "data", "data": [1]}), -32005),
+        ("message/send", message({"kind": "text", "text": 5}), -32602),
+        ("message/send", message(HI, contextId=5), -32602),
+        ("message/send", message(HI, contextId="no-uuid"), -32602),
+        ("message/send", message(HI, taskId="nope"), -32001),
+        ("message/send", message(HI, role={"x": 1}, taskId=f"{NOBODY}:{NOBODY}"), -32001),
+        ("message/send", {**message(HI), "configuration": 5}, -32602),
+        ("message/send", {**message(HI), "configuration": {"historyLength": -1}}, -32602),
+        ("message/stream", {}, -32602),
+        ("tasks/get", {}, -32602),
+        ("tasks/get", {"id": 5}, -32602),
+        ("tasks/get", {"id": "nope"}, -32001),
+        ("tasks/get", {"id": f"{NOBODY}:{NOBODY}", "contextId": NOBODY}, -32001),
+        ("tasks/cancel", {"id": "nope"}, -32001),
+        ("ListTasks", {"pageSize": 0}, -32602),
+        ("ListTasks", {"pageToken": "x"}, -32602),
+        ("tasks/resubscribe", {}, -32601),
+    ],
+)
+async def test_what_is_asked_wrongly_is_an_error(method: str, params: Any, code: int, http: httpx.AsyncClient) -> None:
+    assert (await ask(http, "talk", method, params))["error"]["code"] == code
+
+
+async def test_a_graph_without_messages_takes_no_text(http: httpx.AsyncClient) -> None:
+    error = (await ask(http, "steps", "message/send", message(HI)))["error"]
+    assert error["code"] == -32602
+    assert "must include a 'messages' field" in error["message"]
+
+
+async def test_a_task_belongs_to_its_assistant_and_its_context(http: httpx.AsyncClient) -> None:
+    task = await send(http, "talk", message(HI))
+    assert (await ask(http, "steps", "tasks/get", {"id": task["id"]}))["error"]["code"] == -32001
+    elsewhere = {"id": task["id"], "contextId": str(uuid4())}
+    assert (await ask(http, "talk", "tasks/get", elsewhere))["error"]["code"] == -32001
+    waiting = await send(http, "ask", message(data(n=1)))
+    wrong = message(data(x=1), taskId=waiting["id"], contextId=str(uuid4()))
+    assert (await ask(http, "ask", "message/send", wrong))["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", -32700),
+        (b"{", -32700),
+        (b"[]", -32600),
+        (b'{"jsonrpc":"2.0","id":1}', -32600),
+        (b'{"id":1,"method":"message/send"}', -32600),
+        (b'{"jsonrpc":"2.0","id":{},"method":"message/send"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":5}', -32601),
+    ],
+)
+async def test_what_is_no_request_is_an_error(body: bytes, code: int, http: httpx.AsyncClient) -> None:
+    answer = await http.post(await agent(http, "talk"), content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (200, code)
+
+
+@pytest.mark.parametrize("assistant_id", ["talk", NOBODY])
+async def test_an_unknown_assistant_is_an_error(assistant_id: str, http: httpx.AsyncClient) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": message(HI)}
+    answer = await http.post(f"/a2a/{assistant_id}", json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (200, -32602)
+
+
+@pytest.mark.api("POST /a2a/{assistant_id}", "202 for answers nobody waits for")
+@pytest.mark.api("POST /a2a/{assistant_id}", "400 for a stream that is not accepted")
+async def test_answers_are_taken_and_streams_must_be_accepted(http: httpx.AsyncClient) -> None:
+    path = await agent(http, "talk")
+    assert (await http.post(path, json={"jsonrpc": "2.0", "id": 1, "result": {}})).status_code == 202
+    body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": message(HI)}
+    answer = await http.post(path, json=body, headers={"accept": "application/json"})
+    assert (answer.status_code, set(answer.json())) == (400, {"error"})
+
+
+@pytest.mark.api("GET /.well-known/agent-card.json", "200 describes the assistant")
+@pytest.mark.api("GET /a2a/{assistant_id}", "200 describes the assistant")
+@pytest.mark.api("GET /a2a/{assistant_id}/.well-known/agent-card.json", "200 describes the assistant")
+async def test_a_card_describes_the_assistant(http: httpx.AsyncClient) -> None:
+    path = await agent(http, "talk")
+    assistant_id = path.rpartition("/")[2]
+    cards = [
+        (await http.get(place)).json()
+        for place in (
+            f"/.well-known/agent-card.json?assistant_id={assistant_id}",
+            path,
+            f"{path}/.well-known/agent-card.json",
+        )
+    ]
+    assert cards[0] == cards[1] == cards[2]
+    card = cards[0]
+    assert (card["name"], card["description"]) == ("talk", "talk assistant")
+    assert card["url"] == card["supportedInterfaces"][0]["url"] == str(http.base_url.join(path))
+    assert card["capabilities"]["streaming"] is True
+    assert card["skills"][0]["metadata"]["inputSchema"] == {
+        "required": ["messages"],
+        "properties": ["messages"],
+        "supportsA2A": True,
+    }
+    steps = (await http.get(await agent(http, "steps"))).json()
+    assert steps["skills"][0]["metadata"]["inputSchema"]["supportsA2A"] is False
+
+
+@pytest.mark.api("GET /.well-known/agent-card.json", "400 without an assistant, or for an unknown one")
+@pytest.mark.api("GET /a2a/{assistant_id}", "400 for an unknown assistant")
+@pytest.mark.api("GET /a2a/{assistant_id}/.well-known/agent-card.json", "400 for an unknown assistant")
+async def test_a_card_needs_an_assistant(http: httpx.AsyncClient) -> None:
+    card = "/.well-known/agent-card.json"
+    for path, text in (
+        (card, "Missing required query parameter: assistant_id"),
+        (f"{card}?assistant_id=", "Missing required query parameter: assistant_id"),
+        (f"{card}?assistant_id=talk", "Failed to get assistant 'talk': Invalid assistant ID: must be a UUID"),
+        (f"{card}?assistant_id={NOBODY}", f"Assistant '{NOBODY}' not found"),
+        (f"/a2a/{NOBODY}", f"Assistant '{NOBODY}' not found"),
+        (f"/a2a/{NOBODY}{card}", f"Assistant '{NOBODY}' not found"),
+    ):
+        answer = await http.get(path)
+        assert (answer.status_code, answer.json()) == (400, {"error": {"code": -32602, "message": text}})
