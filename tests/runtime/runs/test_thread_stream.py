@@ -1,0 +1,95 @@
+"""A thread's stream goes on over a restart as far as events are stored (langgraph_api.md 6.3)."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+from uuid import uuid4
+
+from tests.runtime.runs.conftest import Bench, open_bench
+from toolweave.runtime.runs.thread_stream import thread_events
+from toolweave.runtime.streaming.channel import MAX_UNREAD_BYTES, LoggedEvent
+from toolweave.runtime.streaming.thread_event_ids import Position, parse_position
+from toolweave.runtime.streaming.thread_hub import ThreadHub, ThreadStreamMode
+
+RUN_MODES: frozenset[ThreadStreamMode] = frozenset({"run_modes"})
+STATES: frozenset[ThreadStreamMode] = frozenset({"state_update"})
+BOUND_S = 20.0
+
+
+async def heard(bench: Bench, thread_id: str, after: Position | None, dones: int) -> list[LoggedEvent]:
+    """Follow a thread until as many runs have ended."""
+    events: list[LoggedEvent] = []
+    async with asyncio.timeout(BOUND_S), aclosing(thread_events(bench.engine, thread_id, RUN_MODES, after)) as stream:
+        async for batch in stream:
+            events.extend(batch)
+            if sum(b"run_done" in event.data for event in events) >= dones:
+                break
+    return events
+
+
+async def test_a_client_comes_back_after_a_restart_to_where_it_was(tmp_path: Path) -> None:
+    thread_id = str(uuid4())
+    async with open_bench(tmp_path) as bench:
+        for _ in range(2):
+            await bench.result(bench.run("counter", thread_id, resumable=True))
+        await bench.result(bench.run("counter", thread_id))
+        whole = await heard(bench, thread_id, Position(0, 0), dones=2)
+    async with open_bench(tmp_path) as bench:
+        for place, event in enumerate(whole[:-1], start=1):
+            assert event.id is not None
+            dones = sum(b"run_done" in later.data for later in whole[place:])
+            again = await heard(bench, thread_id, parse_position(event.id), dones)
+            assert [(later.event, later.data) for later in again] == [
+                (later.event, later.data) for later in whole[place:]
+            ]
+
+
+async def test_runs_are_told_in_the_order_in_which_they_happened(bench: Bench) -> None:
+    thread_id = str(uuid4())
+    first = bench.run("gated", thread_id, resumable=True)
+    second = bench.run("counter", thread_id, resumable=True)
+    await bench.engine.start(first)
+    later = await bench.engine.start(second)
+    bench.gates["gated"].opened.set()
+    await bench.engine.wait(later.run)
+    events = await heard(bench, thread_id, Position(0, 0), dones=2)
+    told = [event.data.decode() for event in events if event.event == "metadata"]
+    assert [first.run_id in text for text in told] == [True, True, False, False]
+    assert [second.run_id in text for text in told] == [False, False, True, True]
+
+
+async def test_a_follower_of_nothing_ends_at_once(bench: Bench) -> None:
+    assert [batch async for batch in thread_events(bench.engine, str(uuid4()), RUN_MODES, None)] == []
+    assert not bench.engine.runtime.threads.has_followers("x")
+
+
+async def test_a_stopping_engine_ends_all_streams(tmp_path: Path) -> None:
+    thread_id = str(uuid4())
+    async with open_bench(tmp_path) as bench:
+        await bench.result(bench.run("counter", thread_id))
+        with bench.engine.follow_thread(thread_id, RUN_MODES) as follower:
+            await bench.engine.stop()
+            async with asyncio.timeout(BOUND_S):
+                assert [batch async for batch in follower] == []
+
+
+async def test_a_follower_that_reads_nothing_is_cut_off_instead_of_filling_the_memory() -> None:
+    hub = ThreadHub()
+    with hub.listen("t", STATES) as follower:
+        half = b"x" * (MAX_UNREAD_BYTES // 2 + 1)
+        for _ in range(5):
+            hub.publish("t", "state_update", half)
+        async with asyncio.timeout(BOUND_S):
+            kept = [event for batch in [batch async for batch in follower] for event in batch]
+    assert len(kept) == 2
+    assert not hub.has_followers("t")
+
+
+def test_positions_are_read_back_as_they_were_written() -> None:
+    position = Position(1795313531118, 17953135311152210000000007)
+    assert parse_position(str(position)) == position
+    assert (position.created_at, position.seq) == (1795313531115221, 7)
+    assert parse_position("-1") == Position(0, 0)
+    assert parse_position(" 5 ") == Position(5, 0)
+    for text in ("", "x", "5-", "-5", "5-x", "5-5-5", "9" * 16, "٣", f"5-{'1' * 28}"):
+        assert parse_position(text) is None
