@@ -11,7 +11,8 @@ from toolweave.runtime.streaming.thread_hub import ThreadEvent
 WRITTEN = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,27}))?")
 # More than a run has events: see RUN_DONE_SEQ.
 SEQ_BLOCK = 10_000_000_000
-FROM_THE_START = "-1"
+# What the official API's description says, and what its run streams say.
+FROM_THE_START = ("-", "-1")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,8 +37,8 @@ class Position:
 
 
 def parse_position(text: str) -> Position | None:
-    """Read a Last-Event-ID; "-1" is the start. None for what cannot be one."""
-    if text.strip() == FROM_THE_START:
+    """Read a Last-Event-ID; "-" and "-1" are the start. None for what cannot be one."""
+    if text.strip() in FROM_THE_START:
         return Position(0, 0)
     found = WRITTEN.fullmatch(text.strip())
     return Position(int(found[1]), int(found[2] or 0)) if found else None

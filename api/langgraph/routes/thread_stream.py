@@ -43,7 +43,7 @@ def _position(request: Request) -> Position | None:
         return None
     position = parse_position(last_id)
     if position is None:
-        raise InvalidRequest("Invalid last-event-id: must be the id of an event of this stream, or -1")
+        raise InvalidRequest("Invalid last-event-id: must be the id of an event of this stream, or - for its beginning")
     return position
 
 

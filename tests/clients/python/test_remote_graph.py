@@ -63,7 +63,7 @@ async def test_a_remote_graph_is_invoked_without_a_thread(remote: Any) -> None:
 
 def test_a_remote_graph_is_invoked_in_step(remote: Any) -> None:
     assert remote("count").invoke({"n": 1}) == {"n": 4, "log": ["add", "double"]}
-    assert [part for part in remote("count").stream({"n": 1}, stream_mode="updates")] == [
+    assert list(remote("count").stream({"n": 1}, stream_mode="updates")) == [
         {"add": {"n": 2, "log": ["add"]}},
         {"double": {"n": 4, "log": ["double"]}},
     ]
