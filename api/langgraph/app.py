@@ -33,12 +33,14 @@ from toolweave.api.langgraph.endpoint import Endpoint, resources
 from toolweave.api.langgraph.meters import MeasureRequests, Meters
 from toolweave.api.langgraph.mount_prefix import MountPrefix
 from toolweave.api.langgraph.openapi import openapi_document
+from toolweave.api.langgraph.protocol.event_socket import event_sockets
 from toolweave.api.langgraph.routes import (
     a2a,
     assistant_graphs,
     assistants,
     crons,
     mcp,
+    protocol,
     run_cancellation,
     runs,
     stateless_runs,
@@ -68,6 +70,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *thread_stream.ENDPOINTS,
     *thread_state.ENDPOINTS,
     *runs.ENDPOINTS,
+    *protocol.ENDPOINTS,
     *run_cancellation.ENDPOINTS,
     *stateless_runs.ENDPOINTS,
     *store.ENDPOINTS,
@@ -109,7 +112,8 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
 
     published = enabled(ENDPOINTS, config.http)
     endpoints = guarded((*published, *enabled(system.UNPUBLISHED, config.http)), auth)
-    routes: list[BaseRoute] = [*resources(endpoints), *_documentation(published, config, custom)]
+    sockets = event_sockets(guarded(enabled(protocol.SOCKET_ENDPOINTS, config.http), auth))
+    routes: list[BaseRoute] = [*resources(endpoints), *sockets, *_documentation(published, config, custom)]
     if custom is not None:
         routes = [CustomRoutes(custom, last=False), *routes, CustomRoutes(custom, last=True)]
     authentication = Middleware(Authentication, handlers=auth, routes=routes, config=config)

@@ -5,7 +5,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import json_answer
+from toolweave.api.langgraph.answers import empty_answer, json_answer
 from toolweave.api.langgraph.endpoint import Endpoint
 from toolweave.api.langgraph.json_body import read_json
 from toolweave.api.langgraph.live_answers import EventStream
@@ -51,6 +51,12 @@ async def events(request: Request) -> EventStream:
     return EventStream(log.replay(thread_id, event_filter(params, channels), since(params)), {})
 
 
+async def admit(request: Request) -> Response:
+    """Let a WebSocket client in."""
+    path_uuid(request, "thread")
+    return empty_answer(204)
+
+
 async def _json(request: Request) -> Any:
     try:
         return await read_json(request)
@@ -83,4 +89,10 @@ ENDPOINTS = (
         media_type="text/event-stream",
         errors=(400, 422),
     ),
+)
+
+# What stands behind the WebSocket on the path of the events; not published, as OpenAPI knows no WebSockets.
+SOCKET_ENDPOINTS = (
+    Endpoint("GET", f"{_THREAD}/stream/events", admit, "Speak the protocol over a WebSocket", _TAG, status=101),
+    ENDPOINTS[0],
 )

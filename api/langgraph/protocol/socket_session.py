@@ -1,0 +1,138 @@
+"""Speak the protocol over one WebSocket: commands come in, their answers and the thread's events go out."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import uuid4
+
+from starlette.exceptions import HTTPException
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from toolweave.api.langgraph.protocol.commands import checked_channels, subscription_id
+from toolweave.api.langgraph.protocol.envelopes import (
+    NOT_JSON,
+    ProtocolCommand,
+    RefusedCommand,
+    malformed,
+    read_command,
+    refusal,
+    refused,
+    success,
+)
+from toolweave.api.langgraph.protocol.subscribing import event_filter, since
+from toolweave.errors import ToolweaveError
+from toolweave.runtime.models import JsonObject
+from toolweave.runtime.protocol.event_filter import EventFilter
+from toolweave.runtime.protocol.thread_event import ThreadEvent
+from toolweave.runtime.protocol.thread_log import ThreadLog
+from toolweave.runtime.streaming.channel import LoggedEvent, Subscription
+from toolweave.runtime.streaming.codec import dumps, loads
+
+# Carries out what is not about subscriptions: the endpoint that takes commands by HTTP.
+CarryOut = Callable[[bytes], Awaitable[bytes]]
+MOST_SUBSCRIPTIONS = 100
+
+
+class SocketSession:
+    """One client's connection to one thread.
+
+    A subscription gets the kept events first and its answer after them, then the live ones that came meanwhile; an
+    event that several subscriptions ask for is sent once.
+    """
+
+    def __init__(self, websocket: WebSocket, log: ThreadLog, thread_id: str, carry_out: CarryOut) -> None:
+        self._websocket = websocket
+        self._log = log
+        self._thread_id = thread_id
+        self._carry_out = carry_out
+        self._sending = asyncio.Lock()
+        # Live events count from the number up to which a subscription was given the kept ones.
+        self._subscriptions: dict[str, tuple[EventFilter, int]] = {}
+        self._sent_through = 0
+
+    async def run(self) -> bool:
+        """Serve the client until it leaves; True when the thread's events have ended before."""
+        async with self._log.listen(self._thread_id, self._wants) as heard:
+            hearing = asyncio.create_task(self._hear_client())
+            telling = asyncio.create_task(self._tell(heard))
+            try:
+                await asyncio.wait((hearing, telling), return_when=asyncio.FIRST_COMPLETED)
+                for task in (hearing, telling):
+                    if task.done():
+                        task.result()
+                return not hearing.done()
+            except WebSocketDisconnect:
+                return False
+            finally:
+                hearing.cancel()
+                telling.cancel()
+                await asyncio.gather(hearing, telling, return_exceptions=True)
+
+    def _wants(self, event: ThreadEvent) -> bool:
+        return any(event.seq > after and wanted.shows(event) for wanted, after in self._subscriptions.values())
+
+    async def _tell(self, heard: Subscription) -> None:
+        async for batch in heard.batches():
+            async with self._sending:
+                await self._send_events(batch)
+
+    async def _hear_client(self) -> None:
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            text = message.get("text")
+            data: bytes = message.get("bytes") or b"" if text is None else text.encode("utf-8", "replace")
+            async with self._sending:
+                await self._websocket.send_text(dumps(await self._answer(data)).decode())
+
+    async def _answer(self, data: bytes) -> JsonObject:
+        try:
+            value = loads(data)
+        except ValueError:
+            return malformed(None, NOT_JSON)
+        command = read_command(value)
+        if command is None:
+            return malformed(value)
+        try:
+            if command.method in ("subscription.subscribe", "subscription.reconnect"):
+                return success(command, await self._subscribe(command), self._sent_through)
+            if command.method == "subscription.unsubscribe":
+                return success(command, self._unsubscribe(command), self._sent_through)
+            answer: JsonObject = loads(await self._carry_out(data))
+        except ToolweaveError as error:
+            answer = refused(command, error)
+        except HTTPException as error:
+            answer = refusal(command.id, "unknown_error", f"{error.status_code}: {error.detail}")
+        return self._with_position(answer)
+
+    def _with_position(self, answer: JsonObject) -> JsonObject:
+        told: Any = {"applied_through_seq": self._sent_through}
+        return {**answer, "meta": told} if self._sent_through or answer["type"] == "success" else answer
+
+    async def _subscribe(self, command: ProtocolCommand) -> JsonObject:
+        channels = checked_channels(command)
+        if len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
+            raise RefusedCommand("invalid_argument", f"More than {MOST_SUBSCRIPTIONS} subscriptions of one connection.")
+        wanted, number = event_filter(command.params, channels), str(uuid4())
+        upto = self._log.last_seq(self._thread_id)
+        self._subscriptions[number] = (wanted, upto)
+        replayed = 0
+        async for batch in self._log.stored(self._thread_id, wanted, since(command.params)):
+            kept = [event for event in batch if event.seq <= upto]
+            replayed += len(kept)
+            await self._send_events(kept)
+        if command.method == "subscription.reconnect":
+            return {"subscription_id": number, "restored": True, "missed_events": replayed}
+        return {"subscription_id": number, "replayed_events": replayed}
+
+    def _unsubscribe(self, command: ProtocolCommand) -> JsonObject:
+        number = subscription_id(command)
+        if self._subscriptions.pop(number, None) is None:
+            raise RefusedCommand("no_such_subscription", f"Unknown subscription: {number[:200]}")
+        return {}
+
+    async def _send_events(self, events: list[LoggedEvent]) -> None:
+        for event in events:
+            self._sent_through = max(self._sent_through, event.seq)
+            await self._websocket.send_text(event.data.decode())
