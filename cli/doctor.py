@@ -50,7 +50,7 @@ def diagnose(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
     yield from check_model(settings)
     yield from check_servers(settings)
     yield from check_data_folder(settings.data_dir)
-    yield check_address(settings)
+    yield check_address(settings, authenticated=served is not None and served.auth is not None)
 
 
 def _shown(console: Console, finding: Finding) -> Level:

@@ -14,17 +14,19 @@ WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - shown, not b
 
 
 @contextmanager
-def listening(settings: Settings) -> Iterator[socket.socket]:
+def listening(settings: Settings, *, authenticated: bool = False) -> Iterator[socket.socket]:
     """Listen on the settings' host and port (0 takes a free one); clients may connect and wait from here on.
+
+    `authenticated` says that langgraph.json names handlers which know who may come in.
 
     Raises:
         ConfigError: others could reach the address without authentication, or it cannot be had; says what to do.
     """
-    if not is_loopback(settings.host) and not settings.allow_insecure_bind:
+    if not is_loopback(settings.host) and not (authenticated or settings.allow_insecure_bind):
         raise ConfigError(
             f"serving on {settings.host} lets other machines run these graphs, and there is no authentication.",
-            fix="Use --host 127.0.0.1, or accept the risk with --allow-insecure-bind "
-            "(TOOLWEAVE_ALLOW_INSECURE_BIND=true).",
+            fix="Use --host 127.0.0.1, name auth handlers in langgraph.json, or accept the risk with "
+            "--allow-insecure-bind (TOOLWEAVE_ALLOW_INSECURE_BIND=true).",
         )
     try:
         sock = _bound(settings.host, settings.port)

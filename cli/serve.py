@@ -67,7 +67,8 @@ def dev(
 
 
 def _serve(configuration: Configuration, *, banner: bool) -> None:
-    with listening(configuration.settings) as sock:
+    authenticated = configuration.served.auth is not None
+    with listening(configuration.settings, authenticated=authenticated) as sock:
         url = url_of(sock)
         settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
         configure_logging(settings)

@@ -41,8 +41,8 @@ _BUILD_KEYS = (
     "keep_pkg_tools",
     "_INTERNAL_docker_tag",
 )
-# Serving without these would expose what the file's author meant to protect.
-_REFUSED_KEYS = ("auth", "encryption")
+# Serving without it would expose what the file's author meant to protect.
+_REFUSED_KEYS = ("encryption",)
 # Known to the official tools, and of no effect here: (path, what happens instead).
 _WITHOUT_EFFECT: tuple[tuple[tuple[str, ...], str], ...] = (
     (("priority",), "runs start in the order in which they come"),

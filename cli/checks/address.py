@@ -10,10 +10,10 @@ from toolweave.errors import ConfigError
 TIMEOUT_S = 2.0
 
 
-def check_address(settings: Settings) -> Finding:
+def check_address(settings: Settings, *, authenticated: bool = False) -> Finding:
     """Listen there for a moment; a server of ours that already does is no failure."""
     try:
-        with listening(settings) as sock:
+        with listening(settings, authenticated=authenticated) as sock:
             return Finding("ok", "address", f"{url_of(sock)} is free.")
     except ConfigError as error:
         url = f"http://{settings.host}:{settings.port}"

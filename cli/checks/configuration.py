@@ -7,6 +7,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from toolweave.api.langgraph.app import make_importable
+from toolweave.api.langgraph.auth.handlers import load_auth
 from toolweave.api.langgraph.custom_app import load_custom_app
 from toolweave.cli.checks.finding import Finding, failure
 from toolweave.cli.configuration import find_langgraph_json
@@ -57,3 +58,7 @@ def check_graphs(served: LangGraphJson) -> Iterator[Finding]:
         load_custom_app(served)
     except ToolweaveError as error:
         yield failure("http.app", error)
+    try:
+        load_auth(served)
+    except ToolweaveError as error:
+        yield failure("auth", error)

@@ -36,6 +36,12 @@ def test_whoever_accepts_the_risk_may_let_others_in_and_is_shown_an_address_that
         assert url_of(sock).startswith("http://127.0.0.1:")
 
 
+@pytest.mark.requirement("T-08")
+def test_handlers_that_authenticate_let_others_in() -> None:
+    with listening(Settings(host=EVERYWHERE, port=0), authenticated=True) as sock:
+        assert sock.getsockname()[0] == EVERYWHERE
+
+
 def test_clients_may_connect_from_the_moment_it_listens() -> None:
     with listening(Settings(port=0)) as sock, socket.create_connection(sock.getsockname(), timeout=5) as client:
         assert client.getpeername() == sock.getsockname()

@@ -49,7 +49,7 @@ async def read_card(asked: Asked) -> None:
 
 
 async def send_command(asked: Asked) -> None:
-    """threads.create_run for what makes a thread run on, threads.update for the rest."""
+    """threads.create_run for what makes a thread run on, threads.read for what looks, threads.update for the rest."""
     await permit_command(asked, asked.id_in_path("thread"), asked.fields)
 
 
@@ -62,7 +62,7 @@ async def permit_command(asked: Asked, thread_id: str | None, command: JsonObjec
     if command.get("method") in ("run.start", "input.respond", "input.inject"):
         await permit_run(asked, params, thread_id)
         asked.run_metadata = params.get("metadata") or {}
-    else:
+    elif not str(command.get("method")).startswith(("agent.", "subscription.")):
         await asked.thread("update", thread_id)
 
 

@@ -1,0 +1,49 @@
+"""Everybody owns what they make; admins see all, a reader may only read, a stranger nothing."""
+
+from typing import Any
+
+from langgraph_sdk import Auth
+
+auth = Auth()
+
+
+@auth.authenticate
+async def authenticate(authorization: str | None, path: str, method: str) -> dict[str, Any]:
+    if not authorization:
+        raise Auth.exceptions.HTTPException(401, "Say who you are.", {"www-authenticate": "Bearer"})
+    name = authorization.removeprefix("Bearer ")
+    if name == "crash":
+        raise RuntimeError("the directory of users is down")
+    if name == "teapot":
+        raise Auth.exceptions.HTTPException(418, f"{method} {path}")
+    return {"identity": name, "team": f"team of {name}", "permissions": ["talk"]}
+
+
+@auth.on
+async def by_owner(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> Any:
+    name = ctx.user.identity
+    if name in ("stranger", "reader"):
+        return False
+    if name == "admin":
+        return None
+    metadata = value.get("metadata") or {}
+    if ctx.action in ("create", "create_run"):
+        value["metadata"] = {**metadata, "owner": name}
+    return {"owner": name}
+
+
+@auth.on.threads.read
+async def readers_too(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> Any:
+    if ctx.user.identity == "reader":
+        return None
+    return await by_owner(ctx=ctx, value=value)
+
+
+@auth.on.store
+async def in_a_namespace_of_their_own(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> None:
+    value["namespace"] = (ctx.user.identity, *(value.get("namespace") or ()))
+
+
+@auth.on.crons.delete
+async def nobody_deletes_crons(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> Any:
+    return {"owner": {"$eq": ctx.user.identity}}

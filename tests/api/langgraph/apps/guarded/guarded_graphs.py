@@ -1,0 +1,46 @@
+"""Graphs that say what they were given, and by whom."""
+
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph_sdk.runtime import ServerRuntime
+from typing_extensions import TypedDict
+
+
+class Said(TypedDict, total=False):
+    said: str
+    seen: dict[str, Any]
+
+
+def tell(state: Said, config: RunnableConfig) -> Said:
+    configured = config["configurable"]
+    user = configured.get("langgraph_auth_user")
+    told = {name: value for name, value in configured.items() if name.startswith(("x-", "authorization", "user_id"))}
+    if user is not None:
+        told |= {
+            "identity": user.identity,
+            "team": user["team"],
+            "permissions": list(user.permissions),
+            "id": configured["langgraph_auth_user_id"],
+            "listed": configured["langgraph_auth_permissions"],
+        }
+    return {"said": state.get("said", ""), "seen": told}
+
+
+def answer(state: MessagesState) -> dict[str, Any]:
+    return {"messages": [AIMessage(content="heard")]}
+
+
+keep = StateGraph(Said).add_node("tell", tell).add_edge(START, "tell").compile()
+talk = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer").compile()
+
+
+async def who(runtime: ServerRuntime) -> Any:  # type: ignore[type-arg]
+    name = runtime.ensure_user().identity
+
+    def say(_state: Said) -> Said:
+        return {"said": f"{runtime.access_context} for {name}"}
+
+    return StateGraph(Said).add_node("say", say).add_edge(START, "say").compile()

@@ -1,0 +1,15 @@
+"""Routes beside the API, one of which calls it as whoever asks."""
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+
+from toolweave.api.in_process import StreamingAsgiTransport
+
+app = FastAPI()
+
+
+@app.get("/hello")
+async def hello(request: Request) -> dict[str, Any]:
+    user = request.scope.get("user")
+    return {"user": user and user.identity, "transport": StreamingAsgiTransport.__name__}
