@@ -21,7 +21,7 @@ from toolweave.runtime.runs.graph_input import GraphCall, graph_call
 from toolweave.runtime.runs.protocol_stream import ProtocolStream
 from toolweave.runtime.runs.stream_parts import INTERRUPT, GraphStream
 from toolweave.runtime.streaming.channel import Channel
-from toolweave.runtime.streaming.codec import dumps
+from toolweave.runtime.streaming.codec import dumps, loads
 from toolweave.runtime.streaming.event_log import EventLog
 from toolweave.runtime.streaming.thread_hub import ThreadHub
 
@@ -161,11 +161,14 @@ def _from_snapshot(run: Run, snapshot: StateSnapshot, *, values: Any = None) -> 
 
 def interrupts_by_task(snapshot: StateSnapshot) -> JsonObject:
     """Map task ids to the interrupts that wait there, as {id, value} (langgraph_api.md section 4)."""
-    return {
+    waiting = {
         task.id: [{"id": interrupt.id, "value": interrupt.value} for interrupt in task.interrupts]
         for task in snapshot.tasks
         if task.interrupts
     }
+    # A value may hold messages and whatever else a graph has; what is stored and shown is its JSON.
+    shown: JsonObject = loads(dumps(waiting))
+    return shown
 
 
 def thread_config(run: Run) -> RunnableConfig:
