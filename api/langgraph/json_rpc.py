@@ -42,3 +42,11 @@ def params_of(message: JsonObject) -> JsonObject:
     if not isinstance(params, dict):
         raise RpcError(INVALID_PARAMS, "Invalid params: must be an object")
     return params
+
+
+def request_id_of(message: JsonObject) -> RequestId:
+    """Give a message's id, None for a notification. Raises RpcError when it is neither text nor a number."""
+    request_id: Any = message.get("id")
+    if isinstance(request_id, bool) or not isinstance(request_id, str | int | float | None):
+        raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC request: 'id' must be a string, number, or null")
+    return request_id

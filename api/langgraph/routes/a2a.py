@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,6 +26,7 @@ from toolweave.api.langgraph.json_rpc import (
     RpcError,
     error_message,
     params_of,
+    request_id_of,
     result_message,
 )
 from toolweave.api.langgraph.live_answers import EventStream, SlowJson
@@ -44,7 +44,7 @@ async def message(request: Request) -> ASGIApp:
     request_id: RequestId = None
     try:
         received = await _object(request)
-        request_id = _id_of(received)
+        request_id = request_id_of(received)
         _check_version(received)
         if "method" not in received and ("result" in received or "error" in received):
             return empty_answer(202)
@@ -129,13 +129,6 @@ async def _object(request: Request) -> JsonObject:
     if not isinstance(received, dict):
         raise RpcError(INVALID_REQUEST, "Invalid message format: expected object")
     return received
-
-
-def _id_of(received: JsonObject) -> RequestId:
-    request_id: Any = received.get("id")
-    if isinstance(request_id, str | int | float | None):
-        return request_id
-    raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC request: 'id' must be a string, number, or null")
 
 
 def _check_version(received: JsonObject) -> None:

@@ -19,6 +19,7 @@ from toolweave.api.langgraph.json_rpc import (
     RpcError,
     error_message,
     params_of,
+    request_id_of,
     result_message,
 )
 from toolweave.api.langgraph.live_answers import SlowJson
@@ -75,8 +76,7 @@ def checked_message(received: Any) -> JsonObject:
         raise RpcError(INVALID_REQUEST, "Invalid message format.")
     if received.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC message. Missing or invalid jsonrpc version.")
-    if not isinstance(received.get("id"), str | int | float | None):
-        raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC message. An id is text or a number.")
+    request_id_of(received)
     answers = "result" in received or "error" in received
     if not isinstance(received.get("method"), str) and ("method" in received or not answers):
         raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC message. Missing or invalid method.")

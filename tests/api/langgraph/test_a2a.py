@@ -272,6 +272,7 @@ async def test_a_task_belongs_to_its_assistant_and_its_context(http: httpx.Async
         (b'{"jsonrpc":"2.0","id":1}', -32600),
         (b'{"id":1,"method":"message/send"}', -32600),
         (b'{"jsonrpc":"2.0","id":{},"method":"message/send"}', -32600),
+        (b'{"jsonrpc":"2.0","id":true,"method":"message/send"}', -32600),
         (b'{"jsonrpc":"2.0","id":1,"method":5}', -32601),
     ],
 )

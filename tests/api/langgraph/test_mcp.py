@@ -203,6 +203,7 @@ async def test_notifications_are_taken_without_an_answer(message: Any, http: htt
         (b'{"jsonrpc":"2.0","id":1}', -32600),
         (b'{"jsonrpc":"2.0","id":1,"method":5}', -32600),
         (b'{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":false,"method":"ping"}', -32600),
         (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', -32600),
         (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
     ],
