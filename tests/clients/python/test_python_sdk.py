@@ -219,7 +219,7 @@ async def test_a_cut_stream_goes_on_where_it_was(app_server: AppServer, http: ht
         get_client(url=proxy.url, api_key=None) as sdk,
         asyncio.TaskGroup() as tasks,
     ):
-        thread_id = (await sdk.threads.create())["thread_id"] if thread == "on a thread" else None
+        thread_id: Any = (await sdk.threads.create())["thread_id"] if thread == "on a thread" else None
         async for part in sdk.runs.stream(thread_id, "talk", stream_mode=["messages-tuple"], **options):
             heard.append(part)
             if _text(heard) == "you said: before":
