@@ -39,7 +39,6 @@ RULES: Mapping[str, Rule] = {
     f"POST {_THREAD}/copy": threads.copy_thread,
     f"GET {_THREAD}/state": threads.read_thread,
     f"POST {_THREAD}/state": threads.update_state,
-    f"PATCH {_THREAD}/state": threads.update_state,
     f"POST {_THREAD}/state/checkpoint": threads.read_thread,
     f"GET {_THREAD}/state/{{checkpoint_id}}": threads.read_thread,
     f"GET {_THREAD}/history": threads.read_thread,

@@ -12,6 +12,7 @@ from toolweave.api.langgraph.app import ENDPOINTS
 from toolweave.api.langgraph.auth.authentication import OPEN
 from toolweave.api.langgraph.auth.rules import RULES
 from toolweave.api.langgraph.endpoint import Endpoint
+from toolweave.api.langgraph.routes.protocol import SOCKET_ENDPOINTS
 
 LANGGRAPH_JSON = Path(__file__).parent / "apps" / "guarded" / "langgraph.json"
 ADA = {"authorization": "Bearer ada"}
@@ -31,8 +32,8 @@ GUARDED = [
 def test_every_endpoint_has_a_rule_and_every_rule_an_endpoint() -> None:
     served = {f"{endpoint.method} {endpoint.path}" for endpoint in ENDPOINTS if endpoint.path not in OPEN}
     assert sorted(served - RULES.keys()) == []
-    planned = {"PATCH /threads/{thread_id}/state", "GET /threads/{thread_id}/stream/events"}
-    assert sorted(RULES.keys() - served - planned) == []
+    sockets = {f"{endpoint.method} {endpoint.path}" for endpoint in SOCKET_ENDPOINTS}
+    assert sorted(RULES.keys() - served - sockets) == []
 
 
 @pytest.mark.parametrize("endpoint", GUARDED)
