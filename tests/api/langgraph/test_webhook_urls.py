@@ -1,0 +1,70 @@
+"""Which webhook URLs are taken: the rules of langgraph.json on top of the outbound policy."""
+
+from typing import Any
+
+import pytest
+
+from tests.outbound.peers import Names
+from toolweave.api.langgraph.webhook_urls import WebhookRules
+from toolweave.config.outbound_allow import allowed_targets
+from toolweave.config.webhooks_section import WebhookUrlRules
+from toolweave.errors import InvalidRequest
+from toolweave.outbound import OutboundPolicy
+
+NAMES = Names(
+    hooks_example=[["93.184.216.34"]],
+    a_hooks_example=[["93.184.216.34"]],
+    hooks_example_evil_example=[["93.184.216.34"]],
+    inside_example=[["10.0.0.1"]],
+)
+
+
+def rules(allow: str = "", **fields: Any) -> WebhookRules:
+    chosen = WebhookUrlRules(**fields)
+    policy = OutboundPolicy(allow=allowed_targets(allow), https_only=chosen.require_https, resolver=NAMES)
+    return WebhookRules(chosen, policy)
+
+
+@pytest.mark.parametrize(
+    ("fields", "url", "complaint"),
+    [
+        ({}, "https://hooks.example/x", None),
+        ({}, "http://hooks.example/x", "Webhook must use https"),
+        ({}, "/hook", "Loopback webhooks .* are disabled by default"),
+        ({}, "https://inside.example/", "stands for a private address"),
+        ({"allow": "inside.example"}, "https://inside.example/", None),
+        ({"require_https": False}, "http://hooks.example/x", None),
+        ({"require_https": False}, "hook", "begin with http"),
+        ({"disable_loopback": False}, "/hook", None),
+        ({"disable_loopback": False}, "//hooks.example/x", None),
+        ({"disable_loopback": False}, "/ho ok", "blank"),
+        ({"max_url_length": 24}, "https://hooks.example/xy", None),
+        ({"max_url_length": 24}, "https://hooks.example/xyz", "Webhook URL too long"),
+        ({"max_url_length": 4, "disable_loopback": False}, "/hook", "Webhook URL too long"),
+        ({"allowed_domains": ("hooks.example",)}, "https://HOOKS.example./x", None),
+        ({"allowed_domains": ("Hooks.Example",)}, "https://hooks.example/x", None),
+        ({"allowed_domains": ("hooks.example",)}, "https://a.hooks.example/x", "allowed_domains"),
+        ({"allowed_domains": ("hooks.example",)}, "https://hooks.example.evil.example/", "allowed_domains"),
+        ({"allowed_domains": ("*.hooks.example",)}, "https://a.hooks.example/x", None),
+        ({"allowed_domains": ("*.hooks.example",)}, "https://hooks.example/x", "allowed_domains"),
+        ({"allowed_domains": ("*.hooks.example",)}, "https://evilhooks.example/x", "allowed_domains"),
+        ({"allowed_domains": ("inside.example",)}, "https://inside.example/x", "a private address"),
+        ({"allowed_domains": ("hooks.example",)}, "https://93.184.216.34/", "allowed_domains"),
+        ({"allowed_ports": (8443,)}, "https://hooks.example:8443/x", None),
+        ({"allowed_ports": (443,)}, "https://hooks.example/x", None),
+        ({"allowed_ports": (8443,)}, "https://hooks.example/x", "allowed_ports"),
+        ({"allowed_ports": (443,), "disable_loopback": False}, "/hook", None),
+    ],
+)
+async def test_a_webhook_is_taken_when_every_rule_allows_it(
+    fields: dict[str, Any], url: str, complaint: str | None
+) -> None:
+    if complaint is None:
+        await rules(**fields).require(url)
+        return
+    with pytest.raises(InvalidRequest, match=complaint):
+        await rules(**fields).require(url)
+
+
+async def test_no_webhook_is_no_mistake() -> None:
+    await rules().require(None)

@@ -1,0 +1,362 @@
+"""Runs tell their webhook how they ended (langgraph_api.md 5.11)."""
+
+import base64
+import hashlib
+import hmac
+import json
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from tests.api.langgraph.steering import new_thread, run_at_gate
+
+LANGGRAPH_JSON = Path(__file__).parent / "webhook_app" / "langgraph.json"
+KEY = b"0123456789abcdef01234567"
+SERVER_ENV = {"TOOLWEAVE_WEBHOOK_SECRET": f"whsec_{base64.b64encode(KEY).decode()}"}
+INPUT = {"n": 1}
+KEYS = [
+    *("run_id", "thread_id", "assistant_id", "metadata", "status", "kwargs", "multitask_strategy", "created_at"),
+    *("updated_at", "langsmith_session_name", "run_started_at", "run_ended_at", "values", "webhook_sent_at"),
+]
+
+
+def new_hook() -> tuple[str, str]:
+    """Make up a key, and the path of a hook that files what it hears under it."""
+    key = str(uuid4())
+    return key, f"/hook?k={key}"
+
+
+async def told(http: httpx.AsyncClient, key: str) -> Any:
+    """Wait for the first webhook under a key and give its body."""
+    return json.loads((await http.get("/heard/first", params={"k": key})).json()["body"])
+
+
+async def told_nothing(http: httpx.AsyncClient, sdk: LangGraphClient, key: str) -> bool:
+    """Say that nothing was heard under a key even when a later run's webhook has come."""
+    later, hook = new_hook()
+    await http.post("/runs/wait", json={"assistant_id": "steps", "input": INPUT, "webhook": hook})
+    await told(http, later)
+    return bool((await http.get("/heard", params={"k": key})).json() == [])
+
+
+def run_of(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: told[name] for name in KEYS[:10]}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(
+            "", marks=pytest.mark.api("POST /threads/{thread_id}/runs", "200 posts the ended run to the webhook")
+        ),
+        pytest.param(
+            "/wait",
+            marks=pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 posts the ended run to the webhook"),
+        ),
+        pytest.param(
+            "/stream",
+            marks=pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 posts the ended run to the webhook"),
+        ),
+    ],
+)
+async def test_a_webhook_gets_the_run_as_it_ended_with_values_and_times(
+    http: httpx.AsyncClient, sdk: LangGraphClient, end: str
+) -> None:
+    key, hook = new_hook()
+    thread_id = await new_thread(sdk)
+    body = {"assistant_id": "steps", "input": INPUT, "webhook": hook, "metadata": {"mine": 1}}
+    await http.post(f"/threads/{thread_id}/runs{end}", json=body)
+    heard = await told(http, key)
+    assert list(heard) == KEYS
+    stored: Any = await sdk.runs.get(thread_id, heard["run_id"])
+    shown = run_of(heard)
+    assert {**shown, "updated_at": None} == {**stored, "updated_at": None}
+    assert (heard["status"], heard["values"]) == ("success", {"n": 4, "log": ["add", "double"]})
+    assert heard["kwargs"]["webhook"] == hook
+    assert heard["metadata"]["mine"] == 1
+    times = [heard[name] for name in ("created_at", "run_started_at", "run_ended_at", "webhook_sent_at")]
+    assert times == sorted(times)
+    assert all(time.endswith("+00:00") for time in times)
+
+
+@pytest.mark.api("POST /threads/{thread_id}/runs", "200 signs the webhook and sends the configured headers")
+async def test_a_webhook_is_signed_and_carries_the_configured_headers(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    key, hook = new_hook()
+    await sdk.runs.create(await new_thread(sdk), "steps", input={"n": 1, "gate": "ä\U0001f600"}, webhook=hook)
+    heard = (await http.get("/heard/first", params={"k": key})).json()
+    headers = heard["headers"]
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.{heard['body']}".encode()
+    signature = base64.b64encode(hmac.new(KEY, signed, hashlib.sha256).digest()).decode()
+    assert headers["webhook-signature"] == f"v1,{signature}"
+    assert headers["content-type"] == "application/json"
+    assert headers["x-tenant"] == "tenant-blue"
+    assert headers["user-agent"].startswith("Toolweave/")
+
+
+@pytest.mark.api(
+    "POST /threads/{thread_id}/runs", "200 tells the webhook of a run that failed, waits for a human or was cancelled"
+)
+async def test_failures_questions_and_cancellations_are_told_as_what_they_are(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    key, hook = new_hook()
+    await sdk.runs.create(await new_thread(sdk), "broken", input=INPUT, webhook=hook)
+    failed = await told(http, key)
+    assert (failed["status"], failed["values"]) == ("error", {"n": 2, "log": ["add"]})
+    assert failed["error"] == {"error": "ValueError", "message": "cannot go on from 2"}
+    key, hook = new_hook()
+    await sdk.runs.create(await new_thread(sdk), "ask", input=INPUT, webhook=hook)
+    asking = await told(http, key)
+    assert (asking["status"], asking["values"]) == ("success", {"n": 1, "log": []})
+    assert "error" not in asking
+    for action, status, values in (("interrupt", "interrupted", ["add"]), ("rollback", "rollback", None)):
+        key, hook = new_hook()
+        thread_id = await new_thread(sdk)
+        run_id, _ = await run_at_gate(sdk, http, thread_id, webhook=hook)
+        await sdk.runs.cancel(thread_id, run_id, wait=True, action=action)  # type: ignore[arg-type]
+        cancelled = await told(http, key)
+        assert cancelled["status"] == status
+        assert (cancelled["values"] and cancelled["values"]["log"]) == values
+        assert cancelled["error"]["error"] == {"interrupt": "UserInterrupt", "rollback": "UserRollback"}[action]
+
+
+@pytest.mark.parametrize(("strategy", "status"), [("interrupt", "interrupted"), ("rollback", "rollback")])
+async def test_a_run_that_another_one_replaces_is_told_with_the_reason(
+    http: httpx.AsyncClient, sdk: LangGraphClient, strategy: Any, status: str
+) -> None:
+    key, hook = new_hook()
+    later, later_hook = new_hook()
+    thread_id = await new_thread(sdk)
+    await run_at_gate(sdk, http, thread_id, webhook=hook)
+    second = await sdk.runs.create(thread_id, "steps", input=INPUT, multitask_strategy=strategy, webhook=later_hook)
+    first = await told(http, key)
+    assert first["status"] == status
+    assert second["run_id"] in first["error"]["message"]
+    assert (await told(http, later))["status"] == "success"
+
+
+@pytest.mark.api(
+    "POST /threads/{thread_id}/runs", "200 tells the webhook nothing of a run that never ran or was deleted"
+)
+async def test_nothing_is_told_of_runs_that_never_ran_or_were_deleted(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    keys = []
+    for action in ("interrupt", "rollback"):
+        key, hook = new_hook()
+        thread_id = await new_thread(sdk)
+        run = await sdk.runs.create(thread_id, "steps", input=INPUT, webhook=hook, after_seconds=3600)
+        await sdk.runs.cancel(thread_id, run["run_id"], wait=True, action=action)
+        keys.append(key)
+    key, hook = new_hook()
+    thread_id = await new_thread(sdk)
+    run_id, _ = await run_at_gate(sdk, http, thread_id, webhook=hook)
+    await sdk.runs.delete(thread_id, run_id)
+    keys.append(key)
+    key, hook = new_hook()
+    thread_id = await new_thread(sdk)
+    await run_at_gate(sdk, http, thread_id, webhook=hook)
+    await sdk.threads.delete(thread_id)
+    keys.append(key)
+    for key in keys:
+        assert await told_nothing(http, sdk, key)
+
+
+@pytest.mark.api("POST /runs", "200 posts the ended run to the webhook")
+async def test_a_background_run_without_a_thread_is_told(http: httpx.AsyncClient) -> None:
+    key, hook = new_hook()
+    created = await http.post("/runs", json={"assistant_id": "steps", "input": INPUT, "webhook": hook})
+    heard = await told(http, key)
+    assert (heard["run_id"], heard["status"], heard["values"]) == (created.json()["run_id"], "success", None)
+
+
+@pytest.mark.api("POST /runs/wait", "200 posts the ended run without values to the webhook though its thread is gone")
+async def test_a_run_whose_thread_goes_with_it_is_told_without_values(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    key, hook = new_hook()
+    body = {"assistant_id": "broken", "input": INPUT, "webhook": hook}
+    await http.post("/runs/wait", json=body)
+    heard = await told(http, key)
+    assert (heard["status"], heard["values"], heard["error"]["error"]) == ("error", None, "ValueError")
+    assert (await http.get(f"/threads/{heard['thread_id']}")).status_code == 404
+    key, hook = new_hook()
+    await http.post("/runs/wait", json={**body, "assistant_id": "steps", "webhook": hook, "on_completion": "keep"})
+    assert (await told(http, key))["values"] == {"n": 4, "log": ["add", "double"]}
+
+
+@pytest.mark.api("POST /runs/stream", "200 posts the ended run to the webhook")
+async def test_a_streamed_run_without_a_thread_is_told(http: httpx.AsyncClient) -> None:
+    key, hook = new_hook()
+    await http.post("/runs/stream", json={"assistant_id": "steps", "input": INPUT, "webhook": hook})
+    assert (await told(http, key))["status"] == "success"
+
+
+@pytest.mark.api("POST /runs/batch", "200 posts each ended run to its webhook")
+async def test_each_run_of_a_batch_is_told_to_its_own_webhook(http: httpx.AsyncClient) -> None:
+    hooks = [new_hook() for _ in range(3)]
+    bodies = [{"assistant_id": "steps", "input": {"n": n}, "webhook": hook} for n, (_, hook) in enumerate(hooks)]
+    runs = (await http.post("/runs/batch", json=bodies)).json()
+    for run, (key, _) in zip(runs, hooks, strict=True):
+        assert (await told(http, key))["run_id"] == run["run_id"]
+
+
+async def test_a_webhook_to_where_nobody_listens_is_given_up_and_harms_no_run(
+    http: httpx.AsyncClient, sdk: LangGraphClient, app_server: Any
+) -> None:
+    webhooks = app_server.app.state.served.persistence.webhooks
+    before = (await webhooks.counts()).given_up
+    thread_id = await new_thread(sdk)
+    key, hook = new_hook()
+    for nowhere in ("/nowhere", f"{hook}&status=410"):
+        body = {"assistant_id": "steps", "input": INPUT, "webhook": nowhere}
+        assert (await http.post(f"/threads/{thread_id}/runs/wait", json=body)).status_code == 200
+    await told(http, key)
+    assert await told_nothing(http, sdk, "nowhere")
+    assert (await webhooks.counts()).given_up == before + 2
+
+
+INVALID: tuple[Any, ...] = (
+    "",
+    3,
+    [],
+    {"url": "https://example.org"},
+    "not a url",
+    "hook",
+    "?k=x",
+    " /hook",
+    "\\hook",
+    "/hook\r\nX-Injected: 1",
+    "/hook\x00",
+    "/ho\\ok",
+    "http://93.184.216.34/",
+    "ftp://93.184.216.34/",
+    "file:///etc/passwd",
+    "https://",
+    "https:///x",
+    "https://user:secret@93.184.216.34/",
+    "https://93.184.216.34:0/",
+    "https://93.184.216.34:99999/",
+    "https://10.0.0.1/",
+    "https://169.254.169.254/latest/meta-data/",
+    "https://[::ffff:127.0.0.1]/",
+    "https://2130706433/",
+    "https://name.invalid/",
+    f"/{'x' * 2048}",
+    f"https://93.184.216.34/{'x' * 2048}",
+    f"/{'x' * 70_000}",
+)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            "/threads/{t}/runs",
+            marks=pytest.mark.api(
+                "POST /threads/{thread_id}/runs",
+                "422 for a webhook that is empty, not a string, not https or not allowed",
+            ),
+        ),
+        pytest.param(
+            "/threads/{t}/runs/wait",
+            marks=pytest.mark.api(
+                "POST /threads/{thread_id}/runs/wait",
+                "422 for a webhook that is empty, not a string, not https or not allowed",
+            ),
+        ),
+        pytest.param(
+            "/threads/{t}/runs/stream",
+            marks=pytest.mark.api(
+                "POST /threads/{thread_id}/runs/stream",
+                "422 for a webhook that is empty, not a string, not https or not allowed",
+            ),
+        ),
+        pytest.param(
+            "/runs",
+            marks=pytest.mark.api(
+                "POST /runs", "422 for a webhook that is empty, not a string, not https or not allowed"
+            ),
+        ),
+        pytest.param(
+            "/runs/wait",
+            marks=pytest.mark.api(
+                "POST /runs/wait", "422 for a webhook that is empty, not a string, not https or not allowed"
+            ),
+        ),
+        pytest.param(
+            "/runs/stream",
+            marks=pytest.mark.api(
+                "POST /runs/stream", "422 for a webhook that is empty, not a string, not https or not allowed"
+            ),
+        ),
+        pytest.param(
+            "/runs/crons",
+            marks=pytest.mark.api(
+                "POST /runs/crons", "422 for a webhook that is empty, not a string, not https or not allowed"
+            ),
+        ),
+        pytest.param(
+            "/threads/{t}/runs/crons",
+            marks=pytest.mark.api(
+                "POST /threads/{thread_id}/runs/crons",
+                "422 for a webhook that is empty, not a string, not https or not allowed",
+            ),
+        ),
+    ],
+)
+async def test_a_webhook_that_may_not_be_is_refused_and_no_run_is_created(
+    http: httpx.AsyncClient, sdk: LangGraphClient, path: str
+) -> None:
+    thread_id = await new_thread(sdk)
+    for webhook in INVALID:
+        body = {"assistant_id": "steps", "input": INPUT, "webhook": webhook}
+        if path.endswith("crons"):
+            body["schedule"] = "0 0 1 1 *"
+        answer = await http.post(path.format(t=thread_id), json=body)
+        assert answer.status_code == 422, (webhook, answer.text)
+        assert isinstance(answer.json()["detail"], str)
+        assert "secret" not in answer.text
+    assert await sdk.runs.list(thread_id) == []
+    assert await sdk.crons.count(thread_id=thread_id) == 0
+
+
+@pytest.mark.api("POST /runs/batch", "422 for a webhook that is empty, not a string, not https or not allowed")
+async def test_one_wrong_webhook_refuses_a_whole_batch(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    key, hook = new_hook()
+    bodies = [{"assistant_id": "steps", "input": INPUT, "webhook": url} for url in (hook, "https://10.0.0.1/")]
+    assert (await http.post("/runs/batch", json=bodies)).status_code == 422
+    assert await told_nothing(http, sdk, key)
+
+
+@pytest.mark.api(
+    "PATCH /runs/crons/{cron_id}", "422 for a webhook that is empty, not a string, not https or not allowed"
+)
+async def test_a_cron_does_not_change_to_a_webhook_that_may_not_be(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    cron: Any = await sdk.crons.create("steps", schedule="0 0 1 1 *", input=INPUT, webhook="/hook?k=cron")
+    for webhook in INVALID:
+        answer = await http.patch(f"/runs/crons/{cron['cron_id']}", json={"webhook": webhook})
+        assert answer.status_code == 422, (webhook, answer.text)
+    kept = (await http.get(f"/runs/crons/{cron['cron_id']}")).json()
+    assert kept["payload"]["webhook"] == "/hook?k=cron"
+    await sdk.crons.delete(cron["cron_id"])
+
+
+@pytest.mark.parametrize(
+    "webhook", ["/", "/hook?k=a%20b", "https://127.0.0.1:9/x", "https://localhost/", "https://[::1]/"]
+)
+async def test_this_machine_is_reached_where_langgraph_json_says_so(
+    http: httpx.AsyncClient, sdk: LangGraphClient, webhook: str
+) -> None:
+    body = {"assistant_id": "steps", "input": INPUT, "webhook": webhook, "after_seconds": 3600}
+    answer = await http.post(f"/threads/{await new_thread(sdk)}/runs", json=body)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["kwargs"]["webhook"] == webhook
