@@ -189,20 +189,17 @@ class ThreadRepository:
         query = idle_among(list(thread_ids))
         return await self._database.read(lambda connection: [row.thread_id for row in connection.execute(query)])
 
-    async def expired(self, limit: int) -> list[ExpiredThread]:
+    async def expired(self, now: datetime, limit: int) -> list[ExpiredThread]:
         """Name threads whose time to live is over and that nothing uses, at most `limit`."""
-        now = to_micros(self._clock())
-        return await self._database.read(lambda connection: find_expired(connection, now, limit))
+        return await self._database.read(lambda connection: find_expired(connection, to_micros(now), limit))
 
-    async def delete_expired(self, thread_id: str) -> bool:
+    async def delete_expired(self, thread_id: str, now: datetime) -> bool:
         """Delete a thread whose time is over, its runs and events too; False if it has been used meanwhile."""
-        now = to_micros(self._clock())
-        return await self._database.write(lambda connection: delete_expired(connection, thread_id, now))
+        return await self._database.write(lambda connection: delete_expired(connection, thread_id, to_micros(now)))
 
-    async def clear_expiry(self, thread_id: str) -> bool:
+    async def clear_expiry(self, thread_id: str, now: datetime) -> bool:
         """Let an expired thread stay until its next change; False if it has been used meanwhile."""
-        now = to_micros(self._clock())
-        return await self._database.write(lambda connection: clear_expiry(connection, thread_id, now))
+        return await self._database.write(lambda connection: clear_expiry(connection, thread_id, to_micros(now)))
 
 
 def _at(thread_id: str) -> Any:

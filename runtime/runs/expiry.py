@@ -1,15 +1,16 @@
 """Prune threads: when somebody asks for it, and when their time to live is over (langgraph_api.md 2.2)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from loguru import logger
 
 from toolweave.errors import NotFound, PersistenceError
 from toolweave.runtime.models import TtlStrategy
+from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.runs.engine import EmbeddedEngine
 
 
@@ -51,14 +52,14 @@ async def keep_latest(engine: EmbeddedEngine, thread_id: str) -> bool:
     return True
 
 
-async def sweep_expired(engine: EmbeddedEngine, limit: int) -> int:
-    """Delete or prune the threads whose time is over and that nothing uses; gives how many."""
+async def sweep_expired(engine: EmbeddedEngine, now: datetime, limit: int) -> int:
+    """Delete or prune the threads whose time is over by `now` and that nothing uses; gives how many."""
     threads = engine.runtime.persistence.threads
     swept = 0
-    for thread_id, strategy in await threads.expired(limit):
+    for thread_id, strategy in await threads.expired(now, limit):
         if strategy == "keep_latest":
-            swept += await keep_latest(engine, thread_id) and await threads.clear_expiry(thread_id)
-        elif await threads.delete_expired(thread_id):
+            swept += await keep_latest(engine, thread_id) and await threads.clear_expiry(thread_id, now)
+        elif await threads.delete_expired(thread_id, now):
             # A crash here leaves checkpoints without a thread: the next start clears them.
             await engine.runtime.persistence.delete_thread_checkpoints(thread_id)
             engine.runtime.threads.close(thread_id)
@@ -67,9 +68,11 @@ async def sweep_expired(engine: EmbeddedEngine, limit: int) -> int:
 
 
 @asynccontextmanager
-async def sweeping_expired(engine: EmbeddedEngine, sweeps: Sweeps) -> AsyncIterator[None]:
+async def sweeping_expired(
+    engine: EmbeddedEngine, sweeps: Sweeps, clock: Callable[[], datetime] = utc_now
+) -> AsyncIterator[None]:
     """Sweep at once and then in intervals, beside whatever the block does; a failure waits for the next time."""
-    sweeping = asyncio.create_task(_sweep_again_and_again(engine, sweeps), name="sweep-expired")
+    sweeping = asyncio.create_task(_sweep_again_and_again(engine, sweeps, clock), name="sweep-expired")
     try:
         yield
     finally:
@@ -77,10 +80,10 @@ async def sweeping_expired(engine: EmbeddedEngine, sweeps: Sweeps) -> AsyncItera
         await asyncio.gather(sweeping, return_exceptions=True)
 
 
-async def _sweep_again_and_again(engine: EmbeddedEngine, sweeps: Sweeps) -> None:
+async def _sweep_again_and_again(engine: EmbeddedEngine, sweeps: Sweeps, clock: Callable[[], datetime]) -> None:
     while True:
         try:
-            swept = await sweep_expired(engine, sweeps.limit)
+            swept = await sweep_expired(engine, clock(), sweeps.limit)
         except PersistenceError as error:
             logger.warning("expired threads could not be cleared: {}", error)
         else:

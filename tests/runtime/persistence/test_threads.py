@@ -1,6 +1,7 @@
 """Threads are created, merged, searched and deleted as the API says (langgraph_api.md 2.2, 4)."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -8,9 +9,9 @@ import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.errors import Conflict, InvalidRequest, NotFound
-from toolweave.runtime.models import Thread
+from toolweave.runtime.models import Thread, ThreadTtl
 from toolweave.runtime.persistence.containment import contains
-from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.persistence.opening import Persistence, open_persistence
 from toolweave.runtime.persistence.threads import ThreadRepository
 
 
@@ -185,3 +186,23 @@ async def test_pages_of_threads_made_at_the_same_moment_repeat_nothing(threads: 
 async def test_too_many_ids_are_refused_as_a_request(threads: ThreadRepository) -> None:
     with pytest.raises(InvalidRequest, match="ids: at most"):
         await threads.search(ids=[str(number) for number in range(40_000)])
+
+
+async def test_every_new_thread_has_the_servers_time_to_live_unless_it_asks_for_another(tmp_path: Path) -> None:
+    async with open_persistence(tmp_path, thread_ttl=ThreadTtl(5, "keep_latest")) as persistence:
+        made = await persistence.threads.create("made")
+        asked = await persistence.threads.create("asked", ttl=ThreadTtl(0.5))
+        await persistence.runs.create_run(new_run("by a run"))
+        by_run = await persistence.threads.get("by a run")
+    assert made.ttl == by_run.ttl == ThreadTtl(5, "keep_latest")
+    assert made.expires_at == made.created_at + timedelta(minutes=5)
+    assert by_run.expires_at == MOMENT + timedelta(minutes=5)
+    assert (asked.ttl, asked.expires_at) == (ThreadTtl(0.5), asked.created_at + timedelta(seconds=30))
+
+
+async def test_a_new_time_to_live_counts_from_now(persistence: Persistence) -> None:
+    made = await persistence.threads.create("t", created_at=MOMENT, ttl=ThreadTtl(1))
+    changed = await persistence.threads.patch("t", {}, ThreadTtl(2, "keep_latest"))
+    assert made.expires_at == MOMENT + timedelta(minutes=1)
+    assert changed.ttl == ThreadTtl(2, "keep_latest")
+    assert changed.expires_at == changed.updated_at + timedelta(minutes=2)

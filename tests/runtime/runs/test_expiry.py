@@ -1,0 +1,184 @@
+"""Threads go, or their histories do, when their time is over; never under a run (langgraph_api.md 2.2)."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from loguru import logger
+from sqlalchemy import text
+
+from tests.runtime.runs.conftest import Bench
+from toolweave.errors import NotFound, PersistenceError
+from toolweave.runtime.models import Thread, ThreadTtl
+from toolweave.runtime.runs.expiry import Sweeps, keep_latest, prune_threads, sweep_expired, sweeping_expired
+
+BOUND_S = 20.0
+LIMIT = 100
+
+
+def later(minutes: float) -> datetime:
+    return datetime.now(UTC) + timedelta(minutes=minutes)
+
+
+async def used_thread(bench: Bench, ttl: ThreadTtl | None = None) -> str:
+    thread_id = str(uuid4())
+    await bench.persistence.threads.create(thread_id, ttl=ttl)
+    await bench.result(bench.run("counter", thread_id))
+    return thread_id
+
+
+async def checkpoints(bench: Bench, thread_id: str) -> int:
+    return (await bench.persistence.checkpointer.storage(thread_id)).checkpoints
+
+
+async def thread(bench: Bench, thread_id: str) -> Thread | None:
+    try:
+        return await bench.persistence.threads.get(thread_id)
+    except NotFound:
+        return None
+
+
+async def test_an_expired_thread_goes_with_all_it_has(shared_bench: Bench) -> None:
+    doomed = await used_thread(shared_bench, ThreadTtl(10))
+    staying = [await used_thread(shared_bench, ThreadTtl(30)), await used_thread(shared_bench)]
+    assert await sweep_expired(shared_bench.engine, later(9), LIMIT) == 0
+    assert await sweep_expired(shared_bench.engine, later(11), LIMIT) == 1
+    assert await thread(shared_bench, doomed) is None
+    assert await checkpoints(shared_bench, doomed) == 0
+    assert [await checkpoints(shared_bench, thread_id) for thread_id in staying] == [4, 4]
+
+
+async def test_keep_latest_takes_the_history_only_and_once(shared_bench: Bench) -> None:
+    thread_id = await used_thread(shared_bench, ThreadTtl(10, "keep_latest"))
+    before = await thread(shared_bench, thread_id)
+    assert before is not None
+    assert before.expires_at == before.state_updated_at + timedelta(minutes=10)
+
+    assert await sweep_expired(shared_bench.engine, later(11), LIMIT) == 1
+
+    after = await thread(shared_bench, thread_id)
+    assert after is not None
+    assert (after.values, after.ttl, after.expires_at) == (before.values, ThreadTtl(10, "keep_latest"), None)
+    assert await checkpoints(shared_bench, thread_id) == 1
+    assert await sweep_expired(shared_bench.engine, later(20), LIMIT) == 0
+    assert (await shared_bench.result(shared_bench.run("counter", thread_id)))["log"][:2] == ["first", "second"]
+    assert await checkpoints(shared_bench, thread_id) > 1
+    assert await sweep_expired(shared_bench.engine, later(11), LIMIT) == 1
+
+
+async def test_the_end_of_a_run_and_a_written_state_begin_the_time_anew(shared_bench: Bench) -> None:
+    thread_id = str(uuid4())
+    made = await shared_bench.persistence.threads.create(thread_id, ttl=ThreadTtl(10))
+    await shared_bench.result(shared_bench.run("failing", thread_id))
+    failed = await thread(shared_bench, thread_id)
+    await shared_bench.persistence.threads.set_state(thread_id, b"{}", "idle", {})
+    written = await thread(shared_bench, thread_id)
+    assert made.expires_at is not None
+    assert failed is not None
+    assert written is not None
+    expiries = [made.expires_at, failed.expires_at, written.expires_at]
+    assert expiries == sorted(set(expiries))
+    assert written.expires_at == written.state_updated_at + timedelta(minutes=10)
+    assert (await shared_bench.persistence.threads.patch(thread_id, {"a": 1})).expires_at == written.expires_at
+
+
+async def test_a_thread_in_use_stays_however_long_that_takes(bench: Bench) -> None:
+    busy, queued = str(uuid4()), str(uuid4())
+    for thread_id, strategy in ((busy, "delete"), (queued, "keep_latest")):
+        await bench.persistence.threads.create(thread_id, ttl=ThreadTtl(0, strategy))  # type: ignore[arg-type]
+    started = await bench.engine.start(bench.run("gated", busy))
+    await bench.engine.start(bench.run("counter", queued, not_before=later(60)))
+    await bench.gates["gated"].reached.wait()
+    assert await sweep_expired(bench.engine, later(99), LIMIT) == 0
+    bench.gates["gated"].opened.set()
+    assert b"waited" in await started.result()
+    assert await sweep_expired(bench.engine, later(99), LIMIT) == 1
+    assert await thread(bench, queued) is not None
+
+
+async def test_a_thread_used_between_the_look_and_the_sweep_stays(bench: Bench) -> None:
+    thread_id = await used_thread(bench, ThreadTtl(0))
+    threads = bench.persistence.threads
+    assert [found.thread_id for found in await threads.expired(later(1), LIMIT)] == [thread_id]
+    await bench.engine.start(bench.run("gated", thread_id))
+    assert not await threads.delete_expired(thread_id, later(1))
+    assert not await threads.clear_expiry(thread_id, later(1))
+    assert not await keep_latest(bench.engine, thread_id)
+
+
+async def test_a_sweep_stops_at_its_limit(bench: Bench) -> None:
+    for _ in range(5):
+        await bench.persistence.threads.create(str(uuid4()), ttl=ThreadTtl(0))
+    assert [await sweep_expired(bench.engine, later(1), 2) for _ in range(4)] == [2, 2, 1, 0]
+
+
+async def test_crons_of_an_expired_thread_go_with_it(bench: Bench) -> None:
+    thread_id = str(uuid4())
+    await bench.persistence.threads.create(thread_id, ttl=ThreadTtl(0))
+    await bench.persistence.assistants.sync_system({"counter": None})
+    (assistant,) = await bench.persistence.assistants.search(limit=1)
+    row = {"thread_id": thread_id, "assistant_id": assistant.assistant_id}
+    await bench.persistence.app.write(
+        lambda connection: connection.execute(
+            text(
+                "INSERT INTO crons (cron_id, assistant_id, thread_id, schedule, payload, metadata, enabled, created_at,"
+                " updated_at) VALUES ('c', :assistant_id, :thread_id, '* * * * *', '{}', '{}', 1, 0, 0)"
+            ),
+            row,
+        )
+    )
+    assert await sweep_expired(bench.engine, later(1), LIMIT) == 1
+    count = text("SELECT COUNT(*) FROM crons")
+    assert await bench.persistence.app.read(lambda connection: connection.execute(count).scalar_one()) == 0
+
+
+async def test_the_sweeper_goes_on_after_a_failure_and_tells_followers(bench: Bench) -> None:
+    thread_id = str(uuid4())
+    await bench.persistence.threads.create(thread_id, ttl=ThreadTtl(0))
+    said: list[str] = []
+    moments = iter([PersistenceError("the disk is full"), later(-1), later(1)])
+
+    def clock() -> datetime:
+        moment = next(moments, later(1))
+        if isinstance(moment, PersistenceError):
+            raise moment
+        return moment
+
+    sink = logger.add(said.append, format="{message}", level="INFO")
+    try:
+        with bench.engine.follow_thread(thread_id, frozenset({"run_modes"})) as follower:
+            async with asyncio.timeout(BOUND_S), sweeping_expired(bench.engine, Sweeps(timedelta(0)), clock):
+                assert [batch async for batch in follower] == []
+    finally:
+        logger.remove(sink)
+    assert "expired threads could not be cleared: the disk is full\n" in said
+    assert await thread(bench, thread_id) is None
+
+
+@pytest.mark.parametrize("strategy", ["delete", "keep_latest"])
+async def test_pruning_counts_the_threads_there_are(shared_bench: Bench, strategy: str) -> None:
+    ids = [await used_thread(shared_bench) for _ in range(2)]
+    wanted = [*ids, ids[0], str(uuid4())]
+    assert await prune_threads(shared_bench.engine, wanted, strategy) == 2  # type: ignore[arg-type]
+    left = 0 if strategy == "delete" else 1
+    assert [await checkpoints(shared_bench, thread_id) for thread_id in ids] == [left, left]
+    assert [await thread(shared_bench, thread_id) is None for thread_id in ids] == [strategy == "delete"] * 2
+
+
+async def test_pruning_a_busy_threads_history_waits_for_its_run(bench: Bench) -> None:
+    thread_id = await used_thread(bench)
+    started = await bench.engine.start(bench.run("gated", thread_id))
+    await bench.gates["gated"].reached.wait()
+    assert await prune_threads(bench.engine, [thread_id], "keep_latest") == 0
+    await bench.engine.cancel(thread_id, started.run.run_id, "rollback", wait=True)
+    assert (await bench.persistence.threads.get(thread_id)).values == {"n": 4, "log": ["first", "second"]}
+
+
+async def test_pruning_a_busy_thread_away_ends_its_run(bench: Bench) -> None:
+    thread_id = str(uuid4())
+    started = await bench.engine.start(bench.run("gated", thread_id))
+    await bench.gates["gated"].reached.wait()
+    assert await prune_threads(bench.engine, [thread_id], "delete") == 1
+    with pytest.raises(NotFound):
+        await started.result()
