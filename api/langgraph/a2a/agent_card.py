@@ -1,6 +1,5 @@
 """Describe an assistant as an A2A agent (langgraph_api.md section 8)."""
 
-from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.runtime.models import Assistant, JsonObject
 
 MODES = ["application/json", "text/plain"]
@@ -19,8 +18,8 @@ HISTORY_SCOPE: JsonObject = {
 }
 
 
-def agent_card(assistant: Assistant, schema: JsonObject, base_url: str) -> JsonObject:
-    """Give the card; `schema` is that of the graph's input, `base_url` where this server was asked."""
+def agent_card(assistant: Assistant, schema: JsonObject, *, base_url: str, version: str) -> JsonObject:
+    """Give the card; `schema` is that of the graph's input, `base_url` where this server was asked, `version` that of the API."""
     url = f"{base_url.rstrip('/')}/a2a/{assistant.assistant_id}"
     description = assistant.description or f"{assistant.name} assistant"
     fields = sorted(schema.get("properties", {}))
@@ -55,5 +54,5 @@ def agent_card(assistant: Assistant, schema: JsonObject, base_url: str) -> JsonO
                 },
             }
         ],
-        "version": API_VERSION,
+        "version": version,
     }

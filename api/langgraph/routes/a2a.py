@@ -31,6 +31,7 @@ from toolweave.api.langgraph.json_rpc import (
 )
 from toolweave.api.langgraph.live_answers import EventStream, SlowJson
 from toolweave.api.langgraph.request_values import uuid_of
+from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.api.langgraph.schemas.fields import STRING, one_of
 from toolweave.api.langgraph.served import Served, served
 from toolweave.errors import InvalidRequest, NotFound, RequestError
@@ -68,7 +69,7 @@ async def card(request: Request) -> Response:
         return json_answer({"error": {"code": error.code, "message": str(error)}}, status=400)
     async with here.graphs.open(assistant.graph_id) as graph:
         schema = await asyncio.to_thread(input_schema, graph)
-    return json_answer(agent_card(assistant, schema or {}, str(request.base_url)))
+    return json_answer(agent_card(assistant, schema or {}, base_url=str(request.base_url), version=API_VERSION))
 
 
 async def _called(request: Request, request_id: RequestId, method: str, params: JsonObject) -> ASGIApp:
