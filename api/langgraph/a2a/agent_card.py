@@ -19,7 +19,7 @@ HISTORY_SCOPE: JsonObject = {
 
 
 def agent_card(assistant: Assistant, schema: JsonObject, *, base_url: str, version: str) -> JsonObject:
-    """Give the card; `schema` is that of the graph's input, `base_url` where this server was asked, `version` that of the API."""
+    """Give the card; `schema` is that of the graph's input, `base_url` where this server was asked."""
     url = f"{base_url.rstrip('/')}/a2a/{assistant.assistant_id}"
     description = assistant.description or f"{assistant.name} assistant"
     fields = sorted(schema.get("properties", {}))
