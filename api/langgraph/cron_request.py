@@ -12,6 +12,7 @@ from toolweave.api.langgraph.run_request import run_request
 from toolweave.api.langgraph.schemas.crons import GIVEN_TO_RUNS
 from toolweave.api.langgraph.served import Served
 from toolweave.errors import InvalidRequest
+from toolweave.runtime.caller import NOBODY, Caller, User, calling, current_caller
 from toolweave.runtime.crons.clock import Fire
 from toolweave.runtime.crons.schedule import next_firing
 from toolweave.runtime.models import Assistant, Cron, JsonObject, NewRun
@@ -22,18 +23,19 @@ DECIDE_WHEN = frozenset({"schedule", "timezone", "end_time", "enabled"})
 
 
 def new_cron(fields: JsonObject, assistant_id: str, thread_id: str | None) -> Cron:
-    """Make a cron out of a request's fields.
+    """Make the caller's cron out of a request's fields.
 
     Raises:
         InvalidRequest: the schedule, the time zone or the end is none, or nothing will ever fire.
     """
     now = datetime.now(UTC)
     cron_id = str(uuid7())
+    user = current_caller().user
     cron = Cron(
         cron_id=cron_id,
         assistant_id=assistant_id,
         thread_id=thread_id,
-        user_id="",
+        user_id="" if user is None else user.identity,
         schedule=fields["schedule"],
         timezone=fields.get("timezone"),
         end_time=_end_of(fields.get("end_time")),
@@ -87,11 +89,12 @@ def cron_run(here: Served, cron: Cron, assistant: Assistant) -> NewRun:
 
 
 def firing(here: Served) -> Fire:
-    """Give the cron clock what creates a cron's run."""
+    """Give the cron clock what creates a cron's run, on behalf of the user who created the cron."""
 
     async def fire(cron: Cron, claim: Claim) -> None:
         assistant = await here.persistence.assistants.get(cron.assistant_id)
-        await here.engine.start(cron_run(here, cron, assistant), alongside=claim)
+        with calling(Caller(User({"identity": cron.user_id})) if cron.user_id else NOBODY):
+            await here.engine.start(cron_run(here, cron, assistant), alongside=claim)
 
     return fire
 
