@@ -18,6 +18,8 @@ async def thread_after_steps(sdk: LangGraphClient, n: int = 1) -> str:
     return thread_id
 
 
+@pytest.mark.api("GET /threads/{thread_id}/state", "200 gives an empty state for a new thread")
+@pytest.mark.api("POST /threads/{thread_id}/history", "200 gives nothing for a new thread")
 async def test_a_new_thread_has_an_empty_state(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
     thread_id = (await sdk.threads.create())["thread_id"]
     assert (await http.get(f"/threads/{thread_id}/state")).json() == {
@@ -35,6 +37,7 @@ async def test_a_new_thread_has_an_empty_state(http: httpx.AsyncClient, sdk: Lan
     assert await sdk.threads.get_history(thread_id) == []
 
 
+@pytest.mark.api("GET /threads/{thread_id}/state", "200 names the checkpoint and the run")
 async def test_a_state_names_its_checkpoint_and_its_run(sdk: LangGraphClient) -> None:
     thread_id = await thread_after_steps(sdk)
     state: Any = await sdk.threads.get_state(thread_id)
@@ -50,6 +53,7 @@ async def test_a_state_names_its_checkpoint_and_its_run(sdk: LangGraphClient) ->
     assert state["metadata"].items() >= named.items()
 
 
+@pytest.mark.api("GET /threads/{thread_id}/state", "200 shows tasks with their interrupts")
 async def test_a_waiting_task_shows_its_interrupt(sdk: LangGraphClient) -> None:
     thread_id = (await sdk.threads.create())["thread_id"]
     await sdk.runs.wait(thread_id, "ask", input={"n": 5})
@@ -71,6 +75,7 @@ async def test_a_waiting_task_shows_its_interrupt(sdk: LangGraphClient) -> None:
     assert (await sdk.threads.get(thread_id))["interrupts"] == {task["id"]: [interrupt]}
 
 
+@pytest.mark.api("GET /threads/{thread_id}/state", "200 shows tasks with their errors")
 async def test_a_failed_task_shows_its_error(sdk: LangGraphClient) -> None:
     thread_id = (await sdk.threads.create())["thread_id"]
     await sdk.runs.wait(thread_id, "broken", input={"n": 1}, raise_error=False)
@@ -78,6 +83,7 @@ async def test_a_failed_task_shows_its_error(sdk: LangGraphClient) -> None:
     assert [task["error"] for task in state["tasks"]] == ["ValueError('cannot go on from 2')"]
 
 
+@pytest.mark.api("GET /threads/{thread_id}/state", "200 shows the states of subgraphs when asked to")
 async def test_a_subgraph_shows_where_it_keeps_its_state_or_the_state_itself(sdk: LangGraphClient) -> None:
     thread_id = (await sdk.threads.create())["thread_id"]
     await sdk.runs.wait(thread_id, "nested", input={"n": 1}, interrupt_before=["inner"])
@@ -88,6 +94,8 @@ async def test_a_subgraph_shows_where_it_keeps_its_state_or_the_state_itself(sdk
     assert deep["tasks"][0]["state"]["values"] == {}
 
 
+@pytest.mark.api("GET /threads/{thread_id}/state/{checkpoint_id}", "200 gives the state at a checkpoint")
+@pytest.mark.api("POST /threads/{thread_id}/state/checkpoint", "200 gives the state at a checkpoint, or the newest")
 async def test_a_state_is_read_at_any_checkpoint(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id = await thread_after_steps(sdk)
     history: Any = await sdk.threads.get_history(thread_id)
@@ -100,6 +108,7 @@ async def test_a_state_is_read_at_any_checkpoint(sdk: LangGraphClient, http: htt
     assert newest.json() == history[0]
 
 
+@pytest.mark.api("GET /threads/{thread_id}/state/{checkpoint_id}", "200 gives an empty state for an unknown checkpoint")
 async def test_an_unknown_checkpoint_is_an_empty_state(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
     thread_id = await thread_after_steps(sdk)
     answer = await http.get(f"/threads/{thread_id}/state/{NOBODY}")
@@ -108,6 +117,8 @@ async def test_an_unknown_checkpoint_is_an_empty_state(http: httpx.AsyncClient, 
     assert answer.json()["checkpoint"] == {"checkpoint_id": NOBODY, "thread_id": thread_id}
 
 
+@pytest.mark.api("POST /threads/{thread_id}/history", "200 gives the states newest first, one by default")
+@pytest.mark.api("GET /threads/{thread_id}/history", "200 gives the states newest first, one by default")
 async def test_the_history_is_newest_first_and_one_state_by_default(
     sdk: LangGraphClient, http: httpx.AsyncClient
 ) -> None:
@@ -119,6 +130,8 @@ async def test_the_history_is_newest_first_and_one_state_by_default(
     assert (await http.get(path, params={"limit": 2})).json() == history[:2]
 
 
+@pytest.mark.api("POST /threads/{thread_id}/history", "200 understands before as an id, a checkpoint and a config")
+@pytest.mark.api("GET /threads/{thread_id}/history", "200 gives the states before a checkpoint")
 async def test_before_is_understood_in_every_form_that_clients_send(
     sdk: LangGraphClient, http: httpx.AsyncClient
 ) -> None:
@@ -132,6 +145,7 @@ async def test_before_is_understood_in_every_form_that_clients_send(
     assert by_query.json() == history[2:]
 
 
+@pytest.mark.api("POST /threads/{thread_id}/history", "200 filters by checkpoint metadata")
 async def test_the_history_is_filtered_by_metadata(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
     thread_id = await thread_after_steps(sdk)
     path = f"/threads/{thread_id}/history"
@@ -139,6 +153,7 @@ async def test_the_history_is_filtered_by_metadata(http: httpx.AsyncClient, sdk:
     assert [state["values"] for state in found] == [{"n": 2, "log": ["add"]}]
 
 
+@pytest.mark.api("POST /threads/{thread_id}/history", "422 bad thread id, limit or filter")
 @pytest.mark.parametrize("metadata", [{"a'b": 1}, {"": 1}, {"step') OR 1=1 --": 1}])
 async def test_a_filter_that_cannot_be_is_refused(
     http: httpx.AsyncClient, sdk: LangGraphClient, metadata: dict[str, Any]
@@ -149,6 +164,7 @@ async def test_a_filter_that_cannot_be_is_refused(
     assert answer.json()["detail"].startswith("Invalid history filter")
 
 
+@pytest.mark.api("POST /threads/{thread_id}/state", "200 writes on top of the newest state")
 async def test_an_update_writes_on_top_of_the_newest_state(sdk: LangGraphClient) -> None:
     thread_id = await thread_after_steps(sdk)
     written: Any = await sdk.threads.update_state(thread_id, {"n": 100, "log": ["by hand"]})
@@ -161,6 +177,7 @@ async def test_an_update_writes_on_top_of_the_newest_state(sdk: LangGraphClient)
     assert (thread["status"], thread["values"]) == ("idle", {"n": 100, "log": ["add", "double", "by hand"]})
 
 
+@pytest.mark.api("POST /threads/{thread_id}/state", "200 writes as a node, which decides what comes next")
 async def test_an_update_as_a_node_decides_what_comes_next(sdk: LangGraphClient) -> None:
     thread_id = await thread_after_steps(sdk)
     await sdk.threads.update_state(thread_id, {"n": 7}, as_node="add")
@@ -169,6 +186,7 @@ async def test_an_update_as_a_node_decides_what_comes_next(sdk: LangGraphClient)
     assert (await sdk.runs.wait(thread_id, "steps", input=None))["n"] == 14  # type: ignore[call-overload]
 
 
+@pytest.mark.api("POST /threads/{thread_id}/state", "200 forks from an earlier checkpoint")
 async def test_an_update_forks_from_an_earlier_checkpoint(sdk: LangGraphClient) -> None:
     thread_id = await thread_after_steps(sdk)
     history: Any = await sdk.threads.get_history(thread_id)
@@ -179,6 +197,7 @@ async def test_an_update_forks_from_an_earlier_checkpoint(sdk: LangGraphClient) 
     assert state["metadata"]["checkpoint_id"] == base
 
 
+@pytest.mark.api("POST /threads/{thread_id}/state", "404 unknown thread or checkpoint")
 async def test_an_update_on_top_of_a_checkpoint_that_is_not_there_loses_nothing(sdk: LangGraphClient) -> None:
     thread_id = await thread_after_steps(sdk)
     before = await sdk.threads.get_state(thread_id)
@@ -187,6 +206,7 @@ async def test_an_update_on_top_of_a_checkpoint_that_is_not_there_loses_nothing(
     assert await sdk.threads.get_state(thread_id) == before
 
 
+@pytest.mark.api("POST /threads/{thread_id}/state", "400 the thread has no graph")
 async def test_an_update_needs_a_graph(sdk: LangGraphClient) -> None:
     bare = (await sdk.threads.create())["thread_id"]
     with pytest.raises(BadRequestError, match="has no assigned graph ID"):
@@ -196,6 +216,7 @@ async def test_an_update_needs_a_graph(sdk: LangGraphClient) -> None:
     assert (await sdk.threads.get_state(named))["next"] == ["double"]
 
 
+@pytest.mark.api("POST /threads/{thread_id}/state", "400 the graph does not take the update")
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -214,6 +235,7 @@ async def test_an_update_that_the_graph_does_not_take_is_refused(
     assert says in answer.json()["detail"]
 
 
+@pytest.mark.api("POST /threads/{thread_id}/state", "409 a run is executing")
 async def test_an_update_waits_for_nobody_but_refuses_a_running_thread(
     sdk: LangGraphClient, http: httpx.AsyncClient
 ) -> None:
@@ -230,3 +252,96 @@ async def test_a_graph_that_is_gone_is_named(sdk: LangGraphClient) -> None:
     thread_id = (await sdk.threads.create(graph_id="retired"))["thread_id"]
     with pytest.raises(NotFoundError, match="Graph 'retired' not found"):
         await sdk.threads.get_state(thread_id)
+
+
+@pytest.mark.api("GET /threads/{thread_id}/state", "200 shows only the fields that are selected")
+@pytest.mark.api("POST /threads/{thread_id}/history", "200 shows only the fields that are selected")
+async def test_only_what_is_selected_is_shown(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
+    thread_id = await thread_after_steps(sdk)
+    path = f"/threads/{thread_id}"
+    whole: Any = await sdk.threads.get_state(thread_id)
+    part = {"values": {"log": ["add", "double"]}, "next": []}
+    select = ["values.log", "next", "values.nothing"]
+    by_id = f"{path}/state/{whole['checkpoint_id']}"
+    answers = [
+        await http.get(f"{path}/state", params={"select": select}),
+        await http.get(by_id, params={"select": select}),
+        await http.post(f"{path}/state/checkpoint", json={"checkpoint": whole["checkpoint"], "select": select}),
+    ]
+    assert [answer.json() for answer in answers] == [part] * 3
+    histories = [
+        await http.get(f"{path}/history", params={"select": select}),
+        await http.post(f"{path}/history", json={"select": select}),
+    ]
+    assert [answer.json() for answer in histories] == [[part]] * 2
+    everything = await http.post(f"{path}/history", json={"select": []})
+    assert everything.json() == [whole]
+    whole_values = await http.get(f"{path}/state", params={"select": ["values", "values.log"]})
+    assert whole_values.json() == {"values": whole["values"]}
+
+
+@pytest.mark.api("POST /threads/{thread_id}/history", "200 gives the states of a subgraph's namespace")
+async def test_the_history_of_a_subgraph_is_found_by_its_namespace(
+    sdk: LangGraphClient, http: httpx.AsyncClient
+) -> None:
+    thread_id = (await sdk.threads.create())["thread_id"]
+    await sdk.runs.wait(thread_id, "nested", input={"n": 1})
+    history: Any = await sdk.threads.get_history(thread_id)
+    tasks = [task for state in history for task in state["tasks"] if task["name"] == "inner"]
+    assert [task["result"] for task in tasks] == [{"n": 4, "log": ["add", "double"]}]
+    namespace = f"inner:{tasks[0]['id']}"
+    checkpoint = {"checkpoint_ns": namespace}
+    inner = (await http.post(f"/threads/{thread_id}/history", json={"limit": 10, "checkpoint": checkpoint})).json()
+    assert [state["metadata"]["step"] for state in inner] == [1, 0, -1]
+    assert {state["checkpoint"]["checkpoint_ns"] for state in inner} == {namespace}
+    assert inner[1]["tasks"][0]["result"] == {"n": 4, "log": ["double"]}
+    newest = await http.post(f"/threads/{thread_id}/state/checkpoint", json={"checkpoint": checkpoint})
+    assert newest.json() == inner[0]
+
+
+@pytest.mark.api("GET /threads/{thread_id}/state", "404 unknown thread, or its graph is not served any more")
+@pytest.mark.api("GET /threads/{thread_id}/state", "422 bad thread id or select")
+@pytest.mark.api("POST /threads/{thread_id}/state", "422 bad thread id or body")
+@pytest.mark.api("POST /threads/{thread_id}/state/checkpoint", "404 unknown thread")
+@pytest.mark.api("POST /threads/{thread_id}/state/checkpoint", "422 bad thread id or no checkpoint")
+@pytest.mark.api("GET /threads/{thread_id}/state/{checkpoint_id}", "404 unknown thread")
+@pytest.mark.api("GET /threads/{thread_id}/state/{checkpoint_id}", "422 bad thread id")
+@pytest.mark.api("GET /threads/{thread_id}/history", "404 unknown thread")
+@pytest.mark.api("GET /threads/{thread_id}/history", "422 bad thread id or limit")
+@pytest.mark.api("POST /threads/{thread_id}/history", "404 unknown thread")
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", f"{NOBODY}/state", None, 404),
+        ("GET", "zz/state", None, 422),
+        ("GET", "{thread}/state?select=zz", None, 422),
+        ("POST", f"{NOBODY}/state", {"values": {}}, 404),
+        ("POST", "zz/state", {"values": {}}, 422),
+        ("POST", f"{NOBODY}/state", {"values": "x"}, 422),
+        ("POST", f"{NOBODY}/state/checkpoint", {"checkpoint": {}}, 404),
+        ("POST", "zz/state/checkpoint", {"checkpoint": {}}, 422),
+        ("POST", f"{NOBODY}/state/checkpoint", {}, 422),
+        ("GET", f"{NOBODY}/state/{NOBODY}", None, 404),
+        ("GET", f"zz/state/{NOBODY}", None, 422),
+        ("GET", f"{NOBODY}/history", None, 404),
+        ("GET", "zz/history", None, 422),
+        ("GET", f"{NOBODY}/history?limit=0", None, 422),
+        ("GET", f"{NOBODY}/history?limit=abc", None, 422),
+        ("POST", f"{NOBODY}/history", {}, 404),
+        ("POST", "zz/history", {}, 422),
+        ("POST", f"{NOBODY}/history", {"limit": 1001}, 422),
+        ("POST", "{thread}/history", {"select": ["zz"]}, 422),
+    ],
+)
+async def test_what_is_not_there_or_cannot_be_is_refused(
+    http: httpx.AsyncClient, sdk: LangGraphClient, method: str, path: str, body: Any, status: int
+) -> None:
+    thread_id = await thread_after_steps(sdk) if "{thread}" in path else ""
+    answer = await http.request(method, f"/threads/{path.replace('{thread}', thread_id)}", json=body)
+    assert answer.status_code == status
+    assert isinstance(answer.json()["detail"], str)
+
+
+async def test_a_state_is_not_patched_as_in_the_reference_server(http: httpx.AsyncClient) -> None:
+    answer = await http.patch(f"/threads/{NOBODY}/state", json={"metadata": {"a": 1}})
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")

@@ -9,10 +9,12 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError, UnprocessableEntityError
 
+from tests.api.langgraph.steering import NOBODY, run_at_gate
+
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
-NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
+@pytest.mark.api("POST /threads", "200 makes an idle thread without values")
 async def test_a_new_thread_is_idle_and_empty(http: httpx.AsyncClient) -> None:
     thread = (await http.post("/threads", json={})).json()
     made = thread["created_at"]
@@ -29,6 +31,8 @@ async def test_a_new_thread_is_idle_and_empty(http: httpx.AsyncClient) -> None:
     }
 
 
+@pytest.mark.api("POST /threads", "200 gives the thread that is there, if asked to")
+@pytest.mark.api("POST /threads", "409 a thread of this id exists")
 async def test_a_thread_is_made_once(sdk: LangGraphClient) -> None:
     thread_id = str(uuid4())
     made = await sdk.threads.create(thread_id=thread_id, metadata={"a": {"b": 1}}, graph_id="steps")
@@ -38,6 +42,7 @@ async def test_a_thread_is_made_once(sdk: LangGraphClient) -> None:
     assert await sdk.threads.create(thread_id=thread_id, if_exists="do_nothing", metadata={"new": 1}) == made
 
 
+@pytest.mark.api("GET /threads/{thread_id}", "200 shows status, values, error and interrupts")
 async def test_after_a_run_the_thread_shows_where_it_stands(sdk: LangGraphClient) -> None:
     thread = await sdk.threads.create()
     await sdk.runs.wait(thread["thread_id"], "steps", input={"n": 1})
@@ -48,6 +53,8 @@ async def test_after_a_run_the_thread_shows_where_it_stands(sdk: LangGraphClient
     assert set(after["metadata"] or {}) == {"graph_id", "assistant_id"}
 
 
+@pytest.mark.api("PATCH /threads/{thread_id}", "200 merges metadata at the top level")
+@pytest.mark.api("PATCH /threads/{thread_id}", "204 answers nothing when asked to be brief")
 async def test_metadata_is_merged_at_the_top_level(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread = await sdk.threads.create(metadata={"user": "u1", "deep": {"a": 1}})
     changed = await sdk.threads.update(thread["thread_id"], metadata={"user": "u2", "deep": {"b": 2}})
@@ -59,6 +66,9 @@ async def test_metadata_is_merged_at_the_top_level(sdk: LangGraphClient, http: h
     assert (await sdk.threads.get(thread["thread_id"]))["metadata"] == {"user": "u2", "deep": {"b": 2}, "m": 1}
 
 
+@pytest.mark.api("DELETE /threads/{thread_id}", "204 deletes the thread")
+@pytest.mark.api("DELETE /threads/{thread_id}", "404 unknown thread")
+@pytest.mark.api("GET /threads/{thread_id}", "404 unknown thread")
 async def test_a_deleted_thread_is_gone(sdk: LangGraphClient) -> None:
     thread = await sdk.threads.create()
     await sdk.threads.delete(thread["thread_id"])
@@ -67,12 +77,16 @@ async def test_a_deleted_thread_is_gone(sdk: LangGraphClient) -> None:
             await call(thread["thread_id"])
 
 
+@pytest.mark.api("GET /threads/{thread_id}", "422 bad thread id")
+@pytest.mark.api("DELETE /threads/{thread_id}", "422 bad thread id")
 async def test_ids_that_are_no_uuids_are_refused(sdk: LangGraphClient) -> None:
     for attempt in (sdk.threads.get("zz"), sdk.threads.delete("zz"), sdk.threads.create(thread_id="zz")):
         with pytest.raises(UnprocessableEntityError, match="Invalid thread ID: must be a UUID"):
             await attempt
 
 
+@pytest.mark.api("POST /threads/search", "200 finds by metadata, values, ids and status")
+@pytest.mark.api("POST /threads/count", "200 counts what a search would find")
 async def test_a_search_finds_by_metadata_values_ids_and_status(sdk: LangGraphClient) -> None:
     mark = str(uuid4())
     made = [await sdk.threads.create(metadata={"mark": mark, "i": i, "deep": {"x": i}}) for i in range(3)]
@@ -92,6 +106,7 @@ async def test_a_search_finds_by_metadata_values_ids_and_status(sdk: LangGraphCl
     assert await sdk.threads.count(metadata={"mark": mark}, status="interrupted") == 1
 
 
+@pytest.mark.api("POST /threads/search", "200 shows what is selected and extracted")
 async def test_a_search_shows_only_what_is_selected_and_extracted(
     http: httpx.AsyncClient, sdk: LangGraphClient
 ) -> None:
@@ -109,6 +124,7 @@ async def test_a_search_shows_only_what_is_selected_and_extracted(
     assert "x-pagination-next" not in answer.headers
 
 
+@pytest.mark.api("POST /threads/search", "200 says in headers how the pages go on")
 async def test_pages_follow_each_other(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
     mark = str(uuid4())
     for _ in range(3):
@@ -129,6 +145,7 @@ async def test_an_extract_path_must_start_at_the_thread(http: httpx.AsyncClient)
     assert "must start with values, metadata, config, interrupts" in answer.json()["detail"]
 
 
+@pytest.mark.api("POST /threads/{thread_id}/copy", "200 copies the history, not the runs")
 async def test_a_copy_has_the_history_and_goes_its_own_way(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id = (await sdk.threads.create(metadata={"mine": 1}))["thread_id"]
     await sdk.runs.wait(thread_id, "ask", input={"n": 5})
@@ -148,11 +165,13 @@ async def test_a_copy_has_the_history_and_goes_its_own_way(sdk: LangGraphClient,
     assert (await sdk.threads.get_state(thread_id))["next"] == ["ask_human"]
 
 
+@pytest.mark.api("POST /threads/{thread_id}/copy", "409 unknown thread")
 async def test_copying_an_unknown_thread_is_a_conflict_as_in_the_reference_server(http: httpx.AsyncClient) -> None:
     answer = await http.post(f"/threads/{NOBODY}/copy")
     assert (answer.status_code, answer.json()) == (409, {"detail": "Conflict"})
 
 
+@pytest.mark.api("POST /threads", "200 builds up a state from supersteps")
 async def test_a_thread_can_begin_with_a_state(sdk: LangGraphClient) -> None:
     updates: Any = [
         {"updates": [{"values": {"n": 1}, "as_node": "__input__"}]},
@@ -164,9 +183,83 @@ async def test_a_thread_can_begin_with_a_state(sdk: LangGraphClient) -> None:
     assert (await sdk.runs.wait(thread["thread_id"], "steps", input=None))["n"] == 10  # type: ignore[call-overload]
 
 
+@pytest.mark.api("POST /threads", "201 says that there is no graph for the supersteps")
 async def test_a_state_that_cannot_be_applied_leaves_the_thread_and_says_so(http: httpx.AsyncClient) -> None:
     steps = [{"updates": [{"values": {"n": 1}, "as_node": "__input__"}]}]
     answer = await http.post("/threads", json={"supersteps": steps})
     assert answer.status_code == 201
     assert "was created, but there were problems updating the state" in answer.json()["detail"]
     assert "has no assigned graph ID" in answer.json()["detail"]
+
+
+@pytest.mark.api("POST /threads", "400 the graph does not take a superstep")
+@pytest.mark.parametrize("updates", [[{"values": {"n": 1}, "as_node": "zzz"}], []])
+async def test_supersteps_that_the_graph_does_not_take_are_refused(
+    http: httpx.AsyncClient, updates: list[dict[str, Any]]
+) -> None:
+    body = {"metadata": {"graph_id": "steps"}, "supersteps": [{"updates": updates}]}
+    assert (await http.post("/threads", json=body)).status_code == 400
+
+
+@pytest.mark.api("POST /threads", "422 bad id, ttl, supersteps or if_exists")
+@pytest.mark.api("POST /threads/search", "422 bad filter, page, order, select or extract")
+@pytest.mark.api("POST /threads/count", "422 bad filter")
+@pytest.mark.api("POST /threads/{thread_id}/copy", "422 bad thread id")
+@pytest.mark.api("PATCH /threads/{thread_id}", "422 bad thread id, metadata or ttl")
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/threads", {"thread_id": "zz"}),
+        ("POST", "/threads", {"if_exists": "maybe"}),
+        ("POST", "/threads", {"supersteps": [{}]}),
+        ("POST", "/threads/search", {"status": "zz"}),
+        ("POST", "/threads/search", {"limit": 0}),
+        ("POST", "/threads/search", {"offset": -1}),
+        ("POST", "/threads/search", {"sort_by": "zz"}),
+        ("POST", "/threads/search", {"select": ["error"]}),
+        ("POST", "/threads/search", {"ids": ["zz"]}),
+        ("POST", "/threads/search", {"extract": {"a-b": "values.n"}}),
+        ("POST", "/threads/search", {"extract": {"": "values.n"}}),
+        ("POST", "/threads/count", {"metadata": []}),
+        ("POST", "/threads/zz/copy", None),
+        ("PATCH", "/threads/zz", {}),
+        ("PATCH", f"/threads/{NOBODY}", {"metadata": [1]}),
+    ],
+)
+async def test_what_cannot_be_is_refused(http: httpx.AsyncClient, method: str, path: str, body: Any) -> None:
+    answer = await http.request(method, path, json=body)
+    assert answer.status_code == 422
+    assert isinstance(answer.json()["detail"], str)
+
+
+@pytest.mark.api("PATCH /threads/{thread_id}", "404 unknown thread")
+async def test_an_unknown_thread_is_not_changed(http: httpx.AsyncClient) -> None:
+    answer = await http.patch(f"/threads/{NOBODY}", json={"metadata": {"a": 1}})
+    assert (answer.status_code, answer.json()) == (404, {"detail": "Not Found"})
+
+
+@pytest.mark.api("DELETE /threads/{thread_id}", "204 deletes a busy thread, whose run ends")
+async def test_a_busy_thread_is_deleted(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    thread_id = (await sdk.threads.create())["thread_id"]
+    await run_at_gate(sdk, http, thread_id)
+    await sdk.threads.delete(thread_id)
+    assert (await http.get(f"/threads/{thread_id}/runs")).status_code == 404
+
+
+async def test_no_ids_are_no_filter_and_empty_steps_of_a_path_do_not_count(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    mark = str(uuid4())
+    await sdk.threads.create(metadata={"mark": mark})
+    body = {"ids": [], "metadata": {"mark": mark}, "select": ["status"], "extract": {"mark": "metadata..mark."}}
+    assert (await http.post("/threads/search", json=body)).json() == [{"status": "idle", "extracted": {"mark": mark}}]
+
+
+async def test_runs_and_their_checkpoints_say_what_their_thread_says_of_itself(sdk: LangGraphClient) -> None:
+    thread_id = (await sdk.threads.create(metadata={"owner": "ada", "kind": "thread"}))["thread_id"]
+    await sdk.runs.wait(thread_id, "steps", input={"n": 1}, metadata={"kind": "run"})
+    (run,) = await sdk.runs.list(thread_id)
+    state: Any = await sdk.threads.get_state(thread_id)
+    for metadata in (run["metadata"], state["metadata"]):
+        assert (metadata["owner"], metadata["kind"], metadata["graph_id"]) == ("ada", "run", "steps")
+    assert (await sdk.threads.get(thread_id))["metadata"]["kind"] == "thread"  # type: ignore[index]
