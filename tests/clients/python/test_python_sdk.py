@@ -158,10 +158,10 @@ async def test_a_threads_stream(any_sdk: Sdk) -> None:
                     break
         return parts
 
-    async with asyncio.timeout(20), asyncio.TaskGroup() as both:
-        heard = both.create_task(first_run())
-        await any_sdk(runs.wait, thread_id, "count", input={"n": 1})
-    assert [part.data["n"] for part in heard.result() if part.event == "values"] == [1, 2, 4]
+    await any_sdk(runs.create, thread_id, "count", input={"n": 1}, stream_resumable=True)
+    async with asyncio.timeout(20):
+        heard = await first_run()
+    assert [part.data["n"] for part in heard if part.event == "values"] == [1, 2, 4]
 
 
 async def test_crons(any_sdk: Sdk) -> None:
