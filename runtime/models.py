@@ -91,7 +91,7 @@ class Cron:
 
     `payload` holds the request's fields, from which each firing makes its run; `next_run_at` is None when nothing is
     left to fire before `end_time`. `thread_id` None means a thread of its own for every firing, which
-    `on_run_completed` deletes or keeps.
+    `on_run_completed` deletes or keeps. `user` is all that is known of the user for whom it fires.
     """
 
     cron_id: str
@@ -108,6 +108,7 @@ class Cron:
     next_run_at: datetime | None
     created_at: datetime
     updated_at: datetime
+    user: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)

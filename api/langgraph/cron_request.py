@@ -17,6 +17,7 @@ from toolweave.runtime.crons.clock import Fire
 from toolweave.runtime.crons.schedule import next_firing
 from toolweave.runtime.models import Assistant, Cron, JsonObject, NewRun
 from toolweave.runtime.persistence.crons import Claim
+from toolweave.runtime.streaming.codec import dumps, loads
 
 # A change of one of these decides anew when the cron fires next.
 DECIDE_WHEN = frozenset({"schedule", "timezone", "end_time", "enabled"})
@@ -36,6 +37,7 @@ def new_cron(fields: JsonObject, assistant_id: str, thread_id: str | None) -> Cr
         assistant_id=assistant_id,
         thread_id=thread_id,
         user_id="" if user is None else user.identity,
+        user=None if user is None else loads(dumps(user.members())),
         schedule=fields["schedule"],
         timezone=fields.get("timezone"),
         end_time=_end_of(fields.get("end_time")),
@@ -93,7 +95,7 @@ def firing(here: Served) -> Fire:
 
     async def fire(cron: Cron, claim: Claim) -> None:
         assistant = await here.persistence.assistants.get(cron.assistant_id)
-        with calling(Caller(User({"identity": cron.user_id})) if cron.user_id else NOBODY):
+        with calling(NOBODY if cron.user is None else Caller(User(cron.user))):
             await here.engine.start(cron_run(here, cron, assistant), alongside=claim)
 
     return fire

@@ -104,6 +104,7 @@ crons = Table(
     Column("next_run_at", BigInteger, index=True),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("user_members", Text),
 )
 
 # An outbox: a row is written in the transaction that ends its run and goes when the receiver has answered.

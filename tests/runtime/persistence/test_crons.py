@@ -47,7 +47,13 @@ async def made(persistence: Persistence) -> Callable[..., Cron]:
 async def test_a_cron_comes_back_as_it_was_given(persistence: Persistence, made: Callable[..., Cron]) -> None:
     await persistence.threads.create("a")
     whole = made(
-        thread_id="a", timezone="Europe/Berlin", end_time=FOLLOWING, metadata={"k": [1, None]}, on_run_completed=None
+        thread_id="a",
+        timezone="Europe/Berlin",
+        end_time=FOLLOWING,
+        metadata={"k": [1, None]},
+        on_run_completed=None,
+        user_id="ada",
+        user={"identity": "ada", "team": 7},
     )
     for cron in (whole, made(enabled=False, next_run_at=None)):
         assert await persistence.crons.create(cron) == cron
