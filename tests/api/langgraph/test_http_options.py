@@ -1,0 +1,178 @@
+"""The http section of langgraph.json has its effect: prefix, switched-off parts, middleware, CORS, custom routes."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.fixtures.app_server import serve_in_thread
+
+FOLDER = Path(__file__).parent / "apps" / "surrounded"
+GRAPHS = {"nothing": "./surrounded_graphs.py:nothing"}
+APP = {"app": "./surrounded_web.py:app"}
+AUTH = {"path": "./surrounded_auth.py:auth"}
+ADA = {"x-api-key": "ada"}
+
+
+@contextmanager
+def serving(folder: Path, **config: Any) -> Iterator[httpx.Client]:
+    """Serve the application with this langgraph.json."""
+    for file in FOLDER.glob("*.py"):
+        (folder / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    path = folder / "langgraph.json"
+    path.write_text(json.dumps({"graphs": GRAPHS, **config}), encoding="utf-8")
+    with serve_in_thread(path, folder / "data", {}) as server, httpx.Client(base_url=server.url, timeout=30) as client:
+        yield client
+
+
+def test_a_prefix_stands_before_everything_and_locations_are_relative_to_it(tmp_path: Path) -> None:
+    with serving(tmp_path, http={**APP, "mount_prefix": "/api/"}) as client:
+        for path in ("/api/ok", "/ok", "/api/hello", "/api/docs", "/api/threads/search/"):
+            answer = client.get(path) if "search" not in path else client.post(path, json={}, follow_redirects=True)
+            assert (path, answer.status_code) == (path, 200)
+        for path in ("/hello", "/threads/search", "/apix/ok", "/docs"):
+            assert (client.get(path).status_code, client.get(path).json()) == (404, {"detail": "Not Found"})
+        body = {"assistant_id": "nothing", "input": {}}
+        answer = client.post("/api/runs/wait", json=body)
+        assert answer.json() == {"said": "nothing"}
+        assert answer.headers["location"].startswith("/threads/")
+        assert client.get("/api/mine").json() == 0
+
+
+OFF = {
+    "disable_assistants": ("POST", "/assistants/search"),
+    "disable_threads": ("POST", "/threads/search"),
+    "disable_runs": ("POST", "/runs/wait"),
+    "disable_store": ("POST", "/store/namespaces"),
+    "disable_mcp": ("POST", "/mcp"),
+    "disable_a2a": ("GET", "/.well-known/agent-card.json"),
+    "disable_meta": ("GET", "/openapi.json"),
+}
+
+
+def test_what_is_switched_off_is_not_found_and_the_rest_is_there(tmp_path: Path) -> None:
+    on = tuple(name for name in OFF if name not in ("disable_store", "disable_runs", "disable_meta"))
+    with serving(tmp_path, http=dict.fromkeys(("disable_store", "disable_runs", "disable_meta"), True)) as client:
+        for name, (method, path) in OFF.items():
+            answer = client.request(method, path, json={})
+            assert (name, answer.status_code == 404) == (name, name not in on)
+        for path in ("/info", "/metrics", "/docs", "/runs/crons/search"):
+            assert client.request("POST" if "crons" in path else "GET", path, json={}).status_code == 404
+        thread = client.post("/threads", json={}).json()["thread_id"]
+        assert client.get(f"/threads/{thread}").status_code == 200
+        assert client.get(f"/threads/{thread}/runs").status_code == 404
+        assert client.get("/ok").status_code == 200
+
+
+def test_the_other_parts_can_be_switched_off_too(tmp_path: Path) -> None:
+    flags = ("disable_assistants", "disable_threads", "disable_mcp", "disable_a2a")
+    with serving(tmp_path, http=dict.fromkeys(flags, True)) as client:
+        for name, (method, path) in OFF.items():
+            assert (name, client.request(method, path, json={}).status_code == 404) == (name, name in flags)
+        assert client.post("/runs/wait", json={"assistant_id": "nothing", "input": {}}).json() == {"said": "nothing"}
+        document = client.get("/openapi.json").json()
+        assert not [path for path in document["paths"] if path.startswith(("/assistants", "/mcp", "/a2a"))]
+
+
+def test_the_applications_middleware_goes_around_the_api_and_before_authentication(tmp_path: Path) -> None:
+    with serving(tmp_path, http=APP, auth=AUTH) as client:
+        refused = client.post("/threads/search", json={})
+        assert refused.status_code == 401
+        assert refused.headers["x-seen"] == "from the application's state, user None"
+        answer = client.post("/threads/search", json={}, headers=ADA)
+        assert (answer.status_code, answer.headers["x-server"]) == (200, "Starlette")
+        assert client.get("/hello").json() == {"user": None}
+
+
+def test_authentication_first_shows_the_middleware_the_user(tmp_path: Path) -> None:
+    http = {**APP, "middleware_order": "auth_first", "enable_custom_route_auth": True}
+    with serving(tmp_path, http=http, auth=AUTH) as client:
+        refused = client.post("/threads/search", json={})
+        assert (refused.status_code, "x-seen" in refused.headers) == (401, False)
+        answer = client.get("/ok")
+        assert answer.headers["x-seen"] == "from the application's state, user None"
+        answer = client.post("/threads/search", json={}, headers=ADA)
+        assert answer.headers["x-seen"] == "from the application's state, user ada"
+        assert client.get("/hello").status_code == 401
+        assert client.get("/hello", headers=ADA).json() == {"user": "ada"}
+
+
+def test_a_route_that_calls_the_api_does_it_as_whoever_asks(tmp_path: Path) -> None:
+    with serving(tmp_path, http=APP, auth=AUTH) as client:
+        for name in ("ada", "ada", "bob"):
+            assert client.post("/threads", json={}, headers={"x-api-key": name}).status_code == 200
+        assert client.get("/mine", headers=ADA).json() == 2
+        assert client.get("/mine", headers={"x-api-key": "bob"}).json() == 1
+
+
+def test_a_handler_reads_query_and_body_and_filters_may_be_combined(tmp_path: Path) -> None:
+    with serving(tmp_path, auth=AUTH) as client:
+        own = client.post("/threads", params={"name": "ada"}, json={"metadata": {"shared": True}}).json()
+        assert own["metadata"] == {"owner": "ada"}
+        assert client.post("/threads", json={"name": "bob", "metadata": {}}).json()["metadata"] == {"owner": "bob"}
+        assert client.get(f"/threads/{own['thread_id']}", params={"name": "bob"}).status_code == 404
+        shared = client.patch(
+            f"/threads/{own['thread_id']}", params={"name": "ada"}, json={"metadata": {"shared": True}}
+        )
+        assert shared.status_code == 200
+        assert client.get(f"/threads/{own['thread_id']}", params={"name": "bob"}).status_code == 200
+        assert client.post("/threads/count", params={"name": "bob"}, json={}).json() == 2
+        assert client.post("/threads/count", params={"name": "cleo"}, json={}).json() == 1
+
+
+def test_users_are_remembered_by_the_headers_that_the_cache_names(tmp_path: Path) -> None:
+    cache = {"cache_keys": ["x-api-key"], "ttl_seconds": 3600}
+    with serving(tmp_path, auth={**AUTH, "cache": cache}) as client:
+        for _ in range(3):
+            assert client.post("/threads/count", json={}, headers=ADA).json() == 0
+        assert client.post("/threads/count", json={}).status_code == 401
+        assert client.post("/threads/count", json={}, params={"name": "eve"}).status_code == 200
+        assert client.post("/threads/count", json={}).status_code == 401
+
+
+CORS = {
+    "allow_origins": ["https://app.example"],
+    "allow_origin_regex": "https://[a-z]+[.]example[.]org",
+    "allow_methods": ["GET"],
+    "allow_headers": ["x-one"],
+    "allow_credentials": True,
+    "expose_headers": ["x-own"],
+    "max_age": 5,
+}
+
+
+def test_cors_wishes_come_on_top_of_what_is_allowed_anyhow(tmp_path: Path) -> None:
+    with serving(tmp_path, http={"cors": CORS, **APP}) as client:
+        for origin in ("https://app.example", "https://sub.example.org", "http://localhost:3000"):
+            asked = {"access-control-request-method": "GET", "access-control-request-headers": "x-one"}
+            preflight = client.options("/threads", headers={"origin": origin, **asked})
+            assert preflight.status_code == 200
+            assert {
+                name: preflight.headers[f"access-control-{name}"]
+                for name in (*("allow-origin", "allow-methods", "allow-headers", "allow-credentials", "max-age"),)
+            } == {
+                "allow-origin": origin,
+                "allow-methods": "GET",
+                "allow-headers": "x-one",
+                "allow-credentials": "true",
+                "max-age": "5",
+            }
+            answer = client.get("/ok", headers={"origin": origin})
+            assert answer.headers.get_list("access-control-allow-origin") == [origin]
+            assert answer.headers["access-control-expose-headers"].endswith(", x-own")
+        for origin in ("https://other.example", "https://x.example.org.evil", "null"):
+            assert client.get("/ok", headers={"origin": origin}).status_code == 403
+
+
+@pytest.mark.parametrize("origins", [["*"], ["https://its-own.example"]])
+def test_an_application_with_cors_middleware_of_its_own_sends_no_header_twice(
+    origins: list[str], tmp_path: Path
+) -> None:
+    with serving(tmp_path, http={"cors": {"allow_origins": origins}, **APP}) as client:
+        answer = client.get("/hello", headers={"origin": "https://its-own.example"})
+        allowed = "*" if origins == ["*"] else "https://its-own.example"
+        assert answer.headers.get_list("access-control-allow-origin") == [allowed]

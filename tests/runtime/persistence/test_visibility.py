@@ -1,0 +1,75 @@
+"""A filter means the same to one thread's metadata and to a search in the database; what means nothing is refused."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolweave.runtime.persistence.opening import open_persistence
+from toolweave.runtime.persistence.visibility import WrongFilterError, allows, check_filter, showing_only
+
+Opening = Callable[[Path], AbstractAsyncContextManager[Any]]
+METADATA: list[dict[str, Any]] = [
+    {},
+    {"owner": "ada"},
+    {"owner": "bob", "shared": True},
+    {"owner": ["ada"]},
+    {"team": ["ada", "bob"]},
+    {"owner": None, "level": 1},
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen"),
+    [
+        ({"owner": "ada"}, [1]),
+        ({"owner": {"$eq": "ada"}}, [1]),
+        ({"owner": None}, [5]),
+        ({"shared": True}, [2]),
+        ({"level": True}, []),
+        ({"owner": "bob", "shared": True}, [2]),
+        ({"owner": "bob", "shared": False}, []),
+        ({"team": {"$contains": "ada"}}, [4]),
+        ({"team": {"$contains": ["bob", "ada"]}}, [4]),
+        ({"team": {"$contains": ["ada", "eve"]}}, []),
+        ({"$or": [{"owner": "ada"}, {"team": {"$contains": "bob"}}]}, [1, 4]),
+        ({"$and": [{"owner": "bob"}, {"shared": True}]}, [2]),
+        ({"$or": []}, []),
+        ({"$or": [{"owner": "ada"}, {"$and": [{"owner": "bob"}, {"shared": True}]}]}, [1, 2]),
+        ({'x" or 1=1 --': "y"}, []),
+    ],
+)
+async def test_a_filter_lets_through_the_same_in_memory_and_in_a_search(
+    wanted: dict[str, Any], seen: list[int], tmp_path: Path
+) -> None:
+    assert [number for number, metadata in enumerate(METADATA) if allows(wanted, metadata)] == seen
+    async with open_persistence(tmp_path) as persistence:
+        for number, metadata in enumerate(METADATA):
+            await persistence.threads.create(f"{number}", metadata=metadata)
+        with showing_only({"threads": wanted}):
+            found = await persistence.threads.search(sort_by="thread_id", sort_order="asc")
+            assert [int(thread.thread_id) for thread in found] == seen
+            assert await persistence.threads.count() == len(seen)
+            assert await persistence.assistants.count() == 0
+        assert await persistence.threads.count() == len(METADATA)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"owner": {"$gt": "a"}},
+        {"owner": {"$eq": "a", "$contains": "b"}},
+        {"owner": {}},
+        {"owner": {"$eq": {"a": 1}}},
+        {"owner": object()},
+        {"$not": [{"owner": "a"}]},
+        {"$or": {"owner": "a"}},
+        {"$or": [{"owner": "a"}, {"owner": {"$lt": 1}}]},
+        {"owner": {"$contains": [["a"]]}},
+    ],
+)
+def test_a_filter_that_means_nothing_is_an_error(wanted: dict[str, Any]) -> None:
+    with pytest.raises(WrongFilterError):
+        check_filter(wanted)
