@@ -32,15 +32,16 @@ async def storage(request: Request) -> Response:
         name: {"versions": len(versions), "bytes": taken.channel_bytes.get(name, 0)}
         for name, versions in taken.channel_versions.items()
     }
+    channel_bytes = sum(channel["bytes"] for channel in by_channel.values())
     channels = {
         "count": sum(channel["versions"] for channel in by_channel.values()),
-        "bytes": sum(channel["bytes"] for channel in by_channel.values()),
+        "bytes": channel_bytes,
         "by_channel": by_channel,
     }
     return json_answer(
         {
             "thread_id": thread_id,
-            "total_bytes": taken.checkpoint_bytes + channels["bytes"] + taken.write_bytes,
+            "total_bytes": taken.checkpoint_bytes + channel_bytes + taken.write_bytes,
             "checkpoints": {"count": taken.checkpoints, "bytes": taken.checkpoint_bytes},
             "channel_values": channels,
             "pending_writes": {"count": taken.writes, "bytes": taken.write_bytes},

@@ -258,8 +258,9 @@ async def test_no_ids_are_no_filter_and_empty_steps_of_a_path_do_not_count(
 async def test_runs_and_their_checkpoints_say_what_their_thread_says_of_itself(sdk: LangGraphClient) -> None:
     thread_id = (await sdk.threads.create(metadata={"owner": "ada", "kind": "thread"}))["thread_id"]
     await sdk.runs.wait(thread_id, "steps", input={"n": 1}, metadata={"kind": "run"})
-    (run,) = await sdk.runs.list(thread_id)
+    runs: Any = await sdk.runs.list(thread_id)
     state: Any = await sdk.threads.get_state(thread_id)
-    for metadata in (run["metadata"], state["metadata"]):
+    thread: Any = await sdk.threads.get(thread_id)
+    for metadata in (runs[0]["metadata"], state["metadata"]):
         assert (metadata["owner"], metadata["kind"], metadata["graph_id"]) == ("ada", "run", "steps")
-    assert (await sdk.threads.get(thread_id))["metadata"]["kind"] == "thread"  # type: ignore[index]
+    assert thread["metadata"]["kind"] == "thread"

@@ -4,6 +4,7 @@ from operator import add
 from typing import Annotated, Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -43,6 +44,10 @@ def graph_of(persistence: Persistence, state: Any) -> "CompiledStateGraph[Any, N
     return graph.compile(checkpointer=persistence.checkpointer)
 
 
+def at(thread_id: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread_id}}
+
+
 async def counted(persistence: Persistence, thread_id: str, table: str = "checkpoints") -> int:
     query = f"SELECT COUNT(*) FROM {table} WHERE thread_id = ?"  # noqa: S608 - a test's own words
     ((number,),) = await persistence.checkpointer.conn.execute_fetchall(query, (thread_id,))
@@ -51,7 +56,7 @@ async def counted(persistence: Persistence, thread_id: str, table: str = "checkp
 
 @pytest.mark.parametrize("state", [State, Deltas])
 async def test_a_pruned_thread_has_one_checkpoint_a_namespace_and_goes_on(persistence: Persistence, state: Any) -> None:
-    graph, config = graph_of(persistence, state), {"configurable": {"thread_id": "t"}}
+    graph, config = graph_of(persistence, state), at("t")
     for turn in range(3):
         await graph.ainvoke({"log": [f"turn {turn}"]}, config)
     before = await graph.aget_state(config, subgraphs=True)
@@ -61,7 +66,8 @@ async def test_a_pruned_thread_has_one_checkpoint_a_namespace_and_goes_on(persis
 
     after = await graph.aget_state(config, subgraphs=True)
     assert (after.values, after.next, after.interrupts) == (before.values, before.next, before.interrupts)
-    assert after.tasks[0].state.values == before.tasks[0].state.values
+    inner: list[Any] = [state.tasks[0].state for state in (before, after)]
+    assert inner[0].values == inner[1].values
     kept = [one async for one in graph.aget_state_history(config)]
     assert kept[0].values == before.values
     assert kept[-1].parent_config is None
@@ -71,7 +77,7 @@ async def test_a_pruned_thread_has_one_checkpoint_a_namespace_and_goes_on(persis
 
 
 async def test_delta_channels_keep_no_more_than_they_are_rebuilt_from(persistence: Persistence) -> None:
-    graph, config = graph_of(persistence, Deltas), {"configurable": {"thread_id": "t"}}
+    graph, config = graph_of(persistence, Deltas), at("t")
     for turn in range(8):
         await graph.ainvoke({"log": [f"turn {turn}"]}, config)
     whole = await counted(persistence, "t")
@@ -84,7 +90,7 @@ async def test_delta_channels_keep_no_more_than_they_are_rebuilt_from(persistenc
 
 
 async def test_what_is_written_after_the_newest_was_looked_up_stays(persistence: Persistence) -> None:
-    graph, config = graph_of(persistence, State), {"configurable": {"thread_id": "t"}}
+    graph, config = graph_of(persistence, State), at("t")
     await graph.ainvoke({"log": ["one"]}, config)
     newest = await persistence.checkpointer.newest("t")
     await graph.ainvoke({"log": ["two"]}, config)
@@ -100,7 +106,7 @@ async def test_what_is_written_after_the_newest_was_looked_up_stays(persistence:
 async def test_pruning_touches_no_other_thread_and_takes_the_writes_along(persistence: Persistence) -> None:
     graph = graph_of(persistence, State)
     for thread_id in ("t", "other"):
-        await graph.ainvoke({"log": ["one"]}, {"configurable": {"thread_id": thread_id}})
+        await graph.ainvoke({"log": ["one"]}, at(thread_id))
     untouched = await counted(persistence, "other"), await counted(persistence, "other", "writes")
     writes = await counted(persistence, "t", "writes")
 
@@ -113,7 +119,7 @@ async def test_pruning_touches_no_other_thread_and_takes_the_writes_along(persis
 
 
 async def test_a_thread_is_measured_channel_by_channel(persistence: Persistence) -> None:
-    graph, config = graph_of(persistence, State), {"configurable": {"thread_id": "t"}}
+    graph, config = graph_of(persistence, State), at("t")
     empty = await persistence.checkpointer.storage("t")
     assert (empty.checkpoints, empty.checkpoint_bytes, empty.writes, empty.channel_bytes) == (0, 0, 0, {})
     await graph.ainvoke({"log": ["x" * 10_000]}, config)
