@@ -82,6 +82,10 @@ def _metadata(snapshot: StateSnapshot) -> JsonObject | None:
     if snapshot.metadata is None:
         return None
     metadata: JsonObject = {**snapshot.metadata, "thread_id": snapshot.config["configurable"]["thread_id"]}
+    namespace = snapshot.config["configurable"].get("checkpoint_ns")
+    if namespace and "run_id" in metadata:
+        # What the run that wrote it was configured with, as the reference server shows it.
+        metadata |= {"checkpoint_ns": namespace, "checkpoint_map": metadata.get("parents", {})}
     if FORKED_FROM in metadata:
         metadata["checkpoint_id"] = metadata.pop(FORKED_FROM)
     return metadata

@@ -294,6 +294,8 @@ async def test_the_history_of_a_subgraph_is_found_by_its_namespace(
     inner = (await http.post(f"/threads/{thread_id}/history", json={"limit": 10, "checkpoint": checkpoint})).json()
     assert [state["metadata"]["step"] for state in inner] == [1, 0, -1]
     assert {state["checkpoint"]["checkpoint_ns"] for state in inner} == {namespace}
+    assert {state["metadata"]["checkpoint_ns"] for state in inner} == {namespace}
+    assert inner[0]["metadata"]["checkpoint_map"] == inner[0]["metadata"]["parents"]
     assert inner[1]["tasks"][0]["result"] == {"n": 4, "log": ["double"]}
     newest = await http.post(f"/threads/{thread_id}/state/checkpoint", json={"checkpoint": checkpoint})
     assert newest.json() == inner[0]
