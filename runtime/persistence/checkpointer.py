@@ -36,9 +36,9 @@ from toolweave.runtime.persistence.thread_storage import ThreadStorage, measure_
 # LangGraph stores an answer under this task until the task that asked has taken it.
 NULL_TASK_ID = str(UUID(int=0))
 # LangGraph drops `checkpoint_id` from a checkpoint's metadata; under this name it is kept. A run brings it under the
-# other one: what begins so is shown neither in its streams nor to its tracers.
+# other one: LangGraph shows what begins so neither in streams nor to tracers.
 FORKED_FROM = "forked_from"
-FORKED_FROM_KEY = "__forked_from"
+FORKED_FROM_KEY = "__pregel_forked_from"
 # Runs that have loaded an earlier run's checkpoint and not written there yet; far more than run at a time.
 REMEMBERED = 4096
 

@@ -24,8 +24,9 @@ class EventLog:
     before the run's final transaction, so that an ended run can always be replayed whole.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, flush_seconds: float = FLUSH_SECONDS) -> None:
         self._database = database
+        self._flush_seconds = flush_seconds
         self._channels: dict[str, Channel] = {}
         self._unstored: dict[str, list[LoggedEvent]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -49,7 +50,7 @@ class EventLog:
         if channel.resumable:
             self._unstored.setdefault(channel.run_id, []).append(logged)
             if self._timer is None:
-                self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
+                self._timer = asyncio.get_running_loop().call_later(self._flush_seconds, self.flush)
 
     def flush(self) -> None:
         """Queue everything unstored for the database writer, ahead of whatever is queued after it."""

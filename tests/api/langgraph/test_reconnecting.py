@@ -88,7 +88,7 @@ async def test_the_sdk_comes_back_for_the_rest(app_server: AppServer, sdk: LangG
 
     async def one_stream(client: LangGraphClient) -> list[Frame]:
         thread_id = None if stateless else (await sdk.threads.create())["thread_id"]
-        stream = client.runs.stream(thread_id, **RUN, stream_resumable=True)  # type: ignore[call-overload]
+        stream = client.runs.stream(thread_id, **RUN, stream_resumable=True)
         return [Frame(part.id or "", part.event, part.data) async for part in stream]
 
     async with (

@@ -15,6 +15,7 @@ from tests.api.langgraph.steering import NOBODY, new_thread, run_at_gate
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 
 
+@pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 begins with metadata and simply ends")
 async def test_a_stream_begins_with_metadata_and_simply_ends(sdk: LangGraphClient) -> None:
     created: list[Any] = []
     thread_id = await new_thread(sdk)
@@ -48,6 +49,8 @@ async def test_tokens_arrive_as_message_chunks(sdk: LangGraphClient) -> None:
     assert len(chunks) > 3
 
 
+@pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/join", "200 with an error for an unknown run")
+@pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 with an error event for an unknown run")
 async def test_joining_an_unknown_run_tells_so_in_the_body(sdk: LangGraphClient) -> None:
     thread_id = await new_thread(sdk)
     error = {"error": "HTTPException", "message": "404: Run not found"}
@@ -58,6 +61,7 @@ async def test_joining_an_unknown_run_tells_so_in_the_body(sdk: LangGraphClient)
         await sdk.runs.get(thread_id, "zz")
 
 
+@pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 goes on from where a run is")
 async def test_a_joined_stream_goes_on_from_where_the_run_is(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id = await new_thread(sdk)
     run_id, gate = await run_at_gate(sdk, http, thread_id, stream_mode=["values", "updates"])
@@ -68,6 +72,9 @@ async def test_a_joined_stream_goes_on_from_where_the_run_is(sdk: LangGraphClien
     assert parts == [f"event: {name}" for name in ("updates", "values", "updates", "values")]
 
 
+@pytest.mark.api(
+    "GET /threads/{thread_id}/runs/{run_id}/stream", "200 replays a resumable run from any id, ended or not"
+)
 async def test_a_resumable_run_is_replayed_from_any_id(sdk: LangGraphClient) -> None:
     thread_id = await new_thread(sdk)
     stream = sdk.runs.stream(thread_id, "steps", input={"n": 1}, stream_mode=["values"], stream_resumable=True)
@@ -89,6 +96,9 @@ async def test_a_resumable_run_is_replayed_from_any_id(sdk: LangGraphClient) -> 
     assert await joined("-1", stream_mode=["updates", "values"]) == parts[1:]
 
 
+@pytest.mark.api(
+    "GET /threads/{thread_id}/runs/{run_id}/stream", "200 has nothing of an ended run that was not resumable"
+)
 async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient) -> None:
     thread_id = await new_thread(sdk)
     run = await sdk.runs.create(thread_id, "steps", input={"n": 1})
@@ -97,6 +107,8 @@ async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient) -
 
 
 @pytest.mark.parametrize("end", ["stream", "wait"])
+@pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 cancels the run when its client leaves, if asked to")
+@pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 cancels the run when its client leaves, if asked to")
 async def test_a_client_that_leaves_can_take_its_run_along(
     sdk: LangGraphClient, http: httpx.AsyncClient, end: str
 ) -> None:
@@ -121,10 +133,19 @@ async def test_a_run_goes_on_without_its_client(sdk: LangGraphClient, http: http
         assert (await sdk.runs.join(thread_id, run["run_id"]))["log"] == ["add", "passed", "double"]
 
 
-async def test_leaving_a_joined_stream_cancels_only_when_asked(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
+@pytest.mark.api(
+    "GET /threads/{thread_id}/runs/{run_id}/stream", "200 cancels the run when its client leaves, if asked to"
+)
+@pytest.mark.api(
+    "GET /threads/{thread_id}/runs/{run_id}/join", "200 cancels the run when its client leaves, if asked to"
+)
+@pytest.mark.parametrize("end", ["stream", "join"])
+async def test_leaving_a_joined_run_cancels_it_only_when_asked(
+    sdk: LangGraphClient, http: httpx.AsyncClient, end: str
+) -> None:
     thread_id = await new_thread(sdk)
     run_id, _ = await run_at_gate(sdk, http, thread_id)
-    path = f"/threads/{thread_id}/runs/{run_id}/stream"
+    path = f"/threads/{thread_id}/runs/{run_id}/{end}"
     async with http.stream("GET", path):
         pass
     assert (await sdk.runs.get(thread_id, run_id))["status"] == "running"

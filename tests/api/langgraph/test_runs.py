@@ -14,6 +14,9 @@ from tests.api.langgraph.steering import NOBODY, new_thread
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 
 
+@pytest.mark.api("POST /threads/{thread_id}/runs", "200 creates a pending run and shows what was asked for")
+@pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}", "200 gives a run")
+@pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/join", "200 gives the result when the run has ended")
 async def test_a_created_run_shows_what_was_asked_for(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id = await new_thread(sdk)
     body = {"assistant_id": "steps", "input": {"n": 1}, "metadata": {"who": "me"}, "config": {"tags": ["t"]}}
@@ -55,6 +58,7 @@ async def test_a_created_run_shows_what_was_asked_for(sdk: LangGraphClient, http
     assert (await sdk.runs.get(thread_id, run_id))["status"] == "success"
 
 
+@pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 gives the values and says where to come back")
 async def test_wait_gives_the_values_and_says_where_to_come_back(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id = await new_thread(sdk)
     answer = await http.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "steps", "input": {"n": 1}})
@@ -64,6 +68,7 @@ async def test_wait_gives_the_values_and_says_where_to_come_back(sdk: LangGraphC
     assert (answer.headers["content-location"], answer.headers["location"]) == (path, f"{path}/join")
 
 
+@pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 with the error of a failed run")
 async def test_wait_gives_an_error_in_the_body(sdk: LangGraphClient) -> None:
     thread_id = await new_thread(sdk)
     answer: Any = await sdk.runs.wait(thread_id, "broken", input={"n": 1}, raise_error=False)
@@ -74,6 +79,7 @@ async def test_wait_gives_an_error_in_the_body(sdk: LangGraphClient) -> None:
     assert await sdk.runs.join(thread_id, run["run_id"]) == answer
 
 
+@pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 with the question of an interrupted run")
 async def test_an_interrupt_is_answered_by_a_command(sdk: LangGraphClient) -> None:
     thread_id = await new_thread(sdk)
     asked: Any = await sdk.runs.wait(thread_id, "ask", input={"n": 5})
@@ -150,6 +156,7 @@ async def test_a_client_cannot_reach_langgraphs_inner_parts_or_another_thread(
     assert await sdk.threads.get_history(victim) == []
 
 
+@pytest.mark.api("POST /threads/{thread_id}/runs", "200 names fields without effect in a header")
 async def test_typing_errors_are_found_in_a_header(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
     body = {"assistant_id": "steps", "input": {"n": 1}, "interrupt_befor": ["add"], "feedback_keys": ["k"]}
     answer = await http.post(f"/threads/{await new_thread(sdk)}/runs/wait", json=body)
@@ -171,12 +178,14 @@ async def test_unknown_threads_and_assistants_are_told_apart_from_bad_ones(
         assert bad.json()["detail"].startswith("Invalid assistant: 'nope'. Must be either:\n- A valid assistant UUID")
 
 
+@pytest.mark.api("POST /threads/{thread_id}/runs/stream", "400 for a thread id that is not a UUID")
 async def test_bad_thread_ids_have_the_reference_servers_statuses(http: httpx.AsyncClient) -> None:
     answers = [await http.post(f"/threads/zz/runs{end}", json={"assistant_id": "steps"}) for end in ("", "/stream")]
     assert [answer.status_code for answer in answers] == [422, 400]
     assert answers[1].json() == {"detail": "badly formed hexadecimal UUID string"}
 
 
+@pytest.mark.api("POST /threads/{thread_id}/runs", "200 creates a missing thread when asked to")
 async def test_a_missing_thread_is_made_when_asked_for(sdk: LangGraphClient) -> None:
     thread_id = str(uuid4())
     metadata = {"x": 1, "graph_id": "not this one"}
@@ -186,6 +195,8 @@ async def test_a_missing_thread_is_made_when_asked_for(sdk: LangGraphClient) -> 
     assert (thread["values"], (thread["metadata"] or {})["x"]) == ({"n": 4, "log": ["add", "double"]}, 1)
 
 
+@pytest.mark.api("GET /threads/{thread_id}/runs", "200 newest first, by status, page and selected fields")
+@pytest.mark.api("GET /threads/{thread_id}/runs", "422 for a filter, page or field that does not exist")
 async def test_runs_are_listed_newest_first_and_filtered(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id = await new_thread(sdk)
     await sdk.runs.wait(thread_id, "steps", input={"n": 1})
@@ -200,6 +211,7 @@ async def test_runs_are_listed_newest_first_and_filtered(sdk: LangGraphClient, h
         assert (await http.get(f"/threads/{thread_id}/runs?{wrong}")).status_code == 422
 
 
+@pytest.mark.api("POST /threads/{thread_id}/runs", "200 starts later when asked to")
 async def test_a_delayed_run_is_pending_until_it_is_due(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id = await new_thread(sdk)
     body = {"assistant_id": "steps", "input": {"n": 1}, "after_seconds": 0.3}

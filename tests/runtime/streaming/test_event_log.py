@@ -4,10 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import empty_checkpoint
 
 from tests.runtime.runs.conftest import Bench, open_bench
 from toolweave.runtime.models import Run
+from toolweave.runtime.persistence.events import read_events
 from toolweave.runtime.streaming.channel import LoggedEvent
+from toolweave.runtime.streaming.event_log import EventLog
 
 WORDS = {"messages": [{"role": "user", "content": " ".join(f"word{number}" for number in range(300))}]}
 
@@ -66,3 +70,35 @@ async def test_a_run_that_is_not_resumable_has_no_ids_and_nothing_to_replay(benc
 async def test_without_a_position_only_what_comes_is_heard(bench: Bench) -> None:
     run, _ = await talk(bench)
     assert [event async for event in bench.engine.events(run)] == []
+
+
+async def test_events_are_on_disk_before_the_checkpoint_that_makes_them_unrepeatable(bench: Bench) -> None:
+    persistence = bench.persistence
+    run = (await persistence.runs.create_run(bench.run("counter", resumable=True))).run
+    never_by_itself = EventLog(persistence.app, flush_seconds=3600)
+    channel = never_by_itself.open(run.run_id, resumable=True, created_at=run.created_at)
+    never_by_itself.publish(channel, "custom", b"1")
+
+    async def stored() -> list[bytes]:
+        rows = await persistence.app.read(lambda connection: read_events(connection, run.run_id, 0, 10))
+        return [row.data for row in rows]
+
+    saver, seen = persistence.checkpointer, list[list[bytes]]()
+    config: RunnableConfig = {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": "", "run_id": run.run_id}}
+    saver.before_saving, of_the_engine = never_by_itself.store, saver.before_saving
+    try:
+        assert await stored() == []
+        saved = await saver.aput(config, empty_checkpoint(), {}, {})
+        seen.append(await stored())
+        never_by_itself.publish(channel, "custom", b"2")
+        writing: RunnableConfig = {"configurable": {**saved["configurable"], "run_id": run.run_id}}
+        await saver.aput_writes(writing, [("n", 1)], "task")
+        seen.append(await stored())
+    finally:
+        saver.before_saving = of_the_engine
+    assert seen == [[b"1"], [b"1", b"2"]]
+    never_by_itself.flush()
+
+
+async def test_the_engine_has_it_done(bench: Bench) -> None:
+    assert bench.persistence.checkpointer.before_saving == bench.engine.runtime.log.store

@@ -1,7 +1,6 @@
 """A graph whose every event can be told from all others: it counts aloud, step after step."""
 
 import asyncio
-from typing import Literal
 
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
@@ -24,8 +23,14 @@ async def step(state: Ticks) -> Ticks:
     return {"done": done + per_step}
 
 
-def more(state: Ticks) -> Literal["step", "__end__"]:
+def more(state: Ticks) -> str:
     return "step" if state["done"] < state["steps"] * state["per_step"] else END
 
 
-ticking = StateGraph(Ticks).add_node("step", step).add_edge(START, "step").add_conditional_edges("step", more).compile()
+ticking = (
+    StateGraph(Ticks)
+    .add_node("step", step)
+    .add_edge(START, "step")
+    .add_conditional_edges("step", more, ["step", END])
+    .compile()
+)

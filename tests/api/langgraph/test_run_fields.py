@@ -1,0 +1,209 @@
+"""Every field of RunCreate has its effect (langgraph_api.md 4.1); those that are tested elsewhere are not repeated."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from tests.api.langgraph.steering import new_thread
+
+LANGGRAPH_JSON = Path(__file__).parent / "runs_app" / "langgraph.json"
+UNKNOWN = "0" * 32
+
+
+async def values(http: httpx.AsyncClient, thread_id: str, assistant_id: str, **fields: Any) -> Any:
+    body = {"assistant_id": assistant_id, **fields}
+    answer = await http.post(f"/threads/{thread_id}/runs/wait", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def events(http: httpx.AsyncClient, assistant_id: str, **fields: Any) -> list[str]:
+    answer = await http.post("/runs/stream", json={"assistant_id": assistant_id, **fields})
+    assert answer.status_code == 200, answer.text
+    return [line.removeprefix("event: ") for line in answer.text.splitlines() if line.startswith("event: ")]
+
+
+async def test_config_and_metadata_reach_the_node(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    config = {
+        "tags": ["t"],
+        "recursion_limit": 7,
+        "max_concurrency": 3,
+        "configurable": {"style": "loud"},
+        "metadata": {"why": "config"},
+    }
+    given = [1, {"deep": None}]
+    fields = {"config": config, "metadata": {"who": "me"}, "input": {"given": given}}
+    answer = await values(http, await new_thread(sdk), "shown", **fields)
+    assert answer["seen"] == {
+        "tags": ["t"],
+        "recursion_limit": 7,
+        "max_concurrency": 3,
+        "metadata": {"who": "me", "why": "config", "graph_id": "shown"},
+        "configurable": "loud",
+        "given": given,
+    }
+
+
+async def test_a_recursion_limit_ends_the_run(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    thread_id = await new_thread(sdk)
+    answer = await values(http, thread_id, "letters", input={}, config={"recursion_limit": 2})
+    assert answer["__error__"]["error"] == "GraphRecursionError"
+    assert (await sdk.threads.get(thread_id))["status"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("fields", "stopped", "next_nodes"),
+    [
+        ({"interrupt_before": ["b"]}, ["a"], ["b"]),
+        ({"interrupt_before": "*"}, [], ["a"]),
+        ({"interrupt_after": ["b"]}, ["a", "b"], ["c"]),
+        ({"interrupt_after": "*"}, ["a"], ["b"]),
+        ({"interrupt_before": ["nowhere"], "interrupt_after": ["nowhere"]}, ["a", "b", "c"], []),
+    ],
+)
+async def test_breakpoints_stop_where_they_say(
+    http: httpx.AsyncClient, sdk: LangGraphClient, fields: Any, stopped: list[str], next_nodes: list[str]
+) -> None:
+    thread_id = await new_thread(sdk)
+    assert (await values(http, thread_id, "letters", input={"log": []}, **fields))["log"] == stopped
+    assert (await sdk.threads.get_state(thread_id))["next"] == next_nodes
+    (run,) = await sdk.runs.list(thread_id)
+    assert run["status"] == "success"
+
+
+async def test_a_command_updates_and_goes_where_it_says(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    thread_id = await new_thread(sdk)
+    await values(http, thread_id, "letters", input={}, interrupt_before=["b"])
+    answer = await values(http, thread_id, "letters", command={"update": {"log": ["x"]}, "goto": "c"})
+    assert answer["log"] == ["a", "x", "b", "c", "c"]
+    sent = {"goto": [{"node": "c", "input": {"log": []}}]}
+    answer = await values(http, await new_thread(sdk), "letters", input={"log": ["ignored"]}, command=sent)
+    assert answer["log"][:2] == ["a", "c"]
+
+
+async def test_a_checkpoint_is_gone_on_from_with_or_without_input(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    thread_id = await new_thread(sdk)
+    await values(http, thread_id, "letters", input={})
+    history = await sdk.threads.get_history(thread_id)
+    after_a = next(state for state in history if state["next"] == ["b"])["checkpoint"]
+    start = {"checkpoint_id": after_a["checkpoint_id"], "checkpoint_ns": ""}
+    assert (await values(http, thread_id, "letters", checkpoint=start))["log"] == ["a", "b", "c"]
+    answer = await values(http, thread_id, "letters", checkpoint=start, input={"log": ["x"]})
+    assert answer["log"] == ["a", "x", "a", "b", "c"]
+
+
+async def test_a_fork_is_named_in_its_checkpoints_and_nowhere_in_its_stream(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    thread_id = await new_thread(sdk)
+    await values(http, thread_id, "letters", input={})
+    origin = (await sdk.threads.get_history(thread_id))[1]["checkpoint"]["checkpoint_id"]
+    body = {
+        "assistant_id": "letters",
+        "checkpoint_id": origin,
+        "stream_mode": ["debug", "tasks", "checkpoints", "events"],
+    }
+    answer = await http.post(f"/threads/{thread_id}/runs/stream", json=body)
+    assert "event: checkpoints" in answer.text
+    assert "forked_from" not in answer.text
+    state: Any = await sdk.threads.get_state(thread_id)
+    assert state["metadata"]["checkpoint_id"] == origin
+    assert "forked_from" not in state["metadata"]
+
+
+@pytest.mark.api("POST /runs/stream", "200 in the modes asked for, by default values")
+@pytest.mark.parametrize(
+    ("modes", "names"),
+    [
+        (None, ["values"] * 4),
+        ([], ["values"] * 4),
+        ("updates", ["updates"] * 3),
+        (["tasks"], ["tasks"] * 6),
+        (["updates", "values"], ["values", *["updates", "values"] * 3]),
+    ],
+)
+async def test_the_modes_asked_for_are_streamed(http: httpx.AsyncClient, modes: Any, names: list[str]) -> None:
+    assert await events(http, "letters", input={"log": []}, stream_mode=modes) == ["metadata", *names]
+
+
+@pytest.mark.parametrize("subgraphs", [True, False])
+async def test_subgraphs_are_streamed_when_asked_for(http: httpx.AsyncClient, subgraphs: bool) -> None:
+    names = await events(http, "outer", input={}, stream_mode="updates", stream_subgraphs=subgraphs)
+    inner = [name for name in names if name.startswith("updates|inner:")]
+    assert len(inner) == (3 if subgraphs else 0)
+    assert names.count("updates") == 2
+
+
+@pytest.mark.parametrize("query", [{"namespace": ""}, {"namespace": "none:such"}, {"namespace": '["", "none:such"]'}])
+@pytest.mark.api("POST /runs/stream", "200 shows only the namespaces asked for")
+async def test_a_stream_shows_the_namespaces_asked_for(http: httpx.AsyncClient, query: dict[str, str]) -> None:
+    body = {"assistant_id": "outer", "input": {}, "stream_mode": "updates", "stream_subgraphs": True}
+    text = (await http.post("/runs/stream", json=body, params=query)).text
+    assert "updates|inner" not in text
+    assert text.count("event: updates") == (0 if query["namespace"] == "none:such" else 2)
+    assert text.startswith("event: metadata")
+
+
+async def test_one_subgraph_of_a_stream_can_be_joined(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    thread_id = await new_thread(sdk)
+    body = {"assistant_id": "outer", "input": {}, "stream_mode": "updates"}
+    answer = await http.post(
+        f"/threads/{thread_id}/runs/stream", json={**body, "stream_subgraphs": True, "stream_resumable": True}
+    )
+    path = answer.headers["location"]
+    inner = next(line for line in answer.text.splitlines() if "|inner:" in line).partition("|")[2]
+    joined = await http.get(path, params={"namespace": inner}, headers={"last-event-id": "-1"})
+    assert joined.text.count("event: updates") == joined.text.count(f"event: updates|{inner}") == 3
+
+
+@pytest.mark.parametrize("durability", ["sync", "async"])
+async def test_durability_keeps_a_checkpoint_per_step(
+    http: httpx.AsyncClient, sdk: LangGraphClient, durability: str
+) -> None:
+    thread_id = await new_thread(sdk)
+    await values(http, thread_id, "letters", input={}, durability=durability)
+    (run,) = await sdk.runs.list(thread_id)
+    kwargs: Any = run
+    assert kwargs["kwargs"]["durability"] == durability
+    assert len(await sdk.threads.get_history(thread_id)) == 5
+
+
+@pytest.mark.parametrize(
+    ("resume", "reason"),
+    [({UNKNOWN: "yes"}, "Unknown or already-consumed interrupt"), ({}, "The resume map names no interrupt")],
+)
+@pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 with an error for an answer nobody waits for, when strict")
+async def test_a_strict_resume_refuses_an_answer_nobody_waits_for(
+    http: httpx.AsyncClient, sdk: LangGraphClient, resume: Any, reason: str
+) -> None:
+    thread_id = await new_thread(sdk)
+    (question,) = (await values(http, thread_id, "asking", input={}))["__interrupt__"]
+    answer = await values(http, thread_id, "asking", command={"resume": resume}, strict_resume=True)
+    assert answer["__error__"]["error"] == "UnknownInterruptError"
+    assert reason in answer["__error__"]["message"]
+    thread: Any = await sdk.threads.get(thread_id)
+    assert (thread["status"], thread["values"]) == ("interrupted", {"log": ["a"]})
+    ((waiting,),) = thread["interrupts"].values()
+    assert (waiting["id"], waiting["value"]) == (question["id"], "first?")
+    right = await values(http, thread_id, "asking", command={"resume": {question["id"]: "yes"}}, strict_resume=True)
+    assert [asked["value"] for asked in right["__interrupt__"]] == ["second?"]
+
+
+async def test_without_strict_resume_such_an_answer_changes_nothing(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    thread_id = await new_thread(sdk)
+    asked = await values(http, thread_id, "asking", input={})
+    again = await values(http, thread_id, "asking", command={"resume": {UNKNOWN: "yes"}}, strict_resume=False)
+    assert again["__interrupt__"] == asked["__interrupt__"]
+
+
+async def test_what_belongs_to_langsmith_is_named_as_ignored(http: httpx.AsyncClient) -> None:
+    body = {"assistant_id": "letters", "input": {}, "langsmith_tracer": {"project_name": "p"}, "feedback_keys": ["k"]}
+    answer = await http.post("/runs/wait", json=body)
+    assert (answer.status_code, answer.headers["x-ignored-fields"]) == (200, "feedback_keys, langsmith_tracer")

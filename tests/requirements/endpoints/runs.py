@@ -1,0 +1,90 @@
+"""Behaviours of the endpoints of runs on a thread (langgraph_api.md section 2.3)."""
+
+BOTH_CONTEXTS = "400 for context beside config.configurable"
+NOT_FOUND = "404 for an unknown thread, assistant or checkpoint"
+BUSY = "409 on a busy thread, when it is not to be waited for"
+BAD_BODY = "422 for a body or an assistant that is not valid"
+BAD_ID = "422 for an id that is not a UUID"
+NO_RUN = "404 for an unknown thread or run"
+LEAVES = "200 cancels the run when its client leaves, if asked to"
+
+BEHAVIOURS: dict[str, tuple[str, ...]] = {
+    "POST /threads/{thread_id}/runs": (
+        "200 creates a pending run and shows what was asked for",
+        "200 creates a missing thread when asked to",
+        "200 queues behind what runs on the thread",
+        "200 interrupts or rolls back the run before it when asked to",
+        "200 names fields without effect in a header",
+        "200 starts later when asked to",
+        BOTH_CONTEXTS,
+        NOT_FOUND,
+        BUSY,
+        BAD_BODY,
+    ),
+    "POST /threads/{thread_id}/runs/stream": (
+        "200 begins with metadata and simply ends",
+        "200 closes when the run has ended, not before",
+        "200 breaks off when the server stops; the run goes on later",
+        "200 is resumed by the Python SDK where it was cut",
+        LEAVES,
+        "400 for a thread id that is not a UUID",
+        BOTH_CONTEXTS,
+        NOT_FOUND,
+        BUSY,
+        BAD_BODY,
+    ),
+    "POST /threads/{thread_id}/runs/wait": (
+        "200 gives the values and says where to come back",
+        "200 with the error of a failed run",
+        "200 with the question of an interrupted run",
+        "200 with an error for an answer nobody waits for, when strict",
+        LEAVES,
+        BOTH_CONTEXTS,
+        NOT_FOUND,
+        BUSY,
+        BAD_BODY,
+    ),
+    "GET /threads/{thread_id}/runs": (
+        "200 newest first, by status, page and selected fields",
+        "404 for an unknown thread",
+        "422 for a filter, page or field that does not exist",
+    ),
+    "GET /threads/{thread_id}/runs/{run_id}": ("200 gives a run", NO_RUN, BAD_ID),
+    "DELETE /threads/{thread_id}/runs/{run_id}": (
+        "204 deletes the run with its checkpoints, stopping it first",
+        NO_RUN,
+        BAD_ID,
+    ),
+    "GET /threads/{thread_id}/runs/{run_id}/join": (
+        "200 gives the result when the run has ended",
+        "200 with an error for an unknown run",
+        LEAVES,
+        BAD_ID,
+    ),
+    "GET /threads/{thread_id}/runs/{run_id}/stream": (
+        "200 goes on from where a run is",
+        "200 replays a resumable run from any id, ended or not",
+        "200 has nothing of an ended run that was not resumable",
+        "200 with an error event for an unknown run",
+        "200 loses and repeats nothing over cut connections",
+        "200 goes on without a gap after the server was killed",
+        "200 closes when the run has ended, not before",
+        LEAVES,
+        BAD_ID,
+    ),
+    "POST /threads/{thread_id}/runs/{run_id}/cancel": (
+        "200 keeps what the run has done, when it is waited for",
+        "200 rolls the run back when asked to",
+        "202 at once, when it is not waited for",
+        "202 whatever reason the client gives",
+        "404 for a run that has ended or is unknown",
+        "422 for an action or a flag that does not exist",
+    ),
+    "POST /runs/cancel": (
+        "204 cancels the runs of a thread that are named, passing over those that are not there",
+        "204 cancels all runs of a status, of every thread",
+        "204 rolls back when asked to",
+        "404 when there is nothing to cancel",
+        "422 unless it names either a status or runs of a thread, and a known action",
+    ),
+}
