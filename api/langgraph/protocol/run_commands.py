@@ -115,13 +115,14 @@ async def _newest_run(here: Served, thread_id: str) -> Run:
 
 async def _require_waiting(here: Served, thread_id: str, answers: JsonObject) -> None:
     """Refuse answers to questions that nobody asks, or that a run on its way to them answers already."""
-    thread = await here.persistence.threads.get(thread_id)
+    # In this order, since runs go on meanwhile: what a run that has ended has asked, or answered, is in the thread.
+    asking = {number: here.engine.runtime.announcements.asking(thread_id, number) for number in answers}
     active = [run for run in await here.persistence.runs.list(thread_id, limit=ACTIVE_RUNS_SHOWN) if _is_active(run)]
-    for interrupt_id in answers:
-        asking = here.engine.runtime.announcements.asking(thread_id, interrupt_id)
-        answered = any(interrupt_id in _answered_by(run) for run in active if run.run_id != asking)
-        if answered or (asking is None and interrupt_id not in _questions(thread)):
-            raise RefusedCommand("no_such_interrupt", f"Unknown or already-consumed interrupt: {interrupt_id[:200]}")
+    questions = _questions(await here.persistence.threads.get(thread_id))
+    for number, asker in asking.items():
+        answered = any(number in _answered_by(run) for run in active if run.run_id != asker)
+        if answered or (asker is None and number not in questions):
+            raise RefusedCommand("no_such_interrupt", f"Unknown or already-consumed interrupt: {number[:200]}")
 
 
 def _is_active(run: Run) -> bool:
