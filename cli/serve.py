@@ -1,6 +1,10 @@
 """Serve a langgraph.json: `toolweave serve`, and `toolweave dev` for a person who watches it (S-02)."""
 
+import asyncio
+import socket
 import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -11,9 +15,10 @@ from loguru import logger
 from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli.configuration import ConfigOption, Configuration, read_configuration
 from toolweave.cli.listening import listening, url_of
-from toolweave.cli.serving import run_until_signal
+from toolweave.cli.reloading import Watched, serve_reloading
+from toolweave.cli.serving import end_with_parent, run_until_signal
 from toolweave.config.logs import configure_logging
-from toolweave.config.settings import unknown_variables
+from toolweave.config.settings import environment, unknown_variables
 from toolweave.nodes.chat_models import model_label
 
 READY = "Toolweave is ready at {url}"
@@ -26,6 +31,12 @@ PortOption = Annotated[
 DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder of the databases. [default: .toolweave]")
 ]
+ReloadOption = Annotated[
+    bool, typer.Option("--reload/--no-reload", help="Start the server again when the application changes.")
+]
+# For the server that `dev` starts: the socket it has opened, and whether it is not the first.
+InheritedOption = Annotated[int | None, typer.Option("--inherited", hidden=True)]
+AgainOption = Annotated[bool, typer.Option("--again", hidden=True)]
 InsecureOption = Annotated[
     bool, typer.Option("--allow-insecure-bind", help="Let other machines in although there is no authentication.")
 ]
@@ -55,37 +66,74 @@ def dev(
     port: PortOption = None,
     data_dir: DataDirOption = None,
     allow_insecure_bind: InsecureOption = False,
+    reload: ReloadOption = True,
+    inherited: InheritedOption = None,
+    again: AgainOption = False,
 ) -> None:
-    """Serve as `toolweave serve` does, with readable logs and the URLs to open."""
-    configuration = read_configuration(
-        config, host=host, port=port, data_dir=data_dir, allow_insecure_bind=allow_insecure_bind or None
-    )
+    """Serve as `toolweave serve` does, with readable logs and the URLs to open; changes start the server again."""
+    environ = environment()
+    options = {"host": host, "port": port, "data_dir": data_dir, "allow_insecure_bind": allow_insecure_bind or None}
+    configuration = read_configuration(config, **options)
     settings = configuration.settings
     if settings.log_format == "auto":
         settings = settings.model_copy(update={"log_format": "human"})
-    _serve(Configuration(configuration.served, settings), banner=True)
+    configuration = Configuration(configuration.served, settings)
+    if inherited is not None:
+        end_with_parent()
+        with socket.socket(fileno=inherited) as sock:
+            _serve_on(sock, configuration, banner=not again, announced=again)
+    elif reload:
+        _reloading(config, configuration, environ, data_dir)
+    else:
+        _serve(configuration, banner=True)
+
+
+def _reloading(
+    config: Path | None, configuration: Configuration, environ: Mapping[str, str], data_dir: Path | None
+) -> None:
+    settings = configuration.settings
+    with _listening(configuration) as sock:
+        configure_logging(settings)
+        port = sock.getsockname()[1]
+        command = [sys.executable, "-m", "toolweave", "dev", "--host", settings.host, "--port", str(port)]
+        command += ["--inherited", str(sock.fileno())]
+        command += ["--config", str(config)] if config else []
+        command += ["--data-dir", str(data_dir)] if data_dir else []
+        command += ["--allow-insecure-bind"] if settings.allow_insecure_bind else []
+        watched = Watched.of(configuration.served, settings.mcp_config)
+        raise typer.Exit(asyncio.run(serve_reloading(command, environ, watched, sock.fileno())))
 
 
 def _serve(configuration: Configuration, *, banner: bool) -> None:
-    authenticated = configuration.served.auth is not None
-    with listening(configuration.settings, authenticated=authenticated) as sock:
-        url = url_of(sock)
-        settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
-        configure_logging(settings)
-        if configuration.is_ours:
-            # A model that cannot be used is an error now, not in the first run.
-            model_label(settings)
-        for warning in configuration.served.warnings:
-            logger.warning("{}", warning)
-        for name in unknown_variables():
-            logger.warning("the environment variable {} sets nothing", name)
+    with _listening(configuration) as sock:
+        _serve_on(sock, configuration, banner=banner)
 
-        def announce() -> None:
-            if banner:
-                sys.stderr.write(welcome(url, configuration))
-            print(READY.format(url=url), flush=True)
 
-        run_until_signal(create_langgraph_app(configuration.served, settings), sock, announce)
+def _listening(configuration: Configuration) -> AbstractContextManager[socket.socket]:
+    return listening(configuration.settings, authenticated=configuration.served.auth is not None)
+
+
+def _serve_on(sock: socket.socket, configuration: Configuration, *, banner: bool, announced: bool = False) -> None:
+    url = f"{url_of(sock)}{configuration.served.http.mount_prefix}"
+    settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
+    configure_logging(settings)
+    if configuration.is_ours:
+        # A model that cannot be used is an error now, not in the first run.
+        model_label(settings)
+    for warning in configuration.served.warnings:
+        logger.warning("{}", warning)
+    for name in unknown_variables():
+        logger.warning("the environment variable {} sets nothing", name)
+
+    def announce() -> None:
+        if announced:
+            logger.info("the server is ready again")
+            return
+        if banner:
+            sys.stderr.write(welcome(url, configuration))
+        print(READY.format(url=url), flush=True)
+
+    run_until_signal(create_langgraph_app(configuration.served, settings), sock, announce)
 
 
 def welcome(url: str, configuration: Configuration) -> str:

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -100,6 +101,17 @@ def run_until_signal(app: Starlette, sock: socket.socket, on_ready: Callable[[],
     loop_factory = uvicorn.Config(app, log_config=None).get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(until_signal())
+
+
+def end_with_parent() -> None:
+    """Stop in order when the process that started this one is gone: its end of our stdin closes with it."""
+
+    def wait() -> None:
+        while os.read(sys.stdin.fileno(), 4096):
+            continue
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="end-with-parent", daemon=True).start()
 
 
 @contextmanager

@@ -127,6 +127,11 @@ def publish_settings(settings: Settings, fields: Iterable[str]) -> None:
     os.environ.update({variable_name(field): str(getattr(settings, field)) for field in fields})
 
 
+def environment() -> dict[str, str]:
+    """Copy the process's environment, for another process that is to start as this one did."""
+    return dict(os.environ)
+
+
 def variable_name(field: str) -> str:
     """Name the environment variable that sets `field`."""
     alias = Settings.model_fields[field].validation_alias if field in Settings.model_fields else None

@@ -1,0 +1,125 @@
+"""`toolweave dev` starts the server again when the application changes: nothing stored is lost, mistakes are told."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+from watchfiles import Change
+
+from tests.cli.command import READY, Running, serving, toolweave
+from tests.cli.processes import children_of, eventually, is_running
+from toolweave.cli.reloading import Sources, Watched
+from toolweave.config.langgraph_json import load_langgraph_json
+
+GRAPH = """
+import asyncio
+import os
+from pathlib import Path
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
+
+
+class State(TypedDict, total=False):
+    waits: bool
+    said: str
+
+
+async def say(state: State) -> State:
+    while state.get("waits") and not Path("go").exists():
+        await asyncio.sleep(0.02)
+    return {"said": "%s" + os.environ.get("ENDING", "")}
+
+
+graph = StateGraph(State).add_node("say", say).add_edge(START, "say").compile()
+"""
+
+
+def write(folder: Path, said: str) -> None:
+    (folder / "graph.py").write_text(GRAPH % said, encoding="utf-8")
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    write(tmp_path, "one")
+    config = {"graphs": {"talk": "./graph.py:graph"}, "env": ".env"}
+    (tmp_path / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")
+    return tmp_path
+
+
+def said(server: Running) -> str:
+    body = {"assistant_id": "talk", "input": {"waits": False}}
+    try:
+        answer = httpx.post(f"{server.url}/runs/wait", json=body, timeout=30)
+        return str(answer.json().get("said"))
+    except (httpx.TransportError, ValueError):
+        return "nothing"
+
+
+@pytest.mark.timeout(180)
+def test_an_edit_takes_effect_a_mistake_is_told_and_runs_go_on_in_the_next_server(app: Path) -> None:
+    with serving("--data-dir", str(app / "data"), cwd=app, command="dev") as server:
+        assert said(server) == "one"
+        thread = httpx.post(f"{server.url}/threads", json={}).json()["thread_id"]
+        body = {"assistant_id": "talk", "input": {"waits": True}}
+        run = httpx.post(f"{server.url}/threads/{thread}/runs", json=body).json()["run_id"]
+
+        write(app, "two")
+        eventually(lambda: said(server) == "two", "the edit takes effect")
+        (app / "go").touch()
+        ended = httpx.get(f"{server.url}/threads/{thread}/runs/{run}/join", timeout=30)
+        assert ended.json() == {"waits": True, "said": "two"}
+
+        (app / "graph.py").write_text("raise ValueError('a mistake')\n", encoding="utf-8")
+        eventually(lambda: "the server is down" in server.stderr(), "the mistake is told")
+        assert "graph 'talk': cannot load" in server.stderr()
+        assert "ValueError: a mistake" in server.stderr()
+        assert server.process.is_alive()
+
+        write(app, "four")
+        (app / ".env").write_text("ENDING=!\n", encoding="utf-8")
+        eventually(lambda: said(server) == "four!", "the correction takes effect")
+        over = server.signalled(signal.SIGINT)
+    assert (over.code, over.stdout) == (0, f"{READY}{server.url}\n")
+    assert over.stderr.count("Studio  ") == 1
+
+
+@pytest.mark.timeout(120)
+def test_the_server_ends_with_the_one_that_started_it(app: Path) -> None:
+    with serving("--data-dir", str(app / "data"), cwd=app, command="dev") as server:
+        children = [child for child in children_of(server.pid) if is_running(child)]
+        assert children
+        os.kill(server.pid, signal.SIGKILL)
+        eventually(lambda: not any(is_running(child) for child in children), "the server ends")
+
+
+@pytest.mark.timeout(120)
+def test_a_first_server_that_cannot_start_ends_the_command(app: Path) -> None:
+    (app / "graph.py").write_text("raise ValueError('a mistake')\n", encoding="utf-8")
+    ended = toolweave("dev", "--port", "0", "--data-dir", str(app / "data"), cwd=app)
+    assert (ended.code, ended.stdout) == (1, "")
+    assert "ValueError: a mistake" in ended.paragraph
+
+
+@pytest.mark.timeout(120)
+def test_without_reload_an_edit_waits_for_the_next_start(app: Path) -> None:
+    with serving("--no-reload", "--data-dir", str(app / "data"), cwd=app, command="dev") as server:
+        write(app, "two")
+        assert said(server) == "one"
+        assert server.signalled(signal.SIGTERM).code == 0
+
+
+def test_what_belongs_to_an_application_is_noticed_and_nothing_else(app: Path) -> None:
+    (app / "lib").mkdir()
+    (app / "src").mkdir()
+    config = {"graphs": {"g": "./src/deep.py:graph", "m": "module:graph"}, "dependencies": [".", "./lib", "requests"]}
+    (app / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")
+    watched = Watched.of(load_langgraph_json(app / "langgraph.json"), app / "mcp.jsonc", None)
+    assert watched.folders == (app, app / "lib", app / "src")
+    notices = Sources(watched.files)
+    for name in ("graph.py", "lib/deep/er.py", ".env", ".env.local", "prod.env", "langgraph.json", "mcp.jsonc"):
+        assert notices(Change.modified, str(app / name)), name
+    for name in ("data/app.db", "data/app.db-wal", "notes.txt", "other.json", ".venv/lib/x.py", "__pycache__/x.py"):
+        assert not notices(Change.modified, str(app / name)), name
