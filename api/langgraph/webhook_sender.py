@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
@@ -13,9 +13,8 @@ from toolweave.api.langgraph.webhook_urls import OWN_APP, WebhookRules
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.config.webhook_secret import webhook_keys
-from toolweave.errors import ConfigError, OutboundFailed, OutboundRefused
+from toolweave.errors import OutboundFailed
 from toolweave.outbound import OutboundClient, OutboundRequest, open_outbound_client
-from toolweave.outbound_messages import require_sendable
 from toolweave.outbound_urls import read_target
 from toolweave.runtime.persistence.webhooks import WebhookRepository
 from toolweave.runtime.webhooks.delivery import Send, delivering_webhooks
@@ -25,14 +24,10 @@ from toolweave.runtime.webhooks.delivery import Send, delivering_webhooks
 async def sending_webhooks(
     app: AsgiApp, deliveries: WebhookRepository, rules: WebhookRules, config: LangGraphJson, settings: Settings
 ) -> AsyncIterator[None]:
-    """Deliver webhooks while the block runs, as langgraph.json and the settings say.
-
-    Raises:
-        ConfigError: a header of langgraph.json cannot be sent, or its variable is not set.
-    """
+    """Deliver webhooks while the block runs, as langgraph.json and the settings say."""
     secret = settings.webhook_secret
     keys = () if secret is None else webhook_keys(secret.get_secret_value())
-    async with open_webhook_sender(app, rules, config.webhooks.filled_headers()) as send:
+    async with open_webhook_sender(app, rules) as send:
         chosen = _discard if config.http.disable_webhooks else send
         async with delivering_webhooks(deliveries, chosen, keys=keys):
             yield
@@ -40,16 +35,10 @@ async def sending_webhooks(
 
 @asynccontextmanager
 async def open_webhook_sender(
-    app: AsgiApp, rules: WebhookRules, headers: Mapping[str, str], *, trust: ssl.SSLContext | None = None
+    app: AsgiApp, rules: WebhookRules, *, trust: ssl.SSLContext | None = None
 ) -> AsyncIterator[Send]:
-    """Open what sends a webhook's body and gives the status of the answer; `headers` go with every webhook.
-
-    Raises:
-        ConfigError: a header of langgraph.json cannot be sent.
-    """
-    fixed = {"content-type": "application/json", "user-agent": f"Toolweave/{__version__}"}
-    fixed |= {name.lower(): value for name, value in headers.items()}
-    _require_headers(fixed)
+    """Open what sends a webhook's body and gives the status of the answer."""
+    fixed = {"content-type": "application/json", "user-agent": f"Toolweave/{__version__}", **rules.headers}
     transport = StreamingAsgiTransport(app)
     own_app = httpx.AsyncClient(transport=transport, timeout=httpx.Timeout(None), trust_env=False)
     async with own_app, open_outbound_client(rules.policy, trust=trust) as client:
@@ -87,10 +76,3 @@ async def _to_own_app(
     except httpx.TransportError as error:
         raise OutboundFailed(f"The application broke off: {error}", reason="transfer") from error
     return answer.status_code
-
-
-def _require_headers(headers: Mapping[str, str]) -> None:
-    try:
-        require_sendable(OutboundRequest("POST", "", tuple(headers.items())), 0)
-    except OutboundRefused as error:
-        raise ConfigError(f"webhooks.headers: {error}", source="langgraph.json", fix="Correct the header.") from error

@@ -1,13 +1,15 @@
 """Say which webhook URLs are taken: the rules of langgraph.json and the outbound policy (langgraph_api.md 5.11)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.outbound_allow import allowed_target
 from toolweave.config.settings import Settings
 from toolweave.config.webhooks_section import WebhookUrlRules
-from toolweave.errors import InvalidRequest, OutboundFailed, OutboundRefused
-from toolweave.outbound import OutboundLimits, OutboundPolicy
+from toolweave.errors import ConfigError, InvalidRequest, OutboundFailed, OutboundRefused
+from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest
+from toolweave.outbound_messages import require_sendable
 from toolweave.outbound_urls import OutboundTarget, read_target
 
 LIMITS = OutboundLimits(
@@ -29,17 +31,23 @@ class RuleBrokenError(OutboundRefused):
 
 @dataclass(frozen=True, slots=True)
 class WebhookRules:
-    """The rules of one langgraph.json and its server's settings."""
+    """The rules of one langgraph.json and its server's settings; `headers` go with every webhook."""
 
     rules: WebhookUrlRules
     policy: OutboundPolicy
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, config: LangGraphJson, settings: Settings) -> "WebhookRules":
-        """Take the operator's rules; who allows loopback paths allows this machine's addresses as well."""
+        """Take the operator's rules; who allows loopback paths allows this machine's addresses as well.
+
+        Raises:
+            ConfigError: a header cannot be sent, or needs a variable that is not set.
+        """
         rules = config.webhooks.url
         allow = settings.outbound_allow if rules.disable_loopback else (*settings.outbound_allow, *LOOPBACK)
-        return cls(rules, OutboundPolicy(allow=allow, https_only=rules.require_https, limits=LIMITS))
+        headers = _sendable(config.webhooks.filled_headers())
+        return cls(rules, OutboundPolicy(allow=allow, https_only=rules.require_https, limits=LIMITS), headers)
 
     async def require(self, url: str | None) -> None:
         """Check the webhook of a run that is about to be created.
@@ -79,6 +87,14 @@ class WebhookRules:
             raise RuleBrokenError("Webhook host is not among webhooks.url.allowed_domains.")
         if ports and target.port not in ports:
             raise RuleBrokenError("Webhook port is not among webhooks.url.allowed_ports.")
+
+
+def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
+    try:
+        require_sendable(OutboundRequest("POST", OWN_APP, tuple(headers.items())), 0)
+    except OutboundRefused as error:
+        raise ConfigError(f"webhooks.headers: {error}", source="langgraph.json", fix="Correct the header.") from error
+    return {name.lower(): value for name, value in headers.items()}
 
 
 def _matches(host: str, pattern: str) -> bool:

@@ -81,6 +81,9 @@ async def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIte
     try:
         yield peer
     finally:
+        # asyncio loses a connection that it accepts just when the server is closed: let it reach its handler first.
+        for _ in range(5):
+            await asyncio.sleep(0)
         server.close()
         for task in handlers:
             task.cancel()

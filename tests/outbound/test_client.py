@@ -349,17 +349,44 @@ async def test_a_host_that_takes_no_connection_is_given_up_in_time() -> None:
                 filler.close()
 
 
+async def test_a_handshake_that_does_not_come_to_an_end_is_given_up_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        port = deaf.getsockname()[1]
+        with pytest.raises(OutboundFailed, match="in time") as raised:
+            await fetch(policy(connect_seconds=0.2), f"https://127.0.0.1:{port}/")
+    assert raised.value.reason == "connect"
+
+
+async def test_interim_answers_without_end_are_left_when_time_is_up() -> None:
+    async def hinting(_request: Received, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+            await writer.drain()
+
+    async with serving(hinting) as peer:
+        with pytest.raises(OutboundFailed) as raised:
+            await fetch(policy(total_seconds=0.3), f"http://127.0.0.1:{peer.port}/")
+    assert raised.value.reason == "timeout"
+
+
+async def test_an_answer_to_head_has_no_body_whatever_its_headers_say() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\nContent-Encoding: gzip\r\n\r\n"
+    async with serving(always(answer)) as peer:
+        assert (await fetch(policy(), f"http://127.0.0.1:{peer.port}/", "HEAD")).body == b""
+
+
 @pytest.mark.parametrize(
     "answer",
     [
         b"",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
         b"nonsense\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nshort",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 200_000 + b"\r\n\r\n",
     ],
-    ids=["nothing", "nonsense", "cut", "two lengths", "broken chunk", "endless headers"],
+    ids=["nothing", "another protocol", "nonsense", "cut", "two lengths", "broken chunk", "endless headers"],
 )
 async def test_an_answer_that_is_not_http_is_a_failed_transfer(answer: bytes) -> None:
     async with serving(always(answer)) as peer:

@@ -1,14 +1,18 @@
 """Which webhook URLs are taken: the rules of langgraph.json on top of the outbound policy."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.outbound.peers import Names
 from toolweave.api.langgraph.webhook_urls import WebhookRules
+from toolweave.config.langgraph_json import load_langgraph_json
 from toolweave.config.outbound_allow import allowed_targets
+from toolweave.config.settings import Settings
 from toolweave.config.webhooks_section import WebhookUrlRules
-from toolweave.errors import InvalidRequest
+from toolweave.errors import ConfigError, InvalidRequest
 from toolweave.outbound import OutboundPolicy
 
 NAMES = Names(
@@ -68,3 +72,46 @@ async def test_a_webhook_is_taken_when_every_rule_allows_it(
 
 async def test_no_webhook_is_no_mistake() -> None:
     await rules().require(None)
+
+
+def configured(tmp_path: Path, webhooks: dict[str, Any], **settings: Any) -> WebhookRules:
+    """Read the rules as a server does that has this `webhooks` section."""
+    file = tmp_path / "langgraph.json"
+    file.write_text(json.dumps({"graphs": {"g": "a.b:c"}, "webhooks": webhooks}), encoding="utf-8")
+    return WebhookRules.of(load_langgraph_json(file), Settings(**settings))
+
+
+async def test_without_a_section_nothing_of_this_machine_or_network_is_reached(tmp_path: Path) -> None:
+    chosen = configured(tmp_path, {})
+    for url in ("/hook", "https://localhost/", "https://127.0.0.1/", "https://[::1]/", "https://10.0.0.1/"):
+        with pytest.raises(InvalidRequest):
+            await chosen.require(url)
+    await chosen.require("https://93.184.216.34/")
+
+
+async def test_who_allows_loopback_paths_allows_loopback_addresses_and_no_others(tmp_path: Path) -> None:
+    chosen = configured(tmp_path, {"url": {"disable_loopback": False}})
+    for url in ("/hook", "https://localhost/", "https://127.0.0.1/", "https://[::1]/"):
+        await chosen.require(url)
+    for url in ("https://10.0.0.1/", "https://[::ffff:127.0.0.1]/", "http://127.0.0.1/"):
+        with pytest.raises(InvalidRequest):
+            await chosen.require(url)
+
+
+async def test_the_operators_setting_allows_what_it_names(tmp_path: Path) -> None:
+    chosen = configured(tmp_path, {}, outbound_allow="10.0.0.0/8")
+    await chosen.require("https://10.0.0.1/")
+    with pytest.raises(InvalidRequest):
+        await chosen.require("https://127.0.0.1/")
+
+
+@pytest.mark.parametrize("headers", [{"x": "a\r\nb: c"}, {"a b": "c"}, {"Host": "x"}, {"content-length": "1"}])
+def test_a_header_that_cannot_be_sent_is_a_wrong_configuration(tmp_path: Path, headers: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"webhooks\.headers"):
+        configured(tmp_path, {"headers": headers})
+
+
+def test_headers_are_not_shown(tmp_path: Path) -> None:
+    chosen = configured(tmp_path, {"headers": {"X-Key": "a secret"}})
+    assert chosen.headers == {"x-key": "a secret"}
+    assert "a secret" not in repr(chosen)
