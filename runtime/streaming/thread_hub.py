@@ -50,6 +50,9 @@ class ThreadSubscription:
     def follow(self, run: Run, channel: Channel, *, begun: bool) -> None:
         """Hear a run's events from now on; `begun` says that it has had some."""
         if self.modes & {"run_modes", "lifecycle"}:
+            # A run that is taken up once more has a new channel.
+            known = self._ears.get(run.run_id)
+            begun = begun or (known is not None and known.begun)
             ear = self._ears[run.run_id] = _Ear(self, run, channel, begun=begun)
             channel.admit(ear)
 

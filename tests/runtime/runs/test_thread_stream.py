@@ -7,9 +7,9 @@ from uuid import uuid4
 
 from tests.runtime.runs.conftest import Bench, open_bench
 from toolweave.runtime.runs.thread_stream import thread_events
-from toolweave.runtime.streaming.channel import MAX_UNREAD_BYTES, LoggedEvent
+from toolweave.runtime.streaming.channel import MAX_UNREAD_BYTES, Channel, LoggedEvent
 from toolweave.runtime.streaming.thread_event_ids import Position, parse_position
-from toolweave.runtime.streaming.thread_hub import ThreadHub, ThreadStreamMode
+from toolweave.runtime.streaming.thread_hub import RUN_DONE_SEQ, ThreadHub, ThreadStreamMode
 
 RUN_MODES: frozenset[ThreadStreamMode] = frozenset({"run_modes"})
 STATES: frozenset[ThreadStreamMode] = frozenset({"state_update"})
@@ -83,6 +83,18 @@ async def test_a_follower_that_reads_nothing_is_cut_off_instead_of_filling_the_m
             kept = [event for batch in [batch async for batch in follower] for event in batch]
     assert len(kept) == 2
     assert not hub.has_followers("t")
+
+
+async def test_a_run_that_is_taken_up_once_more_ends_once(bench: Bench) -> None:
+    started = await bench.engine.start(bench.run("gated"))
+    hub = ThreadHub()
+    with hub.listen(started.run.thread_id, RUN_MODES) as follower:
+        for begun in (True, False):
+            follower.follow(started.run, Channel(started.run.run_id, id_prefix=None), begun=begun)
+        hub.run_ended(started.run)
+        hub.run_ended(started.run)
+        hub.close(started.run.thread_id)
+        assert [event.seq for batch in [batch async for batch in follower] for event in batch] == [RUN_DONE_SEQ]
 
 
 def test_positions_are_read_back_as_they_were_written() -> None:
