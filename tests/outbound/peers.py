@@ -14,7 +14,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from toolweave.config.outbound_allow import allowed_targets
-from toolweave.outbound import OutboundLimits, OutboundPolicy
+from toolweave.outbound import (
+    OutboundLimits,
+    OutboundPolicy,
+    OutboundRequest,
+    OutboundResponse,
+    open_outbound_client,
+)
 from toolweave.outbound_policy import Resolver
 
 Answer = Callable[["Received", asyncio.StreamWriter], Awaitable[None]]
@@ -107,6 +113,12 @@ def policy(
         allow=allowed_targets(allow), only=None if only is None else allowed_targets(only), limits=chosen
     )
     return made if resolver is None else OutboundPolicy(made.allow, made.only, limits=chosen, resolver=resolver)
+
+
+async def fetch(chosen: OutboundPolicy, url: str, method: str = "GET", content: bytes = b"") -> OutboundResponse:
+    """Send one request with a client of its own."""
+    async with open_outbound_client(chosen, trust=ssl.create_default_context()) as client:
+        return await client.send(OutboundRequest(method, url, content=content))
 
 
 class Names:

@@ -1,0 +1,82 @@
+"""No more of a body is taken than the limit says, packed or not."""
+
+import asyncio
+import gzip
+import zlib
+
+import pytest
+
+from tests.outbound.peers import Received, always, fetch, policy, serving, text
+from toolweave.errors import OutboundFailed
+from toolweave.outbound import OutboundRequest, open_outbound_client
+
+
+async def test_a_body_up_to_the_limit_is_taken_and_one_byte_more_is_not() -> None:
+    for size, taken in ((1000, True), (1001, False)):
+        async with serving(always(text(body=b"x" * size))) as peer:
+            if taken:
+                assert len((await fetch(policy(), f"http://127.0.0.1:{peer.port}/")).body) == size
+                continue
+            with pytest.raises(OutboundFailed, match="larger than 1000 bytes") as raised:
+                await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
+            assert raised.value.reason == "too_large"
+
+
+async def test_a_body_without_end_is_left_at_the_limit() -> None:
+    gone = asyncio.Event()
+
+    async def endless(_request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        try:
+            while True:
+                writer.write(b"400\r\n" + b"x" * 1024 + b"\r\n")
+                await writer.drain()
+        finally:
+            gone.set()
+
+    async with serving(endless) as peer:
+        with pytest.raises(OutboundFailed, match="larger than"):
+            await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
+        await asyncio.wait_for(gone.wait(), 10)
+
+
+async def test_a_packed_body_is_unpacked() -> None:
+    packed = gzip.compress(b"a" * 400) + gzip.compress(b"b" * 400)
+    async with serving(always(text("200 OK", packed, "Content-Encoding: GZIP"))) as peer:
+        answer = await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
+    assert answer.body == b"a" * 400 + b"b" * 400
+    assert peer.requests[0].header("accept-encoding") == "gzip"
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "reason"),
+    [
+        (gzip.compress(b"\0" * 900_000), "gzip", "too_large"),
+        (gzip.compress(b"whole")[:-4], "gzip", "transfer"),
+        (b"not packed", "gzip", "transfer"),
+        (gzip.compress(b"x") + b"more", "gzip", "transfer"),
+        (gzip.compress(gzip.compress(b"x")), "gzip, gzip", "transfer"),
+        (zlib.compress(b"x"), "deflate", "transfer"),
+        (b"x", "br", "transfer"),
+    ],
+)
+async def test_bombs_and_broken_packing_end_in_an_error(body: bytes, coding: str, reason: str) -> None:
+    async with serving(always(text("200 OK", body, f"Content-Encoding: {coding}"))) as peer:
+        with pytest.raises(OutboundFailed) as raised:
+            await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
+    assert raised.value.reason == reason
+
+
+async def test_many_empty_packed_parts_are_not_unpacked_one_by_one() -> None:
+    async with serving(always(text("200 OK", gzip.compress(b"") * 101, "Content-Encoding: gzip"))) as peer:
+        with pytest.raises(OutboundFailed, match="too many parts"):
+            await fetch(policy(response_bytes=1_000_000), f"http://127.0.0.1:{peer.port}/")
+
+
+async def test_the_size_of_an_answer_does_not_matter_to_who_wants_only_its_status() -> None:
+    async with (
+        serving(always(text("202 Accepted", b"x" * 5000))) as peer,
+        open_outbound_client(policy()) as client,
+    ):
+        answer = await client.send(OutboundRequest("POST", f"http://127.0.0.1:{peer.port}/"), body_wanted=False)
+    assert (answer.status, answer.body) == (202, b"")
