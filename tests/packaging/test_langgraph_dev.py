@@ -1,0 +1,121 @@
+"""The official `langgraph dev` serves our repository: graphs and routes work there as they do in our server (S-03)."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from langgraph_sdk import get_client
+
+ROOT = Path(__file__).parents[2]
+# An environment of its own: the official server brings packages that ours must not need.
+PREPARED = ROOT / ".venv-langgraph" / "bin" / "langgraph"
+BOUND_S = 90.0
+KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
+pytestmark = pytest.mark.timeout(180)
+
+
+def command() -> Path:
+    """Find the official command line; without it the test is left out, but not in CI."""
+    path = Path(os.environ.get("TOOLWEAVE_LANGGRAPH_CLI", PREPARED))
+    if not path.is_file():
+        text = f"no official server at {path}: run `make official`, or set TOOLWEAVE_LANGGRAPH_CLI"
+        if os.environ.get("CI") == "true":
+            pytest.fail(text)
+        pytest.skip(text)
+    return path
+
+
+@contextmanager
+def official_server(folder: Path) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    env = {name: os.environ[name] for name in KEPT if name in os.environ}
+    env |= {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_DATA_DIR": str(folder / "data")}
+    env |= {
+        "LANGSMITH_TRACING": "false",
+        "LANGGRAPH_CLI_NO_ANALYTICS": "1",
+        "LANGGRAPH_DISABLE_FILE_PERSISTENCE": "true",
+    }
+    arguments = ("dev", "--no-browser", "--no-reload", "--host", "127.0.0.1", "--port", str(port))
+    log = folder / "server.log"
+    with log.open("w", encoding="utf-8") as output:
+        process = subprocess.Popen(
+            [command(), *arguments, "--config", str(ROOT / "langgraph.json")],
+            cwd=folder,
+            env=env,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            url = f"http://127.0.0.1:{port}"
+            _await_start(url, process, log)
+            yield url
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(20)
+
+
+def _await_start(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Wait until the server answers and its todo server has connected; it announces neither to us."""
+    deadline = time.monotonic() + BOUND_S
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            if httpx.get(f"{url}/health", trust_env=False).json()["servers"]["todo"]["state"] == "ready":
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.05)
+    pytest.fail(f"the official server did not start:\n{log.read_text(encoding='utf-8')[-5000:]}")
+
+
+@pytest.fixture(scope="module")
+def official(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with official_server(tmp_path_factory.mktemp("official")) as url:
+        yield url
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def http(official: str) -> Any:
+    async with httpx.AsyncClient(base_url=official, timeout=60, trust_env=False) as client:
+        yield client
+
+
+async def test_it_lists_our_graphs_with_their_descriptions(http: httpx.AsyncClient) -> None:
+    found = {one["graph_id"]: one["description"] for one in (await http.post("/assistants/search", json={})).json()}
+    assert found.keys() == {"agent_loop", "todo_agent"}
+    assert all(found.values())
+
+
+async def test_the_todo_agent_uses_its_tools_and_remembers(official: str) -> None:
+    async with get_client(url=official, api_key=None) as client:
+        thread: Any = await client.threads.create()
+        for text in ("Add a task to buy milk", "What are my active tasks?"):
+            ask = {"messages": [{"role": "user", "content": text}]}
+            state: Any = await client.runs.wait(thread["thread_id"], "todo_agent", input=ask)
+    assert any(message["type"] == "tool" for message in state["messages"])
+    assert "milk" in state["messages"][-1]["content"].lower()
+
+
+async def test_our_own_routes_are_served_beside_the_api(http: httpx.AsyncClient) -> None:
+    health = (await http.get("/health")).json()
+    assert health["servers"]["todo"]["state"] == "ready"
+    body = {"message": "What are my active tasks?"}
+    answer = await http.post("/chat/stream", json=body)
+    assert answer.status_code == 200, answer.text
+    events = [line.removeprefix("event: ") for line in answer.text.splitlines() if line.startswith("event: ")]
+    assert events
+    assert "error" not in events
