@@ -31,10 +31,10 @@ async def start_run(here: Served, thread_id: str, params: JsonObject) -> JsonObj
     """
     if not isinstance(params.get("assistant_id"), str):
         raise RefusedCommand("invalid_argument", "run.start requires an assistant_id.")
-    fields = {name: params[name] for name in START_FIELDS if name in params}
-    if params.get("multitask_strategy") is None:
-        fields["multitask_strategy"] = params.get("multitaskStrategy")
-    if fields.get("input") is not None and not _forks(fields) and await _is_asked(here, thread_id):
+    fields = _given(params, START_FIELDS)
+    if params.get("multitaskStrategy") is not None:
+        fields.setdefault("multitask_strategy", params["multitaskStrategy"])
+    if "input" in fields and not _forks(fields) and await _is_asked(here, thread_id):
         fields["command"] = {"resume": fields.pop("input")}
     new = await _new_run(here, thread_id, {**fields, "if_not_exists": "create"})
     return {"run_id": (await here.engine.start(new)).run.run_id}
@@ -52,14 +52,14 @@ async def respond(here: Served, thread_id: str, params: JsonObject) -> JsonObjec
     async with here.engine.runtime.announcements.answering:
         newest = await _newest_run(here, thread_id)
         await _require_waiting(here, thread_id, answers)
-        command = {"resume": answers, **{name: params[name] for name in COMMAND_FIELDS if name in params}}
-        fields = {name: params[name] for name in RESPOND_FIELDS if name in params}
-        fields |= {"assistant_id": newest.assistant_id, "command": command}
+        command = {"resume": answers, **_given(params, COMMAND_FIELDS)}
+        fields = {**_given(params, RESPOND_FIELDS), "assistant_id": newest.assistant_id, "command": command}
         await here.engine.start(await _new_run(here, thread_id, fields))
     return {}
 
 
-async def _new_run(here: Served, thread_id: str, fields: JsonObject) -> NewRun:
+async def _new_run(here: Served, thread_id: str, given: JsonObject) -> NewRun:
+    fields = {name: item for name, item in given.items() if item is not None}
     STATEFUL.check(fields)
     assistant = await here.assistant(fields["assistant_id"])
     body = checked_body(fields, STATEFUL)
@@ -73,6 +73,10 @@ async def _new_run(here: Served, thread_id: str, fields: JsonObject) -> NewRun:
             raise RefusedCommand("no_such_checkpoint", str(error)) from None
     shown = {"stream_mode": list(PROTOCOL_MODES), "subgraphs": True, "resumable": True}
     return replace(new, kwargs={**new.kwargs, **shown})
+
+
+def _given(params: JsonObject, names: Sequence[str]) -> JsonObject:
+    return {name: params[name] for name in names if params.get(name) is not None}
 
 
 def _forks(fields: Mapping[str, Any]) -> bool:
