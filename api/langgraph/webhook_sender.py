@@ -27,7 +27,7 @@ async def sending_webhooks(
     """Deliver webhooks while the block runs, as langgraph.json and the settings say."""
     secret = settings.webhook_secret
     keys = () if secret is None else webhook_keys(secret.get_secret_value())
-    async with open_webhook_sender(app, rules) as send:
+    async with open_webhook_sender(app, rules, root=OWN_APP + config.http.mount_prefix) as send:
         chosen = _discard if config.http.disable_webhooks else send
         async with delivering_webhooks(deliveries, chosen, keys=keys):
             yield
@@ -35,9 +35,9 @@ async def sending_webhooks(
 
 @asynccontextmanager
 async def open_webhook_sender(
-    app: AsgiApp, rules: WebhookRules, *, trust: ssl.SSLContext | None = None
+    app: AsgiApp, rules: WebhookRules, *, root: str = OWN_APP, trust: ssl.SSLContext | None = None
 ) -> AsyncIterator[Send]:
-    """Open what sends a webhook's body and gives the status of the answer."""
+    """Open what sends a webhook's body and gives the status of the answer; paths begin at `root`."""
     fixed = {"content-type": "application/json", "user-agent": f"Toolweave/{__version__}", **rules.headers}
     transport = StreamingAsgiTransport(app)
     own_app = httpx.AsyncClient(transport=transport, timeout=httpx.Timeout(None), trust_env=False)
@@ -48,7 +48,7 @@ async def open_webhook_sender(
             target = rules.target_of(url)
             every = {**fixed, **signature}
             if target is None:
-                return await _to_own_app(own_app, url, every, body, rules.policy.limits.total_seconds)
+                return await _to_own_app(own_app, root + url, every, body, rules.policy.limits.total_seconds)
             return await _to_other_server(client, url, every, body)
 
         yield send
@@ -64,13 +64,11 @@ async def _to_other_server(client: OutboundClient, url: str, headers: dict[str, 
     return answer.status
 
 
-async def _to_own_app(
-    client: httpx.AsyncClient, path: str, headers: dict[str, str], body: bytes, seconds: float
-) -> int:
+async def _to_own_app(client: httpx.AsyncClient, url: str, headers: dict[str, str], body: bytes, seconds: float) -> int:
     """Post to a path of this server; the request passes its guards, and brings no credentials but `headers`."""
     try:
         async with asyncio.timeout(seconds):
-            answer = await client.post(read_target(OWN_APP + path).url, headers=headers, content=body)
+            answer = await client.post(read_target(url).url, headers=headers, content=body)
     except TimeoutError as error:
         raise OutboundFailed(f"The application did not answer within {seconds:g} s.", reason="timeout") from error
     except httpx.TransportError as error:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from fastapi import FastAPI, Request, Response
@@ -18,7 +19,7 @@ from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.persistence.opening import open_persistence
-from toolweave.runtime.persistence.webhooks import WebhookCounts, WebhookDelivery, insert_delivery
+from toolweave.runtime.persistence.webhooks import WebhookDelivery, insert_delivery
 
 OWN = FastAPI()
 HEARD: list[tuple[str, dict[str, str], bytes]] = []
@@ -105,17 +106,17 @@ async def test_what_the_rules_do_not_allow_any_more_is_not_sent() -> None:
     assert HEARD == []
 
 
-async def sent_by(tmp_path: Path, http_section: dict[str, Any]) -> int:
+async def sent_by(tmp_path: Path, http_section: dict[str, Any], app: FastAPI = OWN) -> int:
     """Deliver one webhook that waits; gives how many the application has heard."""
-    HEARD.clear()
     file = tmp_path / "langgraph.json"
     file.write_text(json.dumps({"graphs": {"g": "a.b:c"}, "http": http_section}), encoding="utf-8")
     async with open_persistence(tmp_path) as persistence:
-        delivery = WebhookDelivery("one", "run", "/hook", b'{"a":1}')
+        HEARD.clear()
+        delivery = WebhookDelivery(str(uuid4()), "run", "/hook", b'{"a":1}')
         await persistence.app.write(lambda connection: insert_delivery(connection, delivery, utc_now()))
-        async with sending_webhooks(OWN, persistence.webhooks, rules(), load_langgraph_json(file), Settings()):
+        async with sending_webhooks(app, persistence.webhooks, rules(), load_langgraph_json(file), Settings()):
             async with asyncio.timeout(10):
-                while await persistence.webhooks.counts() != WebhookCounts(0, 0):
+                while (await persistence.webhooks.counts()).waiting:
                     await persistence.app.write(lambda _: None)
     return len(HEARD)
 
@@ -123,3 +124,10 @@ async def sent_by(tmp_path: Path, http_section: dict[str, Any]) -> int:
 async def test_webhooks_that_langgraph_json_switches_off_are_dropped(tmp_path: Path) -> None:
     assert await sent_by(tmp_path, {}) == 1
     assert await sent_by(tmp_path, {"disable_webhooks": True}) == 0
+
+
+async def test_a_path_begins_where_the_server_is_mounted(tmp_path: Path) -> None:
+    assert await sent_by(tmp_path, {"mount_prefix": "/api"}) == 0
+    mounted = FastAPI()
+    mounted.mount("/api", OWN)
+    assert await sent_by(tmp_path, {"mount_prefix": "/api"}, mounted) == 1
