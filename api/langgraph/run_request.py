@@ -25,6 +25,7 @@ STRICT_RESUME = "__pregel_strict_resume"
 CONTEXT_CONFLICT = (
     "Cannot specify both configurable and context. Give the values as context; configurable is the older way."
 )
+NO_THREAD_TO_RESUME = "You must provide a thread_id when resuming."
 # LangGraph keeps its own working parts under such names; a client must not reach them.
 RESERVED = "__"
 # All but one: with it RemoteGraph says that the graph around it resumes, so the run goes on instead of starting over.
@@ -53,17 +54,19 @@ def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_m
     Its metadata is what the graph says of itself, then the assistant's, then the caller's.
 
     Raises:
-        BadRequest: both `context` and `config.configurable` are given.
+        BadRequest: both `context` and `config.configurable` are given, or an answer without the thread that asked.
     """
+    stateless = thread_id is None
+    if stateless and body.get("command", {}).get("resume") is not None:
+        raise BadRequest(NO_THREAD_TO_RESUME)
     now = datetime.now(UTC)
     run_id = str(uuid7())
-    stateless = thread_id is None
     thread_id = thread_id or str(uuid7())
     identity = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
     shown = {"assistant_id": assistant.assistant_id} if stateless else identity
     metadata = {**graph_metadata, **assistant.metadata, **shown, **body.get("metadata", {}), **shown}
     temporary = stateless and body.get("on_completion") != "keep"
-    after = body.get("after_seconds", 0)
+    after = max(0, body.get("after_seconds", 0))
     new = NewRun(
         run_id=run_id,
         thread_id=thread_id,

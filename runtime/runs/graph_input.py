@@ -29,6 +29,8 @@ class GraphCall:
     interrupt_before: Any
     interrupt_after: Any
     durability: Any
+    # Those of a temporary thread are nobody's business: they go with it.
+    shows_checkpoints: bool = True
 
 
 def graph_call(run: Run) -> GraphCall:
@@ -45,6 +47,7 @@ def graph_call(run: Run) -> GraphCall:
         interrupt_before=kwargs.get("interrupt_before"),
         interrupt_after=kwargs.get("interrupt_after"),
         durability=kwargs.get("durability") or "async",
+        shows_checkpoints=not kwargs.get("temporary"),
     )
 
 

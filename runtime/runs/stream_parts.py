@@ -79,7 +79,7 @@ class GraphStream:
             return
         if mode == "values":
             # What tasks beside an interrupted one still write is no step's state yet.
-            if not self.interrupted:
+            if not self.interrupted or (isinstance(payload, dict) and INTERRUPT in payload):
                 self.values = payload
         elif mode == "updates" and isinstance(payload, dict) and INTERRUPT in payload:
             self.interrupted = True
@@ -93,7 +93,10 @@ class GraphStream:
             return self._messages.parts(payload, suffix)
         if mode not in self._wanted:
             return ()
-        if mode == "debug" and payload.get("type") == "checkpoint":
+        is_debug_checkpoint = mode == "debug" and payload.get("type") == "checkpoint"
+        if (is_debug_checkpoint or mode == "checkpoints") and not self._call.shows_checkpoints:
+            return ()
+        if is_debug_checkpoint:
             payload = {**payload, "payload": with_checkpoint_ids(payload["payload"])}
         return (Part(f"{mode}{suffix}", payload),)
 

@@ -63,7 +63,7 @@ _COMMON: Schema = {
     "feedback_keys": list_of(STRING),
     "multitask_strategy": _STRATEGY,
     "if_not_exists": one_of("create", "reject"),
-    "after_seconds": {"type": "number", "minimum": 0, "maximum": MAX_DELAY_SECONDS},
+    "after_seconds": {"type": "number", "maximum": MAX_DELAY_SECONDS},
     "on_disconnect": one_of("cancel", "continue"),
     "checkpoint_during": BOOLEAN,
     "durability": one_of("sync", "async", "exit"),

@@ -120,7 +120,6 @@ async def test_a_fork_is_named_in_its_checkpoints_and_nowhere_in_its_stream(
 @pytest.mark.parametrize(
     ("modes", "names"),
     [
-        (None, ["values"] * 4),
         ([], ["values"] * 4),
         ("updates", ["updates"] * 3),
         (["tasks"], ["tasks"] * 6),
@@ -201,6 +200,36 @@ async def test_without_strict_resume_such_an_answer_changes_nothing(
     asked = await values(http, thread_id, "asking", input={})
     again = await values(http, thread_id, "asking", command={"resume": {UNKNOWN: "yes"}}, strict_resume=False)
     assert again["__interrupt__"] == asked["__interrupt__"]
+
+
+@pytest.mark.parametrize("end", ["/runs", "/runs/stream", "/runs/wait"])
+async def test_an_answer_needs_the_thread_that_asked(http: httpx.AsyncClient, end: str) -> None:
+    answer = await http.post(end, json={"assistant_id": "asking", "command": {"resume": "yes"}})
+    assert (answer.status_code, answer.json()) == (400, {"detail": "You must provide a thread_id when resuming."})
+
+
+async def test_a_delay_that_is_over_is_none(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    assert (await values(http, await new_thread(sdk), "letters", input={}, after_seconds=-5))["log"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("on_completion", "shown"), [("keep", 5), ("delete", 0)])
+async def test_checkpoints_of_a_temporary_thread_are_not_shown(
+    http: httpx.AsyncClient, on_completion: str, shown: int
+) -> None:
+    body = {"assistant_id": "letters", "input": {}, "stream_mode": ["checkpoints", "debug"]}
+    text = (await http.post("/runs/stream", json={**body, "on_completion": on_completion})).text
+    assert text.count("event: checkpoints") == text.count('"type":"checkpoint"') == shown
+    assert text.count('"type":"task_result"') == 3
+
+
+async def test_what_a_task_beside_the_asking_one_writes_is_not_yet_the_result(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    thread_id = await new_thread(sdk)
+    command = {"goto": {"node": "a", "input": {}}}
+    answer = await values(http, thread_id, "asking_at_once", command=command)
+    assert (answer["log"], [asked["value"] for asked in answer["__interrupt__"]]) == ([], ["first?"])
+    assert (await sdk.threads.get_state(thread_id))["values"] == {"log": ["a"]}
 
 
 async def test_what_belongs_to_langsmith_is_named_as_ignored(http: httpx.AsyncClient) -> None:

@@ -21,7 +21,7 @@ BAD_BODIES: tuple[Any, ...] = (
     {"assistant_id": "letters", "multitask_strategy": "zz"},
     {"assistant_id": "letters", "on_disconnect": "zz"},
     {"assistant_id": "letters", "durability": "zz"},
-    {"assistant_id": "letters", "after_seconds": -1},
+    {"assistant_id": "letters", "after_seconds": "1"},
     {"assistant_id": "letters", "config": {"tags": "t"}},
     {"assistant_id": "letters", "command": {"goto": 1}},
 )

@@ -57,5 +57,6 @@ def chain(*nodes: tuple[str, Any]) -> Any:
 shown = chain(("show", show))
 letters = chain(*((name, letter(name)) for name in "abc"))
 asking = chain(("a", letter("a")), ("ask", ask))
+asking_at_once = chain(("ask", ask), ("a", letter("a")))
 outer = chain(("a", letter("a")), ("inner", letters))
 failing = chain(("a", letter("a")), ("fail", fail))
