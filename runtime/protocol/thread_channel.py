@@ -35,3 +35,8 @@ class ThreadChannel(Channel):
         """Forget a listener."""
         super().leave(subscription)
         self._shows.pop(subscription, None)
+
+    def close(self) -> None:
+        """End all listeners after what they have queued."""
+        super().close()
+        self._shows.clear()

@@ -21,7 +21,6 @@ from tests.api.langgraph.protocol.listening import (
 )
 
 LANGGRAPH_JSON = APP
-COMMANDS = "POST /threads/{thread_id}/commands"
 MALFORMED = "Protocol commands must include an integer id and string method."
 
 
@@ -46,7 +45,10 @@ async def asked(http: httpx.AsyncClient, graph: str, count: int = 1) -> tuple[st
     return thread_id, questions
 
 
-@pytest.mark.api(COMMANDS, "200 starts a run, creating the thread, and shows it with all of the protocol's modes")
+@pytest.mark.api(
+    "POST /threads/{thread_id}/commands",
+    "200 starts a run, creating the thread, and shows it with all of the protocol's modes",
+)
 async def test_a_run_is_started_on_a_thread_that_it_creates(http: httpx.AsyncClient) -> None:
     thread_id = str(uuid4())
     given = {"assistant_id": "count", "input": {"n": 1}, "metadata": {"m": 1}, "config": {"tags": ["t"]}}
@@ -77,7 +79,7 @@ async def test_a_run_is_started_on_a_thread_that_it_creates(http: httpx.AsyncCli
     assert thread["values"] == {"n": 3, "log": ["add", "add"]}
 
 
-@pytest.mark.api(COMMANDS, "200 refuses a run without an assistant, or of an unknown one")
+@pytest.mark.api("POST /threads/{thread_id}/commands", "200 refuses a run without an assistant, or of an unknown one")
 @pytest.mark.parametrize(
     ("params", "code", "message"),
     [
@@ -99,7 +101,7 @@ async def test_a_run_that_cannot_be_is_refused(
     assert (await http.get(f"/threads/{thread_id}")).status_code == 404
 
 
-@pytest.mark.api(COMMANDS, "400 refuses what is no command, under its id if it has one")
+@pytest.mark.api("POST /threads/{thread_id}/commands", "400 refuses what is no command, under its id if it has one")
 @pytest.mark.parametrize(
     ("body", "number"),
     [
@@ -126,7 +128,7 @@ async def test_what_is_no_json_is_refused(http: httpx.AsyncClient, body: bytes) 
     assert (answer.status_code, answer.json()) == (400, {"detail": "Invalid JSON body"})
 
 
-@pytest.mark.api(COMMANDS, "200 refuses unknown commands and threads that can never be")
+@pytest.mark.api("POST /threads/{thread_id}/commands", "200 refuses unknown commands and threads that can never be")
 @pytest.mark.parametrize("method", ["zzz", "", "run.cancel", "input.inject", "state.get", "state.fork"])
 async def test_an_unknown_command_is_refused_by_name(http: httpx.AsyncClient, method: str) -> None:
     refused = await send(http, str(uuid4()), method)
@@ -144,7 +146,7 @@ async def test_a_thread_id_that_is_no_uuid_is_refused(http: httpx.AsyncClient) -
     assert (refused["error"], refused["message"]) == ("unknown_error", "422: Invalid thread ID: must be a UUID")
 
 
-@pytest.mark.api(COMMANDS, "200 applies a multitask strategy under both of its names")
+@pytest.mark.api("POST /threads/{thread_id}/commands", "200 applies a multitask strategy under both of its names")
 @pytest.mark.parametrize("name", ["multitask_strategy", "multitaskStrategy"])
 async def test_a_multitask_strategy_has_its_effect(http: httpx.AsyncClient, name: str) -> None:
     thread_id, gate = await new_thread(http), str(uuid4())
@@ -162,7 +164,7 @@ async def test_a_multitask_strategy_has_its_effect(http: httpx.AsyncClient, name
     assert ends == [(first, "running"), (first, "interrupted"), (second, "running"), (second, "completed")]
 
 
-@pytest.mark.api(COMMANDS, "200 forks from a checkpoint, and refuses one that is not there")
+@pytest.mark.api("POST /threads/{thread_id}/commands", "200 forks from a checkpoint, and refuses one that is not there")
 async def test_a_run_forks_from_a_checkpoint(http: httpx.AsyncClient) -> None:
     thread_id, _ = await run_whole(http, "count", {"n": 1})
     history = (await http.post(f"/threads/{thread_id}/history", json={"limit": 10})).json()
@@ -179,7 +181,9 @@ async def test_a_run_forks_from_a_checkpoint(http: httpx.AsyncClient) -> None:
     assert refused["error"] == "no_such_checkpoint"
 
 
-@pytest.mark.api(COMMANDS, "200 answers a question, with an update, a goto, a config and metadata")
+@pytest.mark.api(
+    "POST /threads/{thread_id}/commands", "200 answers a question, with an update, a goto, a config and metadata"
+)
 async def test_an_answer_lets_the_run_go_on(http: httpx.AsyncClient) -> None:
     thread_id, (question,) = await asked(http, "ask")
     assert await send(http, thread_id, "input.respond", interrupt_id=question, namespace=[], response="yes") == {
@@ -205,7 +209,7 @@ async def test_an_answer_may_update_the_state_and_jump(http: httpx.AsyncClient) 
     assert (await values(http, thread_id))["n"] > 40
 
 
-@pytest.mark.api(COMMANDS, "200 answers several questions at once, or one of them")
+@pytest.mark.api("POST /threads/{thread_id}/commands", "200 answers several questions at once, or one of them")
 async def test_questions_are_answered_one_by_one_or_together(http: httpx.AsyncClient) -> None:
     thread_id, (first, second) = await asked(http, "ask_both", 2)
     await send(http, thread_id, "input.respond", interrupt_id=first, namespace=[], response="one")
@@ -219,7 +223,7 @@ async def test_questions_are_answered_one_by_one_or_together(http: httpx.AsyncCl
     assert sorted((await values(http, thread_id))["log"]) == sorted(questions)
 
 
-@pytest.mark.api(COMMANDS, "200 refuses answers that nobody waits for, or has been given")
+@pytest.mark.api("POST /threads/{thread_id}/commands", "200 refuses answers that nobody waits for, or has been given")
 @pytest.mark.parametrize(
     ("params", "code"),
     [
@@ -271,7 +275,9 @@ async def test_a_question_can_be_answered_as_soon_as_it_is_heard(http: httpx.Asy
         assert (await values(http, thread_id))["log"] == ["asked: at once", "add"]
 
 
-@pytest.mark.api(COMMANDS, "200 takes the input of a run on a thread that asks for the answer")
+@pytest.mark.api(
+    "POST /threads/{thread_id}/commands", "200 takes the input of a run on a thread that asks for the answer"
+)
 async def test_an_input_to_a_thread_that_asks_is_the_answer(http: httpx.AsyncClient) -> None:
     thread_id, _ = await asked(http, "ask")
     await ended(http, thread_id, await start(http, thread_id, "ask", {"said": "so"}))
@@ -289,7 +295,7 @@ async def test_an_input_after_a_cancelled_run_is_an_input(http: httpx.AsyncClien
     assert (await values(http, thread_id))["n"] == 12
 
 
-@pytest.mark.api(COMMANDS, "200 draws the tree of a run's graphs")
+@pytest.mark.api("POST /threads/{thread_id}/commands", "200 draws the tree of a run's graphs")
 async def test_the_tree_shows_the_graphs_of_the_newest_run_or_a_named_one(http: httpx.AsyncClient) -> None:
     thread_id, _ = await run_whole(http, "nested", {"n": 1})
     first = (await newest_run(http, thread_id))["run_id"]
@@ -311,7 +317,7 @@ async def test_there_is_no_tree_where_nothing_was_told(http: httpx.AsyncClient) 
     assert (refused["error"], refused["message"]) == ("no_such_run", "No active run is bound to this thread.")
 
 
-@pytest.mark.api(COMMANDS, "200 checks subscriptions that have no connection to send to")
+@pytest.mark.api("POST /threads/{thread_id}/commands", "200 checks subscriptions that have no connection to send to")
 @pytest.mark.parametrize(
     ("method", "params", "error"),
     [

@@ -22,7 +22,6 @@ from tests.api.langgraph.protocol.listening import (
 )
 
 LANGGRAPH_JSON = APP
-EVENTS = "POST /threads/{thread_id}/stream/events"
 EVERYTHING = ("values", "updates", "messages", "lifecycle", "input", "tasks", "custom", "checkpoints")
 
 
@@ -54,7 +53,9 @@ async def test_a_frame_has_the_method_the_envelope_and_the_number_as_its_id(http
     assert number == "id: 1"
 
 
-@pytest.mark.api(EVENTS, "200 tells a run's life, values and questions in the protocol's order")
+@pytest.mark.api(
+    "POST /threads/{thread_id}/stream/events", "200 tells a run's life, values and questions in the protocol's order"
+)
 async def test_a_run_is_told_from_running_to_completed(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "count", {"n": 1})
     assert told(events) == [
@@ -66,7 +67,7 @@ async def test_a_run_is_told_from_running_to_completed(http: httpx.AsyncClient) 
     ]
 
 
-@pytest.mark.api(EVENTS, "200 streams messages as content blocks")
+@pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 streams messages as content blocks")
 async def test_a_models_words_are_told_block_by_block_and_kept_in_the_values(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "speak", {"messages": [{"role": "user", "content": "you there"}]})
     spoken = on(events, "messages")
@@ -123,7 +124,7 @@ async def test_subgraphs_are_told_with_their_namespaces_and_lives(http: httpx.As
     assert began["params"]["data"]["trigger_call_id"] == namespace[0].partition(":")[2]
 
 
-@pytest.mark.api(EVENTS, "200 tells how a run failed")
+@pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 tells how a run failed")
 async def test_a_failure_is_told_of_the_subgraph_and_of_the_run(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "broken", {"n": 1})
     assert told(events)[-2:] == [
@@ -166,7 +167,10 @@ async def test_a_breakpoint_ends_a_run_that_asks_nothing(http: httpx.AsyncClient
     assert (await http.get(f"/threads/{thread_id}")).json()["status"] == "interrupted"
 
 
-@pytest.mark.api(EVENTS, "200 tells tool calls, tasks, updates, checkpoints and custom events to whoever asks for them")
+@pytest.mark.api(
+    "POST /threads/{thread_id}/stream/events",
+    "200 tells tool calls, tasks, updates, checkpoints and custom events to whoever asks for them",
+)
 async def test_tool_calls_are_told_from_start_to_end(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "tooled", {"messages": [{"role": "user", "content": "go"}]}, ["tools"])
     calls = sorted((data["tool_call_id"], data["event"]) for data in on(events, "tools"))
@@ -273,7 +277,10 @@ async def test_namespaces_and_depth_limit_what_is_sent(
     assert sorted({tuple(names) for _, names, _ in told(events)}) == sorted(tuple(names) for names in steps)
 
 
-@pytest.mark.api(EVENTS, "200 replays what is kept to late listeners, from since on, and goes on live without a gap")
+@pytest.mark.api(
+    "POST /threads/{thread_id}/stream/events",
+    "200 replays what is kept to late listeners, from since on, and goes on live without a gap",
+)
 async def test_a_late_listener_hears_the_same_and_then_the_next_run_without_a_gap(http: httpx.AsyncClient) -> None:
     thread_id = await new_thread(http)
     async with listening(http, thread_id) as live:
@@ -303,7 +310,10 @@ async def test_nothing_is_sent_from_before_since(http: httpx.AsyncClient, since:
     assert await kept(http, thread_id, since=since) == []
 
 
-@pytest.mark.api(EVENTS, "200 waits for a thread that does not exist yet, and ends with the thread")
+@pytest.mark.api(
+    "POST /threads/{thread_id}/stream/events",
+    "200 waits for a thread that does not exist yet, and ends with the thread",
+)
 async def test_a_listener_may_come_before_the_thread_and_is_ended_with_it(http: httpx.AsyncClient) -> None:
     thread_id = str(uuid4())
     async with listening(http, thread_id) as heard:
@@ -378,7 +388,10 @@ async def test_a_run_of_the_protocol_can_be_joined_by_the_older_endpoints(http: 
     assert (await http.get(f"/threads/{thread_id}/runs/{run_id}/join")).json()["log"] == ["add", "passed", "add"]
 
 
-@pytest.mark.api(EVENTS, "400 refuses bodies that are no JSON, and channels that are missing or unknown")
+@pytest.mark.api(
+    "POST /threads/{thread_id}/stream/events",
+    "400 refuses bodies that are no JSON, and channels that are missing or unknown",
+)
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
@@ -405,7 +418,7 @@ async def test_a_bad_request_for_events_is_refused(http: httpx.AsyncClient, body
     assert detail in answer.json()["detail"]
 
 
-@pytest.mark.api(EVENTS, "422 refuses a thread id that is no UUID")
+@pytest.mark.api("POST /threads/{thread_id}/stream/events", "422 refuses a thread id that is no UUID")
 async def test_a_thread_id_that_is_no_uuid_has_no_events(http: httpx.AsyncClient) -> None:
     answer = await http.post("/threads/zz/stream/events", json={"channels": ["values"]})
     assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid thread ID: must be a UUID"})

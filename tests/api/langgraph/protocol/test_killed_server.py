@@ -1,0 +1,79 @@
+"""What listeners hear when the server is killed and started again: no number twice, nothing lost that was kept."""
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.api.langgraph.protocol.listening import APP, Event, ended, kept, listening, on, send, start, told
+from tests.fixtures.app_server import AppProcess
+
+LANGGRAPH_JSON = APP
+ENDED, GOING, ASKING, GATE = (str(uuid4()) for _ in range(4))
+
+
+@pytest.mark.requirement("S-05")
+async def test_threads_go_on_telling_where_a_killed_server_has_stopped(app_process: AppProcess) -> None:
+    async with httpx.AsyncClient(base_url=app_process.url, timeout=30) as http:
+        await asyncio.to_thread(app_process.start)
+        async with (
+            listening(http, ENDED) as ended_one,
+            listening(http, GOING) as going,
+            listening(http, ASKING) as asking,
+        ):
+            await start(http, ENDED, "count", {"n": 1})
+            first = await ended_one.run()
+            await start(http, ASKING, "ask", {"n": 1})
+            asked = await asking.until(lambda events: bool(on(events, "input.requested")))
+            await start(http, GOING, "gated", {"n": 1, "gate": GATE})
+            await http.get(f"/gates/{GATE}/reached")
+            before = await going.until(lambda events: len(on(events, "values")) == 2)
+            # At once: what was heard last may not be on the disk.
+            await asyncio.to_thread(app_process.kill)
+        await asyncio.to_thread(app_process.start)
+        await an_ended_run_is_replayed_and_the_next_one_follows(http, first)
+        await a_killed_run_goes_on_under_numbers_that_nobody_was_given(http, before)
+        await a_question_can_still_be_answered(http, asked)
+
+
+async def an_ended_run_is_replayed_and_the_next_one_follows(http: httpx.AsyncClient, first: list[Event]) -> None:
+    assert await kept(http, ENDED) == first
+    async with listening(http, ENDED, since=first[1]["seq"]) as heard:
+        await start(http, ENDED, "count", {"n": 5})
+        later = await heard.run(runs=2)
+    assert later[:3] == first[2:]
+    assert later[3]["seq"] > first[-1]["seq"]
+    assert on(later, "values")[-1]["n"] == 7
+
+
+async def a_killed_run_goes_on_under_numbers_that_nobody_was_given(
+    http: httpx.AsyncClient, before: list[Event]
+) -> None:
+    async with listening(http, GOING, since=before[-1]["seq"]) as heard:
+        await http.post(f"/gates/{GATE}/open")
+        after = await heard.run()
+    assert min(event["seq"] for event in after) > max(event["seq"] for event in before)
+    assert told(after)[-2:] == [
+        ("values", [], {"n": 3, "gate": GATE, "log": ["add", "passed", "add"]}),
+        ("lifecycle", [], {"event": "completed", "graph_name": "gated"}),
+    ]
+    same_under_each_number([*before, *after, *await kept(http, GOING)])
+
+
+async def a_question_can_still_be_answered(http: httpx.AsyncClient, asked: list[Event]) -> None:
+    await ended(http, ASKING, (await http.get(f"/threads/{ASKING}/runs")).json()[0]["run_id"])
+    question = on(asked, "input.requested")[0]["interrupt_id"]
+    async with listening(http, ASKING, since=asked[-1]["seq"]) as heard:
+        answer = await send(http, ASKING, "input.respond", interrupt_id=question, response="still here")
+        assert answer["type"] == "success", answer
+        completed = {"event": "completed", "graph_name": "ask"}
+        events = await heard.until(lambda events: on(events, "lifecycle")[-1:] == [completed])
+    assert on(events, "values")[-1] == {"n": 2, "log": ["asked: still here", "add"]}
+
+
+def same_under_each_number(events: list[Event]) -> None:
+    found: dict[int, Any] = {}
+    for event in events:
+        assert found.setdefault(event["seq"], event) == event

@@ -1,0 +1,49 @@
+"""Values on the wire: messages carry what they have, and nothing that a graph holds makes encoding fail."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from toolweave.runtime.protocol.wire import wire_json
+from toolweave.runtime.streaming.codec import loads
+
+CALL = {"name": "add", "args": {"a": 1}, "id": "c", "type": "tool_call"}
+BAD_CALL = {"name": "add", "args": "{", "id": "b", "error": None, "type": "invalid_tool_call"}
+
+
+@pytest.mark.parametrize(
+    ("message", "wired"),
+    [
+        (HumanMessage("hi", id="1"), {"type": "human", "content": "hi", "id": "1"}),
+        (SystemMessage("be", name="n"), {"type": "system", "content": "be", "id": None, "name": "n"}),
+        (AIMessageChunk("part", id="2"), {"type": "ai", "content": "part", "id": "2"}),
+        (
+            AIMessage("", id="3", tool_calls=[CALL], response_metadata={"model": "m"}),
+            {"type": "ai", "content": "", "id": "3", "tool_calls": [CALL], "response_metadata": {"model": "m"}},
+        ),
+        (
+            AIMessage("", id="4", invalid_tool_calls=[BAD_CALL]),
+            {"type": "ai", "content": "", "id": "4", "invalid_tool_calls": [{**BAD_CALL, "error": "Malformed args."}]},
+        ),
+        (
+            ToolMessage("3", tool_call_id="c", id="5"),
+            {"type": "tool", "content": "3", "id": "5", "tool_call_id": "c", "status": "success", "artifact": None},
+        ),
+    ],
+)
+def test_a_message_is_sent_without_what_it_does_not_have(message: BaseMessage, wired: dict[str, Any]) -> None:
+    assert loads(wire_json(message)) == wired
+    assert loads(wire_json({"deep": [(message,)]})) == {"deep": [[wired]]}
+
+
+@pytest.mark.parametrize("awkward", [2**80, "half \ud800", {1: object}, float("nan"), {"a", "b"}])
+def test_messages_keep_their_form_beside_what_json_cannot_hold(awkward: object) -> None:
+    found = loads(wire_json({"awkward": awkward, "said": [HumanMessage("hi", id="1")]}))
+    assert found["said"] == [{"type": "human", "content": "hi", "id": "1"}]
+
+
+def test_values_nested_without_end_are_cut_short() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    assert wire_json(endless).startswith(b"[[[")
