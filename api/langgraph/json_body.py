@@ -81,6 +81,8 @@ def checked_body(value: JsonObject, schema: BodySchema) -> Body:
     """Split a checked object into what is known and the names of what is not."""
     known = schema.known
     fields = {name: item for name, item in value.items() if item is not None and name in known}
+    for name in schema.integers & fields.keys():
+        fields[name] = int(fields[name])
     ignored = tuple(name for name in value if name not in known)
     return Body(fields, ignored)
 

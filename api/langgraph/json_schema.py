@@ -4,7 +4,7 @@ A schema is compiled once into plain closures (a request costs microseconds) and
 of the reference server. Understood: type, enum, required, properties, items, anyOf, oneOf, minimum, maximum, minItems,
 maxItems, minLength, maxLength, maxProperties, additionalProperties and $ref into the given components; of oneOf,
 branches that each ask for other properties.
-Two leniencies that clients need: unknown properties pass, and null counts as "not given" for optional ones.
+Unknown properties pass; null passes only where the schema lists it.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +41,9 @@ class BodySchema:
 
     def __init__(self, name: str, components: Mapping[str, Schema]) -> None:
         self.name = name
-        self.known = frozenset(components[name].get("properties", ()))
+        properties = components[name].get("properties", {})
+        self.known = frozenset(properties)
+        self.integers = frozenset(field for field, part in properties.items() if part.get("type") == "integer")
         self._check = _compile(components[name], (), components)
 
     def check(self, value: object) -> None:
@@ -58,7 +60,11 @@ def _compile(schema: Schema, where: Path, components: Mapping[str, Schema]) -> C
         return _compile(components[name], ("components", "schemas", name), components)
     checks = [make(schema, where, components) for keyword, make in _KEYWORDS.items() if keyword in schema]
 
+    null_allowed = isinstance(schema.get("type"), list) and "null" in schema["type"]
+
     def check(value: Any, path: Path) -> None:
+        if value is None and null_allowed:
+            return
         for one in checks:
             one(value, path)
 
@@ -71,7 +77,11 @@ _IS: Mapping[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
     "null": lambda value: value is None,
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "integer": lambda value: (
+        (isinstance(value, int) and not isinstance(value, bool))
+        # 5.0 is an integer to JSON Schema.
+        or (isinstance(value, float) and value.is_integer())
+    ),
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
 }
 
@@ -127,7 +137,6 @@ def _required(schema: Schema, where: Path, _components: Mapping[str, Schema]) ->
 
 
 def _properties(schema: Schema, where: Path, components: Mapping[str, Schema]) -> Check:
-    required = frozenset(schema.get("required", ()))
     checks = {
         name: _compile(part, (*where, "properties", name), components) for name, part in schema["properties"].items()
     }
@@ -135,7 +144,7 @@ def _properties(schema: Schema, where: Path, components: Mapping[str, Schema]) -
     def check(value: Any, path: Path) -> None:
         for name, item in value.items():
             one = checks.get(name)
-            if one is not None and (item is not None or name in required):
+            if one is not None:
                 one(item, (*path, name))
 
     return check

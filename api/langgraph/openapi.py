@@ -83,28 +83,4 @@ def _responses(endpoint: Endpoint) -> JsonObject:
 
 
 def _published(components: Mapping[str, Any]) -> JsonObject:
-    return {name: {"title": name, **_nullable(schema)} for name, schema in components.items()}
-
-
-def _nullable(schema: Any) -> Any:
-    """Say what the server does: an optional property may be null, which counts as not given."""
-    if isinstance(schema, list):
-        return [_nullable(item) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    shown = {name: _nullable(item) for name, item in schema.items()}
-    required = schema.get("required", ())
-    if isinstance(schema.get("properties"), Mapping):
-        shown["properties"] = {
-            name: _or_null(item) if name not in required else item for name, item in shown["properties"].items()
-        }
-    return shown
-
-
-def _or_null(schema: JsonObject) -> JsonObject:
-    kind = schema.get("type")
-    if not schema or kind == "null" or (isinstance(kind, list) and "null" in kind):
-        return schema
-    if isinstance(kind, str) and "enum" not in schema:
-        return {**schema, "type": [kind, "null"]}
-    return {"anyOf": [schema, {"type": "null"}]}
+    return {name: {"title": name, **schema} for name, schema in components.items()}

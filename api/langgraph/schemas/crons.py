@@ -74,7 +74,7 @@ CRONS: Schema = {
         _NEW, required=("assistant_id", "schedule"), description="Runs on one thread at set times."
     ),
     "CronPatch": body(
-        {**_COMMON, "on_run_completed": _COMPLETION},
+        {**_COMMON, "end_time": {**_COMMON["end_time"], "type": ["string", "null"]}, "on_run_completed": _COMPLETION},
         description="What to change; metadata is merged, everything else replaced. A null `end_time` clears it.",
     ),
     "CronSearch": body(

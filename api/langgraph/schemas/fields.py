@@ -28,6 +28,11 @@ def list_of(item: Schema) -> Schema:
     return {"type": "array", "items": item}
 
 
+def nullable(schema: Schema) -> Schema:
+    """Let null stand for "not given"."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
 def ref(name: str) -> Schema:
     """Point at a component."""
     return {"$ref": f"#/components/schemas/{name}"}

@@ -3,6 +3,7 @@
 from toolweave.api.langgraph.schemas.fields import (
     ANY,
     BOOLEAN,
+    NULLABLE_OBJECT,
     NULLABLE_STRING,
     OBJECT,
     STRING,
@@ -11,6 +12,7 @@ from toolweave.api.langgraph.schemas.fields import (
     Schema,
     body,
     list_of,
+    nullable,
     one_of,
     ref,
 )
@@ -50,7 +52,7 @@ _STRATEGY = one_of("reject", "rollback", "interrupt", "enqueue")
 _COMMON: Schema = {
     "assistant_id": {**STRING, "description": "An assistant's UUID or the name of a graph."},
     "input": {**ANY, "description": "What the graph is given."},
-    "command": ref("Command"),
+    "command": nullable(ref("Command")),
     "metadata": OBJECT,
     "config": ref("Config"),
     "context": OBJECT,
@@ -64,11 +66,19 @@ _COMMON: Schema = {
     "multitask_strategy": _STRATEGY,
     "if_not_exists": one_of("create", "reject"),
     "after_seconds": {"type": "number", "maximum": MAX_DELAY_SECONDS},
-    "on_disconnect": one_of("cancel", "continue"),
+    "on_disconnect": nullable(one_of("cancel", "continue")),
     "checkpoint_during": BOOLEAN,
     "durability": one_of("sync", "async", "exit"),
-    "strict_resume": {**BOOLEAN, "description": "Fail, leaving the thread as it is, when the answer fits no question."},
-    "langsmith_tracer": OBJECT,
+    "strict_resume": {
+        "type": ["boolean", "null"],
+        "description": "Fail, leaving the thread as it is, when the answer fits no question.",
+    },
+    "langsmith_tracer": NULLABLE_OBJECT,
+}
+# What means little without a thread may be null there, as in the official server.
+_NULL_WITHOUT_A_THREAD = {
+    name: nullable(_COMMON[name])
+    for name in ("interrupt_before", "interrupt_after", "multitask_strategy", "if_not_exists")
 }
 
 RUNS: Schema = {
@@ -81,7 +91,7 @@ RUNS: Schema = {
         {
             "update": {"type": ["object", "array", "null"]},
             "resume": ANY,
-            "goto": {"anyOf": [STRING, ref("Send"), list_of({"anyOf": [STRING, ref("Send")]})]},
+            "goto": {"anyOf": [STRING, ref("Send"), list_of({"anyOf": [STRING, ref("Send")]}), {"type": "null"}]},
         },
         description="Answers an interrupt, updates the state, says where to go on.",
     ),
@@ -96,12 +106,12 @@ RUNS: Schema = {
         description="How the graph is run.",
     ),
     "RunCreateStateful": body(
-        {**_COMMON, "checkpoint": ref("CheckpointConfig"), "checkpoint_id": STRING},
+        {**_COMMON, "checkpoint": ref("CheckpointConfig"), "checkpoint_id": NULLABLE_STRING},
         required=("assistant_id",),
         description="A run on a thread.",
     ),
     "RunCreateStateless": body(
-        {**_COMMON, "on_completion": one_of("delete", "keep")},
+        {**_COMMON, **_NULL_WITHOUT_A_THREAD, "on_completion": nullable(one_of("delete", "keep"))},
         required=("assistant_id",),
         description="A run on a thread of its own, deleted afterwards unless `on_completion` is `keep`.",
     ),

@@ -2,8 +2,8 @@
 
 from toolweave.api.langgraph.schemas.fields import (
     ANY,
-    BOOLEAN,
     MAX_OFFSET,
+    NULLABLE_STRING,
     OBJECT,
     STRING,
     TIMESTAMP,
@@ -30,10 +30,10 @@ STORE: Schema = {
             "key": STRING,
             "value": OBJECT,
             "index": {
-                "anyOf": [{"type": "boolean", "enum": [False]}, list_of(STRING)],
+                "anyOf": [{"type": "boolean", "enum": [False]}, list_of(STRING), {"type": "null"}],
                 "description": "Paths of the value to embed for semantic search, or false for none.",
             },
-            "ttl": {"type": "number", "minimum": 0, "description": "Minutes after which the item is gone."},
+            "ttl": {"type": ["number", "null"], "minimum": 0, "description": "Minutes after which the item is gone."},
         },
         required=("namespace", "key", "value"),
         description="An item to store; it replaces the one with this key.",
@@ -43,16 +43,23 @@ STORE: Schema = {
     ),
     "StoreSearchRequest": body(
         {
-            "namespace_prefix": {**_LABELS, "description": "Where to search; everywhere when absent."},
+            "namespace_prefix": {
+                **_LABELS,
+                "type": ["array", "null"],
+                "description": "Where to search; everywhere when absent.",
+            },
             "filter": {
-                **OBJECT,
+                "type": ["object", "null"],
                 "description": "Top-level fields and what they must be: a value, or operators ($eq, $ne, $gt, $gte, "
                 "$lt, $lte). An item without the field fits no ordering.",
             },
             "limit": {**_NUMBER, "default": 10},
             "offset": {**_NUMBER, "default": 0},
-            "query": {**STRING, "description": "What to search for by meaning, where an embedding is configured."},
-            "refresh_ttl": {**BOOLEAN, "description": "Whether finding items prolongs their lives."},
+            "query": {
+                **NULLABLE_STRING,
+                "description": "What to search for by meaning, where an embedding is configured.",
+            },
+            "refresh_ttl": {"type": ["boolean", "null"], "description": "Whether finding items prolongs their lives."},
         },
         description="Which items to find.",
     ),

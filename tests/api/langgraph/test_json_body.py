@@ -71,12 +71,22 @@ async def test_many_brackets_side_by_side_are_not_depth() -> None:
     assert len(await read_json(request([b"[" + b"[]," * 5000 + b'"[[[["]']))) == 5001
 
 
-async def test_null_counts_as_not_given_and_unknown_names_are_told() -> None:
-    body = await read_body(
-        request(['{"metadata":null,"statuss":1,"limit":3,"ü\\r\\nx: y":2}'.encode()]),
-        body_schema("ThreadSearchRequest"),
-    )
+async def test_null_counts_as_not_given_where_it_is_allowed() -> None:
+    body = await read_body(request([b'{"namespace_prefix":null,"limit":3}']), body_schema("StoreSearchRequest"))
     assert body.fields == {"limit": 3}
+    with pytest.raises(InvalidRequest, match="null is not of type"):
+        await read_body(request([b'{"metadata":null}']), body_schema("ThreadSearchRequest"))
+
+
+async def test_a_float_without_a_fraction_is_an_integer() -> None:
+    body = await read_body(request([b'{"limit":3.0}']), body_schema("ThreadSearchRequest"))
+    assert repr(body.fields["limit"]) == "3"
+
+
+async def test_unknown_names_are_told() -> None:
+    body = await read_body(
+        request(['{"statuss":1,"limit":3,"ü\\r\\nx: y":2}'.encode()]), body_schema("ThreadSearchRequest")
+    )
     assert body.headers() == {"x-ignored-fields": "statuss, %C3%BC%0D%0Ax%3A%20y"}
     assert body.headers("ttl") == {"x-ignored-fields": "statuss, %C3%BC%0D%0Ax%3A%20y, ttl"}
 
