@@ -59,6 +59,7 @@ async def test_a_packed_body_is_unpacked() -> None:
         (zlib.compress(b"x"), "deflate", "transfer"),
         (b"x", "br", "transfer"),
     ],
+    ids=["bomb", "cut", "plain", "more behind", "packed twice", "deflate", "brotli"],
 )
 async def test_bombs_and_broken_packing_end_in_an_error(body: bytes, coding: str, reason: str) -> None:
     async with serving(always(text("200 OK", body, f"Content-Encoding: {coding}"))) as peer:

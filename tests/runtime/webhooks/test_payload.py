@@ -3,7 +3,10 @@
 import base64
 import hashlib
 import hmac
+import re
+import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,3 +104,17 @@ def test_a_receiver_can_check_the_signature_by_hand() -> None:
     expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
     assert headers["webhook-signature"] == f"v1,{expected}"
     assert "webhook-signature" not in webhook_headers([], "whd_1", 1700000000, body)
+
+
+def test_the_check_in_the_documentation_knows_ours_from_others() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text(encoding="utf-8")
+    check: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1], check)  # noqa: S102 - our own page
+    key, body, now = b"0123456789abcdef01234567", b'{"a":1}', int(time.time())
+    secret = f"whsec_{base64.b64encode(key).decode()}"
+    headers = webhook_headers([b"another key, of a new secret", key], "whd_1", now, body)
+    assert check["is_ours"](secret, headers, body)
+    assert not check["is_ours"](secret, headers, body + b" ")
+    assert not check["is_ours"](secret, {**headers, "webhook-id": "whd_2"}, body)
+    old = webhook_headers([key], "whd_1", now - 3600, body)
+    assert not check["is_ours"](secret, old, body)
