@@ -17,7 +17,7 @@ BAD_CALL = {"name": "add", "args": "{", "id": "b", "error": None, "type": "inval
     [
         (HumanMessage("hi", id="1"), {"type": "human", "content": "hi", "id": "1"}),
         (SystemMessage("be", name="n"), {"type": "system", "content": "be", "id": None, "name": "n"}),
-        (AIMessageChunk("part", id="2"), {"type": "ai", "content": "part", "id": "2"}),
+        (AIMessageChunk(content="part", id="2"), {"type": "ai", "content": "part", "id": "2"}),
         (
             AIMessage("", id="3", tool_calls=[CALL], response_metadata={"model": "m"}),
             {"type": "ai", "content": "", "id": "3", "tool_calls": [CALL], "response_metadata": {"model": "m"}},

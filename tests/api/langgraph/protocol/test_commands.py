@@ -51,7 +51,12 @@ async def asked(http: httpx.AsyncClient, graph: str, count: int = 1) -> tuple[st
 )
 async def test_a_run_is_started_on_a_thread_that_it_creates(http: httpx.AsyncClient) -> None:
     thread_id = str(uuid4())
-    given = {"assistant_id": "count", "input": {"n": 1}, "metadata": {"m": 1}, "config": {"tags": ["t"]}}
+    given: dict[str, Any] = {
+        "assistant_id": "count",
+        "input": {"n": 1},
+        "metadata": {"m": 1},
+        "config": {"tags": ["t"]},
+    }
     given |= {"multitask_strategy": None, "multitaskStrategy": None, "context": None, "unheard": "of"}
     told_back = await send(http, thread_id, "run.start", **given)
     run_id = told_back["result"]["run_id"]
