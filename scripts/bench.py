@@ -1,20 +1,23 @@
-"""Print the figures that the README gives: tool discovery, a todo request end to end, a run beside the bare graph.
+"""Print the figures that the README gives: tool discovery, a todo request end to end, runs beside the bare graph.
 
-The last one is a ratio of two things measured in turn in the same process: trust it before single figures.
+The last ones are ratios of two things measured in turn: trust them before single figures, and on an idle machine only.
 """
 
+import asyncio
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
 import uvloop
-from langchain_core.messages import AIMessage
+from bench_graphs import agent, tokens
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph import START, MessagesState, StateGraph
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
@@ -25,20 +28,11 @@ from toolweave.config.mcp import served_mcp_config
 from toolweave.config.settings import load_settings
 from toolweave.servers.connections.plane import open_tool_plane
 
-BENCH_APP = """
-from langchain_core.messages import AIMessage
-from langgraph.graph import START, MessagesState, StateGraph
-
-async def respond(state: MessagesState):
-    return {"messages": [AIMessage(content=f"echo: {state['messages'][-1].content}")]}
-
-agent = StateGraph(MessagesState).add_node("respond", respond).add_edge(START, "respond").compile()
-"""
+ROOT = Path(__file__).resolve().parent.parent
+# What the server loads, and what is measured here without one.
+BENCH_JSON = '{{"graphs": {{"agent": "{file}:agent", "tokens": "{file}:tokens"}}}}'
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
-
-
-async def respond(state: MessagesState) -> dict[str, list[AIMessage]]:
-    return {"messages": [AIMessage(content=f"echo: {state['messages'][-1].content}")]}
+ROUNDS, AT_ONCE, BURST = 25, 25, 300
 
 
 async def milliseconds(work: Callable[[], Awaitable[object]], rounds: int) -> list[float]:
@@ -80,63 +74,160 @@ async def todo_requests(sdk: LangGraphClient, rounds: int) -> list[float]:
     return await milliseconds(ask, rounds)
 
 
-async def bare_graph(folder: Path, rounds: int) -> list[float]:
-    """The floor: the same one-node graph, invoked in process with a durable checkpointer."""
+@dataclass
+class Streamed:
+    """What streaming the same 500 tokens again and again took."""
+
+    first_token_ms: list[float] = field(default_factory=list)
+    tokens_per_second: list[float] = field(default_factory=list)
+
+    async def measure(self, stream: AsyncIterator[bool]) -> None:
+        """Read a stream that says of each item whether it is a token."""
+        started = time.perf_counter()
+        count = 0
+        async for is_token in stream:
+            count += is_token
+            if count == 1 and is_token:
+                self.first_token_ms.append((time.perf_counter() - started) * 1000)
+        self.tokens_per_second.append(count / (time.perf_counter() - started))
+
+
+class Floor:
+    """The graphs invoked in process with a durable checkpointer: what any server adds to."""
+
+    def __init__(self, saver: AsyncSqliteSaver) -> None:
+        self._agent = agent.copy(update={"checkpointer": saver})
+        self._tokens = tokens.copy(update={"checkpointer": saver})
+
+    async def run(self) -> None:
+        await self._agent.ainvoke(HELLO, _on_new_thread())
+
+    async def stream(self) -> AsyncIterator[bool]:
+        async for _ in self._tokens.astream(HELLO, _on_new_thread(), stream_mode="messages"):
+            yield True
+
+
+class Served:
+    """The same graphs over HTTP, everything on."""
+
+    def __init__(self, sdk: LangGraphClient) -> None:
+        self._sdk = sdk
+
+    async def run(self) -> None:
+        await self._sdk.runs.wait(str(uuid4()), "agent", input=HELLO, if_not_exists="create")
+
+    async def stream(self, mode: str, *, resumable: bool) -> AsyncIterator[bool]:
+        body = {"assistant_id": "tokens", "input": HELLO, "stream_mode": [mode], "stream_resumable": resumable}
+        async with self._sdk.http.client.stream("POST", "/runs/stream", json=body) as answer:
+            async for piece in answer.aiter_raw():
+                for _ in range(piece.count(b"event: messages")):
+                    yield True
+
+
+def _on_new_thread() -> RunnableConfig:
+    return {"configurable": {"thread_id": str(uuid4())}}
+
+
+@asynccontextmanager
+async def open_floor(folder: Path) -> AsyncIterator[Floor]:
     async with AsyncSqliteSaver.from_conn_string(str(folder / "floor.db")) as saver:
         await saver.conn.execute("PRAGMA journal_mode=WAL")
         await saver.conn.execute("PRAGMA synchronous=NORMAL")
-        graph = StateGraph(MessagesState).add_node("respond", respond).add_edge(START, "respond")
-        compiled = graph.compile(checkpointer=saver)
-
-        async def invoke() -> object:
-            return await compiled.ainvoke(HELLO, {"configurable": {"thread_id": str(uuid4())}})  # type: ignore[arg-type]
-
-        await milliseconds(invoke, 30)
-        return await milliseconds(invoke, rounds)
+        yield Floor(saver)
 
 
-async def served_runs(sdk: LangGraphClient, rounds: int) -> list[float]:
-    """A thread and a run over HTTP, everything on."""
+async def runs_per_second(work: Callable[[], Awaitable[object]]) -> float:
+    """Keep 25 under way at a time."""
+    places = asyncio.Semaphore(AT_ONCE)
 
-    async def run() -> object:
-        return await sdk.runs.wait(str(uuid4()), "agent", input=HELLO, if_not_exists="create")
+    async def one() -> None:
+        async with places:
+            await work()
 
-    await milliseconds(run, 30)
-    return await milliseconds(run, rounds)
+    started = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(BURST)))
+    return BURST / (time.perf_counter() - started)
 
 
-def show(label: str, figures: list[float], goal: str = "") -> None:
+async def compare_runs(floor: Floor, served: Served) -> None:
+    """Show a single run, and many at a time, beside the floor; both in turn, so that both see the same machine."""
+    floors, runs, floor_rates, rates = [], [], [], []
+    for work in (floor.run, served.run):
+        await milliseconds(work, 30)
+    for _ in range(ROUNDS):
+        floors += await milliseconds(floor.run, 12)
+        runs += await milliseconds(served.run, 12)
+    for _ in range(3):
+        floor_rates.append(await runs_per_second(floor.run))
+        rates.append(await runs_per_second(served.run))
+    show("a one-node graph invoked in process (the floor)", floors)
+    show("the same graph by runs/wait over HTTP", runs)
+    show_ratio("  to the floor", statistics.median(runs) / statistics.median(floors), "goal <= 3.5")
+    show("runs per second, 25 at a time: the floor", floor_rates, unit="/s")
+    show("runs per second, 25 at a time: over HTTP", rates, unit="/s")
+    show_ratio("  to the floor", statistics.median(rates) / statistics.median(floor_rates), "goal >= 0.3")
+
+
+async def compare_streams(floor: Floor, served: Served) -> None:
+    """Show streams of 500 tokens beside the floor."""
+    kinds: dict[str, Callable[[], AsyncIterator[bool]]] = {
+        "the floor": floor.stream,
+        "messages-tuple": lambda: served.stream("messages-tuple", resumable=False),
+        "messages-tuple, resumable": lambda: served.stream("messages-tuple", resumable=True),
+        "messages": lambda: served.stream("messages", resumable=False),
+    }
+    for make in kinds.values():
+        await Streamed().measure(make())
+    measured = {name: Streamed() for name in kinds}
+    for _ in range(ROUNDS):
+        for name, make in kinds.items():
+            await measured[name].measure(make())
+    base = measured["the floor"]
+    for name, streamed in measured.items():
+        show(f"first token: {name}", streamed.first_token_ms)
+        show(f"tokens per second: {name}", streamed.tokens_per_second, unit="/s")
+        if streamed is not base:
+            show_ratio("  first token to the floor", _ratio(streamed.first_token_ms, base.first_token_ms), "goal <= 3")
+            pace = _ratio(streamed.tokens_per_second, base.tokens_per_second)
+            show_ratio("  tokens per second to the floor", pace, "goal >= 0.6")
+
+
+def _ratio(figures: list[float], floors: list[float]) -> float:
+    """Compare round by round: the machine's pace changes from one to the next."""
+    return statistics.median(figure / floor for figure, floor in zip(figures, floors, strict=True))
+
+
+def show(label: str, figures: list[float], goal: str = "", unit: str = "ms") -> None:
     low, middle, high = min(figures), statistics.median(figures), max(figures)
-    print(f"{label:<52} {middle:8.1f} ms   ({low:.1f} … {high:.1f}, {len(figures)} rounds) {goal}")
+    print(f"{label:<52} {middle:8.1f} {unit}   ({low:.1f} … {high:.1f}, {len(figures)} rounds) {goal}")
+
+
+def show_ratio(label: str, ratio: float, goal: str) -> None:
+    print(f"{label:<52} {ratio:8.2f} x    {goal}")
 
 
 async def main() -> None:
-    root = Path(__file__).parent.parent
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         show("tools of the todo server registered, spawn included", await discovery(folder / "plane"), "goal 2000")
-        ours = AppProcess(root / "langgraph.json", folder / "ours", {"TOOLWEAVE_MODEL": "offline"})
+        ours = AppProcess(ROOT / "langgraph.json", folder / "ours", {"TOOLWEAVE_MODEL": "offline"})
         ours.start()
         try:
             async with get_client(url=ours.url, api_key=None) as sdk:
                 show("a todo request end to end, offline model", await todo_requests(sdk, 50), "goal 300")
         finally:
             ours.stop()
-        (folder / "app.py").write_text(BENCH_APP, encoding="utf-8")
-        (folder / "langgraph.json").write_text('{"graphs": {"agent": "./app.py:agent"}}', encoding="utf-8")
-        served = AppProcess(folder / "langgraph.json", folder / "served", {})
-        served.start()
+        (folder / "langgraph.json").write_text(
+            BENCH_JSON.format(file=ROOT / "scripts" / "bench_graphs.py"), encoding="utf-8"
+        )
+        process = AppProcess(folder / "langgraph.json", folder / "served", {})
+        process.start()
         try:
-            async with get_client(url=served.url, api_key=None) as sdk:
-                floors, runs = [], []
-                for _ in range(3):
-                    floors += await bare_graph(folder, 100)
-                    runs += await served_runs(sdk, 100)
+            async with get_client(url=process.url, api_key=None) as sdk, open_floor(folder) as floor:
+                await compare_runs(floor, Served(sdk))
+                await compare_streams(floor, Served(sdk))
         finally:
-            served.stop()
-        show("a one-node graph invoked in process (the floor)", floors)
-        show("the same graph by runs/wait over HTTP", runs)
-        print(f"{'ratio to the floor':<52} {statistics.median(runs) / statistics.median(floors):8.1f} x    goal 3.5")
+            process.stop()
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ async def info(request: Request) -> Response:
                 "langsmith": False,
                 "langsmith_tracing_replicas": False,
                 "langsmith_tracing_session_on_runs": False,
+                "strict_resume": True,
+                "stream_namespaces": True,
             },
             "host": {
                 "kind": "self-hosted",

@@ -142,6 +142,8 @@ async def test_clients_learn_what_they_talk_to(tmp_path: Path) -> None:
         "langsmith": False,
         "langsmith_tracing_replicas": False,
         "langsmith_tracing_session_on_runs": False,
+        "strict_resume": True,
+        "stream_namespaces": True,
     }
     assert shown["version"] >= "0.16"
     assert shown["host"]["kind"] == "self-hosted"
