@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.requirements import endpoints
+from toolweave.api.langgraph.app import ENDPOINTS
 
 TESTS = Path(__file__).parent.parent
+# Served, and no operations of the published document.
+BESIDE_THE_TABLE = frozenset({"GET /docs", "GET /openapi.json", "POST /ui/{graph}"})
 
 
 def listed() -> set[tuple[str, str]]:
@@ -41,3 +44,18 @@ def test_every_listed_behaviour_is_carried_by_a_test() -> None:
 
 def test_tests_name_only_behaviours_that_are_listed() -> None:
     assert sorted(carried() - listed()) == []
+
+
+def test_every_documented_status_of_every_endpoint_is_listed() -> None:
+    stated = {(endpoint, behaviour[:3]) for endpoint, behaviour in listed()}
+    documented = {
+        (f"{endpoint.method} {endpoint.path}", str(status))
+        for endpoint in ENDPOINTS
+        for status in (endpoint.status, *endpoint.errors)
+    }
+    assert sorted(documented - stated) == []
+
+
+def test_the_list_names_only_endpoints_that_are_served() -> None:
+    served = {f"{endpoint.method} {endpoint.path}" for endpoint in ENDPOINTS}
+    assert sorted({endpoint for endpoint, _ in listed()} - served - BESIDE_THE_TABLE) == []
