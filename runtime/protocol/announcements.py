@@ -43,6 +43,10 @@ class Announcements:
             None,
         )
 
+    def waits(self, thread_id: str) -> bool:
+        """Say whether a run of this thread has asked something and has not ended yet."""
+        return any(voice.interrupted for voice in self._speaking.values() if voice.run.thread_id == thread_id)
+
     @asynccontextmanager
     async def ending(self, run: Run, outcome: Outcome) -> AsyncIterator[None]:
         """Store how a run ends before the block writes its row, and tell it afterwards.
