@@ -65,7 +65,9 @@ class Bench:
 
 
 @asynccontextmanager
-async def open_bench(folder: Path, gates: dict[str, Gate] | None = None) -> AsyncIterator[Bench]:
+async def open_bench(
+    folder: Path, gates: dict[str, Gate] | None = None, *, max_concurrent: int = 10
+) -> AsyncIterator[Bench]:
     """Open everything that a serving process opens, on a folder that may hold an earlier process's data."""
     gates = gates if gates is not None else {name: Gate() for name in ("gated", "gated2", "gated3")}
     loaded: dict[str, object] = {
@@ -85,7 +87,7 @@ async def open_bench(folder: Path, gates: dict[str, Gate] | None = None) -> Asyn
             loaded, dict.fromkeys(loaded), checkpointer=persistence.checkpointer, store=persistence.store
         )
         runtime = Runtime(persistence, registry, EventLog(persistence.app), Announcements(ThreadLog(persistence.app)))
-        async with open_engine(runtime, max_concurrent=10) as engine:
+        async with open_engine(runtime, max_concurrent=max_concurrent) as engine:
             await engine.recover()
             yield Bench(engine, persistence, gates)
 

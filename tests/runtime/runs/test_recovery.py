@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 from sqlalchemy import update
 
 from tests.fixtures.graphs import Gate
@@ -185,6 +186,26 @@ async def test_an_answer_that_no_task_had_taken_before_a_crash_is_given_again(tm
     async with open_bench(tmp_path, {"gated": after}) as bench:
         assert await ended(bench, answering) == {"log": ["A"]}
         assert (await bench.persistence.threads.get(first.thread_id)).status == "idle"
+
+
+async def test_a_run_rolled_back_while_it_waits_for_its_second_turn_leaves_nothing(tmp_path: Path) -> None:
+    before = {name: Gate() for name in ("gated", "gated2")}
+    after = {name: Gate() for name in ("gated", "gated2")}
+    async with open_bench(tmp_path, before) as bench:
+        first = (await bench.engine.start(bench.run("gated"))).run
+        second = (await bench.engine.start(bench.run("gated2"))).run
+        for gate in before.values():
+            await asyncio.wait_for(gate.reached.wait(), 10)
+    async with open_bench(tmp_path, after, max_concurrent=1) as bench:
+        await asyncio.wait_for(after["gated"].reached.wait(), 10)
+        await bench.engine.cancel(second.thread_id, second.run_id, "rollback", wait=True)
+        config: RunnableConfig = {"configurable": {"thread_id": second.thread_id}}
+        assert [saved async for saved in bench.persistence.checkpointer.alist(config)] == []
+        thread = await bench.persistence.threads.get(second.thread_id)
+        assert (thread.status, thread.values) == ("idle", None)
+        after["gated"].opened.set()
+        assert (await ended(bench, first))["log"] == ["first", "waited:", "second"]
+        assert not after["gated2"].reached.is_set()
 
 
 async def mark_running(bench: Bench, run: Run, attempt: int = 1) -> None:
