@@ -60,7 +60,8 @@ def test_without_the_server_extra_the_command_line_says_what_to_install(tmp_path
 
 
 def test_an_unforeseen_error_keeps_its_traceback_and_fails(tmp_path: Path) -> None:
-    (tmp_path / "broken.py").write_text("graph = undefined_name\n", encoding="utf-8")
+    code = "def graph():\n    return undefined_name\n"
+    (tmp_path / "broken.py").write_text(code, encoding="utf-8")
     (tmp_path / "langgraph.json").write_text('{"graphs": {"a": "./broken.py:graph"}}', encoding="utf-8")
     ended = toolweave("graph", "a", cwd=tmp_path)
     assert ended.code == 1

@@ -26,6 +26,8 @@ async def exchange(server: AppServer, request: str, body: str = "", *, end: byte
         answer = (await (reader.readuntil(end) if end else reader.read())).decode()
         writer.close()
         await writer.wait_closed()
+    # What the middleware of the served application adds to every answer.
+    answer = answer.replace("x-signed: by the application\r\n", "")
     seen: dict[str, str] = {}
     answer = UUID.sub(lambda found: seen.setdefault(found[0], f"<id{len(seen) + 1}>"), answer)
     return TIME.sub("<time>", re.sub(r"date: [^\r]*", "date: <date>", answer))
