@@ -47,6 +47,10 @@ class Announcements:
         """Say whether a run of this thread has asked something and has not ended yet."""
         return any(voice.interrupted for voice in self._speaking.values() if voice.run.thread_id == thread_id)
 
+    def stands_still(self, thread_id: str) -> bool:
+        """Say whether a run that has not ended yet has told that it waits for a human."""
+        return any(voice.interrupted and voice.run.thread_id == thread_id for voice in self._speaking.values())
+
     @asynccontextmanager
     async def ending(self, run: Run, outcome: Outcome) -> AsyncIterator[None]:
         """Store how a run ends before the block writes its row, and tell it afterwards.

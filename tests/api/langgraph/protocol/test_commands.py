@@ -290,6 +290,16 @@ async def test_an_input_to_a_thread_that_asks_is_the_answer(http: httpx.AsyncCli
     assert (await newest_run(http, thread_id))["kwargs"]["command"] == {"resume": {"said": "so"}}
 
 
+async def test_an_input_that_comes_with_the_question_is_the_answer(http: httpx.AsyncClient) -> None:
+    for _ in range(5):
+        thread_id = await new_thread(http)
+        async with listening(http, thread_id, ["lifecycle"]) as heard:
+            await start(http, thread_id, "ask", {"n": 1})
+            await heard.run()
+            await ended(http, thread_id, await start(http, thread_id, "ask", "so"))
+        assert (await values(http, thread_id))["log"] == ["asked: so", "add"]
+
+
 async def test_an_input_after_a_cancelled_run_is_an_input(http: httpx.AsyncClient) -> None:
     thread_id, gate = await new_thread(http), str(uuid4())
     run_id = await start(http, thread_id, "gated", {"n": 1, "gate": gate})
