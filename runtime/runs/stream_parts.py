@@ -1,11 +1,12 @@
 """Stream a graph as the named events of the LangGraph API (langgraph_api.md section 6.1)."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from langgraph.pregel import Pregel
 
+from toolweave.runtime.persistence.checkpointer import FORKED_FROM
 from toolweave.runtime.runs.graph_input import GraphCall
 from toolweave.runtime.runs.message_parts import MessageParts, Part
 
@@ -97,8 +98,26 @@ class GraphStream:
         if (is_debug_checkpoint or mode == "checkpoints") and not self._call.shows_checkpoints:
             return ()
         if is_debug_checkpoint:
-            payload = {**payload, "payload": with_checkpoint_ids(payload["payload"])}
+            payload = {**payload, "payload": with_checkpoint_ids(with_stored_metadata(payload["payload"]))}
+        elif mode == "checkpoints":
+            payload = with_stored_metadata(payload)
         return (Part(f"{mode}{suffix}", payload),)
+
+
+def with_stored_metadata(payload: dict[str, Any]) -> dict[str, Any]:
+    """Show the metadata of a checkpoint that a run began from, which has been stored, as a thread's state does."""
+    metadata = payload.get("metadata") or {}
+    if "run_id" not in metadata:
+        return payload
+    return {**payload, "metadata": shown_metadata(metadata, payload["config"]["configurable"]["thread_id"])}
+
+
+def shown_metadata(metadata: Mapping[str, Any], thread_id: str) -> dict[str, Any]:
+    """Give a stored checkpoint's metadata the form that the API shows."""
+    shown = {**metadata, "thread_id": thread_id}
+    if FORKED_FROM in shown:
+        shown["checkpoint_id"] = shown.pop(FORKED_FROM)
+    return shown
 
 
 def with_checkpoint_ids(payload: dict[str, Any]) -> dict[str, Any]:

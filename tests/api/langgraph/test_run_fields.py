@@ -236,3 +236,23 @@ async def test_what_belongs_to_langsmith_is_named_as_ignored(http: httpx.AsyncCl
     body = {"assistant_id": "letters", "input": {}, "langsmith_tracer": {"project_name": "p"}, "feedback_keys": ["k"]}
     answer = await http.post("/runs/wait", json=body)
     assert (answer.status_code, answer.headers["x-ignored-fields"]) == (200, "feedback_keys, langsmith_tracer")
+
+
+async def test_a_run_that_goes_on_from_a_forks_checkpoint_shows_its_origin_as_the_state_does(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    thread_id = await new_thread(sdk)
+    await values(http, thread_id, "letters", input={})
+    origin = (await sdk.threads.get_history(thread_id))[2]["checkpoint"]["checkpoint_id"]
+    await values(http, thread_id, "letters", checkpoint_id=origin, interrupt_before=["c"])
+    state: Any = await sdk.threads.get_state(thread_id)
+    parts = [
+        part.data
+        async for part in sdk.runs.stream(thread_id, "letters", input=None, stream_mode=["checkpoints", "debug"])
+        if part.event in ("checkpoints", "debug")
+    ]
+    first, twin = parts[0], parts[1]["payload"]
+    for shown in (first["metadata"], twin["metadata"]):
+        assert (shown["checkpoint_id"], shown["thread_id"]) == (origin, thread_id)
+        assert shown == {**state["metadata"], **{name: shown[name] for name in ("run_id", "run_attempt")}}
+        assert "forked_from" not in shown
