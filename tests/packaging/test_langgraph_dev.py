@@ -104,7 +104,7 @@ async def test_the_todo_agent_uses_its_tools_and_remembers(official: str) -> Non
     async with get_client(url=official, api_key=None) as client:
         thread: Any = await client.threads.create()
         for text in ("Add a task to buy milk", "What are my active tasks?"):
-            ask = {"messages": [{"role": "user", "content": text}]}
+            ask: Any = {"messages": [{"role": "user", "content": text}]}
             state: Any = await client.runs.wait(thread["thread_id"], "todo_agent", input=ask)
     assert any(message["type"] == "tool" for message in state["messages"])
     assert "milk" in state["messages"][-1]["content"].lower()

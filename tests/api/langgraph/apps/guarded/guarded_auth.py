@@ -33,7 +33,7 @@ async def by_owner(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> Any:
 
 
 @auth.on.threads.read
-async def readers_too(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> Any:
+async def readers_too(ctx: Auth.types.AuthContext, value: Any) -> Any:
     if ctx.user.identity == "reader":
         return None
     return await by_owner(ctx=ctx, value=value)
@@ -45,5 +45,5 @@ async def in_a_namespace_of_their_own(ctx: Auth.types.AuthContext, value: dict[s
 
 
 @auth.on.crons.delete
-async def nobody_deletes_crons(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> Any:
+async def only_its_owner_deletes_a_cron(ctx: Auth.types.AuthContext, value: Any) -> Any:
     return {"owner": {"$eq": ctx.user.identity}}
