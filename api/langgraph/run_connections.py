@@ -17,6 +17,8 @@ from toolweave.runtime.streaming.codec import dumps
 
 # In a 200 answer, where the reference server has it: clients of join read the error out of the body.
 UNKNOWN_RUN = {"error": "HTTPException", "message": "404: Run not found"}
+# What a webhook hears, in the reference server's words: receivers tell the cases apart by them.
+CLIENT_GONE = "client disconnected from the run stream (on_disconnect=cancel)"
 
 
 def run_path(run: Run) -> str:
@@ -82,7 +84,7 @@ def cancelling(engine: EmbeddedEngine, run: Run) -> WhenGone:
 
     async def cancel() -> None:
         with suppress(NotFound):
-            await engine.cancel(run.thread_id, run.run_id, "interrupt", wait=False)
+            await engine.cancel(run.thread_id, run.run_id, "interrupt", wait=False, why=CLIENT_GONE)
 
     return cancel
 

@@ -18,7 +18,7 @@ from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, e
 from toolweave.runtime.runs.result import result_of
 from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscription
 from toolweave.runtime.streaming.thread_hub import ThreadStreamMode, ThreadSubscription
-from toolweave.runtime.webhooks.outbox import telling
+from toolweave.runtime.webhooks.outbox import superseded_by, telling
 
 STOP_SECONDS = 5.0
 RETAKE_SECONDS = 5.0
@@ -81,7 +81,7 @@ class EmbeddedEngine:
                 if action == "rollback" and (superseded is None or superseded.graph is None):
                     # It waits for its turn again after a crash, and may have left checkpoints before.
                     await self.runtime.persistence.delete_run_checkpoints(new.thread_id, run_id)
-                await self._stop_run(run_id, action, f"Superseded by run {new.run_id} ({action}).")
+                await self._stop_run(run_id, action, superseded_by(new, action))
         finally:
             # The new run is stored, so it must have its turn whatever became of the others.
             self._schedule(created.run, due=created.due)
@@ -118,8 +118,10 @@ class EmbeddedEngine:
                 for event in batch:
                     yield event
 
-    async def cancel(self, thread_id: str, run_id: str, action: CancelAction, *, wait: bool) -> None:
-        """Cancel a run; raises NotFound when it is unknown or has ended."""
+    async def cancel(
+        self, thread_id: str, run_id: str, action: CancelAction, *, wait: bool, why: str | None = None
+    ) -> None:
+        """Cancel a run, which its webhook hears `why`; raises NotFound when it is unknown or has ended."""
         run = await self.runtime.persistence.runs.get(thread_id, run_id)
         if run.status in TERMINAL:
             raise NotFound("Run not found")
@@ -128,7 +130,7 @@ class EmbeddedEngine:
         if action == "rollback" and cancelled.status in TERMINAL and cancelled.attempt:
             # It waited for its turn again after a crash, and has left checkpoints before.
             await self.runtime.persistence.delete_run_checkpoints(thread_id, run_id)
-        await self._stop_run(run_id, action)
+        await self._stop_run(run_id, action, why)
         following = await self.runtime.persistence.runs.startable(thread_id)
         if following is not None:
             await self._promote(following)

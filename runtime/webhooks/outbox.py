@@ -5,10 +5,15 @@ from datetime import UTC, datetime
 from langchain_core.utils.uuid import uuid7
 from sqlalchemy import Connection
 
-from toolweave.runtime.models import Outcome, Run
+from toolweave.runtime.models import CancelAction, NewRun, Outcome, Run
 from toolweave.runtime.persistence.runs import Alongside
 from toolweave.runtime.persistence.webhooks import WebhookDelivery, insert_delivery
 from toolweave.runtime.webhooks.payload import webhook_payload, webhook_url
+
+
+def superseded_by(new: NewRun, action: CancelAction) -> str:
+    """Say why a run was cancelled that another one took the place of."""
+    return f"superseded by run {new.run_id} (multitask_strategy={action})"
 
 
 def telling(run: Run, outcome: Outcome, why_cancelled: str | None) -> Alongside | None:

@@ -34,7 +34,7 @@ async def cancel(request: Request) -> Response | SlowJson:
     here = served(request)
     try:
         run = await requested_run(request, here)
-        await here.engine.cancel(run.thread_id, run.run_id, action, wait=False)
+        await here.engine.cancel(run.thread_id, run.run_id, action, wait=False, why=_why(action, _ONE))
     except NotFound:
         raise NotFound(NOTHING_TO_CANCEL) from None
     if not waits:
@@ -51,7 +51,7 @@ async def cancel_many(request: Request) -> Response:
     cancelled = 0
     for thread_id, run_id in chosen:
         with suppress(NotFound):
-            await here.engine.cancel(thread_id, run_id, action, wait=False)
+            await here.engine.cancel(thread_id, run_id, action, wait=False, why=_why(action, _MANY))
             cancelled += 1
     if not cancelled:
         raise NotFound(NOTHING_TO_CANCEL)
@@ -73,6 +73,10 @@ async def _chosen(body: Body, here: Served) -> list[tuple[str, str]]:
     return [(thread_id, run_id) for run_id in sorted({uuid_of(given, "run") for given in run_ids}, reverse=True)]
 
 
+def _why(action: CancelAction, path: str) -> str:
+    return f"{action} requested via POST {path}"
+
+
 async def _ended(engine: EmbeddedEngine, run: Run) -> bytes:
     with suppress(NotFound):
         await engine.wait(run)
@@ -81,6 +85,7 @@ async def _ended(engine: EmbeddedEngine, run: Run) -> bytes:
 
 _ACTION = Query("action", one_of(*ACTIONS))
 _ONE = "/threads/{thread_id}/runs/{run_id}/cancel"
+_MANY = "/runs/cancel"
 # `reason` marks input as taken up elsewhere, for servers that keep a record of that.
 _ONE_QUERY = (Query("wait", BOOLEAN), _ACTION, Query("reason", STRING))
 
@@ -90,7 +95,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "POST",
-        "/runs/cancel",
+        _MANY,
         cancel_many,
         "Cancel runs",
         "Thread Runs",

@@ -123,7 +123,10 @@ async def test_failures_questions_and_cancellations_are_told_as_what_they_are(
         cancelled = await told(http, key)
         assert cancelled["status"] == status
         assert (cancelled["values"] and cancelled["values"]["log"]) == values
-        assert cancelled["error"]["error"] == {"interrupt": "UserInterrupt", "rollback": "UserRollback"}[action]
+        assert cancelled["error"] == {
+            "error": {"interrupt": "UserInterrupt", "rollback": "UserRollback"}[action],
+            "message": f"{action} requested via POST /threads/{{thread_id}}/runs/{{run_id}}/cancel",
+        }
 
 
 @pytest.mark.parametrize(("strategy", "status"), [("interrupt", "interrupted"), ("rollback", "rollback")])
@@ -137,8 +140,19 @@ async def test_a_run_that_another_one_replaces_is_told_with_the_reason(
     second = await sdk.runs.create(thread_id, "steps", input=INPUT, multitask_strategy=strategy, webhook=later_hook)
     first = await told(http, key)
     assert first["status"] == status
-    assert second["run_id"] in first["error"]["message"]
+    assert first["error"]["message"] == f"superseded by run {second['run_id']} (multitask_strategy={strategy})"
     assert (await told(http, later))["status"] == "success"
+
+
+async def test_a_run_whose_client_has_left_is_told_with_the_reason(http: httpx.AsyncClient) -> None:
+    key, hook = new_hook()
+    gate = str(uuid4())
+    body = {"assistant_id": "gated", "input": {"gate": gate}, "webhook": hook, "on_disconnect": "cancel"}
+    async with http.stream("POST", "/runs/stream", json=body):
+        await http.get(f"/gates/{gate}/reached")
+    left = await told(http, key)
+    assert (left["status"], left["values"]) == ("interrupted", None)
+    assert left["error"]["message"].startswith("client disconnected")
 
 
 @pytest.mark.api(
