@@ -29,6 +29,7 @@ from toolweave.runtime.persistence.tables import runs, thread_events, thread_seq
 BLOCK = 1_000_000
 # What late subscribers of a thread get replayed at most.
 KEPT_EVENTS = 10_000
+KEPT_BYTES = 64 * 1024 * 1024
 
 
 class StoredThreadEvent(NamedTuple):
@@ -68,12 +69,20 @@ number_thread = Compiled(
     )
 )
 last_number = Compiled(select(thread_sequences.c.last_seq).where(thread_sequences.c.thread_id == THREAD_ID))
-oldest_kept = Compiled(
-    select(thread_events.c.seq)
+_NEWEST_FIRST = thread_events.c.seq.desc()
+_placed = (
+    select(
+        thread_events.c.seq,
+        func.row_number().over(order_by=_NEWEST_FIRST).label("place"),
+        func.sum(func.length(thread_events.c.data)).over(order_by=_NEWEST_FIRST).label("size"),
+    )
     .where(thread_events.c.thread_id == THREAD_ID)
-    .order_by(thread_events.c.seq.desc())
-    .limit(1)
-    .offset(bindparam("kept"))
+    .subquery()
+)
+newest_forgotten = Compiled(
+    select(func.max(_placed.c.seq).label("seq")).where(
+        or_(_placed.c.place > bindparam("kept"), _placed.c.size > bindparam("kept_bytes"))
+    )
 )
 forget_events = Compiled(
     delete(thread_events).where(thread_events.c.thread_id == THREAD_ID, thread_events.c.seq <= bindparam("upto"))
@@ -116,10 +125,12 @@ def read_lifecycle(connection: Connection, thread_id: str, run_id: str | None) -
     return [_event(row) for row in connection.execute(query)]
 
 
-def forget_old_events(connection: Connection, thread_id: str, kept: int) -> None:
-    """Keep only a thread's newest events."""
-    row = oldest_kept.first(connection, {"thread_id": thread_id, "kept": kept})
-    if row is not None:
+def forget_old_events(
+    connection: Connection, thread_id: str, kept: int = KEPT_EVENTS, kept_bytes: int = KEPT_BYTES
+) -> None:
+    """Keep only a thread's newest events, so many of them and of so many bytes in all."""
+    row = newest_forgotten.first(connection, {"thread_id": thread_id, "kept": kept, "kept_bytes": kept_bytes})
+    if row.seq is not None:
         forget_events.run(connection, {"thread_id": thread_id, "upto": row.seq})
 
 

@@ -8,7 +8,6 @@ from functools import partial
 
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.thread_events import (
-    KEPT_EVENTS,
     StoredThreadEvent,
     append_thread_events,
     begin_new_blocks,
@@ -93,7 +92,7 @@ class ThreadLog:
 
     def forget_old(self, thread_id: str) -> None:
         """Keep no more than a thread's newest events."""
-        self._database.write_soon(partial(forget_old_events, thread_id=thread_id, kept=KEPT_EVENTS))
+        self._database.write_soon(partial(forget_old_events, thread_id=thread_id))
 
     def close(self, thread_id: str) -> None:
         """End the listeners of a thread that is gone."""

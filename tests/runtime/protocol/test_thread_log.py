@@ -135,10 +135,14 @@ async def test_only_the_newest_events_are_kept(log: ThreadLog, run: Run, persist
     for _ in range(30):
         log.write(channel, values(run))
     log.flush()
-    await persistence.app.write(lambda connection: forget_old_events(connection, THREAD, 10))
-    assert [event.seq for event in await kept(log)] == list(range(21, 31))
-    await persistence.app.write(lambda connection: forget_old_events(connection, THREAD, 10))
-    assert len(await kept(log)) == 10
+    await persistence.app.write(lambda connection: forget_old_events(connection, THREAD))
+    assert len(await kept(log)) == 30
+    for _ in range(2):
+        await persistence.app.write(lambda connection: forget_old_events(connection, THREAD, 10))
+        assert [event.seq for event in await kept(log)] == list(range(21, 31))
+    three = sum(len(event.data) for event in (await kept(log))[-3:])
+    await persistence.app.write(lambda connection: forget_old_events(connection, THREAD, 10, three + 1))
+    assert [event.seq for event in await kept(log)] == [28, 29, 30]
 
 
 async def test_an_end_that_cannot_be_written_is_not_told(log: ThreadLog, run: Run) -> None:
