@@ -74,6 +74,7 @@ async def test_a_webhook_gets_the_run_as_it_ended_with_values_and_times(
     assert list(heard) == KEYS
     stored: Any = await sdk.runs.get(thread_id, heard["run_id"])
     shown = run_of(heard)
+    assert shown["kwargs"]["config"]["configurable"].pop("__pregel_node_finished") is None
     assert {**shown, "updated_at": None} == {**stored, "updated_at": None}
     assert (heard["status"], heard["values"]) == ("success", {"n": 4, "log": ["add", "double"]})
     assert heard["kwargs"]["webhook"] == hook
