@@ -58,7 +58,7 @@ def _await_tools(url: str) -> None:
 def _serve(configuration: Configuration, stop: Stop, ready: "Future[str]") -> None:
     try:
         with listening(configuration.settings) as sock:
-            url = url_of(sock)
+            url = f"{url_of(sock)}{configuration.served.http.mount_prefix}"
             settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
             app = create_langgraph_app(configuration.served, settings)
             asyncio.run(serve_app(app, sock, stop, lambda: ready.set_result(url)))

@@ -6,7 +6,7 @@ from time import monotonic
 
 from starlette.authentication import AuthCredentials
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -59,6 +59,8 @@ class Authentication:
             user, receive = await self._user(self._handlers, scope, receive)
         except (HTTPException, Unauthenticated) as error:
             await _refuse(error, scope, receive, send)
+            return
+        except ClientDisconnect:
             return
         scope["user"], scope["auth"] = user, AuthCredentials(list(user.permissions))
         with calling(Caller(user, headers)):

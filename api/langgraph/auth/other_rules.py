@@ -49,6 +49,11 @@ async def read_assistant(asked: Asked) -> None:
     await asked.assistant("read", system_assistant_id(given) if known else checked_id(given))
 
 
+async def read_interface(asked: Asked) -> None:
+    """assistants.read of the graph's own assistant."""
+    await asked.assistant("read", system_assistant_id(str(asked.request.path_params.get("graph", ""))))
+
+
 async def update_assistant(asked: Asked) -> None:
     """assistants.update with what is to change."""
     fields, assistant_id = asked.fields, asked.id_in_path("assistant")

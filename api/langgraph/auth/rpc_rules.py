@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from toolweave.api.langgraph.a2a.dialect import METHODS
 from toolweave.api.langgraph.auth.asking import Asked, checked_id
 from toolweave.api.langgraph.auth.other_rules import read_assistant
 from toolweave.api.langgraph.auth.thread_rules import permit_run
@@ -31,15 +32,16 @@ async def end_mcp(_asked: Asked) -> None:
 
 
 async def speak_a2a(asked: Asked) -> None:
-    """assistants.read, threads.create_run for a message, threads.read for what is asked about."""
+    """assistants.read, threads.create_run for a message, threads.read or search for what is asked about."""
     await read_assistant(asked)
     await _see_named_threads(asked, "read")
-    method = str(asked.fields.get("method", ""))
-    if method.lower().endswith(("/send", "/stream", "sendmessage", "sendstreamingmessage")):
+    operation, _ = METHODS.get(str(asked.fields.get("method")), (None, None))
+    if operation in ("send", "stream"):
         await _permit_own_run(asked, {"assistant_id": asked.request.path_params["assistant_id"]})
-    elif "cancel" in method.lower():
+    elif operation == "cancel":
         await _see_named_threads(asked, "update")
-    asked.filters["threads"] = await asked.permit("threads", "search", {"metadata": {}})
+    elif operation == "list":
+        asked.filters["threads"] = await asked.permit("threads", "search", {"metadata": {}})
 
 
 async def read_card(asked: Asked) -> None:

@@ -75,6 +75,7 @@ RULES: Mapping[str, Rule] = {
     "DELETE /store/items": other.delete_item,
     "POST /store/items/search": other.search_items,
     "POST /store/namespaces": other.list_namespaces,
+    "POST /ui/{graph}": other.read_interface,
     "POST /mcp": rpc.speak_mcp,
     "DELETE /mcp": rpc.end_mcp,
     f"POST {_AGENT}": rpc.speak_a2a,

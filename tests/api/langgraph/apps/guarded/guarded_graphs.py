@@ -40,8 +40,8 @@ talk = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "ans
 async def who(runtime: ServerRuntime) -> Any:  # type: ignore[type-arg]
     name = runtime.ensure_user().identity
 
-    def say(_state: Any) -> Said:
+    def say(_state: Said) -> Said:
         return {"said": f"{runtime.access_context} for {name}"}
 
-    builder = StateGraph(Said)
+    builder: Any = StateGraph(Said)
     return builder.add_node("say", say).add_edge(START, "say").compile()
