@@ -7,8 +7,10 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export PYTHONWARNDEFAULTENCODING := 1
 WORKERS ?= auto
+# Never installed beside ours: it is under another licence, and brings packages that ours must not need.
+OFFICIAL := 'langgraph-cli[inmem]==0.4.40' 'langgraph-api==0.16.7'
 
-.PHONY: setup demo dev test check format slow bench coverage clean
+.PHONY: setup demo dev test official check format slow bench coverage clean
 
 setup: .venv/.synced   ## install everything into .venv
 
@@ -25,6 +27,13 @@ dev: setup   ## serve on http://127.0.0.1:2024 and stay up
 
 test: setup   ## run all tests
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile
+
+official: .venv-langgraph/.ready   ## put the official server beside us, to serve this repository in a test
+
+.venv-langgraph/.ready: pyproject.toml | setup
+	@$(UV) venv --quiet --allow-existing --python .venv/bin/python .venv-langgraph
+	@$(UV) pip install --quiet --python .venv-langgraph/bin/python --editable '.[server]' $(OFFICIAL)
+	@touch .venv-langgraph/.ready
 
 check: setup   ## run every static check
 	.venv/bin/ruff format --check .
@@ -47,4 +56,4 @@ bench: setup   ## print the figures that the README gives
 	.venv/bin/python scripts/bench.py
 
 clean:
-	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .coverage*
+	rm -rf .venv .venv-langgraph dist build .mypy_cache .pytest_cache .ruff_cache .coverage*
