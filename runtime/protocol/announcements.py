@@ -69,7 +69,7 @@ class Announcements:
             yield
             if last is not None:
                 announcer.channel.deliver(last)
-            self.log.forget_old(run.thread_id)
+            self.log.forget_old(announcer.channel, announcer.began_after)
         finally:
             self._speaking.pop(run.run_id, None)
             self.log.release(announcer.channel)
@@ -80,5 +80,5 @@ class Announcements:
         if earlier is not None:
             # Of an attempt whose end could not be written.
             self.log.release(earlier.channel)
-        announcer = self._speaking[run.run_id] = RunAnnouncer(self.log, channel, run, whole)
+        announcer = self._speaking[run.run_id] = RunAnnouncer(self.log, channel, run, whole, channel.last_seq)
         return announcer

@@ -27,6 +27,7 @@ class RunAnnouncer:
     channel: ThreadChannel
     run: Run
     whole: bool
+    began_after: int
     questions: set[str] = field(default_factory=set)
     interrupted: bool = False
     graphs: dict[Namespace, str] = field(default_factory=dict)

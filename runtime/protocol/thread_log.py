@@ -23,6 +23,7 @@ from toolweave.runtime.streaming.channel import LoggedEvent, Subscription
 
 FLUSH_SECONDS = 0.02
 REPLAY_BATCH = 500
+FORGET_EVERY = 200
 
 
 class ThreadLog:
@@ -90,9 +91,10 @@ class ThreadLog:
         if stored:
             self._database.write_soon(partial(append_thread_events, events=stored))
 
-    def forget_old(self, thread_id: str) -> None:
-        """Keep no more than a thread's newest events."""
-        self._database.write_soon(partial(forget_old_events, thread_id=thread_id))
+    def forget_old(self, channel: ThreadChannel, since: int) -> None:
+        """Keep no more than a thread's newest events; looked after every so many that it tells."""
+        if channel.last_seq // FORGET_EVERY > since // FORGET_EVERY:
+            self._database.write_soon(partial(forget_old_events, thread_id=channel.run_id))
 
     def close(self, thread_id: str) -> None:
         """End the listeners of a thread that is gone."""

@@ -9,7 +9,7 @@ from tests.runtime.protocol.conftest import THREAD
 from toolweave.errors import PersistenceError
 from toolweave.runtime.models import Outcome, Run
 from toolweave.runtime.persistence.opening import Persistence
-from toolweave.runtime.persistence.thread_events import BLOCK, forget_old_events
+from toolweave.runtime.persistence.thread_events import BLOCK, KEPT_EVENTS, forget_old_events
 from toolweave.runtime.protocol.announcements import Announcements
 from toolweave.runtime.protocol.event_filter import EventFilter
 from toolweave.runtime.protocol.thread_event import NewEvent, numbered
@@ -143,6 +143,18 @@ async def test_only_the_newest_events_are_kept(log: ThreadLog, run: Run, persist
     three = sum(len(event.data) for event in (await kept(log))[-3:])
     await persistence.app.write(lambda connection: forget_old_events(connection, THREAD, 10, three + 1))
     assert [event.seq for event in await kept(log)] == [28, 29, 30]
+
+
+async def test_old_events_are_looked_after_while_runs_end(log: ThreadLog, run: Run, persistence: Persistence) -> None:
+    announcements = Announcements(log)
+    announcer = await announcements.begin(run)
+    assert announcer is not None
+    for _ in range(KEPT_EVENTS):
+        log.write(announcer.channel, values(run))
+    async with announcements.ending(run, Outcome("success", "idle")):
+        await persistence.runs.finalise(run.run_id, run.attempt, Outcome("success", "idle"))
+    events = await kept(log)
+    assert (events[0].seq, events[-1].seq) == (3, KEPT_EVENTS + 1)
 
 
 async def test_an_end_that_cannot_be_written_is_not_told(log: ThreadLog, run: Run) -> None:
