@@ -87,14 +87,14 @@ class WebhookRepository:
         micros = await self._database.read(lambda connection: connection.execute(query).scalar())
         return None if micros is None else from_micros(micros)
 
-    async def begin(self, delivery_id: str) -> WebhookDelivery | None:
+    async def begin(self, delivery_id: str, now: datetime) -> WebhookDelivery | None:
         """Count an attempt before it is made, so that one which takes the process down is counted, too.
 
-        None when the delivery is gone or was given up.
+        None when the delivery is gone, was given up, or is not due any more: an earlier attempt has just ended.
         """
         statement = (
             update(webhook_deliveries)
-            .where(_WITH_ID, webhook_deliveries.c.next_attempt_at.is_not(None))
+            .where(_WITH_ID, webhook_deliveries.c.next_attempt_at <= to_micros(now))
             .values(attempts=webhook_deliveries.c.attempts + 1)
             .returning(*webhook_deliveries.c)
         )

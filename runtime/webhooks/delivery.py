@@ -97,7 +97,7 @@ class WebhookService:
         self.deliveries.written.set()
 
     async def _attempt(self, delivery_id: str) -> None:
-        delivery = await self.deliveries.begin(delivery_id)
+        delivery = await self.deliveries.begin(delivery_id, self.clock.now())
         if delivery is None:
             return
         if delivery.attempts > MOST_ATTEMPTS:

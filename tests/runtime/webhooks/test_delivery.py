@@ -235,7 +235,7 @@ async def test_one_that_is_broken_off_by_a_stop_is_sent_again_at_the_next_start(
 async def test_one_that_takes_the_process_down_each_time_is_given_up(post: Post) -> None:
     await post.put("one")
     for _ in range(MOST_ATTEMPTS):
-        assert await post.deliveries.begin("one") is not None
+        assert await post.deliveries.begin("one", NOON) is not None
     receiver = Receiver()
     async with post.delivering(receiver):
         row = await post.settled("one", given_up)
@@ -271,11 +271,14 @@ async def test_given_up_deliveries_are_kept_for_a_week(post: Post) -> None:
         await post.settled("one", gone)
 
 
-async def test_a_delivery_that_is_gone_is_not_begun(post: Post) -> None:
-    assert await post.deliveries.begin("nobody") is None
+async def test_a_delivery_that_is_gone_or_not_due_is_not_begun(post: Post) -> None:
+    assert await post.deliveries.begin("nobody", NOON) is None
     await post.put("one")
+    await post.deliveries.postpone("one", NOON + timedelta(seconds=5), "for the test")
+    assert await post.deliveries.begin("one", NOON) is None
+    assert await post.deliveries.begin("one", NOON + timedelta(seconds=5)) is not None
     await post.deliveries.give_up("one", "for the test")
-    assert await post.deliveries.begin("one") is None
+    assert await post.deliveries.begin("one", NOON + timedelta(days=1)) is None
     assert await post.deliveries.due(post.clock.now() + timedelta(days=1)) == []
 
 

@@ -43,7 +43,7 @@ async def test_the_end_of_a_run_and_its_webhook_are_one_write(persistence: Persi
     run = await running(persistence)
     await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, telling(run, SUCCESS, None))
     ((delivery_id, url),) = await waiting(persistence)
-    delivery = await persistence.webhooks.begin(delivery_id)
+    delivery = await persistence.webhooks.begin(delivery_id, utc_now())
     assert delivery is not None
     assert (url, delivery.run_id) == (URL, run.run_id)
     told = loads(delivery.body)
