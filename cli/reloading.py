@@ -150,8 +150,12 @@ async def _changes(watched: Watched) -> AsyncIterator[asyncio.Event]:
     names = Sources(watched.files)
 
     async def watch() -> None:
-        async for _ in awatch(*watched.folders, watch_filter=names, debounce=DEBOUNCE_MS, recursive=True):
-            changed.set()
+        try:
+            async for _ in awatch(*watched.folders, watch_filter=names, debounce=DEBOUNCE_MS, recursive=True):
+                changed.set()
+        except (OSError, RuntimeError) as error:
+            # Too many folders for this system, most likely.
+            logger.warning("changes are not noticed, start the server again by hand: {}", error)
 
     watching = asyncio.create_task(watch())
     try:

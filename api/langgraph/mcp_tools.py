@@ -87,7 +87,7 @@ class ToolInput:
 
 async def input_of_graph(here: Served, graph_id: str) -> ToolInput:
     """Say what a graph takes as a tool."""
-    async with here.graphs.open(graph_id) as graph:
+    async with here.graphs.open(graph_id, access="assistants.read") as graph:
         # Making schemas takes pydantic longer than the event loop has.
         return tool_input(await asyncio.to_thread(input_schema, graph))
 

@@ -7,6 +7,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import InvalidUpdateError
 from langgraph.types import StateSnapshot, StateUpdate
+from langgraph_sdk.runtime import AccessContext
 from starlette.exceptions import HTTPException
 
 from toolweave.api.langgraph.served import Served
@@ -78,7 +79,7 @@ async def update_state(
     config = state_config(thread_id, {"checkpoint_ns": "", **(checkpoint or {})}, metadata=metadata)
     if FORKED_FROM in metadata:
         await require_checkpoint(served, config)
-    async with open_graph(served, thread) as graph, _refusing_bad_updates():
+    async with open_graph(served, thread, access="threads.update") as graph, _refusing_bad_updates():
         written = await graph.aupdate_state(config, values, as_node=as_node)
         await _mirror(served, thread_id, await graph.aget_state(state_config(thread_id)))
     return written["configurable"]
@@ -89,7 +90,7 @@ async def apply_supersteps(served: Served, thread_id: str, supersteps: Sequence[
     thread = await _writable(served, thread_id)
     config = state_config(thread_id, metadata={"graph_id": graph_of(thread)})
     updates = [[_state_update(update) for update in step["updates"]] for step in supersteps]
-    async with open_graph(served, thread) as graph, _refusing_bad_updates():
+    async with open_graph(served, thread, access="threads.update") as graph, _refusing_bad_updates():
         await graph.abulk_update_state(config, updates)
         await _mirror(served, thread_id, await graph.aget_state(state_config(thread_id)))
 
@@ -112,13 +113,13 @@ def state_config(
 
 
 @asynccontextmanager
-async def open_graph(served: Served, thread: Thread) -> AsyncIterator[Graph]:
+async def open_graph(served: Served, thread: Thread, *, access: AccessContext = "threads.read") -> AsyncIterator[Graph]:
     """Open a thread's graph. Raises NotFound when it is not served any more, BadRequest when there is none."""
     graph_id = graph_of(thread)
     if graph_id is None:
         raise BadRequest(NO_GRAPH.format(thread_id=thread.thread_id))
     served.require_graph(graph_id)
-    async with served.graphs.open(graph_id, state_config(thread.thread_id)) as graph:
+    async with served.graphs.open(graph_id, state_config(thread.thread_id), access=access) as graph:
         yield graph
 
 

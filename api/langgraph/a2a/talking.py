@@ -163,7 +163,7 @@ async def _require_messages(here: Served, assistant: Assistant) -> None:
 
 async def input_fields(here: Served, assistant: Assistant) -> JsonObject:
     """Give the fields of what the assistant's graph takes, by name."""
-    async with here.graphs.open(assistant.graph_id) as graph:
+    async with here.graphs.open(assistant.graph_id, access="assistants.read") as graph:
         schema = input_schema(graph) or {}
     properties: JsonObject = schema.get("properties", {})
     return properties

@@ -67,7 +67,7 @@ async def card(request: Request) -> Response:
         assistant = await _assistant(here, assistant_id, f"Failed to get assistant '{assistant_id[:200]}': ")
     except RpcError as error:
         return json_answer({"error": {"code": error.code, "message": str(error)}}, status=400)
-    async with here.graphs.open(assistant.graph_id) as graph:
+    async with here.graphs.open(assistant.graph_id, access="assistants.read") as graph:
         schema = await asyncio.to_thread(input_schema, graph)
     return json_answer(agent_card(assistant, schema or {}, base_url=str(request.base_url), version=API_VERSION))
 

@@ -22,7 +22,7 @@ async def graph(request: Request) -> Response:
         assistant = await here.assistant(request.path_params["assistant_id"])
     except InvalidRequest:
         raise NotFound("Not Found") from None
-    async with here.graphs.open(assistant.graph_id) as opened:
+    async with here.graphs.open(assistant.graph_id, access="assistants.read") as opened:
         return json_answer(await drawn_graph(opened, xray=xray))
 
 
@@ -30,7 +30,7 @@ async def schemas(request: Request) -> Response:
     """Give the JSON Schemas of what the assistant's graph takes, gives and keeps."""
     here = served(request)
     assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
-    async with here.graphs.open(assistant.graph_id) as opened:
+    async with here.graphs.open(assistant.graph_id, access="assistants.read") as opened:
         # Making schemas takes pydantic a tenth of a second, which the event loop does not have.
         made = await asyncio.to_thread(graph_schemas, opened)
     return json_answer({"graph_id": assistant.graph_id, **made})
@@ -42,7 +42,7 @@ async def subgraphs(request: Request) -> Response:
     assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
     namespace = request.path_params.get("namespace")
     recurse = query_flag(request, "recurse")
-    async with here.graphs.open(assistant.graph_id) as opened:
+    async with here.graphs.open(assistant.graph_id, access="assistants.read") as opened:
         made = await asyncio.to_thread(subgraph_schemas, opened, namespace=namespace, recurse=recurse)
     return json_answer(made)
 

@@ -14,6 +14,7 @@ from toolweave.api.langgraph.auth.rules import RULES
 from toolweave.api.langgraph.endpoint import Endpoint
 from toolweave.api.langgraph.routes.protocol import SOCKET_ENDPOINTS
 from toolweave.api.langgraph.routes.system import UNPUBLISHED
+from toolweave.runtime.importing import load_target
 
 LANGGRAPH_JSON = Path(__file__).parent / "apps" / "guarded" / "langgraph.json"
 ADA = {"authorization": "Bearer ada"}
@@ -100,8 +101,16 @@ async def test_a_graph_factory_is_told_the_user_in_every_context(http: httpx.Asy
     run = await http.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "who", "input": {}}, headers=ADA)
     assert run.json() == {"said": "threads.create_run for ada"}
     assert (await http.get(f"/threads/{thread}/state", headers=ADA)).json()["values"] == run.json()
-    admin = {"authorization": "Bearer admin"}
-    assert (await http.get("/assistants/who/graph", headers=admin)).status_code == 200
+    updated = await http.post(f"/threads/{thread}/state", json={"values": {"said": "x"}}, headers=ADA)
+    assert updated.status_code == 200
+    assert (await http.get("/assistants/who/graph", headers={"authorization": "Bearer admin"})).status_code == 200
+    opened = load_target("guarded_graphs.py:OPENED", LANGGRAPH_JSON.parent)
+    assert opened == [
+        "threads.create_run for ada",
+        "threads.read for ada",
+        "threads.update for ada",
+        "assistants.read for admin",
+    ]
 
 
 async def test_chosen_headers_reach_the_run_and_credentials_never_do(http: httpx.AsyncClient) -> None:

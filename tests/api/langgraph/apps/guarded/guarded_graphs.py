@@ -37,8 +37,13 @@ keep = StateGraph(Said).add_node("tell", tell).add_edge(START, "tell").compile()
 talk = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer").compile()
 
 
+# Why, and for whom, the graph was opened.
+OPENED: list[str] = []
+
+
 async def who(runtime: ServerRuntime) -> Any:  # type: ignore[type-arg]
     name = runtime.ensure_user().identity
+    OPENED.append(f"{runtime.access_context} for {name}")
 
     def say(_state: Said) -> Said:
         return {"said": f"{runtime.access_context} for {name}"}
