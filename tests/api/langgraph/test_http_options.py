@@ -12,7 +12,7 @@ import pytest
 from tests.fixtures.app_server import serve_in_thread
 
 FOLDER = Path(__file__).parent / "apps" / "surrounded"
-GRAPHS = {"nothing": "./surrounded_graphs.py:nothing"}
+GRAPHS = {"nothing": "./surrounded_graphs.py:nothing", "waiting": "./surrounded_graphs.py:waiting"}
 APP = {"app": "./surrounded_web.py:app"}
 AUTH = {"path": "./surrounded_auth.py:auth"}
 ADA = {"x-api-key": "ada"}
@@ -86,6 +86,18 @@ def test_the_applications_middleware_goes_around_the_api_and_before_authenticati
         answer = client.post("/threads/search", json={}, headers=ADA)
         assert (answer.status_code, answer.headers["x-server"]) == (200, "Starlette")
         assert client.get("/hello").json() == {"user": None}
+
+
+def test_streams_go_through_the_applications_middleware_and_a_leaving_client_is_noticed(tmp_path: Path) -> None:
+    with serving(tmp_path, http=APP) as client:
+        body = {"assistant_id": "waiting", "input": {}, "on_disconnect": "cancel", "if_not_exists": "create"}
+        thread = client.post("/threads", json={}).json()["thread_id"]
+        with client.stream("POST", f"/threads/{thread}/runs/stream", json=body) as stream:
+            assert stream.headers["x-seen"] == "from the application's state, user None"
+            assert next(stream.iter_text()).startswith("event: metadata")
+        run = client.get(f"/threads/{thread}/runs").json()[0]["run_id"]
+        client.get(f"/threads/{thread}/runs/{run}/join")
+        assert client.get(f"/threads/{thread}/runs/{run}").json()["status"] == "interrupted"
 
 
 def test_authentication_first_shows_the_middleware_the_user(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""A graph that does nothing."""
+"""A graph that does nothing, and one that does it for ever."""
+
+import asyncio
 
 from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
@@ -9,3 +11,11 @@ class Nothing(TypedDict, total=False):
 
 
 nothing = StateGraph(Nothing).add_node("rest", lambda _state: {"said": "nothing"}).add_edge(START, "rest").compile()
+
+
+async def wait(_state: Nothing) -> Nothing:
+    await asyncio.Event().wait()
+    return {}
+
+
+waiting = StateGraph(Nothing).add_node("wait", wait).add_edge(START, "wait").compile()
