@@ -13,7 +13,7 @@ class Nothing(TypedDict, total=False):
 nothing = StateGraph(Nothing).add_node("rest", lambda _state: {"said": "nothing"}).add_edge(START, "rest").compile()
 
 
-async def wait(_state: Nothing) -> Nothing:
+async def wait(state: Nothing) -> Nothing:
     await asyncio.Event().wait()
     return {}
 
