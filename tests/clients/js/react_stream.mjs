@@ -31,8 +31,8 @@ async function streaming(transport) {
   assert.ok(half.isLoading);
   await gate.open();
   await submitting;
-  const stream = await hook.until((shown) => done(shown) && shown.messages.length === 2);
-  assert.deepEqual(texts(stream), [`one ${gate.word} two`, "you said: one two"]);
+  const talk = `one ${gate.word} two,you said: one two`;
+  const stream = await hook.until((shown) => done(shown) && String(texts(shown)) === talk);
   assert.equal(stream.error, undefined);
   const threadId = seen.threads.at(-1);
   assert.equal(stream.threadId, threadId);
@@ -45,12 +45,11 @@ scenario("a conversation goes on and is found again by another page", async () =
   const hook = mounted({ assistantId: "talk", threadId });
   await (await hook.until(ready)).submit(human("first"));
   await (await hook.until((stream) => done(stream) && stream.messages.length === 2)).submit(human("second"));
-  const talk = ["first", "you said: first", "second", "you said: second"];
-  await hook.until((stream) => done(stream) && stream.messages.length === 4);
-  assert.deepEqual(texts(hook.shown()), talk);
+  const talk = "first,you said: first,second,you said: second";
+  await hook.until((stream) => done(stream) && String(texts(stream)) === talk);
   hook.unmount();
   const page = mounted({ assistantId: "talk", threadId });
-  assert.deepEqual(texts(await page.until(done)), talk);
+  await page.until((stream) => done(stream) && String(texts(stream)) === talk);
   page.unmount();
 });
 
@@ -64,8 +63,8 @@ async function answering(transport) {
   const asking = await hook.until((stream) => done(stream) && stream.interrupt);
   assert.deepEqual(asking.interrupt.value, { question: "Send it?", args: { text: "hello" } });
   await asking.respond("yes");
-  const answered = await hook.until((stream) => done(stream) && !stream.interrupt && stream.messages.length === 4);
-  assert.deepEqual(texts(answered).slice(2), ["decided: yes", "you said: decided: yes"]);
+  const talk = "hello,,decided: yes,you said: decided: yes";
+  await hook.until((stream) => done(stream) && !stream.interrupt && String(texts(stream)) === talk);
   assert.equal((await client.threads.getState(threadId)).next.length, 0);
   hook.unmount();
 }
@@ -106,8 +105,8 @@ scenario("a page that is loaded again shows the run that is under way", async ()
   const again = mounted(options);
   await again.until((stream) => lastText(stream) === "you said: one");
   await gate.open();
-  await again.until((stream) => done(stream) && lastText(stream) === "you said: one two");
-  assert.equal(again.shown().messages.length, 2);
+  const whole = (stream) => lastText(stream) === "you said: one two" && stream.messages.length === 2;
+  await again.until((stream) => done(stream) && whole(stream));
   again.unmount();
 });
 
@@ -118,8 +117,8 @@ scenario("an edited message forks the conversation", async () => {
   const before = await hook.until((stream) => done(stream) && stream.messages.length === 2);
   const beforeAll = (await client.threads.getHistory(threadId)).find((past) => past.next[0] === "__start__");
   await before.submit(human("edited"), { forkFrom: beforeAll.checkpoint.checkpoint_id });
-  await hook.until((stream) => done(stream) && lastText(stream) === "you said: edited");
-  assert.deepEqual(texts(hook.shown()), ["edited", "you said: edited"]);
+  // Tokens may arrive a moment before the state that takes away what was forked from.
+  await hook.until((stream) => done(stream) && String(texts(stream)) === "edited,you said: edited");
   const { values } = await client.threads.getState(threadId);
   assert.deepEqual(values.messages.map((message) => message.id), hook.shown().messages.map((message) => message.id));
   hook.unmount();
