@@ -182,6 +182,7 @@ class NewRun:
     not_before: datetime | None = None
     temporary: bool = False
     thread_metadata: JsonObject = field(default_factory=dict)
+    thread_config: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,5 +207,4 @@ class Outcome:
     values_json: bytes | None = None
     interrupts: JsonObject = field(default_factory=dict)
     error: JsonObject | None = None
-    thread_config: JsonObject = field(default_factory=dict)
     rolled_back: bool = False

@@ -2,12 +2,19 @@
 
 from datetime import datetime
 
-from toolweave.runtime.models import JsonObject, Run
+from toolweave.runtime.models import CancelAction, JsonObject, Run
+
+CANCELLED = "The run was cancelled."
 
 
 def timestamp(moment: datetime) -> str:
     """Write a UTC moment as ISO-8601, always with microseconds and `+00:00`."""
     return moment.isoformat(timespec="microseconds")
+
+
+def cancellation(action: CancelAction, why: str | None) -> JsonObject:
+    """Describe a cancellation as the official server does in a thread's error and in webhooks."""
+    return {"error": "UserRollback" if action == "rollback" else "UserInterrupt", "message": why or CANCELLED}
 
 
 def run_json(run: Run) -> JsonObject:

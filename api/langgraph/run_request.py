@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.utils.uuid import uuid7
 
 from toolweave.api.langgraph.json_body import Body, ignored_header
+from toolweave.api.langgraph.request_values import uuid_of
 from toolweave.api.langgraph.schemas.components import body_schema
 from toolweave.api.langgraph.schemas.runs import RUNS
 from toolweave.errors import BadRequest
@@ -31,7 +32,10 @@ RESERVED = "__"
 # All but one: with it RemoteGraph says that the graph around it resumes, so the run goes on instead of starting over.
 RESUMING = "__pregel_resuming"
 CONFIG_FIELDS = frozenset(RUNS["Config"]["properties"])
+KEPT_BY_THREADS = CONFIG_FIELDS - {"configurable"}
 CHECKPOINT_FIELDS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
+# What tells a run where it is; the graph's context has no part of it.
+OF_THE_RUN = frozenset({"run_id", "thread_id", "graph_id", "assistant_id", "user_id", RESUMING, *CHECKPOINT_FIELDS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,8 @@ class RunRequest:
 def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_metadata: JsonObject) -> RunRequest:
     """Build the run; without a thread it gets one of its own, temporary unless it is to be kept.
 
-    Its metadata is what the graph says of itself, then the assistant's, then the caller's.
+    Its metadata is what the graph says of itself, then the assistant's, then the caller's (in the config and beside
+    it), then the authorization's.
 
     Raises:
         BadRequest: both `context` and `config.configurable` are given, or an answer without the thread that asked.
@@ -64,7 +69,9 @@ def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_m
     thread_id = thread_id or str(uuid7())
     identity = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
     shown = {"assistant_id": assistant.assistant_id} if stateless else identity
-    metadata = {**graph_metadata, **assistant.metadata, **shown, **body.get("metadata", {}), **shown}
+    given = {**body.get("metadata", {}), **current_caller().run_metadata}
+    in_config: JsonObject = body.get("config", {}).get("metadata") or {}
+    metadata = {**graph_metadata, **assistant.metadata, **shown, **in_config, **given, **shown}
     temporary = stateless and body.get("on_completion") != "keep"
     after = max(0, body.get("after_seconds", 0))
     new = NewRun(
@@ -79,7 +86,8 @@ def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_m
         created_at=now,
         not_before=now + timedelta(seconds=after) if after else None,
         temporary=temporary,
-        thread_metadata={} if stateless else {**body.get("metadata", {}), **identity},
+        thread_metadata=given if stateless else {**given, **identity},
+        thread_config={name: item for name, item in body.get("config", {}).items() if name in KEPT_BY_THREADS},
     )
     return RunRequest(new, body.get("on_disconnect") == "cancel", (*body.ignored, *_without_effect(body)))
 
@@ -89,8 +97,10 @@ def _kwargs(
 ) -> JsonObject:
     config, context = _config_and_context(body, assistant)
     strict = {STRICT_RESUME: True} if body.get("strict_resume") else {}
-    config["configurable"] = {**config["configurable"], **_checkpoint(body), **strict, **identity}
-    config["metadata"] = {**config.get("metadata", {}), **metadata}
+    configured = {name: value for name, value in config["configurable"].items() if name not in AUTH_KEYS}
+    known = current_caller().configurable()
+    config["configurable"] = {**configured, **known, **_checkpoint(body), **strict, **identity}
+    config["metadata"] = metadata
     durability = body.get("durability") or ("async" if body.get("checkpoint_during", True) else "exit")
     modes = body.get("stream_mode") or ["values"]
     return {
@@ -106,13 +116,13 @@ def _kwargs(
         "temporary": temporary,
         "subgraphs": body.get("stream_subgraphs", False),
         "resumable": body.get("stream_resumable", False),
-        "checkpoint_during": durability != "exit",
+        "checkpoint_during": body.get("checkpoint_during", True),
         "durability": durability,
     }
 
 
 def _config_and_context(body: Body, assistant: Assistant) -> tuple[JsonObject, JsonObject]:
-    """Lay the request's config and context over the assistant's; `configurable` shows the context as well."""
+    """Lay the request's config and context over the assistant's; each of configurable and context shows the other."""
     given: JsonObject = body.get("config", {})
     configurable: JsonObject = given.get("configurable") or {}
     context: JsonObject = body.get("context", {})
@@ -126,8 +136,8 @@ def _config_and_context(body: Body, assistant: Assistant) -> tuple[JsonObject, J
         **(assistant.config.get("configurable") or {}),
         **{name: value for name, value in overlaid.items() if not _is_reserved(name, value)},
     }
-    overrides = {name: configurable[name] for name in assistant.context if name in configurable}
-    return config, {**assistant.context, **overrides, **context}
+    mirrored = {name: value for name, value in config["configurable"].items() if name not in OF_THE_RUN | AUTH_KEYS}
+    return config, {**mirrored, **context}
 
 
 def _checkpoint(body: Body) -> JsonObject:
@@ -135,7 +145,7 @@ def _checkpoint(body: Body) -> JsonObject:
     given: Mapping[str, Any] = body.get("checkpoint", {})
     chosen = {name: given[name] for name in CHECKPOINT_FIELDS if given.get(name) is not None}
     if "checkpoint_id" in body.fields:
-        chosen["checkpoint_id"] = body.fields["checkpoint_id"]
+        chosen["checkpoint_id"] = uuid_of(body.fields["checkpoint_id"], "checkpoint")
     return chosen
 
 

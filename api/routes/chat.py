@@ -91,7 +91,5 @@ def _run(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[StreamPar
         fields["command"] = {"resume": chat.resume}
     stream = cast("Callable[..., AsyncGenerator[StreamPart, None]]", client.runs.stream)
     if chat.thread_id is None:
-        # The first checkpoint tells the generated thread id before any node runs.
-        fields["stream_mode"].append("checkpoints")
         return stream(None, ASSISTANT, **fields)
     return stream(str(chat.thread_id), ASSISTANT, if_not_exists="create", multitask_strategy="enqueue", **fields)

@@ -31,13 +31,13 @@ class ChatEvents:
             self._run_id = data.get("run_id")
             if self.thread_id is not None:
                 yield from self._announce()
-        elif event == "checkpoints":
-            self.thread_id = data["config"]["configurable"]["thread_id"]
-            yield from self._announce()
         elif event == "error":
             yield from self._announce()
             yield from self._end("error", {"message": friendly(data)})
         elif event == "messages":
+            # Without a thread of its own, a chat learns the generated one's id from its first message.
+            self.thread_id = self.thread_id or data[1].get("thread_id")
+            yield from self._announce()
             yield from self._token(data[0])
         elif event == "updates":
             yield from self._updates(data)

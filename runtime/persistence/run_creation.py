@@ -106,9 +106,7 @@ def _ownership(new: NewRun) -> JsonObject:
 
 def _thread_config(new: NewRun) -> JsonObject:
     """Give the part of the run's config that the thread shows."""
-    config = new.kwargs.get("config") or {}
-    limit = {"recursion_limit": config["recursion_limit"]} if "recursion_limit" in config else {}
-    return {**limit, "configurable": {}}
+    return {**new.thread_config, "configurable": {}}
 
 
 def _supersede(

@@ -124,7 +124,6 @@ settle_thread = Compiled(
         status=bindparam("new_status"),
         settled=bindparam("new_settled"),
         state_values=func.coalesce(bindparam("new_values"), threads.c.state_values),
-        config=func.coalesce(bindparam("new_config"), threads.c.config),
         interrupts=bindparam("new_interrupts"),
         error=bindparam("new_error"),
         updated_at=NOW,

@@ -82,7 +82,6 @@ def finalise(
             "new_status": "busy" if waiting else outcome.thread_status,
             "new_settled": outcome.thread_status,
             "new_values": None if outcome.values_json is None else outcome.values_json.decode(),
-            "new_config": to_json(outcome.thread_config) if outcome.thread_config else None,
             "new_interrupts": to_json(outcome.interrupts),
             "new_error": None if outcome.error is None else to_json(outcome.error),
             "now": now,

@@ -276,13 +276,13 @@ class EmbeddedEngine:
                 if live.cancel is None:
                     live.graph.cancel()
                     raise
-        return await after_cancel(self.runtime, live.run, live.cancel)
+        return await after_cancel(self.runtime, live.run, live.cancel, live.why_cancelled)
 
     async def _finish(self, live: LiveRun, execution: Execution) -> None:
         run, persistence = live.run, self.runtime.persistence
         body: bytes | None = execution.body
         # Whoever deletes a run wants to hear no more of it.
-        webhook = None if live.deleted else telling(run, execution.outcome, live.why_cancelled)
+        webhook = None if live.deleted else telling(run, execution.outcome)
         self.runtime.log.flush()
         if run.kwargs.get("temporary") and live.channel.resumable:
             await self.runtime.log.keep_ended(run.run_id, run.created_at)
@@ -291,7 +291,7 @@ class EmbeddedEngine:
                 following = await persistence.runs.finalise(run.run_id, run.attempt, execution.outcome, webhook)
         except RollbackAskedError:
             # Asked for when the graph was through already; whoever asked has the answer that it will be done.
-            await self._finish(live, await after_cancel(self.runtime, run, "rollback"))
+            await self._finish(live, await after_cancel(self.runtime, run, "rollback", live.why_cancelled))
             return
         self.ended[execution.outcome.status] += 1
         if webhook is not None:

@@ -16,6 +16,7 @@ from toolweave.runtime.persistence.opening import Persistence
 from toolweave.runtime.protocol.announcements import Announcements
 from toolweave.runtime.protocol.modes import speaks_protocol
 from toolweave.runtime.protocol.run_announcer import RunAnnouncer
+from toolweave.runtime.run_record import cancellation
 from toolweave.runtime.runs.continuation import rest_of, stands_still, written_by
 from toolweave.runtime.runs.graph_input import GraphCall, graph_call
 from toolweave.runtime.runs.protocol_stream import ProtocolStream
@@ -66,11 +67,11 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
                 snapshot = await graph.aget_state(thread_config(run))
                 if written_by(snapshot, run):
                     if await stands_still(graph, snapshot, call):
-                        return _from_snapshot(run, snapshot)
+                        return _from_snapshot(snapshot)
                     call = rest_of(call)
                 elif await runtime.persistence.asked_again(run.thread_id, run.run_id):
                     # Given once more, the answer it brought would answer the next question, too.
-                    return _from_snapshot(run, snapshot)
+                    return _from_snapshot(snapshot)
             stream = _graph_stream(graph, call, announcer)
             return await _stream(runtime, run, channel, graph, stream, announcer)
     except Exception as error:  # noqa: BLE001 - the run executor: a graph may raise anything
@@ -99,9 +100,9 @@ async def _stream(
                 announcer.state(part.payload)
     if stream.interrupted or stream.values is None:
         snapshot = await graph.aget_state(thread_config(run))
-        return _from_snapshot(run, snapshot, values=stream.values)
+        return _from_snapshot(snapshot, values=stream.values)
     values = dumps(stream.values)
-    outcome = Outcome("success", "idle", values, thread_config=kept_config(run))
+    outcome = Outcome("success", "idle", values)
     return Execution(outcome, values)
 
 
@@ -117,16 +118,20 @@ async def _failed(runtime: Runtime, run: Run, channel: Channel, error: Exception
         outcome = replace(left, status="error", error=described)
     else:
         values = left.values_json if left is not None else None
-        outcome = Outcome("error", "error", values, error=described, thread_config=kept_config(run))
+        outcome = Outcome("error", "error", values, error=described)
     return Execution(outcome, dumps({"__error__": described}))
 
 
-async def after_cancel(runtime: Runtime, run: Run, action: CancelAction) -> Execution:
-    """Say how a cancelled run leaves its thread: state kept up to the last checkpoint, or rolled back (5.8)."""
+async def after_cancel(runtime: Runtime, run: Run, action: CancelAction, why: str | None = None) -> Execution:
+    """Say how a cancelled run leaves its thread: state kept up to the last checkpoint, or rolled back (5.8).
+
+    `why` is told in the thread's error and to the webhook.
+    """
     if action == "rollback":
         await runtime.persistence.delete_run_checkpoints(run.thread_id, run.run_id)
-    left = await state_left(runtime, run) or Outcome("interrupted", "idle", thread_config=kept_config(run))
-    outcome = replace(left, status="interrupted", rolled_back=action == "rollback")
+    left = await state_left(runtime, run) or Outcome("interrupted", "idle")
+    error = cancellation(action, why)
+    outcome = replace(left, status="interrupted", rolled_back=action == "rollback", error=error)
     if speaks_protocol(run) and not outcome.interrupts:
         # Its clients take an interrupted thread for one that asks them something (12.9).
         outcome = replace(outcome, thread_status="idle")
@@ -144,18 +149,18 @@ async def state_left(runtime: Runtime, run: Run) -> Outcome | None:
     except Exception as error:  # noqa: BLE001 - the run executor: the graph that failed may fail again here
         logger.warning("the state of thread {} cannot be read: {!r}", run.thread_id, error)
         return None
-    outcome = _from_snapshot(run, snapshot).outcome
+    outcome = _from_snapshot(snapshot).outcome
     return outcome if snapshot.created_at else replace(outcome, values_json=b"null")
 
 
-def _from_snapshot(run: Run, snapshot: StateSnapshot, *, values: Any = None) -> Execution:
+def _from_snapshot(snapshot: StateSnapshot, *, values: Any = None) -> Execution:
     body = dict(snapshot.values) if isinstance(snapshot.values, dict) else snapshot.values
     kept = dumps(body)
     interrupts = interrupts_by_task(snapshot)
     if snapshot.interrupts and isinstance(body, dict):
         body = {**(values if isinstance(values, dict) else body), INTERRUPT: list(snapshot.interrupts)}
     status: ThreadStatus = "interrupted" if snapshot.next else "idle"
-    outcome = Outcome("success", status, kept, interrupts, thread_config=kept_config(run))
+    outcome = Outcome("success", status, kept, interrupts)
     return Execution(outcome, dumps(body))
 
 
@@ -174,12 +179,3 @@ def interrupts_by_task(snapshot: StateSnapshot) -> JsonObject:
 def thread_config(run: Run) -> RunnableConfig:
     """Point at the newest checkpoint of the run's thread."""
     return {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": ""}}
-
-
-def kept_config(run: Run) -> JsonObject:
-    """Give what the thread keeps of its last run's config."""
-    config: JsonObject = run.kwargs.get("config") or {}
-    kept: JsonObject = {"configurable": {}}
-    if "recursion_limit" in config:
-        kept["recursion_limit"] = config["recursion_limit"]
-    return kept

@@ -41,7 +41,7 @@ def graph_call(run: Run) -> GraphCall:
     return GraphCall(
         input=build_command(command) if command else kwargs.get("input"),
         config=build_config(run),
-        context=_context(kwargs),
+        context=kwargs.get("context") or None,
         modes=(modes,) if isinstance(modes, str) else tuple(modes),
         subgraphs=bool(kwargs.get("subgraphs")),
         interrupt_before=kwargs.get("interrupt_before"),
@@ -104,24 +104,6 @@ def build_config(run: Run) -> RunnableConfig:
         config["recursion_limit"] = given["recursion_limit"]
     if "max_concurrency" in given:
         config["max_concurrency"] = given["max_concurrency"]
+    if "run_name" in given:
+        config["run_name"] = given["run_name"]
     return config
-
-
-def _context(kwargs: JsonObject) -> JsonObject | None:
-    context = kwargs.get("context")
-    if context:
-        return dict(context)
-    config: JsonObject = kwargs.get("config") or {}
-    configurable: JsonObject = config.get("configurable") or {}
-    own = {
-        "run_id",
-        "thread_id",
-        "graph_id",
-        "assistant_id",
-        "user_id",
-        "checkpoint_ns",
-        "checkpoint_id",
-        "checkpoint_map",
-        *AUTH_KEYS,
-    }
-    return {key: value for key, value in configurable.items() if key not in own and not key.startswith("__")} or None

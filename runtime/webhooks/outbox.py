@@ -16,13 +16,13 @@ def superseded_by(new: NewRun, action: CancelAction) -> str:
     return f"superseded by run {new.run_id} (multitask_strategy={action})"
 
 
-def telling(run: Run, outcome: Outcome, why_cancelled: str | None) -> Alongside | None:
+def telling(run: Run, outcome: Outcome) -> Alongside | None:
     """Give the work that writes a run's webhook; None when nobody wants one."""
     url = webhook_url(run)
     if url is None:
         return None
     now = datetime.now(UTC)
-    payload = webhook_payload(run, outcome, now, why_cancelled)
+    payload = webhook_payload(run, outcome, now)
     delivery = WebhookDelivery(f"whd_{uuid7().hex}", run.run_id, url, payload)
 
     def write(connection: Connection) -> None:

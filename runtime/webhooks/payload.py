@@ -7,8 +7,6 @@ from toolweave.runtime.models import JsonObject, Outcome, Run
 from toolweave.runtime.run_record import run_json, timestamp
 from toolweave.runtime.streaming.codec import dumps
 
-CANCELLED = "The run was cancelled."
-
 
 def webhook_url(run: Run) -> str | None:
     """Give the URL that wants to hear of the run's end."""
@@ -16,7 +14,7 @@ def webhook_url(run: Run) -> str | None:
     return url if isinstance(url, str) and url else None
 
 
-def webhook_payload(run: Run, outcome: Outcome, ended_at: datetime, why_cancelled: str | None = None) -> bytes:
+def webhook_payload(run: Run, outcome: Outcome, ended_at: datetime) -> bytes:
     """Give the JSON object without the time of sending; `run` is as its execution began, `updated_at` its start.
 
     A run whose thread goes with it has no values, and neither has one that was rolled back: its status is then
@@ -29,7 +27,7 @@ def webhook_payload(run: Run, outcome: Outcome, ended_at: datetime, why_cancelle
     shown["run_ended_at"] = timestamp(ended_at)
     gone = outcome.rolled_back or bool(run.kwargs.get("temporary"))
     values = b"null" if gone or outcome.values_json is None else outcome.values_json
-    error = outcome.error or _cancellation(outcome, why_cancelled)
+    error = outcome.error
     tail = b"" if error is None else b',"error":' + dumps(error)
     return dumps(shown)[:-1] + b',"values":' + values + tail + b"}"
 
@@ -44,9 +42,3 @@ def _shown_kwargs(run: Run) -> JsonObject:
     config: JsonObject = run.kwargs.get("config") or {}
     configurable = {**(config.get("configurable") or {}), "__pregel_node_finished": None}
     return {**run.kwargs, "config": {**config, "configurable": configurable}}
-
-
-def _cancellation(outcome: Outcome, why: str | None) -> JsonObject | None:
-    if outcome.status != "interrupted":
-        return None
-    return {"error": "UserRollback" if outcome.rolled_back else "UserInterrupt", "message": why or CANCELLED}

@@ -99,6 +99,7 @@ RUNS: Schema = {
         {
             "tags": list_of(STRING),
             "recursion_limit": {"type": "integer"},
+            "run_name": STRING,
             "max_concurrency": {"type": "integer"},
             "configurable": OBJECT,
             "metadata": OBJECT,

@@ -37,8 +37,10 @@ async def test_a_cancelled_run_keeps_what_it_has_done(sdk: LangGraphClient, http
     assert (answer.status_code, answer.json()) == (200, {})
     assert (answer.headers["content-location"], answer.headers["location"]) == (path, f"{path}/join")
     assert (await sdk.runs.get(thread_id, run_id))["status"] == "interrupted"
-    thread = await sdk.threads.get(thread_id)
-    assert (thread["status"], (thread["values"] or {})["log"]) == ("interrupted", ["add"])
+    thread = (await http.get(f"/threads/{thread_id}")).json()
+    assert (thread["status"], thread["values"]["log"]) == ("interrupted", ["add"])
+    requested = "interrupt requested via POST /threads/{thread_id}/runs/{run_id}/cancel"
+    assert thread["error"] == {"error": "UserInterrupt", "message": requested}
     assert (await sdk.threads.get_state(thread_id))["next"] == ["hold"]
 
 

@@ -256,3 +256,23 @@ async def test_a_run_that_goes_on_from_a_forks_checkpoint_shows_its_origin_as_th
         assert (shown["checkpoint_id"], shown["thread_id"]) == (origin, thread_id)
         assert shown == {**state["metadata"], **{name: shown[name] for name in ("run_id", "run_attempt")}}
         assert "forked_from" not in shown
+
+
+async def test_the_run_shows_what_it_was_configured_with(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    thread_id = (await sdk.threads.create(metadata={"of": "thread", "who": "thread"}))["thread_id"]
+    config = {"run_name": "mine", "tags": ["t"], "configurable": {"style": "loud"}, "metadata": {"why": "config"}}
+    body = {"assistant_id": "shown", "input": {}, "config": config, "metadata": {"who": "me"}, "durability": "exit"}
+    run = (await http.post(f"/threads/{thread_id}/runs", json=body)).json()
+    assert run["metadata"].items() >= {"of": "thread", "who": "me", "why": "config"}.items()
+    assert run["kwargs"]["config"]["run_name"] == "mine"
+    assert run["kwargs"]["context"] == {"style": "loud"}
+    assert (run["kwargs"]["durability"], run["kwargs"]["checkpoint_during"]) == ("exit", True)
+    kept = {name: item for name, item in config.items() if name != "configurable"}
+    assert (await http.get(f"/threads/{thread_id}")).json()["config"] == {**kept, "configurable": {}}
+    await sdk.runs.join(thread_id, run["run_id"])
+
+
+async def test_a_checkpoint_id_that_is_none_is_refused(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+    body = {"assistant_id": "shown", "checkpoint_id": "zz"}
+    answer = await http.post(f"/threads/{await new_thread(sdk)}/runs", json=body)
+    assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid checkpoint ID: must be a UUID"})

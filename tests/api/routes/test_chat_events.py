@@ -35,11 +35,10 @@ def test_a_turn_with_a_tool_call_gives_all_its_events_in_order() -> None:
     ]
 
 
-def test_without_a_thread_the_first_checkpoint_tells_the_generated_one() -> None:
+def test_without_a_thread_the_first_message_tells_the_generated_one() -> None:
     events = turn(
         META,
-        ("checkpoints", {"config": {"configurable": {"thread_id": "made"}}}),
-        ("checkpoints", {"config": {"configurable": {"thread_id": "made"}}}),
+        ("messages", [{"type": "human", "content": "Hello"}, {"thread_id": "made"}]),
         ("updates", {"call_model": {"messages": [ai("Hi")]}}),
         thread_id=None,
     )

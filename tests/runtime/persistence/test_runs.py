@@ -58,7 +58,7 @@ async def test_a_created_run_is_stored_as_it_was_described(runs: RunRepository) 
 async def test_creating_a_run_makes_its_thread_busy_and_names_graph_and_assistant(persistence: Persistence) -> None:
     await persistence.threads.create("t", {"user": "u", "graph_id": "other"})
 
-    await created(persistence.runs, "t", kwargs={"config": {"recursion_limit": 3, "tags": ["x"]}})
+    await created(persistence.runs, "t", thread_config={"recursion_limit": 3})
 
     thread = await persistence.threads.get("t")
     assert thread.status == "busy"
@@ -128,13 +128,12 @@ async def test_only_the_first_run_of_a_free_thread_is_due_at_once(runs: RunRepos
 async def test_finalising_settles_run_and_thread(persistence: Persistence) -> None:
     run = await running(persistence.runs, "t")
     waiting = {"task": [{"id": "i", "value": {"question": "ok?"}}]}
-    outcome = Outcome("success", "interrupted", b'{"n":2}', waiting, thread_config={"configurable": {"a": 1}})
+    outcome = Outcome("success", "interrupted", b'{"n":2}', waiting)
 
     assert await persistence.runs.finalise(run.run_id, 1, outcome) is None
 
     thread = await persistence.threads.get("t")
     assert (thread.status, thread.values, thread.interrupts, thread.error) == ("interrupted", {"n": 2}, waiting, None)
-    assert thread.config == {"configurable": {"a": 1}}
     assert thread.state_updated_at == thread.updated_at > thread.created_at
     ended = await persistence.runs.get("t", run.run_id)
     assert (ended.status, ended.attempt) == ("success", 1)

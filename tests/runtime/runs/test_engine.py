@@ -91,11 +91,10 @@ async def test_an_unknown_graph_is_the_runs_error(shared_bench: Bench) -> None:
     assert answer["__error__"]["error"] == "NotFound"
 
 
-async def test_context_and_configurable_reach_the_node(shared_bench: Bench) -> None:
+async def test_the_context_reaches_the_node(shared_bench: Bench) -> None:
     turn = {"messages": [{"role": "user", "content": "x"}]}
-    for fields in ({"context": {"prefix": "A:"}}, {"config": {"configurable": {"prefix": "A:"}}}):
-        answer = await bounded(shared_bench.result(shared_bench.run("echo", input=turn, **fields)))
-        assert answer["messages"][-1]["content"] == "A: x"
+    answer = await bounded(shared_bench.result(shared_bench.run("echo", input=turn, context={"prefix": "A:"})))
+    assert answer["messages"][-1]["content"] == "A: x"
 
 
 async def test_a_temporary_thread_is_gone_with_its_checkpoints(shared_bench: Bench) -> None:

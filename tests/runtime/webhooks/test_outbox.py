@@ -41,7 +41,7 @@ async def waiting(persistence: Persistence) -> list[tuple[str, str]]:
 
 async def test_the_end_of_a_run_and_its_webhook_are_one_write(persistence: Persistence) -> None:
     run = await running(persistence)
-    await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, telling(run, SUCCESS, None))
+    await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, telling(run, SUCCESS))
     ((delivery_id, url),) = await waiting(persistence)
     delivery = await persistence.webhooks.begin(delivery_id, utc_now())
     assert delivery is not None
@@ -52,7 +52,7 @@ async def test_the_end_of_a_run_and_its_webhook_are_one_write(persistence: Persi
 
 async def test_an_end_that_cannot_be_written_tells_nobody(persistence: Persistence) -> None:
     run = await running(persistence)
-    write = telling(run, SUCCESS, None)
+    write = telling(run, SUCCESS)
     assert write is not None
 
     def failing(connection: Connection) -> None:
@@ -71,14 +71,14 @@ async def test_an_attempt_that_was_taken_over_tells_nobody(persistence: Persiste
     again = await persistence.runs.claim(run.run_id)
     assert again is not None
     with pytest.raises(Conflict):
-        await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, telling(run, SUCCESS, None))
+        await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, telling(run, SUCCESS))
     assert await waiting(persistence) == []
-    await persistence.runs.finalise(run.run_id, again.attempt, SUCCESS, telling(again, SUCCESS, None))
+    await persistence.runs.finalise(run.run_id, again.attempt, SUCCESS, telling(again, SUCCESS))
     assert len(await waiting(persistence)) == 1
 
 
 async def test_a_webhook_outlives_the_thread_that_goes_with_its_run(persistence: Persistence) -> None:
     run = await running(persistence, temporary=True)
-    await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, telling(run, SUCCESS, None))
+    await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, telling(run, SUCCESS))
     assert await persistence.runs.find(run.run_id) is None
     assert len(await waiting(persistence)) == 1

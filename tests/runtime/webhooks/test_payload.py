@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from toolweave.runtime.models import Outcome, Run
+from toolweave.runtime.run_record import cancellation
 from toolweave.runtime.streaming.codec import loads
 from toolweave.runtime.webhooks.payload import sent, webhook_payload, webhook_url
 from toolweave.runtime.webhooks.signature import webhook_headers
@@ -42,8 +43,8 @@ def run(**kwargs: Any) -> Run:
     )
 
 
-def said(outcome: Outcome, why: str | None = None, **kwargs: Any) -> Any:
-    return loads(webhook_payload(run(**kwargs), outcome, ENDED, why))
+def said(outcome: Outcome, **kwargs: Any) -> Any:
+    return loads(webhook_payload(run(**kwargs), outcome, ENDED))
 
 
 def test_a_run_that_succeeded_is_told_with_its_values_and_times() -> None:
@@ -66,10 +67,11 @@ def test_a_run_without_a_thread_of_its_own_has_no_values() -> None:
 
 
 def test_cancelled_runs_say_how_and_why() -> None:
-    told = said(Outcome("interrupted", "interrupted", b'{"n":1}'))
+    told = said(Outcome("interrupted", "interrupted", b'{"n":1}', error=cancellation("interrupt", None)))
     assert (told["status"], told["values"]) == ("interrupted", {"n": 1})
     assert told["error"] == {"error": "UserInterrupt", "message": "The run was cancelled."}
-    told = said(Outcome("interrupted", "idle", b'{"n":1}', rolled_back=True), "Superseded.")
+    error = cancellation("rollback", "Superseded.")
+    told = said(Outcome("interrupted", "idle", b'{"n":1}', rolled_back=True, error=error))
     assert (told["status"], told["values"]) == ("rollback", None)
     assert told["error"] == {"error": "UserRollback", "message": "Superseded."}
 
