@@ -81,7 +81,8 @@ class RunAnnouncer:
         elif self.interrupted and outcome.status == "success":
             return None
         event = {"success": "completed", "interrupted": "interrupted"}.get(outcome.status, "failed")
-        return self._lifecycle(ROOT, event, error=(outcome.error or {}).get("message"), held=True)
+        error = (outcome.error or {}).get("message") if outcome.status == "error" else None
+        return self._lifecycle(ROOT, event, error=error, held=True)
 
     def _ask(self, namespace: Namespace, interrupt_id: str, value: object) -> None:
         if interrupt_id in self.questions:
