@@ -10,7 +10,7 @@ LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 SCRIPTS = ("thread_stream.mjs", "react_stream.mjs")
 
 # The first test may have to install the client.
-pytestmark = pytest.mark.timeout(360)
+pytestmark = [pytest.mark.requirement("S-01"), pytest.mark.timeout(360)]
 
 
 @pytest.mark.parametrize(("script", "scenario"), scenarios(*SCRIPTS))

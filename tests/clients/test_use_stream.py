@@ -9,7 +9,7 @@ from tests.clients.javascript import Javascript, scenarios
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 
 # The first test may have to install the client.
-pytestmark = pytest.mark.timeout(360)
+pytestmark = [pytest.mark.requirement("S-01"), pytest.mark.timeout(360)]
 
 
 @pytest.mark.parametrize(("script", "scenario"), scenarios("use_stream.mjs"))

@@ -14,6 +14,8 @@ from toolweave.config.storage_sections import CheckpointerTtl, StoreEntry, Store
 from toolweave.config.webhooks_section import WebhookUrlRules
 from toolweave.errors import ConfigError
 
+pytestmark = pytest.mark.requirement("S-02")
+
 ROOT = Path(__file__).parents[2]
 SECRET = "s3cr3t-9f8e7d"
 GRAPHS = {"g": "./g.py:graph"}

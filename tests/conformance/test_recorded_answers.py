@@ -33,6 +33,7 @@ ON_PURPOSE = frozenset(
 BOUND_S = 240
 
 pytestmark = [
+    pytest.mark.requirement("S-01"),
     pytest.mark.skipif(not SCENARIOS, reason="the recorded answers are not on this machine"),
     # The first test pays for all of them.
     pytest.mark.timeout(BOUND_S + 30),

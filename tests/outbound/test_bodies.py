@@ -10,6 +10,8 @@ from tests.outbound.peers import Received, always, fetch, policy, serving, text
 from toolweave.errors import OutboundFailed
 from toolweave.outbound import OutboundRequest, open_outbound_client
 
+pytestmark = pytest.mark.requirement("W-09")
+
 
 async def test_a_body_up_to_the_limit_is_taken_and_one_byte_more_is_not() -> None:
     for size, taken in ((1000, True), (1001, False)):

@@ -10,6 +10,8 @@ from tests.outbound.peers import Names, Received, always, certificates, fetch, p
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundRequest, open_outbound_client
 
+pytestmark = pytest.mark.requirement("W-09")
+
 HERE = [["127.0.0.1"]]
 
 

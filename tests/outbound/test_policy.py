@@ -8,6 +8,8 @@ import pytest
 from tests.outbound.peers import Names, policy
 from toolweave.errors import OutboundFailed, OutboundRefused
 
+pytestmark = pytest.mark.requirement("W-09")
+
 PUBLIC = ("93.184.216.34", "8.8.8.8", "172.32.0.1", "100.128.0.1", "192.0.1.1", "2606:4700::1111", "2a00:1450:4001::1")
 NOT_PUBLIC = (
     "0.0.0.0",  # noqa: S104

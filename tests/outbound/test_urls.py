@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from toolweave.errors import OutboundRefused
 from toolweave.outbound_urls import read_target
 
+pytestmark = pytest.mark.requirement("W-09")
+
 CHECKED = (
     ("http://example.org", ("http", "example.org", 80, "/")),
     ("HTTPS://EXAMPLE.org/A?b=c#d", ("https", "example.org", 443, "/A?b=c")),

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 PREPARED = ROOT / ".venv-langgraph" / "bin" / "langgraph"
 BOUND_S = 90.0
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.requirement("S-03"), pytest.mark.timeout(180)]
 
 
 def command() -> Path:

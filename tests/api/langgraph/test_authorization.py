@@ -17,6 +17,8 @@ from toolweave.api.langgraph.app import ENDPOINTS
 from toolweave.api.langgraph.auth.authentication import OPEN
 from toolweave.runtime.persistence.assistant_rows import system_assistant_id
 
+pytestmark = pytest.mark.requirement("S-02")
+
 LANGGRAPH_JSON = Path(__file__).parent / "apps" / "guarded" / "langgraph.json"
 SECRET = "ada-only-7d41"
 YEAR = 365 * 24 * 3600

@@ -16,6 +16,8 @@ from toolweave.api.langgraph.custom_app import CustomRoutes, custom_openapi, loa
 from toolweave.config.langgraph_json import load_langgraph_json
 from toolweave.errors import ConfigError
 
+pytestmark = pytest.mark.requirement("S-02")
+
 
 def said(text: str) -> Any:
     async def answer(_request: Any) -> PlainTextResponse:

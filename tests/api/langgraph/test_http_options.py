@@ -11,6 +11,8 @@ import pytest
 
 from tests.fixtures.app_server import serve_in_thread
 
+pytestmark = pytest.mark.requirement("S-02")
+
 FOLDER = Path(__file__).parent / "apps" / "surrounded"
 GRAPHS = {"nothing": "./surrounded_graphs.py:nothing", "waiting": "./surrounded_graphs.py:waiting"}
 APP = {"app": "./surrounded_web.py:app"}

@@ -21,6 +21,8 @@ from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.persistence.opening import open_persistence
 from toolweave.runtime.persistence.webhooks import WebhookDelivery, insert_delivery
 
+pytestmark = pytest.mark.requirement("W-09")
+
 OWN = FastAPI()
 HEARD: list[tuple[str, dict[str, str], bytes]] = []
 OPEN = WebhookUrlRules(disable_loopback=False, require_https=False)

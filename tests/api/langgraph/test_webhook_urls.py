@@ -15,6 +15,8 @@ from toolweave.config.webhooks_section import WebhookUrlRules
 from toolweave.errors import ConfigError, InvalidRequest
 from toolweave.outbound import OutboundPolicy
 
+pytestmark = pytest.mark.requirement("W-09")
+
 NAMES = Names(
     hooks_example=[["93.184.216.34"]],
     a_hooks_example=[["93.184.216.34"]],

@@ -16,6 +16,8 @@ from tests.clients.python.conftest import Sdk
 from tests.clients.python.cut_on_command import Proxy, proxy_of
 from tests.fixtures.app_server import AppServer
 
+pytestmark = pytest.mark.requirement("S-01")
+
 LANGGRAPH_JSON = Path(__file__).parent.parent / "app" / "langgraph.json"
 NOBODY = "00000000-0000-4000-8000-000000000000"
 YEARLY = "0 0 1 1 *"

@@ -18,6 +18,8 @@ from typing_extensions import TypedDict
 
 from tests.fixtures.app_server import AppServer
 
+pytestmark = pytest.mark.requirement("S-01")
+
 LANGGRAPH_JSON = Path(__file__).parent.parent / "app" / "langgraph.json"
 
 

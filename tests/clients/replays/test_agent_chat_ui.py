@@ -9,6 +9,8 @@ import pytest
 
 from tests.clients.replays.browser import Answer, Page
 
+pytestmark = pytest.mark.requirement("S-01")
+
 LANGGRAPH_JSON = Path(__file__).parent.parent / "app" / "langgraph.json"
 STREAMING = {
     "stream_mode": ["values", "messages-tuple", "custom"],
