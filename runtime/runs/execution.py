@@ -1,5 +1,6 @@
 """Execute one claimed run: call its graph, publish what it streams, and say how it ended."""
 
+import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -74,8 +75,18 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
                     return _from_snapshot(snapshot)
             stream = _graph_stream(graph, call, announcer)
             return await _stream(runtime, run, channel, graph, stream, announcer)
-    except Exception as error:  # noqa: BLE001 - the run executor: a graph may raise anything
+    except BaseException as error:
+        # A graph may raise anything: `sys.exit()`, a cancellation of something else that it waited for.
+        if _is_stopped(error):
+            raise
         return await _failed(runtime, run, channel, error)
+
+
+def _is_stopped(error: BaseException) -> bool:
+    """Say whether whoever executes the run has ended it, and not its graph."""
+    task = asyncio.current_task()
+    asked = task is None or task.cancelling() > 0
+    return isinstance(error, GeneratorExit) or (asked and isinstance(error, asyncio.CancelledError))
 
 
 def _graph_stream(graph: Graph, call: GraphCall, announcer: RunAnnouncer | None) -> GraphStream | ProtocolStream:
@@ -106,11 +117,11 @@ async def _stream(
     return Execution(outcome, values)
 
 
-async def _failed(runtime: Runtime, run: Run, channel: Channel, error: Exception) -> Execution:
+async def _failed(runtime: Runtime, run: Run, channel: Channel, error: BaseException) -> Execution:
     logger.bind(run_id=run.run_id, thread_id=run.thread_id, graph_id=run.graph_id).opt(exception=error).error(
         "run failed: {}", type(error).__name__
     )
-    described = {"error": type(error).__name__, "message": str(error)}
+    described: JsonObject = loads(dumps(error))
     left = await state_left(runtime, run)
     runtime.log.publish(channel, "error", dumps(described))
     if left is not None and isinstance(error, UnknownInterruptError):
@@ -146,10 +157,13 @@ async def state_left(runtime: Runtime, run: Run) -> Outcome | None:
     try:
         async with runtime.graphs.open(run.graph_id, thread_config(run)) as graph:
             snapshot = await graph.aget_state(thread_config(run))
-    except Exception as error:  # noqa: BLE001 - the run executor: the graph that failed may fail again here
-        logger.warning("the state of thread {} cannot be read: {!r}", run.thread_id, error)
+        outcome = _from_snapshot(snapshot).outcome
+    except BaseException as error:
+        # The graph that failed may fail again here.
+        if _is_stopped(error):
+            raise
+        logger.warning("the state of thread {} cannot be read: {}", run.thread_id, dumps(error).decode())
         return None
-    outcome = _from_snapshot(snapshot).outcome
     return outcome if snapshot.created_at else replace(outcome, values_json=b"null")
 
 

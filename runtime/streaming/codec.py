@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -38,9 +38,9 @@ def loads(data: bytes | str) -> Any:
 def plain(value: object) -> object:
     """Give the JSON-ready form of a value that JSON has no type for."""
     if isinstance(value, BaseModel):
-        return value.model_dump()
+        return _by_its_own_means(value)
     if isinstance(value, BaseException):
-        return {"error": type(value).__name__, "message": str(value)}
+        return {"error": type(value).__name__, "message": _told(value, str)}
     if isinstance(value, set | frozenset | deque):
         return list(value)
     if isinstance(value, Mapping):
@@ -62,9 +62,17 @@ def _by_its_own_means(value: object) -> object:
         if callable(method) and not isinstance(value, type):
             try:
                 return method()
-            except TypeError:
+            except Exception:  # noqa: BLE001, S112 - the application's own code; another form, or its name, will do
                 continue
-    return repr(value)
+    return _told(value, repr)
+
+
+def _told(value: object, tell: Callable[[object], str]) -> str:
+    """Give an object's own words, or its class when it has none."""
+    try:
+        return tell(value)
+    except Exception:  # noqa: BLE001 - the application's own code
+        return f"<{type(value).__name__}>"
 
 
 def _portable(value: object, depth: int = 0) -> object:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from langgraph.types import Interrupt, Send
-from pydantic import BaseModel
+from pydantic import BaseModel, model_serializer
 
 from toolweave.runtime.streaming.codec import dumps, loads
 
@@ -110,3 +110,16 @@ def test_every_value_encodes_to_compact_json_on_one_line(value: Any) -> None:
     json.loads(encoded)
     assert b"\n" not in encoded
     assert b"\r" not in encoded
+
+
+class Unwilling(BaseModel):
+    @model_serializer
+    def refuse(self) -> str:
+        raise ValueError("no")
+
+    def __repr__(self) -> str:
+        raise ValueError("no")
+
+
+def test_what_cannot_describe_itself_is_its_class() -> None:
+    assert loads(dumps([Unwilling()])) == ["<Unwilling>"]
