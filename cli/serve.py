@@ -22,6 +22,8 @@ from toolweave.config.settings import environment, unknown_variables
 from toolweave.nodes.chat_models import model_label
 
 READY = "Toolweave is ready at {url}"
+# A node at work in each run's thread must not keep handlers of requests waiting.
+SPARE_THREADS = 32
 STUDIO = "https://smith.langchain.com/studio/?baseUrl="
 
 HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on. [default: 127.0.0.1]")]
@@ -125,6 +127,8 @@ def _serve_on(sock: socket.socket, configuration: Configuration, *, banner: bool
     for name in unknown_variables():
         logger.warning("the environment variable {} sets nothing", name)
 
+    threads = settings.max_concurrent_runs + SPARE_THREADS
+
     def announce() -> None:
         if announced:
             logger.info("the server is ready again")
@@ -133,7 +137,7 @@ def _serve_on(sock: socket.socket, configuration: Configuration, *, banner: bool
             sys.stderr.write(welcome(url, configuration))
         print(READY.format(url=url), flush=True)
 
-    run_until_signal(create_langgraph_app(configuration.served, settings), sock, announce)
+    run_until_signal(create_langgraph_app(configuration.served, settings), sock, announce, threads=threads)
 
 
 def welcome(url: str, configuration: Configuration) -> str:

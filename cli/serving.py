@@ -6,18 +6,23 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 import uvicorn
+from loguru import logger
 from starlette.applications import Starlette
 
 # Longer than an in-process request takes to notice that its client left (api/in_process.py), shorter than the ten
 # seconds that container runtimes give a process.
 GRACEFUL_SHUTDOWN_S = 4
 FORCED = 130
+# What has not ended by then is a thread that nothing can end, or a node that does not let itself be cancelled.
+LEFTOVERS_S = 0.5
+THREADS = 132
 
 
 class Server(uvicorn.Server):
@@ -90,17 +95,47 @@ async def serve_app(app: Starlette, sock: socket.socket, stop: Stop, on_ready: C
         await server.serve(sockets=[sock])
 
 
-def run_until_signal(app: Starlette, sock: socket.socket, on_ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM or SIGINT; return when all is stopped. Raises what the application raised."""
+def run_until_signal(
+    app: Starlette, sock: socket.socket, on_ready: Callable[[], None], *, threads: int = THREADS
+) -> None:
+    """Serve until SIGTERM or SIGINT; return when all is stopped. Raises what the application raised.
+
+    `threads` is how many synchronous nodes, handlers and the like may be at work at once. Those that do not end when
+    all else is stopped are left behind with the process.
+    """
     stop = Stop()
 
-    async def until_signal() -> None:
-        with _signals_to(stop):
-            await serve_app(app, sock, stop, on_ready)
-
     loop_factory = uvicorn.Config(app, log_config=None).get_loop_factory()
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(until_signal())
+    leave_behind = threading.Timer(LEFTOVERS_S, _end_process)
+    leave_behind.daemon = True
+    try:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            loop = runner.get_loop()
+            loop.set_default_executor(ThreadPoolExecutor(threads, thread_name_prefix="worker"))
+            with _signals_to(stop):
+                _run_to_end(loop, serve_app(app, sock, stop, on_ready))
+            leave_behind.start()
+    finally:
+        leave_behind.cancel()
+
+
+def _run_to_end(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+    """Run work to its end, whatever others on its loop do: a graph's `sys.exit()` breaks out of the whole loop."""
+    task = loop.create_task(work)
+    while not task.done():
+        try:
+            loop.run_until_complete(task)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if task.done():
+                raise
+            logger.error("{} was raised by what is served; the server goes on", type(error).__name__)
+
+
+def _end_process() -> None:
+    logger.warning("something that was begun does not end; unfinished runs continue at the next start")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def end_with_parent() -> None:

@@ -47,6 +47,7 @@ class ConnectionThread:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._opened: asyncio.Future[None] | None = None
+        self._ended: asyncio.Future[None] | None = None
         self._closed = True
 
     async def open(self) -> None:
@@ -59,8 +60,10 @@ class ConnectionThread:
     async def close(self) -> None:
         """Do everything that is queued, then disconnect and end the thread."""
         self._closed = True
+        self._ended = asyncio.get_running_loop().create_future()
         self._queue.put(None)
-        await asyncio.to_thread(self._thread.join)
+        # Not by a thread of the loop's: all of them may be taken, by nodes that are still at work.
+        await self._ended
 
     def submit(self, work: Work) -> asyncio.Future[Any]:
         """Queue work; the future has its result, or its error."""
@@ -89,6 +92,9 @@ class ConnectionThread:
         while self._serve_batch(connection):
             pass
         self._disconnect(connection)
+        ended = self._ended
+        assert ended is not None  # noqa: S101 - close() made it before it let the thread end
+        wake(ended.get_loop(), [Job(_nothing, ended)])
 
     def _serve_batch(self, connection: Connection) -> bool:
         jobs, go_on = self._take()

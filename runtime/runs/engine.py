@@ -20,7 +20,7 @@ from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscripti
 from toolweave.runtime.streaming.thread_hub import ThreadStreamMode, ThreadSubscription
 from toolweave.runtime.webhooks.outbox import superseded_by, telling
 
-STOP_SECONDS = 5.0
+STOP_SECONDS = 4.0
 RETAKE_SECONDS = 5.0
 
 
@@ -285,7 +285,7 @@ class EmbeddedEngine:
         webhook = None if live.deleted else telling(run, execution.outcome)
         self.runtime.log.flush()
         if run.kwargs.get("temporary") and live.channel.resumable:
-            await self.runtime.log.keep_ended(run.run_id, run.created_at)
+            await self.runtime.log.keep_ended(run)
         try:
             async with self.runtime.announcements.ending(run, execution.outcome):
                 following = await persistence.runs.finalise(run.run_id, run.attempt, execution.outcome, webhook)
