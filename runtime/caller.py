@@ -79,12 +79,13 @@ class Caller:
     """Who asks, None without authentication.
 
     `headers` are those that runs may see in `configurable`, `run_metadata` is what an authorization handler wants every
-    run of the request to carry.
+    run of the request to carry, `run_threads` its filter on the threads that they may be created on.
     """
 
     user: User | None = None
     headers: JsonObject = field(default_factory=dict)
     run_metadata: JsonObject = field(default_factory=dict)
+    run_threads: Mapping[str, Any] | None = None
 
     def configurable(self) -> JsonObject:
         """Give what a run of this caller finds in `config.configurable`; JSON, as it is stored with the run."""

@@ -1,5 +1,6 @@
 """Name what the LangGraph API speaks of: assistants, threads, runs and the words their fields take."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -168,7 +169,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """What create_run needs; ids and times are made by the caller so that tests can fix them."""
+    """What create_run needs; ids and times are made by the caller so that tests can fix them.
+
+    `on_threads` is the filter that an existing thread's metadata must pass (persistence/visibility.py), None for any.
+    """
 
     run_id: str
     thread_id: str
@@ -183,6 +187,7 @@ class NewRun:
     temporary: bool = False
     thread_metadata: JsonObject = field(default_factory=dict)
     thread_config: JsonObject = field(default_factory=dict)
+    on_threads: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_m
         not_before=now + timedelta(seconds=after) if after else None,
         temporary=temporary,
         thread_metadata=given if stateless else {**given, **identity},
+        on_threads=current_caller().run_threads,
         thread_config={name: item for name, item in body.get("config", {}).items() if name in KEPT_BY_THREADS},
     )
     return RunRequest(new, body.get("on_disconnect") == "cancel", (*body.ignored, *_without_effect(body)))

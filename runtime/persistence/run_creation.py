@@ -23,7 +23,9 @@ from toolweave.runtime.persistence.run_rows import (
     thread_head,
 )
 from toolweave.runtime.persistence.thread_expiry import ttl_columns
+from toolweave.runtime.persistence.visibility import allows
 
+UNKNOWN = "Thread or assistant not found."
 BUSY = "Thread is already running a task. Wait for it to finish or choose a different multitask strategy."
 
 
@@ -33,7 +35,7 @@ def create_run(connection: Connection, new: NewRun, now: int, thread_ttl: Thread
     A thread that is created for it lives for `thread_ttl`.
 
     Raises:
-        NotFound: the thread does not exist and is not to be created.
+        NotFound: the thread does not exist and is not to be created, or is not for whoever asks.
         Conflict: the thread is busy and the strategy is reject, or a run with this id exists.
     """
     head = thread_head.first(connection, {"of_thread": new.thread_id})
@@ -41,10 +43,13 @@ def create_run(connection: Connection, new: NewRun, now: int, thread_ttl: Thread
     if head is None:
         _create_thread(connection, new, thread_ttl)
     else:
+        inherited = from_json(head.metadata)
+        if not allows(new.on_threads, inherited):
+            # It was not there yet when the application was asked about it.
+            raise NotFound(UNKNOWN)
         active = active_runs.all(connection, {"of_thread": new.thread_id})
         if active and new.multitask_strategy == "reject":
             raise Conflict(BUSY)
-        inherited = from_json(head.metadata)
         _occupy(connection, new, inherited)
         new = _inheriting(new, inherited)
     superseded: tuple[tuple[str, CancelAction], ...] = ()
@@ -60,7 +65,7 @@ def create_run(connection: Connection, new: NewRun, now: int, thread_ttl: Thread
 
 def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> None:
     if new.if_not_exists != "create":
-        raise NotFound("Thread or assistant not found.")
+        raise NotFound(UNKNOWN)
     created_at = to_micros(new.created_at)
     insert_thread.run(
         connection,

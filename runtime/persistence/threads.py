@@ -23,7 +23,7 @@ from toolweave.runtime.persistence.thread_expiry import (
     ttl_columns,
     ttl_fields,
 )
-from toolweave.runtime.persistence.visibility import where_visible
+from toolweave.runtime.persistence.visibility import allows, filter_in_force, where_visible
 
 ThreadSort = Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"]
 
@@ -67,10 +67,12 @@ class ThreadRepository:
             **ttl_columns(ttl or self.default_ttl, moment),
         }
 
+        wanted = filter_in_force("threads")
+
         def work(connection: Connection) -> Thread:
             existing = _row(connection, thread_id)
             if existing is not None:
-                if if_exists == "raise":
+                if if_exists == "raise" or not allows(wanted, from_json(existing.metadata)):
                     raise Conflict(f"Thread with ID {thread_id} already exists")
                 return _thread_from(existing)
             connection.execute(insert(threads), row)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from toolweave.runtime.models import JsonObject
 from toolweave.runtime.streaming.channel import LoggedEvent
 
 KEPT_SECONDS = 60.0
@@ -12,9 +13,10 @@ KEPT_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The events of one run, and when they are forgotten."""
+    """The events of one run, what it said of itself, and when they are forgotten."""
 
     events: Sequence[LoggedEvent]
+    metadata: JsonObject
     size: int
     expiry: asyncio.TimerHandle
 
@@ -29,11 +31,11 @@ class EndedStreams:
         # Oldest first: each is kept for the same time.
         self._ended: dict[str, Ended] = {}
 
-    def keep(self, run_id: str, events: Sequence[LoggedEvent]) -> None:
+    def keep(self, run_id: str, events: Sequence[LoggedEvent], metadata: JsonObject) -> None:
         """Keep a run's events; the oldest ones make room."""
         self.forget(run_id)
         expiry = asyncio.get_running_loop().call_later(self._seconds, self.forget, run_id)
-        kept = Ended(events, sum(len(event.data) for event in events), expiry)
+        kept = Ended(events, metadata, sum(len(event.data) for event in events), expiry)
         self._ended[run_id] = kept
         self._bytes += kept.size
         while self._bytes > self._most_bytes:
@@ -43,6 +45,11 @@ class EndedStreams:
         """Give a run's events in order, or None when they are not kept."""
         kept = self._ended.get(run_id)
         return None if kept is None else kept.events
+
+    def metadata(self, run_id: str) -> JsonObject | None:
+        """Give a run's metadata, by which it is known whose it was; None when its events are not kept."""
+        kept = self._ended.get(run_id)
+        return None if kept is None else kept.metadata
 
     def forget(self, run_id: str) -> None:
         """Drop a run's events."""

@@ -8,6 +8,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
+from toolweave.runtime.models import Run
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.events import StoredEvent, append_events, read_events
 from toolweave.runtime.streaming.channel import Channel, LoggedEvent, event_id
@@ -112,11 +113,12 @@ class EventLog:
             if heard is not None:
                 heard.close()
 
-    async def keep_ended(self, run_id: str, created_at: datetime) -> None:
+    async def keep_ended(self, run: Run) -> None:
         """Keep the events of a run whose row is about to be deleted, for those who come back for the rest."""
         self.flush()
-        async with aclosing(self._stored(run_id, created_at, 0)) as stored:
-            self.ended.keep(run_id, [event async for batch in stored for event in batch])
+        async with aclosing(self._stored(run.run_id, run.created_at, 0)) as stored:
+            events = [event async for batch in stored for event in batch]
+        self.ended.keep(run.run_id, events, run.metadata)
 
     async def _stored(self, run_id: str, created_at: datetime, after: int) -> AsyncGenerator[list[LoggedEvent]]:
         # Through the writer, so that what was flushed a moment ago is seen.

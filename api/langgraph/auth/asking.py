@@ -24,7 +24,8 @@ class Asked:
     """One request while it is being authorized.
 
     `body` is its JSON, None when it has none or cannot be read; handlers change it in place. `filters` are in force
-    for the searches of the endpoint, `run_metadata` for every run that it creates.
+    for the searches of the endpoint, `run_metadata` for every run that it creates, `run_threads` says which threads
+    runs may be created on.
     """
 
     request: Request
@@ -34,6 +35,7 @@ class Asked:
     body: Any = None
     filters: dict[Filtered, MetadataFilter | None] = field(default_factory=dict)
     run_metadata: JsonObject = field(default_factory=dict)
+    run_threads: MetadataFilter | None = None
 
     @property
     def fields(self) -> JsonObject:
@@ -82,6 +84,14 @@ class Asked:
         except NotFound:
             return True
         return allows(wanted, thread.metadata)
+
+    async def has_thread(self, thread_id: str) -> bool:
+        """Tell whether a thread is there, whosever it is."""
+        try:
+            await self.served.persistence.threads.get(thread_id)
+        except NotFound:
+            return False
+        return True
 
     async def assistant(self, action: str, assistant_id: str | None, value: dict[str, Any] | None = None) -> None:
         """Ask about an assistant; raises NotFound when it is there and not for this user."""

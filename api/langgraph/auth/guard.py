@@ -13,11 +13,15 @@ from toolweave.api.langgraph.auth.handlers import AuthHandlers
 from toolweave.api.langgraph.auth.rules import RULES
 from toolweave.api.langgraph.endpoint import Endpoint, Handler
 from toolweave.api.langgraph.json_body import read_bytes
+from toolweave.api.langgraph.schemas.components import body_schema
 from toolweave.api.langgraph.served import served
 from toolweave.errors import Forbidden, Unauthenticated
 from toolweave.runtime.caller import User, calling, current_caller
 from toolweave.runtime.persistence.visibility import showing_only
 from toolweave.runtime.streaming.codec import dumps, loads
+
+# Their endpoints refuse bodies in ways of their own.
+CHECKED_LATER = frozenset({"JsonRpcMessage", "ProtocolCommand", "EventStreamRequest"})
 
 
 def guarded(endpoints: Iterable[Endpoint], handlers: AuthHandlers | None) -> tuple[Endpoint, ...]:
@@ -31,6 +35,9 @@ def guarded(endpoints: Iterable[Endpoint], handlers: AuthHandlers | None) -> tup
 
 
 def _guard(endpoint: Endpoint, handlers: AuthHandlers) -> Handler:
+    checked = endpoint.body is not None and endpoint.body not in CHECKED_LATER
+    schema = body_schema(endpoint.body) if endpoint.body is not None and checked else None
+
     async def handler(request: Request) -> ASGIApp:
         user = request.scope.get("user")
         if not isinstance(user, User):
@@ -40,10 +47,13 @@ def _guard(endpoint: Endpoint, handlers: AuthHandlers) -> Handler:
             raise Forbidden("Forbidden")
         data = await read_bytes(request) if endpoint.method != "GET" else b""
         body = _parsed(data)
+        if schema is not None and body is not None:
+            # Before the handlers see it: they rely on metadata that is an object.
+            schema.check(body)
         asked = Asked(request, handlers, user, served(request), deepcopy(body))
         await rule(asked)
         changed = data if asked.body == body else dumps(asked.body)
-        caller = replace(current_caller(), run_metadata=asked.run_metadata)
+        caller = replace(current_caller(), run_metadata=asked.run_metadata, run_threads=asked.run_threads)
         with showing_only(asked.filters), calling(caller):
             return await endpoint.handler(Request(request.scope, replaying(changed, request.receive)))
 

@@ -50,7 +50,7 @@ class AuthHandlers:
         """Ask whether a user may do this; the handler may change `value`. Gives the filter it returned, if any.
 
         Raises:
-            Forbidden: the handler says no.
+            Forbidden: the handler says no, or an assertion of its does.
             HTTPException: what the handler raised.
             WrongFilterError: it returned a filter that means nothing.
         """
@@ -62,6 +62,9 @@ class AuthHandlers:
             answer = await handler(ctx=context, value=value)
         except AuthHTTPException as error:
             raise HTTPException(error.status_code, error.detail, dict(error.headers or {})) from error
+        except AssertionError as error:
+            # As the official server's documentation writes handlers: `assert namespace[0] == user, "Not authorized"`.
+            raise Forbidden(str(error) or "Forbidden") from error
         if answer is None or answer is True:
             return None
         if not isinstance(answer, Mapping):

@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from toolweave.api.langgraph.auth.asking import Asked, as_uuid, checked_id
-from toolweave.errors import NotFound
+from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.assistant_rows import system_assistant_id
 from toolweave.runtime.persistence.visibility import allows
@@ -98,8 +98,8 @@ async def create_cron(asked: Asked) -> None:
         "metadata": fields.get("metadata") or {},
     }
     wanted = await asked.permit("crons", "create", value)
-    if value.get("metadata"):
-        fields["metadata"] = value["metadata"]
+    if value.get("metadata") or "metadata" in fields:
+        fields["metadata"] = value.get("metadata") or {}
     name_or_id = fields.get("assistant_id")
     if not await asked.sees_assistant_to_run(wanted, name_or_id):
         raise NotFound(f"Assistant '{name_or_id}' not found")
@@ -118,8 +118,8 @@ async def search_crons(asked: Asked) -> None:
         "metadata": fields.get("metadata") or {},
     }
     wanted = await asked.permit("crons", "search", value)
-    if value["metadata"]:
-        fields["metadata"] = value["metadata"]
+    if value.get("metadata") or "metadata" in fields:
+        fields["metadata"] = value.get("metadata") or {}
     asked.filters["crons"] = wanted
     asked.filters["threads"] = await asked.permit("threads", "search", {})
 
@@ -194,6 +194,10 @@ async def get_item(asked: Asked) -> None:
     if tuple(value["namespace"] or ()) != given or value["key"] != query.get("key"):
         pairs = [(name, item) for name, item in query.multi_items() if name not in ("namespace", "key")]
         chosen: tuple[str, ...] = tuple(value["namespace"] or ())
+        for label in chosen:
+            # In the query it would be two labels, and those may be somebody else's.
+            if "." in label:
+                raise InvalidRequest(f"Namespace label '{label[:200]}' must be a non-empty string without periods")
         pairs += [("namespace", ".".join(chosen)), ("key", str(value["key"] or ""))]
         asked.request.scope["query_string"] = urlencode(pairs).encode()
 

@@ -34,10 +34,15 @@ async def end_mcp(_asked: Asked) -> None:
 async def speak_a2a(asked: Asked) -> None:
     """assistants.read, threads.create_run for a message, threads.read or search for what is asked about."""
     await read_assistant(asked)
-    await _see_named_threads(asked, "read")
+    named = await _see_named_threads(asked, "read")
     operation, _ = METHODS.get(str(asked.fields.get("method")), (None, None))
     if operation in ("send", "stream"):
-        await _permit_own_run(asked, {"assistant_id": asked.request.path_params["assistant_id"]})
+        fields: JsonObject = {"assistant_id": asked.request.path_params["assistant_id"]}
+        # Who may read a thread need not be allowed to talk on it.
+        threads: list[str | None] = [known for known in named if await asked.has_thread(known)]
+        for thread_id in threads or [None]:
+            await permit_run(asked, fields, thread_id)
+        asked.run_metadata = fields.get("metadata") or {}
     elif operation == "cancel":
         await _see_named_threads(asked, "update")
     elif operation == "list":
@@ -73,17 +78,20 @@ async def _permit_own_run(asked: Asked, fields: JsonObject) -> None:
     asked.run_metadata = fields.get("metadata") or {}
 
 
-async def _see_named_threads(asked: Asked, action: str, message: object = None) -> None:
-    """Ask about every thread and run that a message names, wherever it does: it must be this user's."""
+async def _see_named_threads(asked: Asked, action: str, message: object = None) -> list[str]:
+    """Ask about every thread and run that a message names, wherever it does: it must be this user's. Gives threads."""
     named = dict.fromkeys(_ids(asked.body if message is None else message))
     if len(named) > MOST_IDS:
         raise NotFound("Not Found")
+    thread_ids: dict[str, None] = {}
     for named_id in named:
         run = await asked.served.persistence.runs.find(named_id)
         thread_id = named_id if run is None else run.thread_id
         wanted = await asked.permit("threads", action, {"thread_id": thread_id})
         if not await asked.sees_thread(wanted, thread_id):
             raise NotFound(f"Thread with ID {thread_id} not found")
+        thread_ids[thread_id] = None
+    return list(thread_ids)
 
 
 def _ids(value: object) -> Iterator[str]:

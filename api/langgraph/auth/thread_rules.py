@@ -5,9 +5,10 @@ from uuid import UUID
 
 from langchain_core.utils.uuid import uuid7
 
-from toolweave.api.langgraph.auth.asking import Asked, as_uuid, checked_id
-from toolweave.errors import Conflict, NotFound
+from toolweave.api.langgraph.auth.asking import HIDDEN, Asked, as_uuid, checked_id
+from toolweave.errors import Conflict, InvalidRequest, NotFound
 from toolweave.runtime.models import JsonObject
+from toolweave.runtime.persistence.visibility import allows
 
 UNKNOWN_FOR_RUN = "Thread or assistant not found."
 NOTHING_TO_CANCEL = "No runs found to cancel."
@@ -29,6 +30,7 @@ async def create_thread(asked: Asked) -> None:
     if fields.get("ttl") is not None:
         value["ttl"] = fields["ttl"]
     wanted = await asked.permit_written("threads", "create", fields, value)
+    asked.filters["threads"] = wanted
     thread_id = checked_id(fields.get("thread_id"))
     if not await asked.sees_thread(wanted, thread_id):
         raise Conflict(f"Thread with ID {thread_id} already exists")
@@ -62,6 +64,15 @@ async def prune_threads(asked: Asked) -> None:
 async def read_thread(asked: Asked) -> None:
     """threads.read."""
     await asked.thread("read", asked.id_in_path("thread"))
+
+
+async def listen(asked: Asked) -> None:
+    """threads.read; the filter applies once more to a thread that is yet to be created."""
+    thread_id = asked.id_in_path("thread")
+    wanted = await asked.permit("threads", "read", {"thread_id": as_uuid(thread_id)})
+    asked.filters["threads"] = wanted
+    if not await asked.sees_thread(wanted, thread_id):
+        raise NotFound(HIDDEN.format(thread_id))
 
 
 async def update_thread(asked: Asked) -> None:
@@ -111,9 +122,20 @@ async def read_stateless_run(asked: Asked) -> None:
     run = None if run_id is None else await asked.served.persistence.runs.find(run_id)
     thread_id = None if run is None else run.thread_id
     value = {"thread_id": as_uuid(thread_id), "run_id": as_uuid(run_id)}
+    if run is None:
+        await _read_ended_run(asked, run_id, value)
+        return
     await asked.thread("read", thread_id, value, hidden=NotFound("Run not found"))
     if asked.request.query_params.get("cancel_on_disconnect"):
         await asked.thread("update", thread_id, {**value, "action": "interrupt"}, hidden=NotFound("Run not found"))
+
+
+async def _read_ended_run(asked: Asked, run_id: str | None, value: dict[str, Any]) -> None:
+    """threads.read of a thread that is gone: its run said the same of itself."""
+    wanted = await asked.permit("threads", "read", value)
+    metadata = None if run_id is None else asked.served.engine.runtime.log.ended.metadata(run_id)
+    if metadata is not None and not allows(wanted, metadata):
+        raise NotFound("Run not found")
 
 
 async def join_run(asked: Asked) -> None:
@@ -168,6 +190,8 @@ async def create_runs(asked: Asked) -> None:
 
 async def permit_run(asked: Asked, fields: JsonObject, thread_id: str | None) -> None:
     """Ask for a run; the handler's metadata becomes the run's, and that of a thread made for it."""
+    if not isinstance(fields.get("metadata"), dict | None):
+        raise InvalidRequest("metadata must be an object")
     arguments: dict[str, Any] = {name: fields.get(name) for name in RUN_ARGUMENTS}
     before = dict(arguments)
     value: dict[str, Any] = {
@@ -183,8 +207,9 @@ async def permit_run(asked: Asked, fields: JsonObject, thread_id: str | None) ->
         "kwargs": arguments,
     }
     wanted = await asked.permit("threads", "create_run", value)
-    if value.get("metadata"):
-        fields["metadata"] = value["metadata"]
+    asked.run_threads = wanted
+    if value.get("metadata") or "metadata" in fields:
+        fields["metadata"] = value.get("metadata") or {}
     fields.update({name: item for name, item in arguments.items() if item is not before.get(name)})
     for seen in (
         await asked.sees_thread(wanted, thread_id),

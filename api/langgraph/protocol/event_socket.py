@@ -1,6 +1,7 @@
 """Accept WebSockets on the path of a thread's events, and close them with what an HTTP client would be told."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -40,21 +41,27 @@ def event_sockets(endpoints: Iterable[Endpoint]) -> list[WebSocketRoute]:
 
 async def _serve(websocket: WebSocket, admit: Handler, command: Handler) -> tuple[int | None, str]:
     """Serve one client; gives the code to close with, None when it has left by itself."""
-    request = _request(websocket.scope, b"", "GET")
     try:
-        thread_id = uuid_of(websocket.path_params["thread_id"], "thread")
-        await admit(request)
+        return await _admitted(websocket, admit, command)
     except ToolweaveError as error:
         return STATUS_CODES + status_of(error), str(error)[:100]
     except HTTPException as error:
         return STATUS_CODES + error.status_code, str(error.detail)[:100]
+
+
+async def _admitted(websocket: WebSocket, admit: Handler, command: Handler) -> tuple[int | None, str]:
+    request = _request(websocket.scope, b"", "GET")
+    thread_id = uuid_of(websocket.path_params["thread_id"], "thread")
+    await admit(request)
 
     async def carry_out(data: bytes) -> bytes:
         answer = await command(_request(websocket.scope, data, "POST"))
         return bytes(answer.body) if isinstance(answer, Response) else b""
 
     here = served(request)
-    session = SocketSession(websocket, here.engine.runtime.announcements.log, thread_id, carry_out)
+    session = SocketSession(
+        websocket, here.engine.runtime.announcements.log, thread_id, carry_out, partial(admit, request)
+    )
     if not await session.run():
         return None, ""
     try:

@@ -30,6 +30,8 @@ from toolweave.runtime.streaming.codec import dumps, loads
 
 # Carries out what is not about subscriptions: the endpoint that takes commands by HTTP.
 CarryOut = Callable[[bytes], Awaitable[bytes]]
+# Lets the client in, or raises.
+Admit = Callable[[], Awaitable[object]]
 MOST_SUBSCRIPTIONS = 100
 
 
@@ -40,11 +42,13 @@ class SocketSession:
     event that several subscriptions ask for is sent once.
     """
 
-    def __init__(self, websocket: WebSocket, log: ThreadLog, thread_id: str, carry_out: CarryOut) -> None:
+    def __init__(self, websocket: WebSocket, log: ThreadLog, thread_id: str, carry_out: CarryOut, admit: Admit) -> None:
         self._websocket = websocket
         self._log = log
         self._thread_id = thread_id
         self._carry_out = carry_out
+        self._admit = admit
+        self._admitted = False
         self._sending = asyncio.Lock()
         # Live events count from the number up to which a subscription was given the kept ones.
         self._subscriptions: dict[str, tuple[EventFilter, int]] = {}
@@ -133,6 +137,10 @@ class SocketSession:
         return {}
 
     async def _send_events(self, events: list[LoggedEvent]) -> None:
+        if events and not self._admitted:
+            # The thread may have been created, and by somebody else, after the client came.
+            await self._admit()
+            self._admitted = True
         for event in events:
             self._sent_through = max(self._sent_through, event.seq)
             await self._websocket.send_text(event.data.decode())

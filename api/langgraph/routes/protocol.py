@@ -1,5 +1,7 @@
 """Endpoints of the newer protocol: commands, and a thread's events as a stream."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from starlette.requests import Request
@@ -13,8 +15,10 @@ from toolweave.api.langgraph.protocol.commands import carry_out, subscribe_witho
 from toolweave.api.langgraph.protocol.envelopes import malformed, read_command, refused, success
 from toolweave.api.langgraph.protocol.subscribing import ALLOWED, event_filter, listed_channels, since, unsupported
 from toolweave.api.langgraph.request_values import path_uuid
-from toolweave.api.langgraph.served import served
-from toolweave.errors import BadRequest, InvalidRequest, ToolweaveError
+from toolweave.api.langgraph.served import Served, served
+from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
+from toolweave.runtime.persistence.visibility import MetadataFilter, allows, filter_in_force
+from toolweave.runtime.streaming.channel import LoggedEvent
 
 
 async def command(request: Request) -> Response:
@@ -48,7 +52,29 @@ async def events(request: Request) -> EventStream:
     if wrong is not None:
         raise BadRequest(f"channels contains unsupported entries: {wrong}. Allowed: {ALLOWED}.")
     log = served(request).engine.runtime.announcements.log
-    return EventStream(log.replay(thread_id, event_filter(params, channels), since(params)), {})
+    batches = log.replay(thread_id, event_filter(params, channels), since(params))
+    wanted = filter_in_force("threads")
+    return EventStream(batches if wanted is None else _shown_to(wanted, served(request), thread_id, batches), {})
+
+
+async def _shown_to(
+    wanted: MetadataFilter, here: Served, thread_id: str, batches: AsyncGenerator[list[LoggedEvent]]
+) -> AsyncGenerator[list[LoggedEvent]]:
+    """Give the events of a thread that the filter lets through: it may have been created after the client came."""
+    async with aclosing(batches):
+        shown = False
+        async for batch in batches:
+            shown = shown or await _shows(wanted, here, thread_id)
+            if not shown:
+                return
+            yield batch
+
+
+async def _shows(wanted: MetadataFilter, here: Served, thread_id: str) -> bool:
+    try:
+        return allows(wanted, (await here.persistence.threads.get(thread_id)).metadata)
+    except NotFound:
+        return False
 
 
 async def admit(request: Request) -> Response:

@@ -12,9 +12,10 @@ def events(count: int) -> list[LoggedEvent]:
 
 async def test_what_is_kept_is_found_until_it_is_forgotten() -> None:
     ended = EndedStreams()
-    ended.keep("a", events(3))
-    ended.keep("b", [])
+    ended.keep("a", events(3), {"owner": "ada"})
+    ended.keep("b", [], {})
     assert (ended.find("a"), ended.find("b"), ended.find("c")) == (events(3), [], None)
+    assert (ended.metadata("a"), ended.metadata("c")) == ({"owner": "ada"}, None)
     ended.clear()
     assert ended.find("a") is None
 
@@ -22,17 +23,17 @@ async def test_what_is_kept_is_found_until_it_is_forgotten() -> None:
 async def test_the_oldest_make_room_for_the_newest() -> None:
     ended = EndedStreams(most_bytes=100)
     for name in ("a", "b", "c"):
-        ended.keep(name, events(4))
+        ended.keep(name, events(4), {})
     assert [ended.find(name) is not None for name in ("a", "b", "c")] == [False, True, True]
-    ended.keep("huge", events(11))
+    ended.keep("huge", events(11), {})
     assert [ended.find(name) for name in ("a", "b", "c", "huge")] == [None] * 4
-    ended.keep("small", events(1))
+    ended.keep("small", events(1), {})
     assert ended.find("small") == events(1)
 
 
 async def test_time_makes_forget() -> None:
     ended, later = EndedStreams(seconds=0), asyncio.Event()
-    ended.keep("a", events(1))
+    ended.keep("a", events(1), {})
     asyncio.get_running_loop().call_later(0.01, later.set)
     await asyncio.wait_for(later.wait(), 10)
     assert ended.find("a") is None

@@ -1,4 +1,4 @@
-"""Everybody owns what they make; admins see all, a reader may only read, a stranger nothing."""
+"""Everybody owns what they make; admins see all, readers may only read, guests read all threads too, strangers nothing."""
 
 from typing import Any
 
@@ -34,7 +34,22 @@ async def by_owner(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> Any:
 
 @auth.on.threads.read
 async def readers_too(ctx: Auth.types.AuthContext, value: Any) -> Any:
-    if ctx.user.identity == "reader":
+    if ctx.user.identity in ("reader", "guest"):
+        return None
+    return await by_owner(ctx=ctx, value=value)
+
+
+@auth.on.assistants.search
+async def nobody_searches_for_owners(ctx: Auth.types.AuthContext, value: Any) -> Any:
+    value.setdefault("metadata", {}).pop("owner", None)
+    assert ctx.user.identity != "nosy", "not you"
+    return await by_owner(ctx=ctx, value=value)
+
+
+@auth.on.crons.create
+async def crons_have_no_other_metadata(ctx: Auth.types.AuthContext, value: Any) -> Any:
+    if ctx.user.identity == "plain":
+        value["metadata"] = {}
         return None
     return await by_owner(ctx=ctx, value=value)
 
