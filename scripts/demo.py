@@ -78,10 +78,19 @@ async def demonstrate(data_dir: Path, log: Path) -> None:
         health = await healthy(url)
         heading("2. Talk to the todo agent through langgraph-sdk, on one thread")
         async with get_client(url=url) as client:
-            await converse(client)
+            thread_id = await converse(client)
         heading("3. What the MCP server has stored in its database")
         show_todos(data_dir / "todo.db")
-        heading("4. Stop the server with SIGTERM")
+        heading("4. Kill the server (SIGKILL), start it again, and go on where it was")
+        process.kill()
+        await process.wait()
+    async with serving(data_dir, log) as (process, url):
+        await healthy(url)
+        async with get_client(url=url) as client:
+            await go_on(client, thread_id)
+        heading("5. Ask the same server as an MCP client would")
+        await list_graphs_as_tools(url)
+        heading("6. Stop the server with SIGTERM")
         await stop(process)
     say(
         f"\nAll of it worked, in {time.perf_counter() - started:.1f} s, with the model {health['model']!r}.",
@@ -96,7 +105,7 @@ async def serving(data_dir: Path, log: Path) -> AsyncIterator[tuple[asyncio.subp
     environment["TOOLWEAVE_MODEL"] = "offline"
     command = ["-m", "toolweave", "serve", "--port", "0", "--data-dir", str(data_dir)]
     say(f"  $ python {' '.join(command)}", "dim")
-    with log.open("wb") as stderr:
+    with log.open("ab") as stderr:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *command,
@@ -142,16 +151,42 @@ async def healthy(url: str) -> dict[str, Any]:
     return health
 
 
-async def converse(client: LangGraphClient) -> None:
+async def converse(client: LangGraphClient) -> str:
     thread = await client.threads.create()
     say(f"  thread {thread['thread_id']}", "dim")
     for request in REQUESTS:
-        say(f"\n  you: {request}", "bold")
-        started = time.perf_counter()
-        turn = await asyncio.wait_for(one_turn(client, thread["thread_id"], request), TURN_S)
-        say(f"  ({turn.tokens} tokens streamed, {(time.perf_counter() - started) * 1000:.0f} ms)", "dim")
-        if turn.status != "done" or not turn.calls:
-            raise DemoFailed(f"{request!r} ended as {turn.status!r} after calling {turn.calls or 'no tool'}")
+        await ask(client, thread["thread_id"], request)
+    return thread["thread_id"]
+
+
+async def ask(client: LangGraphClient, thread_id: str, request: str) -> Turn:
+    say(f"\n  you: {request}", "bold")
+    started = time.perf_counter()
+    turn = await asyncio.wait_for(one_turn(client, thread_id, request), TURN_S)
+    say(f"  ({turn.tokens} tokens streamed, {(time.perf_counter() - started) * 1000:.0f} ms)", "dim")
+    if turn.status != "done" or not turn.calls:
+        raise DemoFailed(f"{request!r} ended as {turn.status!r} after calling {turn.calls or 'no tool'}")
+    return turn
+
+
+async def go_on(client: LangGraphClient, thread_id: str) -> None:
+    history = await client.threads.get_history(thread_id, limit=1000)
+    values = cast("dict[str, Any]", history[0]["values"])
+    say(f"  thread {thread_id}: {len(values['messages'])} messages, {len(history)} checkpoints, all still there")
+    turn = await ask(client, thread_id, "What are my active tasks?")
+    if "Dentist appointment" not in turn.answer:
+        raise DemoFailed(f"after the restart the agent answered {turn.answer!r}")
+
+
+async def list_graphs_as_tools(url: str) -> None:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        answer = await client.post("/mcp", json=request, headers={"accept": "application/json"})
+    tools = answer.json()["result"]["tools"]
+    for tool in tools:
+        step(tool["name"], shortened(tool["description"], 100))
+    if not tools:
+        raise DemoFailed("/mcp offers no tools")
 
 
 async def one_turn(client: LangGraphClient, thread_id: str, request: str) -> Turn:

@@ -38,7 +38,7 @@ def test_the_demo_succeeds_without_a_key(demo: "subprocess.CompletedProcess[str]
 def test_each_request_shows_the_steps_of_the_graph(demo: "subprocess.CompletedProcess[str]") -> None:
     turns = demo.stdout.split("  you: ")[1:]
     steps = [[line for line in turn.splitlines() if re.match(r"    [a-z_]+ ", line)] for turn in turns]
-    assert len(turns) == 7
+    assert len(turns) == 8
     assert 'asks for create_todo(title="Buy milk")' in turns[0]
     assert 'priority="high"' in turns[1]
     assert 'asks for list_todos(status="active")' in turns[3]
@@ -55,6 +55,18 @@ def test_the_todos_are_in_the_database_afterwards(demo: "subprocess.CompletedPro
     assert re.search(r"1 +Buy milk +completed +medium", stored)
     assert re.search(r"2 +Dentist appointment +active +high", stored)
     assert "plants" not in stored
+
+
+@pytest.mark.requirement("S-05")
+def test_a_killed_server_goes_on_where_it_was(demo: "subprocess.CompletedProcess[str]") -> None:
+    again = demo.stdout.split("4. Kill the server")[1]
+    assert re.search(r"thread [0-9a-f-]{36}: \d+ messages, \d+ checkpoints, all still there", again)
+    assert "Dentist appointment" in again
+
+
+def test_the_graphs_are_mcp_tools_too(demo: "subprocess.CompletedProcess[str]") -> None:
+    offered = demo.stdout.split("5. Ask the same server")[1]
+    assert re.search(r"^    todo_agent +\S", offered, re.MULTILINE)
 
 
 @pytest.mark.requirement("T-09")
