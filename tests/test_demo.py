@@ -36,7 +36,7 @@ def test_the_demo_succeeds_without_a_key(demo: "subprocess.CompletedProcess[str]
 @pytest.mark.requirement("T-02")
 @pytest.mark.requirement("O-03")
 def test_each_request_shows_the_steps_of_the_graph(demo: "subprocess.CompletedProcess[str]") -> None:
-    turns = demo.stdout.split("  you: ")[1:]
+    turns = demo.stdout.split("\n5. ")[0].split("  you: ")[1:]
     steps = [[line for line in turn.splitlines() if re.match(r"    [a-z_]+ ", line)] for turn in turns]
     assert len(turns) == 8
     assert 'asks for create_todo(title="Buy milk")' in turns[0]
