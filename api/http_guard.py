@@ -44,7 +44,11 @@ class Visitors:
 
     def allow_origin(self, origin: str, host: str) -> bool:
         """Allow listed and loopback origins, and pages that this server itself served."""
-        if self.any_origin or origin.lower() in self.origins:
+        return self.any_origin or self.names_origin(origin, host)
+
+    def names_origin(self, origin: str, host: str) -> bool:
+        """Say whether an origin is allowed by more than a `*` that allows all."""
+        if origin.lower() in self.origins:
             return True
         if self.cors.allow_origin_regex is not None and re.fullmatch(self.cors.allow_origin_regex, origin):
             return True
@@ -81,7 +85,7 @@ class HttpGuard:
         elif origin and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
             await self._preflight(headers, origin)(scope, receive, send)
         else:
-            await self._app(scope, receive, self._marking(send, origin))
+            await self._app(scope, receive, self._marking(send, origin, headers.get("host", "")))
 
     def _refusal(self, host: str, origin: str | None) -> Response | None:
         if not self._visitors.allow_host(host):
@@ -106,24 +110,27 @@ class HttpGuard:
             "access-control-allow-methods": _listed(cors.allow_methods, METHODS),
             "access-control-max-age": str(cors.max_age),
             "access-control-allow-private-network": "true",
-            **self._allowed(origin),
+            **self._allowed(origin, headers.get("host", "")),
         }
         wanted = headers.get("access-control-request-headers")
         if wanted is not None:
             answer["access-control-allow-headers"] = _listed(cors.allow_headers, wanted)
         return PlainTextResponse("OK", headers=answer)
 
-    def _allowed(self, origin: str) -> dict[str, str]:
-        if self._visitors.cors.allow_credentials:
+    def _allowed(self, origin: str, host: str) -> dict[str, str]:
+        visitors = self._visitors
+        # The `*` of TOOLWEAVE_CORS_ORIGINS lets every page in, but not with the credentials that langgraph.json allows.
+        meant = "*" in visitors.cors.allow_origins or visitors.names_origin(origin, host)
+        if visitors.cors.allow_credentials and meant:
             # With credentials, browsers take no *.
             return {"access-control-allow-origin": origin, "access-control-allow-credentials": "true"}
         return {"access-control-allow-origin": "*" if self._visitors.any_origin else origin}
 
-    def _marking(self, send: Send, origin: str | None) -> Send:
+    def _marking(self, send: Send, origin: str | None, host: str) -> Send:
         extra = [(b"vary", b"Origin")]
         if origin is not None:
             exposed = ", ".join((EXPOSED, *self._visitors.cors.expose_headers))
-            marks = {**self._allowed(origin), "access-control-expose-headers": exposed}
+            marks = {**self._allowed(origin, host), "access-control-expose-headers": exposed}
             extra += [(name.encode(), value.encode("latin-1")) for name, value in marks.items()]
         ours = {name for name, _ in extra} - {b"vary"}
 

@@ -59,6 +59,8 @@ def _is_theirs(filename: str) -> bool:
 
 
 def _fix(error: BaseException) -> str:
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return "Name it by its module instead of its file (package.module:name), or import by the package's name."
     if isinstance(error, ImportError | OSError):
         return "Check the path, and that the application's dependencies are installed."
     return "Correct the module; it must be importable without a server."

@@ -137,9 +137,11 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
 def make_importable(config: LangGraphJson) -> None:
     """Set what the application's modules expect to find when they are imported: its environment and its folders."""
     config.apply_env()
-    for folder in (str(config.path.absolute().parent), *config.dependencies):
-        if Path(folder).is_dir() and folder not in sys.path:
-            sys.path.append(folder)
+    folders = [config.path.absolute().parent, *map(Path, config.dependencies)]
+    # A package that lies in `src` is installed from there where images are built; here it is found there.
+    for folder in (*folders, *(folder / "src" for folder in folders)):
+        if folder.is_dir() and str(folder) not in sys.path:
+            sys.path.append(str(folder))
 
 
 def _documentation(endpoints: tuple[Endpoint, ...], config: LangGraphJson, custom: Starlette | None) -> list[BaseRoute]:

@@ -7,6 +7,7 @@ import pytest
 
 from toolweave.api.http_guard import HttpGuard, Visitors, is_loopback
 from toolweave.api.in_process import StreamingAsgiTransport
+from toolweave.config.http_section import CorsRules
 from toolweave.config.settings import Settings
 
 pytestmark = pytest.mark.requirement("T-08")
@@ -115,6 +116,28 @@ async def test_the_star_setting_opens_the_server_to_every_page() -> None:
     async with client(cors_origins="*") as http:
         answer = await http.get("/", headers={"origin": "https://anyone.example"})
     assert answer.headers["access-control-allow-origin"] == "*"
+
+
+@pytest.mark.parametrize(
+    ("origins", "origin", "with_credentials"),
+    [
+        ([], "https://anyone.example", False),
+        ([], "http://localhost:3000", True),
+        (["https://app.example"], "https://app.example", True),
+        (["https://app.example"], "https://anyone.example", False),
+        (["*"], "https://anyone.example", True),
+    ],
+)
+async def test_the_star_setting_lets_no_page_use_credentials_that_only_langgraph_json_allows(
+    origins: list[str], origin: str, with_credentials: bool
+) -> None:
+    rules = CorsRules(allow_origins=tuple(origins), allow_credentials=True)
+    guard = HttpGuard(answering, Visitors.of(Settings(cors_origins=("*",)), rules))
+    async with httpx.AsyncClient(transport=StreamingAsgiTransport(guard), base_url="http://127.0.0.1:2024") as http:
+        asked = {"origin": origin, "access-control-request-method": "POST"}
+        for answer in (await http.get("/", headers=asked), await http.options("/", headers=asked)):
+            assert answer.headers["access-control-allow-origin"] == (origin if with_credentials else "*")
+            assert ("access-control-allow-credentials" in answer.headers) is with_credentials
 
 
 async def test_without_an_origin_there_is_only_vary() -> None:

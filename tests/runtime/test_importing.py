@@ -1,9 +1,11 @@
 """What cannot be imported is named with file, graph and reason, whatever the module raises."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from toolweave.api.langgraph.app import make_importable
 from toolweave.config.langgraph_json import GraphEntry, LangGraphJson
 from toolweave.errors import ConfigError
 from toolweave.runtime.importing import load_graph, load_target
@@ -61,3 +63,19 @@ def test_a_file_is_loaded_once_under_a_name_that_every_process_gives_it(tmp_path
     assert name.startswith("_served_kept_")
     # The same text in another process: a digest, not Python's own hash, which differs from one to the next.
     assert len(name.removeprefix("_served_kept_")) == 12
+
+
+def test_a_relative_import_is_told_with_what_works_instead(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"relative import.*package\.module:name"):
+        load_graph(config(tmp_path, "from .beside import graph\n"), "mine")
+
+
+def test_a_package_in_the_src_folder_of_a_dependency_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    package = tmp_path / "src" / "package_in_src"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "words.py").write_text("graph = 'found'\n", encoding="utf-8")
+    served = config(tmp_path, "from package_in_src.words import graph\n")
+    make_importable(served)
+    assert load_graph(served, "mine") == "found"

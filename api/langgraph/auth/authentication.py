@@ -121,7 +121,7 @@ class KnownUsers:
     def __init__(self, cache: AuthCache, clock: Callable[[], float] = monotonic) -> None:
         self._cache = cache
         self._clock = clock
-        self._users: OrderedDict[tuple[str | None, ...], tuple[float, User]] = OrderedDict()
+        self._users: OrderedDict[tuple[tuple[str, ...], ...], tuple[float, User]] = OrderedDict()
 
     def find(self, connection: HTTPConnection) -> User | None:
         """Give the user who sent these headers a short while ago."""
@@ -140,8 +140,9 @@ class KnownUsers:
             while len(self._users) > self._cache.max_size:
                 self._users.popitem(last=False)
 
-    def _key(self, connection: HTTPConnection) -> tuple[str | None, ...]:
-        return tuple(connection.headers.get(name) for name in self._cache.cache_keys)
+    def _key(self, connection: HTTPConnection) -> tuple[tuple[str, ...], ...]:
+        # All values of a header that is there twice: which one the handler goes by is not known here.
+        return tuple(tuple(connection.headers.getlist(name)) for name in self._cache.cache_keys)
 
 
 def replaying(data: bytes, receive: Receive) -> Receive:

@@ -146,6 +146,11 @@ def test_users_are_remembered_by_the_headers_that_the_cache_names(tmp_path: Path
         assert client.post("/threads/count", json={}).status_code == 401
         assert client.post("/threads/count", json={}, params={"name": "eve"}).status_code == 200
         assert client.post("/threads/count", json={}).status_code == 401
+        # The handler goes by the last value of a header that is there twice.
+        twice = [("x-api-key", "fay"), ("x-api-key", "gus")]
+        made = client.post("/threads", json={}, headers=twice).json()
+        assert made["metadata"] == {"owner": "gus"}
+        assert client.get(f"/threads/{made['thread_id']}", headers={"x-api-key": "fay"}).status_code == 404
 
 
 CORS = {

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.runtime.persistence.records import new_run
+from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.persistence.opening import open_persistence
 from toolweave.runtime.persistence.visibility import WrongFilterError, allows, check_filter, showing_only
 
@@ -54,6 +56,17 @@ async def test_a_filter_lets_through_the_same_in_memory_and_in_a_search(
             assert await persistence.threads.count() == len(seen)
             assert await persistence.assistants.count() == 0
         assert await persistence.threads.count() == len(METADATA)
+
+
+async def test_a_thread_that_somebody_else_has_made_meanwhile_is_neither_given_nor_run_on(tmp_path: Path) -> None:
+    async with open_persistence(tmp_path) as persistence:
+        await persistence.threads.create("theirs", metadata={"owner": "bob"})
+        with showing_only({"threads": {"owner": "ada"}}), pytest.raises(Conflict):
+            await persistence.threads.create("theirs", if_exists="do_nothing")
+        with pytest.raises(NotFound):
+            await persistence.runs.create_run(new_run("theirs", on_threads={"owner": "ada"}))
+        assert await persistence.runs.list("theirs") == []
+        assert (await persistence.runs.create_run(new_run("theirs", on_threads={"owner": "bob"}))).due
 
 
 @pytest.mark.parametrize(

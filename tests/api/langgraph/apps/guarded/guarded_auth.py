@@ -1,4 +1,4 @@
-"""Everybody owns what they make; admins see all, readers may only read, guests read all threads too, strangers nothing."""
+"""Everybody owns what they make; admins see all, readers only read, guests read all threads too, strangers nothing."""
 
 from typing import Any
 
