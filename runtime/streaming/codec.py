@@ -1,15 +1,20 @@
 """Turn graph values into the JSON bytes that clients of the LangGraph API expect."""
 
 import json
+from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
 from datetime import timedelta
 from decimal import Decimal
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import PurePath
+from re import Pattern
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import orjson
+from langgraph.types import Send
 from pydantic import BaseModel
 
 OPTIONS = orjson.OPT_NON_STR_KEYS
@@ -19,9 +24,9 @@ def dumps(value: object) -> bytes:
     """Encode a value as compact UTF-8 JSON.
 
     Messages and other pydantic models take the form of their `model_dump`, exceptions that of
-    `{"error": class, "message": text}`, anything unknown its `repr`. NaN and infinities become null. Text that
-    is not valid UTF-8 (lone surrogates) gets replacement characters, integers of any size are kept: nothing that
-    a graph can hold makes this raise.
+    `{"error": class, "message": text}`, bytes that of base64, anything unknown its `repr`. NaN and infinities become
+    null. Text that is not valid UTF-8 (lone surrogates) gets replacement characters, integers of any size are kept:
+    nothing that a graph can hold makes this raise.
     """
     try:
         return orjson.dumps(value, default=plain, option=OPTIONS)
@@ -37,23 +42,18 @@ def loads(data: bytes | str) -> Any:
 
 def plain(value: object) -> object:
     """Give the JSON-ready form of a value that JSON has no type for."""
-    if isinstance(value, BaseModel):
-        return _by_its_own_means(value)
-    if isinstance(value, BaseException):
-        return {"error": type(value).__name__, "message": _told(value, str)}
-    if isinstance(value, set | frozenset | deque):
-        return list(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).decode("utf-8", "replace")
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, Decimal | PurePath):
-        return str(value)
-    if isinstance(value, tuple):
+    for kinds, form in FORMS:
+        if isinstance(value, kinds):
+            return form(value)
+    if isinstance(value, tuple) and not hasattr(value, "_asdict"):
         return list(value)
     return _by_its_own_means(value)
+
+
+def _number(value: Decimal) -> int | float | None:
+    if not value.is_finite():
+        return None
+    return int(value) if value.as_tuple().exponent == 0 else float(value)
 
 
 def _by_its_own_means(value: object) -> object:
@@ -75,6 +75,20 @@ def _told(value: object, tell: Callable[[object], str]) -> str:
         return f"<{type(value).__name__}>"
 
 
+FORMS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
+    (BaseModel, _by_its_own_means),
+    (BaseException, lambda value: {"error": type(value).__name__, "message": _told(value, str)}),
+    (set | frozenset | deque, list),
+    (Mapping, dict),
+    (bytes | bytearray | memoryview, lambda value: b64encode(bytes(value)).decode()),
+    (timedelta, timedelta.total_seconds),
+    (Decimal, _number),
+    (PurePath | ZoneInfo | IPv4Address | IPv6Address, str),
+    (Pattern, lambda value: value.pattern),
+    (Send, lambda value: {"node": value.node, "args": value.arg}),
+)
+
+
 def _portable(value: object, depth: int = 0) -> object:
     """Rebuild a value from the types that json knows; the slow way, taken when orjson refuses."""
     if depth > 200:
@@ -89,7 +103,7 @@ def _portable(value: object, depth: int = 0) -> object:
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
         return {_key(key): _portable(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and not hasattr(value, "_asdict"):
         return [_portable(item, depth + 1) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
         return _portable(asdict(value), depth + 1)

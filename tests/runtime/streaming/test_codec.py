@@ -1,12 +1,15 @@
 """Whatever a graph can hold becomes valid JSON in the wire form."""
 
 import json
+import re
 from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from ipaddress import ip_address
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,9 +58,13 @@ def test_common_python_types_become_plain_json() -> None:
         "point": Point(x=1),
         "when": datetime(2026, 11, 21, 20, 33, 17, 102871, tzinfo=UTC),
         "span": timedelta(seconds=1.5),
-        "money": Decimal("1.10"),
+        "money": [Decimal("1.10"), Decimal(2), Decimal("NaN")],
         "path": PurePosixPath("a/b"),
         "bytes": b"a\xff",
+        "address": ip_address("127.0.0.1"),
+        "pattern": re.compile("a.b"),
+        "zone": ZoneInfo("Europe/Berlin"),
+        "send": Send("node", {"x": 1}),
         "nan": float("nan"),
         1: "number key",
     }
@@ -65,20 +72,24 @@ def test_common_python_types_become_plain_json() -> None:
         "set": [1],
         "deque": [1],
         "tuple": [1, 2],
-        "pair": [1, 2],
+        "pair": {"left": 1, "right": 2},
         "point": {"x": 1},
         "when": "2026-11-21T20:33:17.102871+00:00",
         "span": 1.5,
-        "money": "1.10",
+        "money": [1.1, 2, None],
         "path": "a/b",
-        "bytes": "a�",
+        "bytes": "Yf8=",
+        "address": "127.0.0.1",
+        "pattern": "a.b",
+        "zone": "Europe/Berlin",
+        "send": {"node": "node", "args": {"x": 1}},
         "nan": None,
         "1": "number key",
     }
 
 
 def test_unknown_objects_become_their_repr() -> None:
-    assert loads(dumps(Send("node", {"x": 1}))) == "Send(node='node', arg={'x': 1})"
+    assert loads(dumps([1 + 2j])) == ["(1+2j)"]
 
 
 def test_lone_surrogates_and_huge_integers_do_not_raise() -> None:
