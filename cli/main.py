@@ -1,18 +1,38 @@
 """Start the command line; every failure ends as one readable paragraph and an exit code."""
 
 import importlib
+import os
 import sys
+import threading
 import traceback
 
 from toolweave.cli.errors import explain
 
 INTERRUPTED = 130
+# For threads that an application began and nobody ends.
+LEFTOVERS_S = 1.0
 # Where these are missing, the base install is there without its server extra.
 SERVER_EXTRA = frozenset({"typer", "rich", "uvicorn", "fastapi", "starlette", "orjson", "alembic", "langgraph_sdk"})
 
 
 def main() -> None:
     """Run the command that `sys.argv` names and exit: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    try:
+        _run()
+    except SystemExit as ended:
+        _leave_threads_behind(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
+        raise
+
+
+def _leave_threads_behind(code: int) -> None:
+    """End the process even though the interpreter would wait for every thread that is no daemon."""
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        end = threading.Timer(LEFTOVERS_S, os._exit, (code,))
+        end.daemon = True
+        end.start()
+
+
+def _run() -> None:
     try:
         importlib.import_module("toolweave.cli.commands").app(prog_name="toolweave")
     except KeyboardInterrupt:

@@ -16,6 +16,13 @@ import pytest
 from tests.cli.command import READY, SAMPLE_APP, Running, serving, toolweave
 from tests.cli.processes import children_of, eventually, is_running
 
+THREADED = """
+import threading
+from langgraph.graph import START, StateGraph
+
+threading.Thread(target=threading.Event().wait).start()
+graph = StateGraph(dict).add_node("n", lambda state: state).add_edge(START, "n").compile()
+"""
 MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 
 
@@ -191,3 +198,14 @@ def accepts(url: str) -> bool:
     except OSError:
         return False
     return True
+
+
+@pytest.mark.parametrize("graph", ["graph", "absent"])
+def test_a_thread_that_an_application_never_ends_does_not_keep_the_process(graph: str, tmp_path: Path) -> None:
+    (tmp_path / "threaded.py").write_text(THREADED, encoding="utf-8")
+    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"g": f"./threaded.py:{graph}"}}), encoding="utf-8")
+    if graph == "absent":
+        assert toolweave("serve", "--port", "0", cwd=tmp_path).code == 1
+        return
+    with serving("--data-dir", str(tmp_path / "data"), cwd=tmp_path) as server:
+        assert server.signalled(signal.SIGTERM).code == 0
