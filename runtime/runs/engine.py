@@ -15,39 +15,14 @@ from toolweave.runtime.persistence.run_transitions import RollbackAskedError
 from toolweave.runtime.persistence.runs import Alongside
 from toolweave.runtime.protocol.modes import speaks_protocol
 from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run, state_left
+from toolweave.runtime.runs.live_run import LiveRun, StartedRun, body_of
 from toolweave.runtime.runs.result import result_of
-from toolweave.runtime.streaming.channel import Channel, LoggedEvent, Subscription
+from toolweave.runtime.streaming.channel import LoggedEvent
 from toolweave.runtime.streaming.thread_hub import ThreadStreamMode, ThreadSubscription
 from toolweave.runtime.webhooks.outbox import superseded_by, telling
 
 STOP_SECONDS = 4.0
 RETAKE_SECONDS = 5.0
-
-
-@dataclass(slots=True)
-class LiveRun:
-    """A run that has not ended, as this process knows it."""
-
-    run: Run
-    channel: Channel
-    ended: "asyncio.Future[bytes | None]"
-    graph: "asyncio.Task[Execution] | None" = None
-    cancel: CancelAction | None = None
-    why_cancelled: str | None = None
-    deleted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StartedRun:
-    """A created run, its end and, when asked for, its events from the very first."""
-
-    run: Run
-    ended: "asyncio.Future[bytes | None]"
-    events: Subscription | None = None
-
-    async def result(self) -> bytes:
-        """Wait as `EmbeddedEngine.wait` does, for a run that may have ended, and be gone, by now."""
-        return await _body(self.ended)
 
 
 @dataclass(slots=True)
@@ -92,7 +67,7 @@ class EmbeddedEngine:
         live = self.live.get(run.run_id)
         if live is None:
             return await result_of(self.runtime.persistence, run)
-        return await _body(live.ended)
+        return await body_of(live.ended)
 
     async def event_batches(self, run: Run, after: int | None = None) -> AsyncGenerator[Sequence[LoggedEvent]]:
         """Give a run's events: from now on, or, for a resumable run, all after a sequence number."""
@@ -168,10 +143,16 @@ class EmbeddedEngine:
         # The row goes last: if the process dies in between, the thread is still there to be deleted again.
         await self.runtime.persistence.delete_thread_checkpoints(thread_id)
         await self.runtime.persistence.threads.delete(thread_id)
-        self.runtime.announcements.log.close(thread_id)
         for live in self._live_on(thread_id):
             # Started meanwhile, or not to be stopped in time: its row is gone, so nobody need wait for it.
+            live.deleted = True
+            await self._stop_run(live.run.run_id, "rollback")
             self._end(live, None)
+        self.end_streams(thread_id)
+
+    def end_streams(self, thread_id: str) -> None:
+        """End the streams of a thread that is gone."""
+        self.runtime.announcements.log.close(thread_id)
         self.runtime.threads.close(thread_id)
 
     def follow_thread(self, thread_id: str, modes: frozenset[ThreadStreamMode]) -> ThreadSubscription:
@@ -280,6 +261,9 @@ class EmbeddedEngine:
 
     async def _finish(self, live: LiveRun, execution: Execution) -> None:
         run, persistence = live.run, self.runtime.persistence
+        if live.deleted and not execution.outcome.rolled_back:
+            # Its graph has not let itself be stopped; what it has written belongs to nobody.
+            execution = await after_cancel(self.runtime, run, "rollback")
         body: bytes | None = execution.body
         # Whoever deletes a run wants to hear no more of it.
         webhook = None if live.deleted else telling(run, execution.outcome)
@@ -302,7 +286,7 @@ class EmbeddedEngine:
             await persistence.delete_thread_checkpoints(run.thread_id)
         self._end(live, body)
         if run.kwargs.get("temporary"):
-            self.runtime.threads.close(run.thread_id)
+            self.end_streams(run.thread_id)
         if following is not None:
             await self._promote(following)
 
@@ -374,13 +358,6 @@ class EmbeddedEngine:
         self.runtime.threads.run_ended(live.run)
         if not live.ended.done():
             live.ended.set_result(body)
-
-
-async def _body(ended: "asyncio.Future[bytes | None]") -> bytes:
-    body = await asyncio.shield(ended)
-    if body is None:
-        raise NotFound("Run not found")
-    return body
 
 
 @asynccontextmanager

@@ -62,7 +62,7 @@ async def sweep_expired(engine: EmbeddedEngine, now: datetime, limit: int) -> in
         elif await threads.delete_expired(thread_id, now):
             # A crash here leaves checkpoints without a thread: the next start clears them.
             await engine.runtime.persistence.delete_thread_checkpoints(thread_id)
-            engine.runtime.threads.close(thread_id)
+            engine.end_streams(thread_id)
             swept += 1
     return swept
 

@@ -19,7 +19,7 @@ from toolweave.api.langgraph.wire import timestamp
 from toolweave.errors import NotFound
 from toolweave.runtime.models import Assistant, JsonObject, NewRun
 from toolweave.runtime.persistence.clock import utc_now
-from toolweave.runtime.runs.engine import StartedRun
+from toolweave.runtime.runs.live_run import StartedRun
 from toolweave.runtime.streaming.channel import LoggedEvent
 from toolweave.runtime.streaming.codec import loads
 

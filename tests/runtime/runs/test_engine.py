@@ -257,6 +257,56 @@ async def test_deleting_a_thread_ends_its_queued_and_delayed_runs_for_those_who_
     assert bench.engine.live == {}
 
 
+async def test_what_starts_on_a_thread_while_it_is_deleted_goes_with_it(bench: Bench) -> None:
+    obstinate, following = bench.gates["gated"], bench.gates["gated2"]
+    stopping = asyncio.Event()
+
+    async def finish_first() -> None:
+        obstinate.reached.set()
+        try:
+            await obstinate.opened.wait()
+        except asyncio.CancelledError:
+            stopping.set()
+            await obstinate.opened.wait()
+            raise
+
+    obstinate.pass_through = finish_first  # type: ignore[method-assign]
+    thread_id = (await bench.engine.start(bench.run("gated"))).run.thread_id
+    await bounded(obstinate.reached.wait())
+    deleting = asyncio.create_task(bench.engine.delete_thread(thread_id))
+    await bounded(stopping.wait())
+    second = await bench.engine.start(bench.run("gated2", thread_id))
+    obstinate.opened.set()
+    await bounded(deleting)
+    with pytest.raises(NotFound):
+        await second.result()
+    await bounded(asyncio.gather(*bench.engine.drivers, return_exceptions=True))
+    assert (following.inside, bench.engine.live) == (0, {})
+    assert await checkpoints(bench, thread_id) == 0
+
+
+async def test_a_graph_that_outlasts_its_deleted_thread_leaves_nothing(bench: Bench) -> None:
+    outlasting = bench.gates["gated"]
+    refused = asyncio.Event()
+
+    async def go_on() -> None:
+        outlasting.reached.set()
+        while not outlasting.opened.is_set():
+            try:
+                await outlasting.opened.wait()
+            except asyncio.CancelledError:
+                refused.set()
+
+    outlasting.pass_through = go_on  # type: ignore[method-assign]
+    thread_id = (await bench.engine.start(bench.run("gated"))).run.thread_id
+    await bounded(outlasting.reached.wait())
+    await bounded(bench.engine.delete_thread(thread_id))
+    assert refused.is_set()
+    outlasting.opened.set()
+    await bounded(asyncio.gather(*bench.engine.drivers, return_exceptions=True))
+    assert await checkpoints(bench, thread_id) == 0
+
+
 async def test_a_rollback_promised_while_the_run_finishes_is_kept(bench: Bench) -> None:
     started = await bench.engine.start(bench.run("gated"))
     await bounded(bench.gates["gated"].reached.wait())

@@ -147,9 +147,12 @@ async def test_the_sweeper_goes_on_after_a_failure_and_tells_followers(bench: Be
 
     sink = logger.add(said.append, format="{message}", level="INFO")
     try:
-        with bench.engine.follow_thread(thread_id, frozenset({"run_modes"})) as follower:
+        newer_log = bench.engine.runtime.announcements.log
+        async with newer_log.listen(thread_id, lambda _event: True) as newer:
+            follower = bench.engine.follow_thread(thread_id, frozenset({"run_modes"}))
             async with asyncio.timeout(BOUND_S), sweeping_expired(bench.engine, Sweeps(timedelta(0)), clock):
                 assert [batch async for batch in follower] == []
+                assert [batch async for batch in newer.batches()] == []
     finally:
         logger.remove(sink)
     assert "expired threads could not be cleared: the disk is full\n" in said
