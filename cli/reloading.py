@@ -7,7 +7,7 @@ while one server stops and the next starts, clients wait instead of being refuse
 import asyncio
 import signal
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,14 +47,23 @@ class Watched:
 
     @classmethod
     def of(cls, config: LangGraphJson, *also: Path | None) -> "Watched":
-        """Watch the folder of langgraph.json, the local dependencies and the graphs' own folders."""
-        targets = [entry.target.rpartition(":")[0] for entry in config.graphs.values()]
+        """Watch the folder of langgraph.json, the local dependencies and the folders of all code that it names."""
+        index = config.store.index
+        named = [
+            *(entry.target for entry in config.graphs.values()),
+            *(
+                target
+                for target in (config.http.app, config.auth and config.auth.path, index and index.embed)
+                if target
+            ),
+        ]
+        targets = [target.rpartition(":")[0] for target in named]
         folders = [
             config.path.absolute().parent,
             *(Path(folder) for folder in config.dependencies if Path(folder).is_dir()),
             *(Path(target).parent for target in targets if target.endswith(".py")),
         ]
-        files = tuple(path for path in (config.path, *also) if path is not None)
+        files = tuple(path for path in (config.path, config.env_file, *also) if path is not None)
         return cls(tuple(dict.fromkeys(folder for folder in folders if folder.is_dir())), files)
 
 
@@ -77,11 +86,13 @@ class Signals:
         self._waiting.put_nowait(number)
 
 
-async def serve_reloading(command: Sequence[str], environ: Mapping[str, str], watched: Watched, socket: int) -> int:
+async def serve_reloading(
+    command: Sequence[str], environ: Mapping[str, str], watched: Callable[[], Watched], socket: int
+) -> int:
     """Run `command`, which serves on the inherited socket, again after every change; gives its exit code.
 
     It is over when a signal stops it, or when the very first server cannot start. A later one that cannot has said
-    why: the next change gives it another chance.
+    why: the next change gives it another chance. `watched` is asked again after every change.
     """
     signals = Signals()
     async with _changes(watched) as changed:
@@ -144,15 +155,21 @@ async def _started(command: Sequence[str], environ: Mapping[str, str], socket: i
 
 
 @asynccontextmanager
-async def _changes(watched: Watched) -> AsyncIterator[asyncio.Event]:
+async def _changes(watched: Callable[[], Watched]) -> AsyncIterator[asyncio.Event]:
     """Give an event that is set by every change."""
     changed = asyncio.Event()
-    names = Sources(watched.files)
+
+    async def until_moved(seen: Watched) -> None:
+        names = Sources(seen.files)
+        async for _ in awatch(*seen.folders, watch_filter=names, debounce=DEBOUNCE_MS, recursive=True):
+            changed.set()
+            if watched() != seen:
+                return
 
     async def watch() -> None:
         try:
-            async for _ in awatch(*watched.folders, watch_filter=names, debounce=DEBOUNCE_MS, recursive=True):
-                changed.set()
+            while True:
+                await until_moved(watched())
         except (OSError, RuntimeError) as error:
             # Too many folders for this system, most likely.
             logger.warning("changes are not noticed, start the server again by hand: {}", error)

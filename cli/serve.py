@@ -3,8 +3,8 @@
 import asyncio
 import socket
 import sys
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -13,12 +13,13 @@ import typer
 from loguru import logger
 
 from toolweave.api.langgraph.app import create_langgraph_app
-from toolweave.cli.configuration import ConfigOption, Configuration, read_configuration
+from toolweave.cli.configuration import ConfigOption, Configuration, find_langgraph_json, read_configuration
 from toolweave.cli.listening import listening, url_of
 from toolweave.cli.reloading import Watched, serve_reloading
 from toolweave.cli.serving import end_with_parent, run_until_signal
 from toolweave.config.logs import configure_logging
 from toolweave.config.settings import environment, unknown_variables
+from toolweave.errors import ConfigError
 from toolweave.nodes.chat_models import model_label
 
 READY = "Toolweave is ready at {url}"
@@ -102,8 +103,21 @@ def _reloading(
         command += ["--config", str(config)] if config else []
         command += ["--data-dir", str(data_dir)] if data_dir else []
         command += ["--allow-insecure-bind"] if settings.allow_insecure_bind else []
-        watched = Watched.of(configuration.served, settings.mcp_config)
+        watched = _watched(config, configuration)
         raise typer.Exit(asyncio.run(serve_reloading(command, environ, watched, sock.fileno())))
+
+
+def _watched(config: Path | None, configuration: Configuration) -> Callable[[], Watched]:
+    """Give what says which files belong to the application now; those of before while langgraph.json is wrong."""
+    last = Watched.of(configuration.served, configuration.settings.mcp_config)
+
+    def watched() -> Watched:
+        nonlocal last
+        with suppress(ConfigError):
+            last = Watched.of(find_langgraph_json(config), configuration.settings.mcp_config)
+        return last
+
+    return watched
 
 
 def _serve(configuration: Configuration, *, banner: bool) -> None:

@@ -74,6 +74,7 @@ class LangGraphJson(BaseModel):
     graphs: dict[str, GraphEntry] = Field(min_length=1)
     dependencies: tuple[str, ...] = ()
     env: dict[str, str] = Field(default_factory=dict, repr=False)
+    env_file: Path | None = None
     http: HttpEntry = HttpEntry()
     store: StoreEntry = StoreEntry()
     checkpointer: CheckpointerEntry = CheckpointerEntry()
@@ -105,10 +106,17 @@ def load_langgraph_json(path: Path) -> LangGraphJson:
             raise ConfigError(f"{key!r} is not supported by this version.", source=document.place((key,)), fix=fix)
     folder = path.absolute().parent
     env, warnings = _variables(document, folder)
+    env_file = document.value.get("env")
     known = {key: item for key, item in document.value.items() if key in _READ_KEYS and item is not None}
     try:
         written = LangGraphJson.model_validate(
-            {**known, "env": env, "path": path.absolute(), "warnings": (*_ignored(document), *warnings)}
+            {
+                **known,
+                "env": env,
+                "env_file": folder / env_file if isinstance(env_file, str) else None,
+                "path": path.absolute(),
+                "warnings": (*_ignored(document), *warnings),
+            }
         )
     except ValidationError as error:
         location, expected = sentences(error)[0]

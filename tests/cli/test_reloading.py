@@ -87,6 +87,23 @@ def test_an_edit_takes_effect_a_mistake_is_told_and_runs_go_on_in_the_next_serve
 
 
 @pytest.mark.timeout(120)
+def test_what_langgraph_json_names_later_is_noticed_too(app: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    write(elsewhere, "one")
+    config = {"graphs": {"talk": f"{elsewhere}/graph.py:graph"}, "env": "variables.txt"}
+    (app / "variables.txt").write_text("ENDING=?\n", encoding="utf-8")
+    with serving("--data-dir", str(app / "data"), cwd=app, command="dev") as server:
+        (app / "langgraph.json").write_text("{", encoding="utf-8")
+        eventually(lambda: "the server is down" in server.stderr(), "the mistake is told")
+        (app / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")
+        eventually(lambda: said(server) == "one?", "the other graph is served")
+        write(elsewhere, "two")
+        eventually(lambda: said(server) == "two?", "its edit takes effect")
+        (app / "variables.txt").write_text("ENDING=!\n", encoding="utf-8")
+        eventually(lambda: said(server) == "two!", "the variable takes effect")
+
+
+@pytest.mark.timeout(120)
 def test_the_server_ends_with_the_one_that_started_it(app: Path) -> None:
     with serving("--data-dir", str(app / "data"), cwd=app, command="dev") as server:
         children = [child for child in children_of(server.pid) if is_running(child)]
@@ -118,6 +135,23 @@ def test_what_belongs_to_an_application_is_noticed_and_nothing_else(app: Path) -
     (app / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")
     watched = Watched.of(load_langgraph_json(app / "langgraph.json"), app / "mcp.jsonc", None)
     assert watched.folders == (app, app / "lib", app / "src")
+    elsewhere = app.parent
+    (app / "langgraph.json").write_text(
+        json.dumps(
+            {
+                **config,
+                "env": "variables.txt",
+                "http": {"app": f"{elsewhere}/web.py:app"},
+                "auth": {"path": "./lib/deep/auth.py:auth"},
+                "store": {"index": {"embed": "./src/embed.py:embed", "dims": 3}},
+            }
+        ),
+        encoding="utf-8",
+    )
+    (app / "lib" / "deep").mkdir()
+    more = Watched.of(load_langgraph_json(app / "langgraph.json"))
+    assert more.folders == (app, app / "lib", app / "src", elsewhere, app / "lib" / "deep")
+    assert Sources(more.files)(Change.modified, str(app / "variables.txt"))
     notices = Sources(watched.files)
     for name in ("graph.py", "lib/deep/er.py", ".env", ".env.local", "prod.env", "langgraph.json", "mcp.jsonc"):
         assert notices(Change.modified, str(app / name)), name
