@@ -84,6 +84,14 @@ async def test_a_run_knows_its_user(http: httpx.AsyncClient) -> None:
     }
 
 
+async def test_a_runs_json_shows_who_its_user_is_and_nothing_that_only_the_run_needs(http: httpx.AsyncClient) -> None:
+    made = await http.post("/runs", json={"assistant_id": "keep", "input": {}, "after_seconds": 3600}, headers=ADA)
+    shown = made.json()["kwargs"]["config"]["configurable"]
+    who = {"identity": "ada", "display_name": "ada", "is_authenticated": True, "permissions": ["talk"]}
+    assert (shown["langgraph_auth_user"], shown["langgraph_auth_user_id"]) == (who, "ada")
+    assert "team of ada" not in made.text
+
+
 async def test_nobody_configures_to_be_somebody_else(http: httpx.AsyncClient) -> None:
     false = {"langgraph_auth_user": {"identity": "bob"}, "langgraph_auth_user_id": "bob", "user_id": "bob"}
     for body in ({"config": {"configurable": false}}, {"context": false}):
