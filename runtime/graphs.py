@@ -59,6 +59,10 @@ class GraphRegistry:
         """Give each graph's description, None where langgraph.json has none."""
         return dict(self._descriptions)
 
+    def given_names(self) -> dict[str, str]:
+        """Give the names of graphs by id, as they were compiled; factories' graphs have none before they are made."""
+        return {graph_id: graph.name for graph_id, graph in self._graphs.items()}
+
     def metadata(self, graph_id: str) -> JsonObject:
         """Give what a graph says of itself by `with_config(metadata=…)`; its runs carry it. Empty for factories."""
         graph = self._graphs.get(graph_id)

@@ -84,7 +84,7 @@ async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterato
         )
         descriptions = {name: entry.description for name, entry in config.graphs.items()}
         graphs = GraphRegistry(targets, descriptions, checkpointer=persistence.checkpointer, store=persistence.store)
-        await persistence.assistants.sync_system(graphs.descriptions())
+        await persistence.assistants.sync_system(graphs.descriptions(), graphs.given_names())
         runtime = Runtime(persistence, graphs, EventLog(persistence.app), Announcements(ThreadLog(persistence.app)))
         engine = await stack.enter_async_context(open_engine(runtime, max_concurrent=settings.max_concurrent_runs))
         await stack.enter_async_context(sweeping_orphans(persistence))

@@ -8,8 +8,7 @@ from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
 from toolweave.errors import InvalidRequest
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.persistence.checkpointer import FORKED_FROM
-from toolweave.runtime.runs.stream_parts import checkpoint_ids
+from toolweave.runtime.runs.stream_parts import checkpoint_ids, shown_metadata
 
 VALUE = "values."
 
@@ -81,14 +80,7 @@ def _checkpoint(config: RunnableConfig | None) -> JsonObject | None:
 def _metadata(snapshot: StateSnapshot) -> JsonObject | None:
     if snapshot.metadata is None:
         return None
-    metadata: JsonObject = {**snapshot.metadata, "thread_id": snapshot.config["configurable"]["thread_id"]}
-    namespace = snapshot.config["configurable"].get("checkpoint_ns")
-    if namespace and "run_id" in metadata:
-        # What the run that wrote it was configured with, as the reference server shows it.
-        metadata |= {"checkpoint_ns": namespace, "checkpoint_map": metadata.get("parents", {})}
-    if FORKED_FROM in metadata:
-        metadata["checkpoint_id"] = metadata.pop(FORKED_FROM)
-    return metadata
+    return shown_metadata(snapshot.metadata, snapshot.config["configurable"])
 
 
 def _task_json(task: PregelTask) -> JsonObject:

@@ -25,19 +25,24 @@ def system_assistant_id(graph_id: str) -> str:
     return str(uuid5(NAMESPACE, bindable(graph_id)))
 
 
-def sync_system(connection: Connection, graphs: Mapping[str, str | None], now: datetime) -> None:
-    """Make one system assistant per graph (name to description) and drop those of graphs that are gone."""
+def sync_system(
+    connection: Connection, graphs: Mapping[str, str | None], names: Mapping[str, str], now: datetime
+) -> None:
+    """Make one system assistant per graph (id to description) and drop those of graphs that are gone.
+
+    `names` has those of graphs that have a name of their own.
+    """
     edited = select(assistant_versions.c.assistant_id).where(assistant_versions.c.version > 1)
     theirs = set(connection.execute(edited).scalars()) | set(connection.execute(select(crons.c.assistant_id)).scalars())
     known = {row.assistant_id: row for row in connection.execute(select(assistants))}
     for index, (graph_id, description) in enumerate(graphs.items()):
-        assistant_id = system_assistant_id(graph_id)
-        row = known.get(assistant_id)
+        # One after the other: searches show the newest first.
+        made = _system(graph_id, names.get(graph_id, graph_id), description, now + timedelta(microseconds=index))
+        row = known.get(made.assistant_id)
         if row is None:
-            # One after the other: searches show the newest first.
-            insert_new(connection, _system(assistant_id, graph_id, description, now + timedelta(microseconds=index)))
-        elif row.description != description and assistant_id not in theirs:
-            _describe(connection, assistant_id, description, now)
+            insert_new(connection, made)
+        elif (row.name, row.description) != (made.name, description) and made.assistant_id not in theirs:
+            _describe(connection, made, now)
     for assistant_id, row in known.items():
         # One that was edited or that crons run is somebody's work: it stays, and its runs say what is missing.
         gone = row.graph_id not in graphs and assistant_id not in theirs
@@ -161,14 +166,14 @@ def version_from(row: Row[Any]) -> AssistantVersion:
     )
 
 
-def _system(assistant_id: str, graph_id: str, description: str | None, created_at: datetime) -> Assistant:
+def _system(graph_id: str, name: str, description: str | None, created_at: datetime) -> Assistant:
     return Assistant(
-        assistant_id=assistant_id,
+        assistant_id=system_assistant_id(graph_id),
         graph_id=graph_id,
         config={},
         context={},
         metadata={"created_by": "system"},
-        name=graph_id,
+        name=name,
         description=description,
         version=1,
         created_at=created_at,
@@ -176,12 +181,13 @@ def _system(assistant_id: str, graph_id: str, description: str | None, created_a
     )
 
 
-def _describe(connection: Connection, assistant_id: str, description: str | None, now: datetime) -> None:
-    text = None if description is None else bindable(description)
-    found = assistants.c.assistant_id == assistant_id
-    connection.execute(update(assistants).where(found).values(description=text, updated_at=to_micros(now)))
-    versions = assistant_versions.c.assistant_id == assistant_id
-    connection.execute(update(assistant_versions).where(versions).values(description=text))
+def _describe(connection: Connection, assistant: Assistant, now: datetime) -> None:
+    content = _content(assistant)
+    described = {"name": content["name"], "description": content["description"]}
+    found = assistants.c.assistant_id == assistant.assistant_id
+    connection.execute(update(assistants).where(found).values(**described, updated_at=to_micros(now)))
+    versions = assistant_versions.c.assistant_id == assistant.assistant_id
+    connection.execute(update(assistant_versions).where(versions).values(**described))
 
 
 def _content(assistant: Assistant) -> dict[str, Any]:

@@ -27,10 +27,13 @@ class AssistantRepository:
         self._database = database
         self._clock = clock
 
-    async def sync_system(self, graphs: Mapping[str, str | None]) -> None:
-        """Make one system assistant per graph (name to description) and drop those of graphs that are gone."""
+    async def sync_system(self, graphs: Mapping[str, str | None], names: Mapping[str, str] | None = None) -> None:
+        """Make one system assistant per graph (id to description) and drop those of graphs that are gone.
+
+        They are named after their graphs; `names` has the names of those that have one beside their id.
+        """
         now = self._clock()
-        await self._database.write(lambda connection: assistant_rows.sync_system(connection, graphs, now))
+        await self._database.write(lambda connection: assistant_rows.sync_system(connection, graphs, names or {}, now))
 
     async def get(self, assistant_id: str) -> Assistant:
         """Return an assistant.

@@ -39,6 +39,14 @@ NULL_TASK_ID = str(UUID(int=0))
 # other one: LangGraph shows what begins so neither in streams nor to tracers.
 FORKED_FROM = "forked_from"
 FORKED_FROM_KEY = "__pregel_forked_from"
+# LangGraph drops as well to which task of the graph around it a subgraph's checkpoint belongs.
+PLACE_OF_SUBGRAPH = (
+    "langgraph_node",
+    "langgraph_step",
+    "langgraph_path",
+    "langgraph_triggers",
+    "langgraph_checkpoint_ns",
+)
 # Runs that have loaded an earlier run's checkpoint and not written there yet; far more than run at a time.
 REMEMBERED = 4096
 
@@ -251,8 +259,13 @@ def _config_of(place: Place, checkpoint_id: str) -> RunnableConfig:
 
 
 def _described(config: RunnableConfig, metadata: CheckpointMetadata) -> dict[str, Any]:
-    origin = config["configurable"].get(FORKED_FROM_KEY)
-    return {**get_checkpoint_metadata(config, metadata), **({FORKED_FROM: origin} if origin else {})}
+    described: dict[str, Any] = {**get_checkpoint_metadata(config, metadata)}
+    if origin := config["configurable"].get(FORKED_FROM_KEY):
+        described[FORKED_FROM] = origin
+    if config["configurable"].get("checkpoint_ns"):
+        of_task = config.get("metadata") or {}
+        described |= {name: of_task[name] for name in PLACE_OF_SUBGRAPH if name in of_task}
+    return described
 
 
 def _run_of(config: RunnableConfig) -> str | None:

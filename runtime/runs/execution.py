@@ -68,11 +68,11 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
                 snapshot = await graph.aget_state(thread_config(run))
                 if written_by(snapshot, run):
                     if await stands_still(graph, snapshot, call):
-                        return _from_snapshot(snapshot)
+                        return _from_snapshot(snapshot, values=_output(graph, snapshot))
                     call = rest_of(call)
                 elif await runtime.persistence.asked_again(run.thread_id, run.run_id):
                     # Given once more, the answer it brought would answer the next question, too.
-                    return _from_snapshot(snapshot)
+                    return _from_snapshot(snapshot, values=_output(graph, snapshot))
             stream = _graph_stream(graph, call, announcer)
             return await _stream(runtime, run, channel, graph, stream, announcer)
     except BaseException as error:
@@ -109,12 +109,12 @@ async def _stream(
                 runtime.log.publish(channel, part.event, dumps(part.payload))
             if announcer is not None and not announcer.whole and part.event == "values":
                 announcer.state(part.payload)
-    if stream.interrupted or stream.values is None:
+    if stream.interrupted or stream.values is None or not shows_all(graph):
         snapshot = await graph.aget_state(thread_config(run))
-        return _from_snapshot(snapshot, values=stream.values)
-    values = dumps(stream.values)
-    outcome = Outcome("success", "idle", values)
-    return Execution(outcome, values)
+        values = _output(graph, snapshot) if stream.values is None else stream.values
+        return _from_snapshot(snapshot, values=values)
+    given = dumps(stream.values)
+    return Execution(Outcome("success", "idle", given), given)
 
 
 async def _failed(runtime: Runtime, run: Run, channel: Channel, error: BaseException) -> Execution:
@@ -129,7 +129,9 @@ async def _failed(runtime: Runtime, run: Run, channel: Channel, error: BaseExcep
         outcome = replace(left, status="error", error=described)
     else:
         values = left.values_json if left is not None else None
-        outcome = Outcome("error", "error", values, error=described)
+        # A node beside the one that failed may have asked something, and still can be answered.
+        waiting = left.interrupts if left is not None else {}
+        outcome = Outcome("error", "error", values, waiting, error=described)
     return Execution(outcome, dumps({"__error__": described}))
 
 
@@ -167,12 +169,28 @@ async def state_left(runtime: Runtime, run: Run) -> Outcome | None:
     return outcome if snapshot.created_at else replace(outcome, values_json=b"null")
 
 
+def shows_all(graph: Graph) -> bool:
+    """Say whether a graph's output is its whole state; an output schema leaves some of it out."""
+    keys = (graph.output_channels, graph.stream_channels_asis)
+    given, kept = ({key} if isinstance(key, str) else set(key) for key in keys)
+    return given >= kept
+
+
+def _output(graph: Graph, snapshot: StateSnapshot) -> Any:
+    """Give as much of a state as the graph's output schema names."""
+    if shows_all(graph) or not isinstance(snapshot.values, dict):
+        return snapshot.values
+    return {name: item for name, item in snapshot.values.items() if name in graph.output_channels}
+
+
 def _from_snapshot(snapshot: StateSnapshot, *, values: Any = None) -> Execution:
-    body = dict(snapshot.values) if isinstance(snapshot.values, dict) else snapshot.values
-    kept = dumps(body)
+    """Say where a thread stands; `values` is what the run gave, for those who wait, if it is not the state."""
+    kept = dumps(snapshot.values)
+    body = snapshot.values if values is None else values
+    if snapshot.interrupts:
+        # Until its first end, a graph of functions has no values.
+        body = {**(body if isinstance(body, dict) else {}), INTERRUPT: list(snapshot.interrupts)}
     interrupts = interrupts_by_task(snapshot)
-    if snapshot.interrupts and isinstance(body, dict):
-        body = {**(values if isinstance(values, dict) else body), INTERRUPT: list(snapshot.interrupts)}
     status: ThreadStatus = "interrupted" if snapshot.next else "idle"
     outcome = Outcome("success", status, kept, interrupts)
     return Execution(outcome, dumps(body))

@@ -11,6 +11,7 @@ from langgraph.types import Interrupt
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.protocol.run_announcer import RunAnnouncer
 from toolweave.runtime.protocol.thread_event import Namespace
+from toolweave.runtime.runs.graph_context import context_for
 from toolweave.runtime.runs.graph_input import GraphCall
 from toolweave.runtime.runs.message_parts import Part
 from toolweave.runtime.runs.stream_parts import INTERRUPT
@@ -70,7 +71,7 @@ class ProtocolStream:
                 call.config,
                 version="v3",
                 transformers=[EveryMode],
-                context=call.context,
+                context=context_for(self._graph, call.context),
                 interrupt_before=call.interrupt_before or None,
                 interrupt_after=call.interrupt_after or None,
                 durability=call.durability,

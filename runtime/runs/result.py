@@ -14,6 +14,9 @@ async def result_of(persistence: Persistence, run: Run) -> bytes:
         return dumps({"__error__": thread.error or UNKNOWN_ERROR})
     values = thread.values
     waiting = [interrupt for interrupts in (thread.interrupts or {}).values() for interrupt in interrupts]
-    if waiting and isinstance(values, dict):
-        values = {**values, "__interrupt__": [{**interrupt, "response_schema": None} for interrupt in waiting]}
+    if waiting:
+        values = {
+            **(values if isinstance(values, dict) else {}),
+            "__interrupt__": [{**interrupt, "response_schema": None} for interrupt in waiting],
+        }
     return dumps(values)

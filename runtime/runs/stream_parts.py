@@ -7,6 +7,7 @@ from typing import Any
 from langgraph.pregel import Pregel
 
 from toolweave.runtime.persistence.checkpointer import FORKED_FROM
+from toolweave.runtime.runs.graph_context import context_for
 from toolweave.runtime.runs.graph_input import GraphCall
 from toolweave.runtime.runs.message_parts import MessageParts, Part
 
@@ -21,8 +22,8 @@ Chunk = tuple[tuple[str, ...], str, Any]
 class GraphStream:
     """Run a graph and give its stream parts; afterwards `values` and `interrupted` say where it stands.
 
-    `values` is the last full state that the root graph emitted (None when it emitted none); `interrupted` is true
-    when it stopped at an interrupt() or a breakpoint.
+    `values` is the last output that the root graph emitted (None when it emitted none), all of its state unless it
+    has an output schema; `interrupted` is true when it stopped at an interrupt() or a breakpoint.
     """
 
     def __init__(self, graph: "Pregel[Any, Any, Any, Any]", call: GraphCall) -> None:
@@ -47,12 +48,15 @@ class GraphStream:
 
     def _arguments(self) -> dict[str, Any]:
         modes = [mode for mode in NATIVE_MODES if mode in self._wanted or mode in ALWAYS]
-        if self._wanted & {"messages", "messages-tuple"}:
+        # Events show messages with the ids that this mode gives to those that have none.
+        if self._wanted & {"messages", "messages-tuple", "events"}:
             modes.append("messages")
         call = self._call
         return {
-            "context": call.context,
+            "context": context_for(self._graph, call.context),
             "stream_mode": modes,
+            # What the graph says it gives, not all that it keeps.
+            "output_keys": self._graph.output_channels,
             "subgraphs": call.subgraphs,
             "interrupt_before": call.interrupt_before or None,
             "interrupt_after": call.interrupt_after or None,
@@ -91,7 +95,7 @@ class GraphStream:
         if mode == "messages":
             if "messages-tuple" in self._wanted:
                 return (Part(f"messages{suffix}", payload),)
-            return self._messages.parts(payload, suffix)
+            return self._messages.parts(payload, suffix) if "messages" in self._wanted else ()
         if mode not in self._wanted:
             return ()
         is_debug_checkpoint = mode == "debug" and payload.get("type") == "checkpoint"
@@ -109,12 +113,16 @@ def with_stored_metadata(payload: dict[str, Any]) -> dict[str, Any]:
     metadata = payload.get("metadata") or {}
     if "run_id" not in metadata:
         return payload
-    return {**payload, "metadata": shown_metadata(metadata, payload["config"]["configurable"]["thread_id"])}
+    return {**payload, "metadata": shown_metadata(metadata, payload["config"]["configurable"])}
 
 
-def shown_metadata(metadata: Mapping[str, Any], thread_id: str) -> dict[str, Any]:
-    """Give a stored checkpoint's metadata the form that the API shows."""
-    shown = {**metadata, "thread_id": thread_id}
+def shown_metadata(metadata: Mapping[str, Any], configurable: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a stored checkpoint's metadata the form that the API shows; `configurable` says where it is."""
+    shown = {**metadata, "thread_id": configurable["thread_id"]}
+    namespace = configurable.get("checkpoint_ns")
+    if namespace and "run_id" in shown:
+        # What the run that wrote it was configured with, as the reference server shows it.
+        shown |= {"checkpoint_ns": namespace, "checkpoint_map": shown.get("parents", {})}
     if FORKED_FROM in shown:
         shown["checkpoint_id"] = shown.pop(FORKED_FROM)
     return shown

@@ -1,7 +1,10 @@
 """Endpoints that show what an assistant's graph looks like."""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import cast
 
+from langchain_core.runnables import RunnableConfig
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,8 +13,10 @@ from toolweave.api.langgraph.endpoint import Endpoint, Query
 from toolweave.api.langgraph.graph_description import drawn_graph, graph_schemas, subgraph_schemas
 from toolweave.api.langgraph.request_values import path_uuid, query_flag
 from toolweave.api.langgraph.schemas.fields import BOOLEAN
-from toolweave.api.langgraph.served import served
+from toolweave.api.langgraph.served import Served, served
 from toolweave.errors import InvalidRequest, NotFound
+from toolweave.runtime.graphs import Graph
+from toolweave.runtime.models import Assistant
 
 
 async def graph(request: Request) -> Response:
@@ -22,7 +27,7 @@ async def graph(request: Request) -> Response:
         assistant = await here.assistant(request.path_params["assistant_id"])
     except InvalidRequest:
         raise NotFound("Not Found") from None
-    async with here.graphs.open(assistant.graph_id, access="assistants.read") as opened:
+    async with opened_for(here, assistant) as opened:
         return json_answer(await drawn_graph(opened, xray=xray))
 
 
@@ -30,7 +35,7 @@ async def schemas(request: Request) -> Response:
     """Give the JSON Schemas of what the assistant's graph takes, gives and keeps."""
     here = served(request)
     assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
-    async with here.graphs.open(assistant.graph_id, access="assistants.read") as opened:
+    async with opened_for(here, assistant) as opened:
         # Making schemas takes pydantic a tenth of a second, which the event loop does not have.
         made = await asyncio.to_thread(graph_schemas, opened)
     return json_answer({"graph_id": assistant.graph_id, **made})
@@ -42,9 +47,15 @@ async def subgraphs(request: Request) -> Response:
     assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
     namespace = request.path_params.get("namespace")
     recurse = query_flag(request, "recurse")
-    async with here.graphs.open(assistant.graph_id, access="assistants.read") as opened:
+    async with opened_for(here, assistant) as opened:
         made = await asyncio.to_thread(subgraph_schemas, opened, namespace=namespace, recurse=recurse)
     return json_answer(made)
+
+
+def opened_for(here: Served, assistant: Assistant) -> AbstractAsyncContextManager[Graph]:
+    """Open the graph as the assistant configures it: a factory may make another one for each."""
+    config = cast("RunnableConfig", {"configurable": {}, **assistant.config})
+    return here.graphs.open(assistant.graph_id, config, access="assistants.read")
 
 
 def _xray(text: str | None) -> bool | int:

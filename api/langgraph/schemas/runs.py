@@ -84,7 +84,7 @@ _NULL_WITHOUT_A_THREAD = {
 RUNS: Schema = {
     "Send": body(
         {"node": STRING, "input": ANY},
-        required=("node",),
+        required=("node", "input"),
         description="A node to run next, with an input of its own.",
     ),
     "Command": body(
