@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from toolweave.api.clients import SERVED_BY
+from toolweave.api.clients import PREFIX, SERVED_BY
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import ConfigError
 from toolweave.runtime.importing import load_target
@@ -51,7 +51,10 @@ class CustomRoutes(BaseRoute):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match as the best of the application's routes does."""
-        if scope["type"] not in ("http", "websocket") or scope["path"] in self._pages:
+        if (
+            scope["type"] not in ("http", "websocket")
+            or scope["path"].removeprefix(scope.get(PREFIX, "")) in self._pages
+        ):
             return Match.NONE, {}
         best = Match.NONE
         for route in self._app.routes:

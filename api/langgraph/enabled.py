@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from toolweave.api.langgraph.endpoint import Endpoint
 from toolweave.config.http_section import HttpEntry
 
+# The newer protocol starts runs and tells what they do.
+OF_RUNS = ("/commands", "/stream/events")
 META = frozenset({"/info", "/metrics"})
 
 
@@ -14,7 +16,7 @@ def enabled(endpoints: Iterable[Endpoint], http: HttpEntry) -> tuple[Endpoint, .
 
 
 def _is_off(path: str, http: HttpEntry) -> bool:
-    if path.startswith("/runs") or "/runs" in path:
+    if "/runs" in path or path.endswith(OF_RUNS):
         return http.disable_runs
     if path.startswith("/a2a/") or path.endswith("/agent-card.json"):
         return http.disable_a2a

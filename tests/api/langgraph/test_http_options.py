@@ -43,6 +43,7 @@ def test_a_prefix_stands_before_everything_and_locations_are_relative_to_it(tmp_
         assert answer.json() == {"said": "nothing"}
         assert answer.headers["location"].startswith("/threads/")
         assert client.get("/api/mine").json() == 0
+        assert "/threads/{thread_id}" in client.get("/api/openapi.json").json()["paths"]
 
 
 OFF = {
@@ -67,6 +68,9 @@ def test_what_is_switched_off_is_not_found_and_the_rest_is_there(tmp_path: Path)
         thread = client.post("/threads", json={}).json()["thread_id"]
         assert client.get(f"/threads/{thread}").status_code == 200
         assert client.get(f"/threads/{thread}/runs").status_code == 404
+        start = {"id": 1, "method": "run.start", "params": {"assistant_id": "nothing"}, "channels": ["values"]}
+        for path in (f"/threads/{thread}/commands", f"/threads/{thread}/stream/events"):
+            assert client.post(path, json=start).status_code == 404
         assert client.get("/ok").status_code == 200
 
 
