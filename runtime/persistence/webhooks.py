@@ -1,7 +1,7 @@
 """Keep webhook deliveries: an outbox, filled in the transaction that ends a run (langgraph_api.md 5.11)."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -60,6 +60,12 @@ def insert_delivery(connection: Connection, delivery: WebhookDelivery, now: date
     )
 
 
+def place_of(url: str) -> str:
+    """Give the part of a URL that names its server, with a slash behind it: just that for a path of our own."""
+    scheme, mark, rest = url.partition("://")
+    return f"{scheme}{mark}{rest.partition('/')[0]}/" if mark else "/"
+
+
 class WebhookRepository:
     """The deliveries of all runs. `written` is set when there is a new one."""
 
@@ -68,11 +74,16 @@ class WebhookRepository:
         self._clock = clock
         self.written = asyncio.Event()
 
-    async def due(self, now: datetime) -> list[tuple[str, str]]:
-        """Name the deliveries that are due and their URLs, those that are due longest first."""
+    async def due(self, now: datetime, *, besides: Collection[str] = ()) -> list[tuple[str, str]]:
+        """Name deliveries that are due, and their URLs, those that are due longest first; at most a thousand.
+
+        Those whose URL begins with one of `besides`, each a place as `place_of` gives it, are left out.
+        """
+        whole = webhook_deliveries.c.url + "/"
         query = (
             select(webhook_deliveries.c.delivery_id, webhook_deliveries.c.url)
             .where(webhook_deliveries.c.next_attempt_at <= to_micros(now))
+            .where(*(func.substr(whole, 1, len(place)) != place for place in besides))
             .order_by(webhook_deliveries.c.next_attempt_at)
             .limit(DUE_AT_A_TIME)
         )

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from loguru import logger
 
 from toolweave.errors import OutboundFailed, OutboundRefused, PersistenceError
 from toolweave.runtime.crons.clock import Clock, WallClock, change_or_moment
-from toolweave.runtime.persistence.webhooks import WebhookDelivery, WebhookRepository
+from toolweave.runtime.persistence.webhooks import WebhookDelivery, WebhookRepository, place_of
 from toolweave.runtime.webhooks.payload import sent
 from toolweave.runtime.webhooks.schedule import MOST_ATTEMPTS, pause_after
 from toolweave.runtime.webhooks.signature import webhook_headers
@@ -55,7 +55,7 @@ class WebhookService:
                 if cleaned_at is None or now - cleaned_at >= CLEANING:
                     await self.deliveries.forget_old()
                     cleaned_at = now
-                self._begin(await self.deliveries.due(now))
+                await self._begin_due(now)
                 wake_at = await self.deliveries.next_due(now)
             except PersistenceError as error:
                 logger.error("webhooks cannot be read now: {}", error)
@@ -75,9 +75,17 @@ class WebhookService:
             await asyncio.wait(broken_off.values())
             await self.deliveries.put_back(list(broken_off))
 
-    def _begin(self, due: Sequence[tuple[str, str]]) -> None:
+    async def _begin_due(self, now: datetime) -> None:
+        begun = True
+        while begun and len(self.attempts) < MOST_AT_ONCE:
+            # However many wait for a host that is slow, those behind them are seen.
+            full = [host for host, at_once in self.hosts.items() if at_once >= MOST_AT_ONCE_PER_HOST]
+            begun = self._begin(await self.deliveries.due(now, besides=full))
+
+    def _begin(self, due: Sequence[tuple[str, str]]) -> bool:
+        before = len(self.attempts)
         for delivery_id, url in due:
-            host = url.partition("://")[2].partition("/")[0]
+            host = place_of(url)
             busy = len(self.attempts) >= MOST_AT_ONCE or self.hosts[host] >= MOST_AT_ONCE_PER_HOST
             if busy or delivery_id in self.attempts:
                 continue
@@ -85,10 +93,13 @@ class WebhookService:
             attempt = asyncio.create_task(self._attempt(delivery_id), name=f"webhook-{delivery_id}")
             self.attempts[delivery_id] = attempt
             attempt.add_done_callback(partial(self._ended, delivery_id, host))
+        return len(self.attempts) > before
 
     def _ended(self, delivery_id: str, host: str, task: "asyncio.Task[None]") -> None:
         self.attempts.pop(delivery_id, None)
         self.hosts[host] -= 1
+        # Receivers that were heard of once must not fill the memory.
+        self.hosts = +self.hosts
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.opt(exception=error).error("webhook delivery {} could not be attempted", delivery_id)
             asyncio.get_running_loop().call_later(RETRY.total_seconds(), self.deliveries.written.set)

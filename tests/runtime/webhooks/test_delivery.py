@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from tests.fixtures.hand_clock import NOON, HandClock
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 from toolweave.runtime.persistence.webhooks import (
+    DUE_AT_A_TIME,
     KEPT,
     WebhookCounts,
     WebhookDelivery,
@@ -203,6 +205,27 @@ async def test_a_receiver_that_hangs_keeps_only_its_own_waiting(post: Post) -> N
             heard.append((await receiver.next())[2]["name"])
         await post.settled("quick", gone)
         assert len(heard) == MOST_AT_ONCE_PER_HOST + 1
+
+
+async def test_a_quick_receiver_is_sent_to_however_many_wait_for_a_slow_one(post: Post) -> None:
+    moment = post.clock.now()
+
+    def fill(connection: Connection) -> None:
+        for number in range(DUE_AT_A_TIME + 1):
+            insert_delivery(connection, WebhookDelivery(f"slow-{number}", "run", URL, b"{}"), moment)
+
+    async def answer(url: str, _headers: dict[str, str], _body: bytes) -> int:
+        if url == URL:
+            await asyncio.Event().wait()
+        return 200
+
+    await post.database.write(fill)
+    await post.clock.advance(timedelta(seconds=1))
+    for number, url in enumerate(("https://b.example", "https://a.example.org/hook", "/a")):
+        await post.put(f"quick-{number}", url)
+    async with post.delivering(Receiver(answer)):
+        for number in range(3):
+            await post.settled(f"quick-{number}", gone)
 
 
 async def test_waiting_ones_follow_as_soon_as_there_is_room(post: Post) -> None:
