@@ -1,7 +1,7 @@
 """Answer over time: event streams with heartbeats, and JSON that may be long in coming (sections 5.2 and 6)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -19,6 +19,9 @@ STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
 }
 JSON_HEADERS = {"content-type": "application/json"}
+
+# Whoever reads slowly has events waiting, which all listeners share, rather than a copy of them on its way.
+PIECE_BYTES = 256 * 1024
 
 WhenGone = Callable[[], Awaitable[None]]
 
@@ -94,13 +97,24 @@ class EventStream(LiveAnswer):
 
     async def write(self, send: Send) -> bytes:
         """Send one frame per event; those that are there at the same time go out together."""
-        shows = self._shown.shows
         async with aclosing(self._batches) as batches:
             async for batch in batches:
-                frames = [frame(event.event, event.data, event.id) for event in batch if shows(event.event)]
-                if frames:
-                    await send(_part(b"".join(frames)))
+                for piece in self._pieces(batch):
+                    await send(_part(piece))
         return b""
+
+    def _pieces(self, batch: Sequence[LoggedEvent]) -> Iterator[bytes]:
+        frames: list[bytes] = []
+        size = 0
+        for event in batch:
+            if self._shown.shows(event.event):
+                frames.append(frame(event.event, event.data, event.id))
+                size += len(frames[-1])
+            if size > PIECE_BYTES:
+                yield b"".join(frames)
+                frames, size = [], 0
+        if frames:
+            yield b"".join(frames)
 
 
 class SlowJson(LiveAnswer):

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from toolweave.api.langgraph.event_filter import EventFilter
-from toolweave.api.langgraph.live_answers import EventStream, LiveAnswer, SlowJson
+from toolweave.api.langgraph.live_answers import PIECE_BYTES, EventStream, LiveAnswer, SlowJson
 from toolweave.runtime.streaming.channel import LoggedEvent
-from toolweave.runtime.streaming.sse import HEARTBEAT
+from toolweave.runtime.streaming.sse import HEARTBEAT, frame
 
 
 class QuickStream(EventStream):
@@ -67,6 +67,18 @@ async def test_each_event_is_one_frame_and_the_end_is_plain() -> None:
         {"type": "http.response.body", "body": b'event: values\r\ndata: {"n":2}\r\nid: 7-2\r\n\r\n', "more_body": True},
         {"type": "http.response.body", "body": b"", "more_body": False},
     ]
+
+
+async def test_a_large_backlog_goes_out_in_pieces_that_a_slow_client_can_hold_up() -> None:
+    client = Client()
+    one = LoggedEvent(1, "values", b"1" * 1000, None)
+
+    async def backlog() -> AsyncGenerator[Sequence[LoggedEvent]]:
+        yield [one] * 1000
+
+    await client.read(EventStream(backlog(), {}))
+    assert b"".join(client.bodies) == frame(one.event, one.data) * 1000
+    assert max(map(len, client.bodies)) <= PIECE_BYTES + len(frame(one.event, one.data))
 
 
 async def test_events_that_are_there_together_go_out_together() -> None:
