@@ -48,8 +48,7 @@ class GraphStream:
 
     def _arguments(self) -> dict[str, Any]:
         modes = [mode for mode in NATIVE_MODES if mode in self._wanted or mode in ALWAYS]
-        # Events show messages with the ids that this mode gives to those that have none.
-        if self._wanted & {"messages", "messages-tuple", "events"}:
+        if self._wanted & {"messages", "messages-tuple"}:
             modes.append("messages")
         call = self._call
         return {
@@ -95,7 +94,7 @@ class GraphStream:
         if mode == "messages":
             if "messages-tuple" in self._wanted:
                 return (Part(f"messages{suffix}", payload),)
-            return self._messages.parts(payload, suffix) if "messages" in self._wanted else ()
+            return self._messages.parts(payload, suffix)
         if mode not in self._wanted:
             return ()
         is_debug_checkpoint = mode == "debug" and payload.get("type") == "checkpoint"

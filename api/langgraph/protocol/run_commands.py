@@ -109,6 +109,8 @@ def _answers(params: JsonObject) -> JsonObject:
         interrupt_id = entry.get("interrupt_id") if isinstance(entry, dict) else None
         if not isinstance(interrupt_id, str) or not interrupt_id:
             raise RefusedCommand("invalid_argument", "input.respond requires an interrupt_id.")
+        if not isinstance(entry.get("namespace"), list | None):
+            raise RefusedCommand("invalid_argument", "The namespace of an interrupt is a list.")
         answers[interrupt_id] = entry.get("response")
     return answers
 

@@ -234,6 +234,7 @@ async def test_questions_are_answered_one_by_one_or_together(http: httpx.AsyncCl
     [
         ({}, "invalid_argument"),
         ({"interrupt_id": 5}, "invalid_argument"),
+        ({"interrupt_id": "x", "namespace": "x"}, "invalid_argument"),
         ({"responses": []}, "invalid_argument"),
         ({"responses": ["x"]}, "invalid_argument"),
         ({"responses": [{"response": 1}]}, "invalid_argument"),
