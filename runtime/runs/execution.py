@@ -68,11 +68,11 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
                 snapshot = await graph.aget_state(thread_config(run))
                 if written_by(snapshot, run):
                     if await stands_still(graph, snapshot, call):
-                        return _from_snapshot(snapshot, values=_output(graph, snapshot))
+                        return _from_snapshot(snapshot)
                     call = rest_of(call)
                 elif await runtime.persistence.asked_again(run.thread_id, run.run_id):
                     # Given once more, the answer it brought would answer the next question, too.
-                    return _from_snapshot(snapshot, values=_output(graph, snapshot))
+                    return _from_snapshot(snapshot)
             stream = _graph_stream(graph, call, announcer)
             return await _stream(runtime, run, channel, graph, stream, announcer)
     except BaseException as error:
@@ -111,8 +111,7 @@ async def _stream(
                 announcer.state(part.payload)
     if stream.interrupted or stream.values is None or not shows_all(graph):
         snapshot = await graph.aget_state(thread_config(run))
-        values = _output(graph, snapshot) if stream.values is None else stream.values
-        return _from_snapshot(snapshot, values=values)
+        return _from_snapshot(snapshot, values=stream.values)
     given = dumps(stream.values)
     return Execution(Outcome("success", "idle", given), given)
 
@@ -176,15 +175,8 @@ def shows_all(graph: Graph) -> bool:
     return given >= kept
 
 
-def _output(graph: Graph, snapshot: StateSnapshot) -> Any:
-    """Give as much of a state as the graph's output schema names."""
-    if shows_all(graph) or not isinstance(snapshot.values, dict):
-        return snapshot.values
-    return {name: item for name, item in snapshot.values.items() if name in graph.output_channels}
-
-
 def _from_snapshot(snapshot: StateSnapshot, *, values: Any = None) -> Execution:
-    """Say where a thread stands; `values` is what the run gave, for those who wait, if it is not the state."""
+    """Say where a thread stands; `values` is what the run gave, for those who wait: without any, the state is."""
     kept = dumps(snapshot.values)
     body = snapshot.values if values is None else values
     if snapshot.interrupts:

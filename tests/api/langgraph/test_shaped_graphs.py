@@ -35,12 +35,12 @@ async def test_a_run_gives_and_streams_the_output_schema_and_its_thread_keeps_al
     ]
 
 
-async def test_a_run_that_stops_before_any_output_gives_none_of_the_rest(
+async def test_a_run_that_stops_before_any_output_gives_the_state_it_left(
     http: httpx.AsyncClient, sdk: LangGraphClient
 ) -> None:
     thread_id = await new_thread(sdk)
     stopped = await wait(http, thread_id, "narrow", input={"question": "why"}, interrupt_after=["draft"])
-    assert stopped == {}
+    assert stopped == {"question": "why", "draft": "why, hm"}
     assert (await sdk.threads.get(thread_id))["status"] == "interrupted"
     assert await wait(http, thread_id, "narrow", input=None) == {"answer": "why, hm!"}
 
