@@ -86,7 +86,7 @@ def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_m
         created_at=now,
         not_before=now + timedelta(seconds=after) if after else None,
         temporary=temporary,
-        thread_metadata=given if stateless else {**given, **identity},
+        thread_metadata={**in_config, **given} if stateless else {**in_config, **given, **identity},
         on_threads=current_caller().run_threads,
         thread_config={name: item for name, item in body.get("config", {}).items() if name in KEPT_BY_THREADS},
     )

@@ -91,7 +91,11 @@ async def apply_supersteps(served: Served, thread_id: str, supersteps: Sequence[
     config = state_config(thread_id, metadata={"graph_id": graph_of(thread)})
     updates = [[_state_update(update) for update in step["updates"]] for step in supersteps]
     async with open_graph(served, thread, access="threads.update") as graph, _refusing_bad_updates():
-        await graph.abulk_update_state(config, updates)
+        for step in updates:
+            made = (await graph.abulk_update_state(config, [step]))["configurable"]
+            # As after a single update, each checkpoint names the one that it was made from.
+            origin = {"graph_id": graph_of(thread), FORKED_FROM: made["checkpoint_id"]}
+            config = state_config(thread_id, made, metadata=origin)
         await _mirror(served, thread_id, await graph.aget_state(state_config(thread_id)))
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -276,3 +277,10 @@ async def test_a_checkpoint_id_that_is_none_is_refused(http: httpx.AsyncClient, 
     body = {"assistant_id": "shown", "checkpoint_id": "zz"}
     answer = await http.post(f"/threads/{await new_thread(sdk)}/runs", json=body)
     assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid checkpoint ID: must be a UUID"})
+
+
+async def test_a_thread_made_by_a_run_has_the_metadata_of_the_runs_config(http: httpx.AsyncClient) -> None:
+    thread_id = str(uuid4())
+    body = {"assistant_id": "shown", "input": {}, "if_not_exists": "create", "config": {"metadata": {"why": "config"}}}
+    assert (await http.post(f"/threads/{thread_id}/runs/wait", json=body)).status_code == 200
+    assert (await http.get(f"/threads/{thread_id}")).json()["metadata"]["why"] == "config"

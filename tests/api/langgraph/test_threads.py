@@ -179,7 +179,8 @@ async def test_a_thread_can_begin_with_a_state(sdk: LangGraphClient) -> None:
     ]
     thread = await sdk.threads.create(graph_id="steps", supersteps=updates)
     assert (thread["status"], thread["values"]) == ("interrupted", {"n": 5, "log": ["x"]})
-    assert len(await sdk.threads.get_history(thread["thread_id"])) == 2
+    newest, first = await sdk.threads.get_history(thread["thread_id"])
+    assert (newest["metadata"] or {})["checkpoint_id"] == first["checkpoint"]["checkpoint_id"]
     assert (await sdk.runs.wait(thread["thread_id"], "steps", input=None))["n"] == 10  # type: ignore[call-overload]
 
 
