@@ -37,7 +37,7 @@ class BodyLimit:
             text = f"The request body is larger than {self._limit // MIB} MiB."
             await detail_response(413, text, {"connection": "close"})(scope, receive, send)
             return
-        await self._app(scope, _replaying(bytes(body), receive), send)
+        await self._app(scope, replaying(bytes(body), receive), send)
 
 
 def _path(scope: Scope) -> str:
@@ -51,7 +51,8 @@ def _announced(scope: Scope) -> int:
     return int(length[:DIGITS]) if length.isdigit() else 0
 
 
-def _replaying(body: bytes, receive: Receive) -> Receive:
+def replaying(body: bytes, receive: Receive) -> Receive:
+    """Give a body again that has been read, then whatever comes."""
     given = False
 
     async def replay() -> Message:

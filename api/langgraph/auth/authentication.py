@@ -8,8 +8,9 @@ from starlette.authentication import AuthCredentials
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.routing import BaseRoute, Match, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from toolweave.api.body_limit import replaying
 from toolweave.api.errors import detail_response, status_of
 from toolweave.api.langgraph.auth.handlers import AuthHandlers
 from toolweave.api.langgraph.custom_app import CustomRoutes
@@ -143,20 +144,6 @@ class KnownUsers:
     def _key(self, connection: HTTPConnection) -> tuple[tuple[str, ...], ...]:
         # All values of a header that is there twice: which one the handler goes by is not known here.
         return tuple(tuple(connection.headers.getlist(name)) for name in self._cache.cache_keys)
-
-
-def replaying(data: bytes, receive: Receive) -> Receive:
-    """Give a body again that has been read, then whatever comes."""
-    given = False
-
-    async def replay() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": data, "more_body": False}
-
-    return replay
 
 
 def _json_or_none(data: bytes) -> object:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from toolweave.api.body_limit import replaying
 from toolweave.api.langgraph.auth.asking import Asked
-from toolweave.api.langgraph.auth.authentication import OPEN, replaying
+from toolweave.api.langgraph.auth.authentication import OPEN
 from toolweave.api.langgraph.auth.handlers import AuthHandlers
 from toolweave.api.langgraph.auth.rules import RULES
 from toolweave.api.langgraph.endpoint import Endpoint, Handler
