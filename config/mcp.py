@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from toolweave.config.interpolate import filled_in_values, find_references, resolve
-from toolweave.config.mcp_entry import ServerEntry, Transport, check_resolved
+from toolweave.config.mcp_entry import BreakerRules, OAuth, ServerEntry, Transport, check_resolved
 from toolweave.config.mcp_file import WrittenServer, read_mcp_file, shown_path
 from toolweave.config.settings import Settings, variable_name
 from toolweave.errors import ConfigError, MissingVariable
@@ -42,6 +42,10 @@ class McpServerConfig:
     approve: tuple[str, ...] = ()
     elicit: bool = False
     spawn: bool = False
+    approve_destructive: bool = False
+    breaker: BreakerRules = field(default_factory=BreakerRules)
+    max_result_chars: int = 40_000
+    auth: OAuth | None = field(default=None, repr=False)
     misconfigured: str | None = None
     filled_in: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
@@ -164,4 +168,8 @@ def _server_config(name: str, entry: ServerEntry) -> McpServerConfig:
         approve=entry.approve,
         elicit=entry.elicit,
         spawn=entry.spawn,
+        approve_destructive=entry.approve_destructive,
+        breaker=entry.breaker,
+        max_result_chars=entry.max_result_chars,
+        auth=entry.auth,
     )

@@ -70,6 +70,27 @@ class ToolFilter(BaseModel):
     exclude: tuple[str, ...] = ()
 
 
+class BreakerRules(BaseModel):
+    """When calls to a server are refused for a while: after how many failures in a row, and for how long (D-6)."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+    failures: Annotated[int, BeforeValidator(_number), Field(ge=1, le=1_000)] = 3
+    recovery_s: Annotated[float, BeforeValidator(_number), Field(gt=0, le=3_600)] = 2.0
+
+
+class OAuth(BaseModel):
+    """How we get tokens for a remote server; without a client_id we register ourselves where the server lets us."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+    type: Literal["oauth"] = "oauth"
+    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    client_id: NonEmpty | None = None
+    client_secret: NonEmpty | None = Field(default=None, repr=False)
+    scope: NonEmpty | None = None
+
+
 class ServerEntry(BaseModel):
     """One entry under `mcpServers` as Claude Desktop, Cursor, VS Code and we write it (A-06)."""
 
@@ -94,6 +115,10 @@ class ServerEntry(BaseModel):
     approve: tuple[str, ...] = ()
     elicit: bool = False
     spawn: bool = False
+    approve_destructive: bool = False
+    breaker: BreakerRules = BreakerRules()
+    max_result_chars: Annotated[int, BeforeValidator(_number), Field(ge=200)] = 40_000
+    auth: OAuth | None = None
 
     def is_enabled(self) -> bool:
         """Tell whether the server is wanted; `disabled` is how some clients write it."""

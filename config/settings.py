@@ -65,6 +65,9 @@ class Settings(BaseSettings):
     todo_timeout_s: Seconds | None = None
     todo_database_url: str | None = Field(default=None, repr=False)
 
+    token_store: Literal["auto", "keyring", "file"] = "auto"  # noqa: S105 - the name of a place
+    token_key: SecretStr | None = None
+
     host: str = Field(default="127.0.0.1", min_length=1)
     port: int = Field(default=2024, ge=0, le=65535)
     cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated)] = ()
@@ -76,10 +79,12 @@ class Settings(BaseSettings):
 
     log_level: Annotated[LogLevel, BeforeValidator(upper_case)] = "INFO"
     log_format: Literal["auto", "human", "json"] = "auto"
+    mcp_log: Literal["full", "ids", "off"] = "full"
 
     max_iterations: int = Field(default=10, ge=1)
     on_iteration_limit: Literal["end", "error", "summarize"] = "end"
     max_concurrent_runs: int = Field(default=100, ge=1)
+    max_tools: int = Field(default=64, ge=1, le=128)
 
     @classmethod
     def settings_customise_sources(

@@ -1,27 +1,44 @@
 """Carry who asks for a tool call, and write it as the `_meta` the server gets (T-03)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import uuid4
 
+OnProgress = Callable[[float, float | None, str | None], None]
+"""Told of a call's progress: how far, of how much if that is known, and the server's words."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """The ids of one call; a retry of the call is the same call and keeps them."""
+    """Who makes one call and what they want beside its result; a retry of the call is the same call and keeps it.
+
+    `configurable` is what the run was given, for header templates; it holds secrets and is never logged.
+    """
 
     thread_id: str | None = None
     run_id: str | None = None
     user_id: str | None = None
     tool_call_id: str | None = None
+    configurable: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    on_progress: OnProgress | None = field(default=None, repr=False)
     correlation_id: str = field(default_factory=lambda: uuid4().hex)
 
     @classmethod
     def from_configurable(cls, configurable: Mapping[str, Any], tool_call_id: str | None) -> Self:
         """Pick the ids out of a RunnableConfig's `configurable`, which also holds live objects of LangGraph."""
-        ids = {key: str(configurable[key]) for key in ("thread_id", "run_id", "user_id") if configurable.get(key)}
-        return cls(**ids, tool_call_id=tool_call_id)
+
+        def known(key: str) -> str | None:
+            return str(configurable[key]) if configurable.get(key) else None
+
+        return cls(
+            thread_id=known("thread_id"),
+            run_id=known("run_id"),
+            user_id=known("user_id"),
+            tool_call_id=tool_call_id,
+            configurable=configurable,
+        )
 
     def ids(self) -> dict[str, str]:
         """Return the ids that are known."""

@@ -4,54 +4,64 @@
 """
 
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
 from toolweave.errors import ServerUnavailable, ToolError, ToolTimeout
 from toolweave.servers.connections import loading
 from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.call_record import CallObserver, CallRecord, Outcome
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.redaction import in_brief
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-FailureKind = Literal["transport", "timeout", "protocol"]
-
 
 async def carry(
-    connection: ServerConnection, tool: str, arguments: dict[str, Any], context: CallContext
+    connection: ServerConnection,
+    tool: str,
+    arguments: dict[str, Any],
+    context: CallContext,
+    observers: Iterable[CallObserver] = (),
 ) -> "CallToolResult":
-    """Call a tool and return its result, `isError` with a friendly text if the call failed; log one line either way.
+    """Call a tool and return its result, `isError` with a friendly text if the call failed; tell the observers.
 
     The raw reason of a failure goes to the log only; its kind is kept in the result's `_meta`.
     """
-    started = time.perf_counter()
-    outcome, reason = "cancelled", ""
+    started, clock = datetime.now(UTC), time.perf_counter()
+    outcome: Outcome = "cancelled"
+    reason, result = "", None
     try:
         result = await connection.call(tool, arguments, context)
         outcome = "tool_error" if result.isError else "ok"
     except ToolError as failure:
-        outcome = kind_of(failure)
-        reason = connection.redaction.clean(f": {in_brief(failure.__cause__) if failure.__cause__ else failure}")
+        outcome = outcome_of(failure)
+        reason = connection.redaction.clean(in_brief(failure.__cause__) if failure.__cause__ else str(failure))
         result = await loading.failed_result(str(failure), outcome)
     finally:
-        duration_ms = round((time.perf_counter() - started) * 1000, 2)
-        record = {"server": connection.config.name, "tool": tool, "outcome": outcome, "duration_ms": duration_ms}
-        logger.bind(**record, **context.ids()).log(
-            "WARNING" if reason else "INFO",
-            "MCP call {}/{} {} in {} ms{}",
-            connection.config.name,
-            tool,
-            outcome,
-            duration_ms,
-            reason,
+        record = CallRecord(
+            server=connection.config.name,
+            tool=tool,
+            arguments=arguments,
+            context=context,
+            redaction=connection.redaction,
+            started=started,
+            duration_ms=round((time.perf_counter() - clock) * 1000, 2),
+            attempts=1,
+            outcome=outcome,
+            reason=reason,
+            result=result,
         )
+        for observe in (log_line, *observers):
+            observe(record)
     return result
 
 
-def kind_of(failure: ToolError) -> FailureKind:
+def outcome_of(failure: ToolError) -> Outcome:
     """Return the taxonomy's word for a failure."""
     match failure:
         case ServerUnavailable():
@@ -60,3 +70,22 @@ def kind_of(failure: ToolError) -> FailureKind:
             return "timeout"
         case _:
             return "protocol"
+
+
+def log_line(record: CallRecord) -> None:
+    """Write one line into the process's log: who, what, how it ended; never arguments or answers."""
+    facts = {
+        "server": record.server,
+        "tool": record.tool,
+        "outcome": record.outcome,
+        "duration_ms": record.duration_ms,
+    }
+    logger.bind(**facts, **record.context.ids()).log(
+        "WARNING" if record.reason else "INFO",
+        "MCP call {}/{} {} in {} ms{}",
+        record.server,
+        record.tool,
+        record.outcome,
+        record.duration_ms,
+        f": {record.reason}" if record.reason else "",
+    )

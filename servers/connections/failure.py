@@ -46,11 +46,19 @@ def was_refused(error: BaseException) -> bool:
     return isinstance(error, McpError) and error.error.code in (INVALID_PARAMS, METHOD_NOT_FOUND)
 
 
+def surely_not_executed(error: BaseException) -> bool:
+    """Say whether HTTP failed before the server can have begun: no connection, or a 4xx in its place (D-5)."""
+    data = error.error.data if isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT else None
+    return isinstance(data, dict) and data.get("executed") == "no"
+
+
 def classify(error: BaseException, server: str, tool: str | None = None) -> ToolError:
     """Return the error of our own that stands for `error`; never its raw text."""
     if isinstance(error, ToolError):
         return error
     if isinstance(error, anyio.ClosedResourceError):
+        return unavailable(server, tool)
+    if surely_not_executed(error):
         return unavailable(server, tool)
     if ends_session(error) or (isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT):
         return lost(server, tool)

@@ -45,7 +45,7 @@ class FaultReportingClient(httpx.AsyncClient):
             self._report(in_short(error))
             if request.method != "POST":
                 raise
-            return _answer_for(request, TRANSPORT_FAULT, in_short(error))
+            return _answer_for(request, TRANSPORT_FAULT, in_short(error), executed=_after(error))
         if request.method == "POST":
             return await self._checked(request, response)
         if response.is_success:
@@ -67,7 +67,9 @@ class FaultReportingClient(httpx.AsyncClient):
             return response
         await response.aclose()
         self._report(problem[1])
-        return _answer_for(request, *problem, http_status=response.status_code)
+        # A server that refuses a request by a 4xx has not begun with it; what a 5xx has done nobody knows.
+        executed = "no" if response.is_client_error else "maybe"
+        return _answer_for(request, *problem, http_status=response.status_code, executed=executed)
 
 
 class _WatchedStream(httpx.AsyncByteStream):
@@ -106,6 +108,11 @@ def status_line(status: int) -> str:
     """Write a status as `HTTP 503 Service Unavailable`."""
     known = {entry.value: entry.phrase for entry in HTTPStatus}
     return f"HTTP {status} {known.get(status, '')}".rstrip()
+
+
+def _after(error: httpx.TransportError) -> str:
+    never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    return "no" if never_sent else "maybe"
 
 
 def _request_id(request: httpx.Request) -> int | str | None:

@@ -11,6 +11,7 @@ from loguru import logger
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections import loading
 from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.call_record import CallObserver
 from toolweave.servers.connections.calls import carry
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.health import ServerHealth
@@ -38,6 +39,7 @@ class ToolPlane:
         self._loop = asyncio.get_running_loop()
         self._pace = pace
         self._closed = False
+        self._observers: list[CallObserver] = []
         self._connections = {server.name: ServerConnection(server, pace, self._on_tools) for server in servers}
         self._registry = Registry({}, {})
         self._tools: dict[str, list[McpTool]] = {}
@@ -73,7 +75,7 @@ class ToolPlane:
             return await loading.failed_result(str(unusable(server, tool, NO_SUCH_SERVER)), "transport")
         if self._closed:
             return await loading.failed_result(str(unavailable(server, tool)), "transport")
-        return await self._at_home(carry(connection, tool, arguments, context))
+        return await self._at_home(carry(connection, tool, arguments, context, self._observers))
 
     def health(self) -> dict[str, ServerHealth]:
         """Return the state of every server, in configuration order (T-06)."""

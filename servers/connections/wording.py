@@ -6,13 +6,18 @@ from toolweave.errors import ServerUnavailable, ToolProtocolError, ToolTimeout
 def unavailable(server: str, tool: str | None = None) -> ServerUnavailable:
     """Build the error for a server that cannot be reached."""
     return ServerUnavailable(
-        f"The tool server {server!r} is not available right now. Please try again later.", server=server, tool=tool
+        f"The tool server {server!r} is not available right now. Please try again later.",
+        server=server,
+        tool=tool,
+        executed="no",
     )
 
 
 def unusable(server: str, tool: str | None, reason: str) -> ServerUnavailable:
     """Build the error for a server that will not come up by itself: unknown, disabled or misconfigured."""
-    return ServerUnavailable(f"The tool server {server!r} cannot be used: {reason}", server=server, tool=tool)
+    return ServerUnavailable(
+        f"The tool server {server!r} cannot be used: {reason}", server=server, tool=tool, executed="no"
+    )
 
 
 def lost(server: str, tool: str | None = None) -> ServerUnavailable:

@@ -59,11 +59,17 @@ class ModelError(ToolweaveError):
 
 
 class ToolError(ToolweaveError):
-    """A tool call could not be carried out; `server` and `tool` name it."""
+    """A tool call could not be carried out; `server` and `tool` name it.
 
-    def __init__(self, message: str, *, server: str, tool: str | None = None) -> None:
+    `executed` says whether the server may have begun with it: "no" only where that is certain (D-5).
+    """
+
+    def __init__(
+        self, message: str, *, server: str, tool: str | None = None, executed: Literal["no", "maybe"] = "maybe"
+    ) -> None:
         self.server = server
         self.tool = tool
+        self.executed: Literal["no", "maybe"] = executed
         super().__init__(message)
 
 
