@@ -10,7 +10,7 @@ WORKERS ?= auto
 # Never installed beside ours: it is under another licence, and brings packages that ours must not need.
 OFFICIAL := 'langgraph-cli[inmem]==0.4.40' 'langgraph-api==0.16.7'
 
-.PHONY: setup demo dev test official check format slow bench coverage clean
+.PHONY: setup demo dev test official check format slow bench bench-tools soak coverage clean
 
 setup: .venv/.synced   ## install everything into .venv
 
@@ -54,6 +54,12 @@ slow: setup   ## the long suites
 
 bench: setup   ## print the figures that the README gives
 	.venv/bin/python scripts/bench.py
+
+bench-tools: setup   ## compare tool calls through the plane with raw sessions and the adapter's default
+	.venv/bin/python scripts/bench_tools.py
+
+soak: setup   ## ten minutes of calls while servers are killed; writes docs/soak.md
+	.venv/bin/python scripts/soak.py --minutes 10 --report docs/soak.md
 
 clean:
 	rm -rf .venv .venv-langgraph dist build .mypy_cache .pytest_cache .ruff_cache .coverage*
