@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from toolweave.config.header_templates import HeaderTemplate, header_templates
 from toolweave.config.interpolate import filled_in_values, find_references, resolve
 from toolweave.config.mcp_entry import BreakerRules, OAuth, ServerEntry, Transport, check_resolved
 from toolweave.config.mcp_file import WrittenServer, read_mcp_file, shown_path
@@ -22,7 +23,8 @@ class McpServerConfig:
 
     `prefix` None stands for `<name>_`. `misconfigured` says why the server cannot be used (its values are then as
     written in the file); it never holds a value. A disabled server is not resolved either. `filled_in` has the values
-    of the variables the entry refers to, wherever in it: they must not be logged.
+    of the variables the entry refers to, wherever in it: they must not be logged. `caller_headers` are those headers
+    whose values depend on who calls; they are not in `headers`.
     """
 
     name: str
@@ -33,6 +35,7 @@ class McpServerConfig:
     cwd: str | None = field(default=None, repr=False)
     url: str | None = field(default=None, repr=False)
     headers: dict[str, str] = field(default_factory=dict, repr=False)
+    caller_headers: dict[str, HeaderTemplate] = field(default_factory=dict, repr=False)
     enabled: bool = True
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -98,7 +101,17 @@ def served_mcp_config(settings: Settings, environ: Mapping[str, str] | None = No
 def _with_overrides(todo: McpServerConfig, settings: Settings) -> McpServerConfig:
     if settings.todo_command:
         command, *args = shlex.split(settings.todo_command)
-        todo = replace(todo, transport="stdio", command=command, args=tuple(args), url=None, headers={}, spawn=False)
+        todo = replace(
+            todo,
+            transport="stdio",
+            command=command,
+            args=tuple(args),
+            url=None,
+            headers={},
+            caller_headers={},
+            spawn=False,
+            auth=None,
+        )
     timeout_s = settings.todo_timeout_s or todo.timeout_s
     return replace(todo, env={**todo.env, **settings.todo_env}, timeout_s=timeout_s)
 
@@ -138,7 +151,10 @@ def _resolved(written: WrittenServer, environ: Mapping[str, str], folder: Path) 
         subject = f"{shown_path(location)} {expected}" if location else f"the entry {expected}"
         return replace(unresolved, misconfigured=f"with its variables filled in, {subject}.")
     filled_in = filled_in_values(written.raw, environ)
-    return _with_paths(replace(_server_config(written.name, entry), filled_in=filled_in), folder)
+    templates = header_templates(written.raw, environ)
+    fixed = {header: text for header, text in entry.headers.items() if header not in templates}
+    server = replace(_server_config(written.name, entry), headers=fixed, caller_headers=templates, filled_in=filled_in)
+    return _with_paths(server, folder)
 
 
 def _with_paths(server: McpServerConfig, folder: Path) -> McpServerConfig:

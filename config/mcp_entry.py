@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from toolweave.config.header_templates import template_problems
 from toolweave.config.interpolate import holds_reference, malformed_references
 from toolweave.config.problems import Location, sentences
 from toolweave.config.setting_types import is_http_url
@@ -57,6 +58,26 @@ def _number(value: Any) -> Any:
     return value
 
 
+def _https_or_loopback(url: str) -> str:
+    if not is_http_url(url) or not is_protected(url):
+        raise ValueError("must be an https:// URL (http:// only on this machine)")
+    return url
+
+
+def _oauth(value: Any) -> Any:
+    if isinstance(value, str):
+        if value == "oauth":
+            return {}
+        raise ValueError("must be 'oauth' or an object; a fixed token goes into headers")
+    return value
+
+
+def is_protected(url: str) -> bool:
+    """Tell whether what is sent to `url` cannot be read on the way: HTTPS, or this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or parts.hostname in LOOPBACK_HOSTS
+
+
 Text = Annotated[str, AfterValidator(_plain)]
 NonEmpty = Annotated[str, AfterValidator(_not_empty)]
 
@@ -80,7 +101,12 @@ class BreakerRules(BaseModel):
 
 
 class OAuth(BaseModel):
-    """How we get tokens for a remote server; without a client_id we register ourselves where the server lets us."""
+    """How we get tokens for a remote server; without a client_id we register ourselves where the server lets us.
+
+    `issuer` is the only authorization server that may be used; default: whichever the server names, and for
+    client_credentials, whose secret the server would decide about, the server's own origin. `redirect_port` is the
+    port of 127.0.0.1 that a sign-in comes back to, for a client registered with a fixed one; default: a free one.
+    """
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
@@ -89,6 +115,8 @@ class OAuth(BaseModel):
     client_id: NonEmpty | None = None
     client_secret: NonEmpty | None = Field(default=None, repr=False)
     scope: NonEmpty | None = None
+    issuer: Annotated[str, AfterValidator(_https_or_loopback)] | None = None
+    redirect_port: Annotated[int, BeforeValidator(_number), Field(ge=1, le=65535)] | None = None
 
 
 class ServerEntry(BaseModel):
@@ -118,7 +146,7 @@ class ServerEntry(BaseModel):
     approve_destructive: bool = False
     breaker: BreakerRules = BreakerRules()
     max_result_chars: Annotated[int, BeforeValidator(_number), Field(ge=200)] = 40_000
-    auth: OAuth | None = None
+    auth: Annotated[OAuth | None, BeforeValidator(_oauth)] = None
 
     def is_enabled(self) -> bool:
         """Tell whether the server is wanted; `disabled` is how some clients write it."""
@@ -139,7 +167,8 @@ def check_written(raw: dict[str, Any]) -> tuple[ServerEntry, tuple[Problem, ...]
 
     Returns the entry (empty when there are problems) and the problems: (path inside the entry, expectation).
     """
-    malformed = malformed_references({key: item for key, item in raw.items() if key in ServerEntry.model_fields})
+    known = {key: item for key, item in raw.items() if key in ServerEntry.model_fields}
+    malformed = malformed_references(known)
     if malformed:
         form = "contains a reference that is not of the form {env:NAME} or {env:NAME:-default}"
         return ServerEntry(), tuple((path, form) for path in malformed)
@@ -154,8 +183,10 @@ def check_written(raw: dict[str, Any]) -> tuple[ServerEntry, tuple[Problem, ...]
         problems = tuple(problem for problem in sentences(error) if problem[0][0] not in unresolved)
         if problems:
             return ServerEntry(), problems
-        return ServerEntry.model_validate({key: raw[key] for key in raw if key not in unresolved}), ()
-    return entry, tuple(_contradictions(entry, url_known=not holds_reference(entry.url)))
+        entry = ServerEntry.model_validate({key: raw[key] for key in raw if key not in unresolved})
+        return entry, tuple(_misplaced_templates(entry, known))
+    problems = tuple(_contradictions(entry, url_known=not holds_reference(entry.url)))
+    return entry, problems or tuple(_misplaced_templates(entry, known))
 
 
 def check_resolved(filled: dict[str, Any]) -> tuple[ServerEntry, tuple[Problem, ...]]:
@@ -167,6 +198,10 @@ def check_resolved(filled: dict[str, Any]) -> tuple[ServerEntry, tuple[Problem, 
     return entry, tuple(_contradictions(entry, url_known=True))
 
 
+def _misplaced_templates(entry: ServerEntry, raw: dict[str, Any]) -> list[Problem]:
+    return template_problems(raw, has_headers=entry.resolved_transport() != "stdio")
+
+
 def _contradictions(entry: ServerEntry, *, url_known: bool) -> list[Problem]:
     if entry.enabled is not None and entry.disabled is not None:
         return [(("disabled",), "says the same as enabled: keep one of them")]
@@ -175,6 +210,8 @@ def _contradictions(entry: ServerEntry, *, url_known: bool) -> list[Problem]:
     problem = _target_problem(entry)
     if problem is None and entry.url is not None and url_known:
         problem = _url_problem(entry.url, spawn=entry.spawn)
+    if problem is None and entry.auth is not None:
+        problem = _auth_problem(entry, entry.auth, url_known=url_known)
     return [problem] if problem else []
 
 
@@ -191,6 +228,21 @@ def _target_problem(entry: ServerEntry) -> Problem | None:
         return ("url",), "goes with a command only for a server we start (spawn: true, not stdio)"
     if entry.spawn and not both:
         return ("spawn",), "needs both a command to start and the url it will serve"
+    return None
+
+
+def _auth_problem(entry: ServerEntry, auth: OAuth, *, url_known: bool) -> Problem | None:
+    if entry.resolved_transport() == "stdio":
+        return ("auth",), "does not go with the transport stdio: a program that we start gets its secrets in env"
+    for name in entry.headers:
+        if name.lower() == "authorization":
+            return ("headers", name), "does not go with auth, which sends a header of that name"
+    if auth.grant == "client_credentials" and not (auth.client_id and auth.client_secret):
+        return ("auth",), "needs client_id and client_secret for the grant client_credentials"
+    if auth.client_secret and not auth.client_id:
+        return ("auth", "client_secret"), "does not go without client_id"
+    if url_known and entry.url is not None and not is_protected(entry.url):
+        return ("url",), "must be https:// for a server with auth (http:// only on this machine)"
     return None
 
 
