@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import uuid4
 
+from toolweave.servers.connections.questions import Answer
+
 OnProgress = Callable[[float, float | None, str | None], None]
 """Told of a call's progress: how far, of how much if that is known, and the server's words."""
 
@@ -14,7 +16,8 @@ OnProgress = Callable[[float, float | None, str | None], None]
 class CallContext:
     """Who makes one call and what they want beside its result; a retry of the call is the same call and keeps it.
 
-    `configurable` is what the run was given, for header templates; it holds secrets and is never logged.
+    `configurable` is what the run was given, for header templates; it holds secrets and is never logged. `answers` are
+    a person's to what the server asked when this call was issued before (S-07).
     """
 
     thread_id: str | None = None
@@ -23,10 +26,13 @@ class CallContext:
     tool_call_id: str | None = None
     configurable: Mapping[str, Any] = field(default_factory=dict, repr=False)
     on_progress: OnProgress | None = field(default=None, repr=False)
+    answers: tuple[Answer, ...] = field(default=(), repr=False)
     correlation_id: str = field(default_factory=lambda: uuid4().hex)
 
     @classmethod
-    def from_configurable(cls, configurable: Mapping[str, Any], tool_call_id: str | None) -> Self:
+    def from_configurable(
+        cls, configurable: Mapping[str, Any], tool_call_id: str | None, answers: tuple[Answer, ...] = ()
+    ) -> Self:
         """Pick the ids out of a RunnableConfig's `configurable`, which also holds live objects of LangGraph."""
 
         def known(key: str) -> str | None:
@@ -38,6 +44,7 @@ class CallContext:
             user_id=known("user_id"),
             tool_call_id=tool_call_id,
             configurable=configurable,
+            answers=answers,
         )
 
     def ids(self) -> dict[str, str]:
@@ -53,9 +60,11 @@ class CallContext:
     def meta(self) -> dict[str, str]:
         """Return the `_meta` object of a request that leaves now.
 
-        `idempotency_key` is there only within a run: without one, equal calls are not the same call.
+        `idempotency_key` is there only within a run: without one, equal calls are not the same call. Nor is a call
+        issued anew with answers: what a server keeps under the first key is what it did without them.
         """
         meta = self.ids() | {"timestamp": datetime.now(UTC).isoformat()}
         if self.run_id and self.tool_call_id:
-            meta["idempotency_key"] = f"{self.run_id}:{self.tool_call_id}"
+            answered = f":{len(self.answers)}" if self.answers else ""
+            meta["idempotency_key"] = f"{self.run_id}:{self.tool_call_id}{answered}"
         return meta

@@ -110,7 +110,7 @@ class ServerConnection:
         try:
             async with asyncio.timeout(self.config.timeout_s), self._slots:
                 link, session = await self._connected(tool)
-                return await link.call(session.call(tool, arguments, context.meta()))
+                return await link.call(session.call(tool, arguments, context.meta(), context.answers))
         except TimeoutError as error:
             if self._live is None:
                 raise unavailable(self.config.name, tool) from error

@@ -7,6 +7,7 @@ session still lives. It is a client and not a transport on purpose: proxies from
 flows, which live in `httpx.AsyncClient`, keep working and see the real statuses.
 """
 
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
@@ -16,7 +17,10 @@ import httpx
 
 TRANSPORT_FAULT = -32080
 NOT_MCP = -32081
+ELICITATION = b"elicitation/create"
 CLOSING_LIMIT_S = 1.0
+
+OnElicitation = Callable[[int | str, int | str], None]
 
 
 class FaultReportingClient(httpx.AsyncClient):
@@ -24,13 +28,17 @@ class FaultReportingClient(httpx.AsyncClient):
 
     Args:
         report: called with one line about every fault.
+        on_elicitation: called with the ids of a question of the server and of the request on whose stream it came.
         answers_in_posts: a request's answer comes with its POST (streamable HTTP), not over another stream (SSE).
         **options: as for `httpx.AsyncClient`.
     """
 
-    def __init__(self, report: Callable[[str], None], *, answers_in_posts: bool, **options: Any) -> None:
+    def __init__(
+        self, report: Callable[[str], None], on_elicitation: OnElicitation, *, answers_in_posts: bool, **options: Any
+    ) -> None:
         super().__init__(**options)
         self._report = report
+        self._on_elicitation = on_elicitation
         self._answers_in_posts = answers_in_posts
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
@@ -62,7 +70,7 @@ class FaultReportingClient(httpx.AsyncClient):
             if not content_type.startswith(("application/json", "text/event-stream")):
                 problem = NOT_MCP, f"{status_line(response.status_code)} with content type {content_type or 'none'}"
             elif content_type.startswith("text/event-stream") and "content-encoding" not in response.headers:
-                response.stream = _WatchedStream(response.stream, self._report, request_id)
+                response.stream = _WatchedStream(response.stream, self._report, request_id, self._on_elicitation)
         if problem is None:
             return response
         await response.aclose()
@@ -75,10 +83,17 @@ class FaultReportingClient(httpx.AsyncClient):
 class _WatchedStream(httpx.AsyncByteStream):
     """An event stream that says when it ends, and ends with an error event for the request that waits on it."""
 
-    def __init__(self, stream: Any, report: Callable[[str], None], request_id: int | str | None = None) -> None:
+    def __init__(
+        self,
+        stream: Any,
+        report: Callable[[str], None],
+        request_id: int | str | None = None,
+        on_elicitation: OnElicitation | None = None,
+    ) -> None:
         self._stream = stream
         self._report = report
         self._request_id = request_id
+        self._on_elicitation = on_elicitation
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         resumable = False
@@ -87,6 +102,8 @@ class _WatchedStream(httpx.AsyncByteStream):
             async for chunk in self._stream:
                 # A stream with event ids is one the SDK itself takes up again.
                 resumable = resumable or chunk.startswith(b"id:") or b"\nid:" in chunk
+                if ELICITATION in chunk:
+                    self._note_elicitations(chunk)
                 yield chunk
         except httpx.TransportError as error:
             fault = in_short(error)
@@ -94,6 +111,17 @@ class _WatchedStream(httpx.AsyncByteStream):
         if self._request_id is not None and not resumable:
             body = json.dumps(_error(self._request_id, TRANSPORT_FAULT, fault))
             yield f"\n\nevent: message\ndata: {body}\n\n".encode()
+
+    def _note_elicitations(self, chunk: bytes) -> None:
+        """Tell whose stream a question came on; one whose event came in pieces is left to be guessed."""
+        if self._on_elicitation is None or self._request_id is None:
+            return
+        for line in chunk.splitlines():
+            if line.startswith(b"data:") and ELICITATION in line:
+                with contextlib.suppress(ValueError, TypeError, KeyError):
+                    message = json.loads(line[5:])
+                    if message["method"] == ELICITATION.decode():
+                        self._on_elicitation(message["id"], self._request_id)
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import anyio
@@ -22,8 +22,10 @@ from mcp.types import (
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections.elicitations import Elicitations
 from toolweave.servers.connections.failure import classify, describe, ends_session, is_sign_of_life, was_refused
 from toolweave.servers.connections.link import Link
+from toolweave.servers.connections.questions import Answer
 from toolweave.servers.connections.supervised_client import SupervisedClient
 from toolweave.servers.connections.tool_spec import ToolSpec
 from toolweave.servers.connections.wording import not_understood
@@ -38,9 +40,10 @@ TELL_LIMIT_S = 1.0
 class McpSession:
     """An initialised session; its methods raise only our own errors."""
 
-    def __init__(self, session: ClientSession, link: Link) -> None:
+    def __init__(self, session: ClientSession, link: Link, elicitations: Elicitations) -> None:
         self._session = session
         self._link = link
+        self._elicitations = elicitations
 
     async def list_tools(self) -> tuple[ToolSpec, ...]:
         """List all tools in the server's order; a server without the tools capability has none.
@@ -79,7 +82,9 @@ class McpSession:
             self._link.lose(describe(error))
             raise classify(error, self._link.server) from error
 
-    async def call(self, tool: str, arguments: dict[str, Any], meta: dict[str, Any]) -> CallToolResult:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], meta: dict[str, Any], answers: Sequence[Answer] = ()
+    ) -> CallToolResult:
         """Call one tool. When cancelled, the server is told to stop (mcp.md 3.2).
 
         Raises:
@@ -87,10 +92,12 @@ class McpSession:
         """
         if problem := unsendable({"arguments": arguments, "meta": meta}):
             return failed_result(f"The call was not sent: {problem}. Please correct the arguments.", "tool")
+        await self._elicitations.turn()
         # The number call_tool is about to take: nothing runs between here and its use. The SDK offers no other way.
         request_id = self._session._request_id  # noqa: SLF001
         try:
-            return await self._session.call_tool(tool, arguments, meta=meta)
+            with self._elicitations.during(request_id, answers) as call:
+                return call.with_questions(await self._session.call_tool(tool, arguments, meta=meta))
         except asyncio.CancelledError:
             if not self._link.is_lost:
                 self._link.spawn(self._tell_cancelled(request_id))
@@ -129,13 +136,14 @@ async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[Mcp
     """
     closing, closed = anyio.create_memory_object_stream[Any](1)
     try:
-        async with SupervisedClient(config, link).session(config.name, auto_initialize=False) as session:
+        elicitations = Elicitations(config)
+        async with SupervisedClient(config, link, elicitations).session(config.name, auto_initialize=False) as session:
             # When the incoming stream ends, the SDK answers every open request with an error and tells nobody else.
             # An entry that no request owns makes that visible at once, where a ping would notice seconds later.
             session._response_streams[END_OF_STREAM] = closing  # noqa: SLF001
             link.spawn(_report_end(closed, link))
             await link.race(session.initialize())
-            yield McpSession(session, link)
+            yield McpSession(session, link, elicitations)
     except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
         link.lose(describe(error, command=config.command))
         raise

@@ -17,6 +17,7 @@ from mcp.types import ClientResult, Implementation, ServerNotification, ServerRe
 from toolweave import __version__
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.child_stderr import child_stderr
+from toolweave.servers.connections.elicitations import Elicitations
 from toolweave.servers.connections.failure import describe
 from toolweave.servers.connections.http_faults import FaultReportingClient
 from toolweave.servers.connections.launching import launch_line
@@ -41,8 +42,9 @@ class SupervisedClient(MultiServerMCPClient):
     lines of our log and expand `${NAME}` in env values from our own environment.
     """
 
-    def __init__(self, config: McpServerConfig, link: Link) -> None:
+    def __init__(self, config: McpServerConfig, link: Link, elicitations: Elicitations) -> None:
         self._link = link
+        self._elicitations = elicitations
         self._config = config
         self._redaction = Redaction(config)
         super().__init__({config.name: self._connection()})
@@ -97,6 +99,7 @@ class SupervisedClient(MultiServerMCPClient):
     def _session_options(self) -> dict[str, Any]:
         return {
             "message_handler": self._on_message,
+            "elicitation_callback": self._elicitations.answer,
             "client_info": Implementation(name="toolweave", version=__version__),
         }
 
@@ -108,7 +111,14 @@ class SupervisedClient(MultiServerMCPClient):
     ) -> httpx.AsyncClient:
         streamable = self._config.transport == "http"
         report = self._suspect if streamable else self._link.lose
-        return FaultReportingClient(report, answers_in_posts=streamable, headers=headers, timeout=timeout, auth=auth)
+        return FaultReportingClient(
+            report,
+            self._elicitations.arrived_with,
+            answers_in_posts=streamable,
+            headers=headers,
+            timeout=timeout,
+            auth=auth,
+        )
 
     def _suspect(self, fault: str) -> None:
         logger.bind(server=self._config.name).debug("MCP server {}: {}", self._config.name, fault)

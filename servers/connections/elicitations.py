@@ -1,0 +1,108 @@
+"""Answer what a server asks in the middle of a tool call (MCP elicitation, S-07).
+
+A person's answer takes longer than a call may. So the question is answered `cancel` at once and handed out with the
+call's result; when the person has answered, the call is issued once more, and the answer kept for it is given to the
+question it belongs to.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from loguru import logger
+from mcp import ClientSession
+from mcp.shared.context import RequestContext
+from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitRequestParams, ElicitResult, RequestId
+
+from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections.questions import QUESTIONS_KEY, Answer, Question
+
+MOST_QUESTIONS = 20
+LONGEST_QUESTION = 20_000
+CANCEL = ElicitResult(action="cancel")
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A call that waits for its result: the answers it brought, and what was asked beyond them."""
+
+    answers: list[Answer]
+    questions: list[Question] = field(default_factory=list)
+
+    def reply(self, question: Question) -> ElicitResult:
+        """Use the answer kept for this very question, each one once; without one, note the question and cancel."""
+        for index, answer in enumerate(self.answers):
+            if (answer["message"], answer["requestedSchema"]) == (question["message"], question["requestedSchema"]):
+                del self.answers[index]
+                return ElicitResult(action=answer["action"], content=answer["content"])
+        if len(self.questions) < MOST_QUESTIONS:
+            self.questions.append(question)
+        return CANCEL
+
+    def with_questions(self, result: CallToolResult) -> CallToolResult:
+        """Put what was asked into the result's `_meta`; a server cannot put anything there itself."""
+        given = result.meta or {}
+        if not self.questions and QUESTIONS_KEY not in given:
+            return result
+        return result.model_copy(update={"meta": {**given, QUESTIONS_KEY: self.questions}})
+
+
+class Elicitations:
+    """What one session's server asks, and during which of the open calls.
+
+    Over streamable HTTP a question comes on the stream of its call's POST. Elsewhere nothing says which call it
+    belongs to, so a server that asks runs one call at a time; `elicit: true` says from the start that it does.
+    """
+
+    def __init__(self, config: McpServerConfig) -> None:
+        self._server = config.name
+        self._open: dict[RequestId, OpenCall] = {}
+        self._carried_by: dict[RequestId, RequestId] = {}
+        self._one_at_a_time = config.elicit and config.transport != "http"
+        self._ended = asyncio.Event()
+
+    async def turn(self) -> None:
+        """Wait until a call may begin; what follows at once is `during`."""
+        while self._one_at_a_time and self._open:
+            self._ended.clear()
+            await self._ended.wait()
+
+    @contextmanager
+    def during(self, request_id: RequestId, answers: Sequence[Answer]) -> Iterator[OpenCall]:
+        """Take the server's questions for those of this call until the block ends."""
+        call = self._open[request_id] = OpenCall(list(answers))
+        try:
+            yield call
+        finally:
+            del self._open[request_id]
+            self._carried_by = {asked: by for asked, by in self._carried_by.items() if by != request_id}
+            self._ended.set()
+
+    def arrived_with(self, elicitation: RequestId, request_id: RequestId) -> None:
+        """Note that a question came on the stream that answers the request `request_id`."""
+        if request_id in self._open:
+            self._carried_by[elicitation] = request_id
+
+    async def answer(self, context: RequestContext[ClientSession, Any], params: ElicitRequestParams) -> ElicitResult:
+        """Answer one question: the session's elicitation callback."""
+        call = self._asking(context.request_id)
+        if not isinstance(params, ElicitRequestFormParams):
+            return ElicitResult(action="decline")
+        question: Question = {"message": params.message, "requestedSchema": params.requestedSchema}
+        if call is None or len(json.dumps(question)) > LONGEST_QUESTION:
+            why = "its text is too long" if call else "it cannot be told which of its calls it belongs to"
+            logger.bind(server=self._server).warning(
+                "MCP server {} asked something that nobody was shown: {}", self._server, why
+            )
+            return CANCEL
+        return call.reply(question)
+
+    def _asking(self, elicitation: RequestId) -> OpenCall | None:
+        carrier = self._carried_by.pop(elicitation, None)
+        if carrier is not None:
+            return self._open.get(carrier)
+        self._one_at_a_time = True
+        return next(iter(self._open.values())) if len(self._open) == 1 else None
