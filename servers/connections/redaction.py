@@ -1,36 +1,72 @@
-"""Keep a server's configured values out of what is logged and shown about it."""
+"""Keep a server's configured values, and the secrets learned about it later, out of what is logged and shown."""
 
+import json
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 from pydantic import ValidationError
 
 from toolweave.config.mcp import McpServerConfig
+from toolweave.redact import HIDDEN, redact, redact_text
 
 SHORTEST_SECRET = 6
 LONGEST_TEXT = 600
+MOST_LEARNED = 200
 
 
 class Redaction:
     """Blank out one server's secrets wherever they appear in a text.
 
-    They are its env values, header values, URL credentials, and the variables filled into its entry (A-06).
+    They are its env values, header values, URL credentials, the variables filled into its entry (A-06), and what was
+    learned since, such as tokens and the headers of callers; of these the newest 200. What has the form of a secret,
+    or is kept under a name for one, is hidden too.
     """
 
     def __init__(self, config: McpServerConfig) -> None:
         url = urlsplit(config.url or "")
         candidates = [*config.env.values(), *config.headers.values(), url.query, url.password or ""]
         candidates += [header.partition(" ")[2] for header in config.headers.values()]
+        if config.auth is not None:
+            candidates.append(config.auth.client_secret or "")
         # A variable that names a folder or an interpreter is no secret, and errors are about it.
         candidates += [value for value in config.filled_in if not Path(value).exists()]
-        self._secrets = sorted({text for text in candidates if len(text) >= SHORTEST_SECRET}, key=len, reverse=True)
+        self._configured = {form for text in candidates for form in _forms(text)}
+        self._learned: dict[str, None] = {}
+        self._secrets: tuple[str, ...] = ()
+        self._arrange()
+
+    def add(self, secret: str) -> None:
+        """Blank this one out from now on; what is too short to be told from ordinary text is not."""
+        if secret in self._learned:
+            # The newest are kept: moved to the end.
+            del self._learned[secret]
+            self._learned[secret] = None
+        elif len(secret) >= SHORTEST_SECRET:
+            self._learned[secret] = None
+            while len(self._learned) > MOST_LEARNED:
+                del self._learned[next(iter(self._learned))]
+            self._arrange()
+
+    def blank(self, text: str) -> str:
+        """Return `text` without the secrets that are known, and otherwise as it is."""
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
 
     def clean(self, text: str) -> str:
         """Return `text` on one line, without secrets and control characters, cut to a readable length."""
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
+        text = redact_text(text, self.blank)
         text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
         return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+
+    def redact(self, value: Any) -> Any:
+        """Return `value` as JSON values without secrets, bounded in every way; see `toolweave.redact`."""
+        return redact(value, self.blank)
+
+    def _arrange(self) -> None:
+        learned = {form for text in self._learned for form in _forms(text)}
+        self._secrets = tuple(sorted(self._configured | learned, key=len, reverse=True))
 
 
 def in_brief(error: BaseException) -> str:
@@ -38,3 +74,10 @@ def in_brief(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return f"it has not the form of a {error.title}"
     return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def _forms(secret: str) -> set[str]:
+    """Give a secret as it is and as it stands in JSON and in URLs."""
+    written = json.dumps(secret), json.dumps(secret, ensure_ascii=False)
+    forms = {secret, *(text[1:-1] for text in written), quote(secret, safe="", errors="replace")}
+    return {form for form in forms if len(form) >= SHORTEST_SECRET}

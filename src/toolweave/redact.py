@@ -1,0 +1,161 @@
+"""Take secrets out of values and texts that come from anywhere, before they are logged or shown (T-03).
+
+Secrets are recognised by the name they are kept under and by their form; a server's own ones are known besides
+(servers/connections/redaction.py). It rather hides too much: what is hidden here is still where it came from.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from itertools import islice
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+HIDDEN = "***"
+CUT = "…"
+DEEPEST = 12
+MOST_ITEMS = 1_000
+LONGEST_TEXT = 8_192
+MOST_TEXT = 65_536
+# What is cut off may have cut a secret in two; so much of the beginning of one goes with it.
+TAIL = 4_096
+LARGEST_NUMBER = 1 << 256
+
+Clean = Callable[[str], str]
+
+_ANYWHERE = (
+    *("password", "passwd", "passphrase", "secret", "credential", "authorization", "cookie"),
+    *("apikey", "privatekey", "accesskey", "signingkey", "encryptionkey", "sessionid"),
+)
+_AT_THE_END = ("token", "pwd", "jwt", "bearer", "otp")
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+
+_KEPT_UNDER = (
+    r"((?i:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|(?:api|private|access|secret|signing)[ _-]?key)"
+    r"[\"'\\]{0,3}\s{0,3}[:=]\s{0,3})"
+)
+# A text in quotes, one in the escaped quotes of JSON within JSON, one in single quotes, or a word.
+_KEPT = r"(?:\"(?:[^\"\\\n]|\\.)*|\\+\"(?:[^\"\\\n]|\\+[^\"\\\n])*|'[^'\n]*|[^\s\"',;&}\])][^\s\"',;&}\])\\]*)"
+
+# What a text must hold, in lower case, to be searched at all: searching costs a thousand times as much.
+_FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
+    (
+        ("private key-----",),
+        re.compile(
+            r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)", re.DOTALL
+        ),
+        HIDDEN,
+    ),
+    (("@",), re.compile(r"(?<=://)[^\s/?#\"'<>\\@]*(?:@[^\s/?#\"'<>\\@]*)*@"), f"{HIDDEN}@"),
+    (("eyj",), re.compile(r"\beyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?"), HIDDEN),
+    (("bearer", "digest"), re.compile(r"\b((?i:bearer|digest)\s+)[\w.~+/=-]{6,}"), rf"\1{HIDDEN}"),
+    (("basic",), re.compile(r"\b((?i:basic)\s+)(?=[a-z]*[A-Z0-9+/=])[A-Za-z0-9+/]{8,}={0,2}"), rf"\1{HIDDEN}"),
+    (("sk-", "sk_", "rk-", "rk_", "pk-", "pk_"), re.compile(r"\b(?:sk|rk|pk)[-_][\w-]{8,}"), HIDDEN),
+    (
+        ("gh", "glpat", "xox", "hf_", "npm_", "pypi-"),
+        re.compile(r"\b(?:gh[opusr]_|github_pat_|glpat-|xox[abeoprs]-|hf_|npm_|pypi-)[\w-]{10,}"),
+        HIDDEN,
+    ),
+    (("akia", "asia", "aiza"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{30,}"), HIDDEN),
+    (
+        ("authorization", "cookie"),
+        re.compile(r"\b((?i:authorization|(?:set-)?cookie)[\"'\\]{0,3}\s{0,3}[:=]\s{0,3}[\"'\\]{0,3})[^\r\n\"'\\]+"),
+        rf"\1{HIDDEN}",
+    ),
+    (
+        ("passw", "passphrase", "pwd", "secret", "token", "credential", "key"),
+        re.compile(_KEPT_UNDER + _KEPT),
+        rf"\1{HIDDEN}",
+    ),
+)
+
+
+def redact(value: Any, clean: Clean | None = None) -> Any:
+    """Return `value` as plain JSON values without secrets; bounded in depth, number of items and length of texts.
+
+    What JSON has no type for becomes its type's name; nothing raises, not even a value that contains itself.
+
+    Args:
+        value: JSON values, or anything.
+        clean: what else is to be done to every text and key, such as blanking known secrets.
+    """
+    return _Redactor(clean or str).plain(value, 0)
+
+
+def redact_text(text: str, clean: Clean | None = None) -> str:
+    """Return a text without what has the form of a secret or stands behind a name for one; cut to `LONGEST_TEXT`."""
+    begun = text[:LONGEST_TEXT]
+    if clean is not None:
+        begun = clean(begun)
+    lowered = begun.lower()
+    for needles, form, instead in _FORMS:
+        if any(needle in lowered for needle in needles):
+            begun = form.sub(instead, begun)
+    return begun if len(text) <= LONGEST_TEXT else begun[:-TAIL] + CUT
+
+
+def names_a_secret(key: str) -> bool:
+    """Say whether what is kept under this name is one to hide: `X-Api-Key`, `clientSecret`, `access_token`."""
+    plain = _NOT_IN_NAMES.sub("", key[:LONGEST_TEXT].lower())
+    return plain.endswith(_AT_THE_END) or any(word in plain for word in _ANYWHERE)
+
+
+class _Redactor:
+    def __init__(self, clean: Clean) -> None:
+        self._clean = clean
+        self._left = MOST_ITEMS
+        self._text_left = MOST_TEXT
+
+    def plain(self, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            return CUT
+        if isinstance(value, str):
+            return self._text(value)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            return _number(value)
+        if isinstance(value, dict | list | tuple | set | frozenset):
+            return CUT if depth >= DEEPEST else self._inside(value, depth + 1)
+        if isinstance(value, UUID | date | Decimal | PurePath):
+            return self._text(str(value))
+        return f"<{type(value).__name__}>"
+
+    def _inside(self, value: Any, depth: int) -> Any:
+        # A slice taken at once: what is still in use elsewhere may change while it is gone through.
+        room = max(self._left, 0)
+        if isinstance(value, dict):
+            pairs = list(islice(dict.items(value), room))
+            told = {self._text(_name(key)): self._kept(key, item, depth) for key, item in pairs}
+            return told if dict.__len__(value) <= room else {**told, CUT: CUT}
+        kind = next(kind for kind in (list, tuple, set, frozenset) if isinstance(value, kind))
+        items = [self.plain(item, depth) for item in list(islice(kind.__iter__(value), room))]
+        return items if kind.__len__(value) <= room else [*items, CUT]
+
+    def _kept(self, key: Any, item: Any, depth: int) -> Any:
+        hidden = names_a_secret(_name(key)) and item is not None and not isinstance(item, bool)
+        return HIDDEN if hidden else self.plain(item, depth)
+
+    def _text(self, text: str) -> str:
+        if self._text_left <= 0:
+            return CUT
+        # A subclass answers slices as it likes.
+        text = str.__str__(text)
+        self._text_left -= min(len(text), LONGEST_TEXT)
+        return redact_text(text, self._clean)
+
+
+def _name(key: Any) -> str:
+    return str.__str__(key) if isinstance(key, str) else f"<{type(key).__name__}>"
+
+
+def _number(value: float) -> Any:
+    if isinstance(value, int):
+        number = int.__int__(value)
+        return number if -LARGEST_NUMBER < number < LARGEST_NUMBER else "<int>"
+    ratio = float.__float__(value)
+    return ratio if math.isfinite(ratio) else str(ratio)
