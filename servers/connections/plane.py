@@ -132,7 +132,7 @@ class ToolPlane:
             if before.get(refused) != reason:
                 logger.bind(server=refused).error("MCP server {} is misconfigured: {}", refused, reason)
         self._tools = {
-            server: [build_tool(server, shown, spec, self.call) for shown, spec in offer.items()]
+            server: [build_tool(self._connections[server].config, *each, self.call) for each in offer.items()]
             for server, offer in self._registry.offers.items()
         }
         offered = self._tools.get(name, [])

@@ -50,6 +50,13 @@ def offer_of(config: McpServerConfig, specs: Sequence[ToolSpec]) -> Offer:
     return dict(sorted(named.items()))
 
 
+def requires_approval(config: McpServerConfig, spec: ToolSpec) -> bool:
+    """Say whether a person is asked before the tool runs: by name, or because it says that it destroys (S-07)."""
+    if config.approve_destructive and spec.annotations.get("destructiveHint") is True:
+        return True
+    return any(fnmatchcase(spec.name, glob) for glob in config.approve)
+
+
 def repeated_names(specs: Sequence[ToolSpec]) -> list[str]:
     """Return the names a server lists more than once."""
     names = [spec.name for spec in specs]

@@ -4,19 +4,28 @@ The adapter's `load_mcp_tools` is not used for this: the tools it builds silentl
 `runtime` and `run_manager`, return lists of blocks with random ids, and raise for audio. Sessions are the adapter's.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import Field
 
+from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.contents import artifact, message_content, message_text
+from toolweave.servers.connections.questions import QUESTIONS_KEY, Answer, questions_of, unanswered
+from toolweave.servers.connections.registry import requires_approval
 from toolweave.servers.connections.tool_spec import ToolSpec
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
+
+NOBODY_THERE = "Nobody can be asked here. Give what it asks for in the arguments, if they have room for it."
+NOT_TWICE = (
+    "A person could be asked only by calling the tool twice, which may not be safe: whoever configures the server "
+    '{server!r} can allow it with "elicit": true.'
+)
 
 Call = Callable[[str, str, dict[str, Any], CallContext], Awaitable["CallToolResult"]]
 
@@ -24,13 +33,17 @@ Call = Callable[[str, str, dict[str, Any], CallContext], Awaitable["CallToolResu
 class McpTool(BaseTool):
     """One tool of one MCP server; invoking it goes through the tool plane.
 
-    `metadata` holds the tool's MCP annotations (`readOnlyHint` and the like). A failed call becomes an error
-    ToolMessage, never an exception. Only asynchronous invocation is possible.
+    `metadata` holds the tool's MCP annotations (`readOnlyHint` and the like) and `requires_approval`. A failed call
+    becomes an error ToolMessage, never an exception. Only asynchronous invocation is possible.
+
+    What the server asks during a call stays unanswered, unless the tool was got from `answering`.
     """
 
     server: str
     mcp_name: str
     call: Callable[..., Awaitable[Any]] = Field(exclude=True, repr=False)
+    may_be_reissued: bool = False
+    answers: tuple[Answer, ...] | None = Field(default=None, exclude=True, repr=False)
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: bool = True
 
@@ -45,29 +58,42 @@ class McpTool(BaseTool):
     ) -> tuple[str | list[str | dict[str, Any]], dict[str, Any] | None]:
         if not isinstance(arguments, dict):
             raise ToolException(f"The tool {self.name} takes an object of named arguments, not a plain string.")
-        context = CallContext.from_configurable(config.get("configurable") or {}, tool_call_id)
+        context = CallContext.from_configurable(config.get("configurable") or {}, tool_call_id, self.answers or ())
         result = await self.call(self.server, self.mcp_name, arguments, context)
+        if questions := questions_of(result):
+            if self.answers is None or not self.may_be_reissued:
+                why = NOBODY_THERE if self.may_be_reissued else NOT_TWICE.format(server=self.server)
+                raise ToolException(unanswered(questions, why, message_text(result)))
+            return "", {QUESTIONS_KEY: questions}
         if result.isError:
             raise ToolException(message_text(result) or f"The tool {self.name} failed without saying why.")
         return message_content(result), artifact(result)
+
+    def answering(self, answers: Sequence[Answer]) -> Self:
+        """Return this tool for one call with a person's answers; what else is asked becomes the message's artifact."""
+        return self.model_copy(update={"answers": tuple(answers)})
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"MCP tools are asynchronous: use `await tool.ainvoke(...)` for {self.name}.")
 
 
-def build_tool(server: str, name: str, spec: ToolSpec, call: Call) -> McpTool:
+def build_tool(config: McpServerConfig, name: str, spec: ToolSpec, call: Call) -> McpTool:
     """Build the LangChain tool for `spec`, offered as `name`.
 
     A missing description is filled in and the schema made an object with properties: models insist on both.
     """
     schema = {**spec.input_schema, "type": "object"}
     schema.setdefault("properties", {})
+    is_repeatable = any(spec.annotations.get(hint) is True for hint in ("readOnlyHint", "idempotentHint"))
     return McpTool(
         name=name,
-        description=spec.description or f"Tool {spec.name} of the MCP server {server}; it has no description.",
+        description=spec.description or f"Tool {spec.name} of the MCP server {config.name}; it has no description.",
         args_schema=schema,
-        metadata=spec.annotations | ({"_meta": spec.meta} if spec.meta else {}),
-        server=server,
+        metadata=spec.annotations
+        | ({"_meta": spec.meta} if spec.meta else {})
+        | {"requires_approval": requires_approval(config, spec)},
+        server=config.name,
         mcp_name=spec.name,
         call=call,
+        may_be_reissued=config.elicit or is_repeatable,
     )
