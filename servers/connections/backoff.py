@@ -17,6 +17,11 @@ class Backoff:
         self._failures = 0
         self._quick_exits = 0
 
+    @property
+    def is_resting(self) -> bool:
+        """Say whether the command ended by itself so often that nothing but time or an operator helps."""
+        return self._quick_exits >= self._pace.exits_before_rest
+
     def reset(self) -> None:
         """Forget all failures: the connection was up, or an operator asks for it."""
         self._failures = 0
@@ -29,7 +34,7 @@ class Backoff:
             exited: the server's own process ended, as opposed to not answering.
         """
         self._quick_exits = self._quick_exits + 1 if exited else 0
-        if self._quick_exits >= self._pace.exits_before_rest:
+        if self.is_resting:
             return self._pace.rest_s
         step = min(self._failures, len(self._pace.reconnect_s) - 1)
         self._failures += 1

@@ -1,24 +1,57 @@
 """Carry one tool call from a caller to its server and turn every failure into a result, in this one place.
 
-`carry` is a call; `ServerConnection.call` is one attempt of it. An exception would crash the graph that called.
+`carry` is a call, for which the breaker gives one permit; `retries.attempt` makes its attempts, each of which is a
+`ServerConnection.call` (D-5, D-6). An exception would crash the graph that called.
 """
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from toolweave.errors import ServerUnavailable, ToolError, ToolTimeout
+from toolweave.errors import (
+    CallRefused,
+    InvalidArguments,
+    RetriesExhausted,
+    ServerUnavailable,
+    ToolError,
+    ToolTimeout,
+)
 from toolweave.servers.connections import loading
+from toolweave.servers.connections.breaker import Verdict
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallObserver, CallRecord, Outcome
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.redaction import in_brief
+from toolweave.servers.connections.retries import attempt
+from toolweave.servers.connections.wording import refused
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
+
+KINDS = {"refused": "transport", "invalid_arguments": "tool"}
+"""What a result's `_meta` calls an outcome that is not one of the taxonomy's own words."""
+
+
+@dataclass(slots=True)
+class Course:
+    """How a call goes, as far as it has come."""
+
+    attempts: int = 0
+    outcome: Outcome = "cancelled"
+    reason: str = ""
+
+    def count_attempt(self) -> None:
+        """Note that one more attempt begins."""
+        self.attempts += 1
+
+    def end(self, outcome: Outcome, reason: str = "") -> None:
+        """Note how the call ended; one that was refused has left nobody."""
+        self.outcome, self.reason = outcome, reason
+        self.attempts = 0 if outcome == "refused" else self.attempts
 
 
 async def carry(
@@ -33,15 +66,13 @@ async def carry(
     The raw reason of a failure goes to the log only; its kind is kept in the result's `_meta`.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
-    outcome: Outcome = "cancelled"
-    reason, result = "", None
+    course, result = Course(), None
     try:
-        result = await connection.call(tool, arguments, context)
-        outcome = "tool_error" if result.isError else "ok"
+        result = await _permitted(connection, tool, arguments, context, course)
+        course.end("tool_error" if result.isError else "ok")
     except ToolError as failure:
-        outcome = outcome_of(failure)
-        reason = connection.redaction.clean(in_brief(failure.__cause__) if failure.__cause__ else str(failure))
-        result = await loading.failed_result(str(failure), outcome)
+        course.end(outcome_of(failure), reason_of(failure, connection))
+        result = await loading.failed_result(str(failure), KINDS.get(course.outcome, course.outcome))
     finally:
         record = CallRecord(
             server=connection.config.name,
@@ -51,9 +82,9 @@ async def carry(
             redaction=connection.redaction,
             started=started,
             duration_ms=round((time.perf_counter() - clock) * 1000, 2),
-            attempts=1,
-            outcome=outcome,
-            reason=reason,
+            attempts=course.attempts,
+            outcome=course.outcome,
+            reason=course.reason,
             result=result,
         )
         for observe in (log_line, *observers):
@@ -61,9 +92,45 @@ async def carry(
     return result
 
 
+async def _permitted(
+    connection: ServerConnection, tool: str, arguments: dict[str, Any], context: CallContext, course: Course
+) -> "CallToolResult":
+    """Attempt a call if the breaker lets it, and tell the breaker how it went: once, whatever happens."""
+    permit = connection.breaker.permit()
+    if permit is None:
+        raise refused(connection.config.name, tool)
+    verdict: Verdict = "cancelled"
+    reason = ""
+    try:
+        result = await attempt(connection, tool, arguments, context, course.count_attempt)
+        verdict = "success"
+    except ToolError as failure:
+        # Arguments that never left, and the end of the connection that we wanted, say nothing about the server.
+        if connection.is_wanted and not isinstance(failure, InvalidArguments):
+            verdict = "exhausted" if isinstance(failure, RetriesExhausted) else "failure"
+            reason = reason_of(failure, connection)
+        raise
+    finally:
+        permit.settle(verdict, reason)
+    return result
+
+
+def reason_of(failure: ToolError, connection: ServerConnection) -> str:
+    """Return a failure in the operator's words: what the libraries raised if they did, without secrets."""
+    cause: BaseException = failure
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    ours = isinstance(cause, ToolError | TimeoutError)
+    return connection.redaction.clean(str(failure) if ours else in_brief(cause))
+
+
 def outcome_of(failure: ToolError) -> Outcome:
     """Return the taxonomy's word for a failure."""
     match failure:
+        case CallRefused():
+            return "refused"
+        case InvalidArguments():
+            return "invalid_arguments"
         case ServerUnavailable():
             return "transport"
         case ToolTimeout():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections import loading
 from toolweave.servers.connections.backoff import Backoff
+from toolweave.servers.connections.breaker import Breaker
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.health import ServerState
 from toolweave.servers.connections.link import Link
@@ -16,7 +17,7 @@ from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.status import ServerStatus
 from toolweave.servers.connections.supervision import Ending, hold_session
 from toolweave.servers.connections.tool_spec import ToolSpec
-from toolweave.servers.connections.wording import too_slow, unavailable, unusable
+from toolweave.servers.connections.wording import closing, never_sent, refused, too_slow, unavailable, unusable
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -32,8 +33,9 @@ class ServerConnection:
     """One configured server, held connected from `start` to `stop`.
 
     Callers never touch a session: `call` is one attempt, raced against the loss of the connection and the deadline.
-    Retry and breaker policies wrap `call` (see `calls.py`). `tools` keeps the last known list while the server is
-    down; only a `ready` server offers it. Everything here runs on the event loop that called `start`.
+    Retry and breaker policies wrap `call` (see `calls.py`); the `breaker` is only told here of new sessions. `tools`
+    keeps the last known list while the server is down; only a `ready` server offers it. Everything here runs on the
+    event loop that called `start`.
 
     Args:
         config: the server.
@@ -45,16 +47,21 @@ class ServerConnection:
         self.config = config
         self.redaction = Redaction(config)
         self.status = ServerStatus(config.name, _first_state(config), config.misconfigured)
+        self.breaker = Breaker(config.name, config.breaker, pace.clock)
+        self.closing = asyncio.Event()
         self.tools: tuple[ToolSpec, ...] = ()
-        self._pace = pace
+        self.pace = pace
+        self._specs: dict[str, ToolSpec] = {}
         self._on_tools = on_tools
         self._backoff = Backoff(pace)
         self._owner: asyncio.Task[None] | None = None
         self._link = Link(config.name)
         self._live: McpSession | None = None
         self._failed_connects = 0
+        self._failures_ever = 0
         self._stopping = False
         self._hurry = asyncio.Event()
+        self._backs_off = False
         limit = config.max_concurrency
         self._slots = asyncio.Semaphore(limit) if limit else contextlib.nullcontext()
 
@@ -62,6 +69,15 @@ class ServerConnection:
     def is_known_down(self) -> bool:
         """Say whether the newest attempt to connect failed: calls are then refused instead of waiting (D-5)."""
         return self._failed_connects > 0
+
+    @property
+    def is_wanted(self) -> bool:
+        """Say whether the server is kept connected: it is enabled, configured well, and not being left."""
+        return self._owner is not None and not self._stopping
+
+    def spec(self, tool: str) -> ToolSpec | None:
+        """Return a tool by its server's own name for it; of tools with the same name the first one counts."""
+        return self._specs.get(tool)
 
     def start(self) -> None:
         """Begin to connect; a disabled or misconfigured server is left alone."""
@@ -73,13 +89,14 @@ class ServerConnection:
         if self._owner is None:
             return
         self._stopping = True
+        self.closing.set()
         self._hurry.set()
         self.status.close()
         self._link.lose("the tool plane is closing")
         if self._live is None and self.config.transport != "stdio":
             # Connecting to a frozen server ends no sooner; a child being spawned must not be left half-way like this.
             self._owner.cancel()
-        limit_s = self._pace.leave_s
+        limit_s = self.pace.leave_s
         for _ in range(1 + FORCED_ROUNDS):
             _, late = await asyncio.wait({self._owner}, timeout=limit_s)
             if not late:
@@ -98,51 +115,83 @@ class ServerConnection:
         self._link.lose("a reconnect was asked for")
         await self.status.wait_for("ready", "down")
 
-    async def call(self, tool: str, arguments: dict[str, Any], context: CallContext) -> "CallToolResult":
-        """Attempt one call within the server's deadline; waiting for the connection counts (D-5).
+    async def call(
+        self, tool: str, arguments: dict[str, Any], context: CallContext, *, again: bool = False
+    ) -> "CallToolResult":
+        """Attempt one call within the server's deadline; waiting for the connection and a free slot counts (D-5).
+
+        Args:
+            tool: the server's own name for it.
+            arguments: what it is given.
+            context: who calls.
+            again: a former attempt failed, so that a server which is down is waited for a little.
 
         Raises:
-            ServerUnavailable: the server is down, or the connection broke before it answered.
+            CallRefused: the server is known to be down.
+            ServerUnavailable: it could not be reached, or the connection broke before it answered.
             ToolTimeout: the deadline passed; the server was told to stop.
             ToolProtocolError: the answer is not MCP.
         """
         link: Link | None = None
         try:
             async with asyncio.timeout(self.config.timeout_s), self._slots:
-                link, session = await self._connected(tool)
+                link, session = await (self._reconnected(tool) if again else self._connected(tool))
                 return await link.call(session.call(tool, arguments, context.meta(), context.answers))
         except TimeoutError as error:
-            if self._live is None:
-                raise unavailable(self.config.name, tool) from error
-            if link:
-                link.suspect()
+            if link is None:
+                raise never_sent(self.config.name, tool, self.config.timeout_s) from error
+            link.note_overdue(self.config.breaker.failures)
             raise too_slow(self.config.name, tool, self.config.timeout_s) from error
 
     async def _connected(self, tool: str) -> tuple[Link, "McpSession"]:
         while self._live is None or self._link.is_lost:
-            if self.status.state in ("disabled", "misconfigured"):
-                raise unusable(self.config.name, tool, f"it is {self.status.state}.")
-            if self.is_known_down or self._stopping:
-                raise unavailable(self.config.name, tool)
+            self._check_wanted(tool)
+            if self.is_known_down:
+                raise refused(self.config.name, tool)
             await self.status.change()
         return self._link, self._live
+
+    async def _reconnected(self, tool: str) -> tuple[Link, "McpSession"]:
+        """Have the owner connect now rather than later, and wait for how that goes, or `retry_connect_s`."""
+        if self._backs_off and not self._backoff.is_resting:
+            self._hurry.set()
+        failures = self._failures_ever
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.pace.retry_connect_s):
+                while self._live is None or self._link.is_lost:
+                    self._check_wanted(tool)
+                    if self._backoff.is_resting or self._failures_ever > failures:
+                        break
+                    await self.status.change()
+        if self._live is None or self._link.is_lost:
+            raise unavailable(self.config.name, tool)
+        return self._link, self._live
+
+    def _check_wanted(self, tool: str) -> None:
+        if self._stopping:
+            raise closing(self.config.name, tool)
+        if not self.is_wanted:
+            raise unusable(self.config.name, tool, f"it is {self.status.state}.")
 
     async def _own(self) -> None:
         await asyncio.to_thread(loading.load)
         # The flag beside the cancellation is needed: the SDK's cancel scopes can swallow one that comes as they close.
         while not self._stopping:
             self._link = Link(self.config.name)
-            delay = self._after(await hold_session(self._link, self.config, self._pace, self))
+            delay = self._after(await hold_session(self._link, self.config, self.pace, self))
+            self._backs_off = True
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay):
                     await self._hurry.wait()
+            self._backs_off = False
             self._hurry.clear()
 
     def _after(self, ending: Ending) -> float:
         """Take note of how a session ended; return how long to wait before the next."""
         if ending.ready_s is None:
             self._failed_connects += 1
-        lasted = (ending.ready_s or 0.0) >= self._pace.steady_s
+            self._failures_ever += 1
+        lasted = (ending.ready_s or 0.0) >= self.pace.steady_s
         if lasted:
             self._backoff.reset()
         self._show_down(ending.reason)
@@ -152,12 +201,14 @@ class ServerConnection:
         """Offer a session that is ready."""
         self._live = session
         self._failed_connects = 0
+        self.breaker.reconnected()
         self.status.set("ready")
         self.refresh(tools)
 
     def refresh(self, tools: tuple[ToolSpec, ...]) -> None:
         """Replace the tool list."""
         self.tools = tools
+        self._specs = {spec.name: spec for spec in reversed(tools)}
         self._on_tools(self)
         self.status.wake()
 

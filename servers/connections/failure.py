@@ -47,7 +47,12 @@ def was_refused(error: BaseException) -> bool:
 
 
 def surely_not_executed(error: BaseException) -> bool:
-    """Say whether HTTP failed before the server can have begun: no connection, or a 4xx in its place (D-5)."""
+    """Say whether a request failed before the server can have begun (D-5).
+
+    That is so if nobody took it off our hands, if HTTP did not get a connection, or if a 4xx came in its place.
+    """
+    if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
+        return True
     data = error.error.data if isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT else None
     return isinstance(data, dict) and data.get("executed") == "no"
 
@@ -56,8 +61,6 @@ def classify(error: BaseException, server: str, tool: str | None = None) -> Tool
     """Return the error of our own that stands for `error`; never its raw text."""
     if isinstance(error, ToolError):
         return error
-    if isinstance(error, anyio.ClosedResourceError):
-        return unavailable(server, tool)
     if surely_not_executed(error):
         return unavailable(server, tool)
     if ends_session(error) or (isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT):

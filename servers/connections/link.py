@@ -5,7 +5,8 @@ import contextlib
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from toolweave.servers.connections.wording import lost
+from toolweave.errors import ToolProtocolError
+from toolweave.servers.connections.wording import lost, unavailable
 
 T = TypeVar("T")
 
@@ -26,6 +27,7 @@ class Link:
         self.tools_changed = False
         self._suspected = False
         self._calls = 0
+        self._overdue = 0
         self.why_lost = ""
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._disturbed = asyncio.Event()
@@ -82,7 +84,7 @@ class Link:
         """
         if self.is_lost:
             request.close()
-            raise lost(self.server)
+            raise unavailable(self.server)
         task = self.spawn(request)
         try:
             waiting: set[asyncio.Future[Any]] = {task, self._lost}
@@ -100,10 +102,22 @@ class Link:
         self._calls += 1
         try:
             result = await self.race(request)
+        except ToolProtocolError:
+            self._overdue = 0
+            raise
         finally:
             self._calls -= 1
+        self._overdue = 0
         self.heard()
         return result
+
+    def note_overdue(self, limit: int) -> None:
+        """Note that a call passed its deadline: a ping decides, but `limit` in a row end the session (mcp.md 4f)."""
+        self._overdue += 1
+        if self._overdue >= limit:
+            self.lose(f"{limit} calls in a row were not answered in time")
+        else:
+            self.suspect()
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start work that ends with the session at the latest."""

@@ -28,7 +28,7 @@ from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.questions import Answer
 from toolweave.servers.connections.supervised_client import SupervisedClient
 from toolweave.servers.connections.tool_spec import ToolSpec
-from toolweave.servers.connections.wording import not_understood
+from toolweave.servers.connections.wording import not_understood, unsent
 
 END_OF_STREAM = -1
 FAILURE_KEY = "toolweave/failure"
@@ -91,7 +91,7 @@ class McpSession:
             ToolError: the call could not be carried out.
         """
         if problem := unsendable({"arguments": arguments, "meta": meta}):
-            return failed_result(f"The call was not sent: {problem}. Please correct the arguments.", "tool")
+            raise unsent(self._link.server, tool, problem)
         await self._elicitations.turn()
         # The number call_tool is about to take: nothing runs between here and its use. The SDK offers no other way.
         request_id = self._session._request_id  # noqa: SLF001

@@ -6,6 +6,9 @@ ToolweaveError
 ├── ModelError                  the model endpoint refused, failed or is unknown
 ├── ToolError                   a tool call could not be carried out
 │   ├── ServerUnavailable       its server is down, misconfigured or unknown
+│   │   ├── CallRefused         it was not even tried: the server is known to be down
+│   │   └── RetriesExhausted    it was tried as often as may be
+│   ├── InvalidArguments        the tool does not take these arguments; they were not sent
 │   ├── ToolTimeout             the deadline passed
 │   └── ToolProtocolError       the server answered something that is not MCP
 ├── IterationLimitError         the agent loop reached max_iterations (also a RuntimeError)
@@ -13,6 +16,8 @@ ToolweaveError
 ├── PersistenceError            the data folder or a database cannot be used
 │   ├── DataFolderLocked        another process holds the data folder
 │   └── NewerSchema             the database was written by a newer Toolweave
+├── TokenStoreError             tokens for remote servers cannot be read or kept
+├── SignInFailed                a person's sign-in to a remote server came to nothing
 ├── OutboundRefused             the outbound policy does not let a request go to its URL
 ├── OutboundFailed              a request that the policy lets through got no usable answer
 └── RequestError                a request the API refuses
@@ -77,6 +82,18 @@ class ServerUnavailable(ToolError):
     """The tool's MCP server is down, misconfigured, disabled or unknown."""
 
 
+class CallRefused(ServerUnavailable):
+    """The call was not tried, because its server is known to be down, or never will be up (D-5)."""
+
+
+class RetriesExhausted(ServerUnavailable):
+    """Every attempt of the call failed for want of a connection (D-5)."""
+
+
+class InvalidArguments(ToolError):
+    """The arguments of a call are not what its tool takes; nothing was sent (T-10)."""
+
+
 class ToolTimeout(ToolError):
     """The deadline of a tool call passed."""
 
@@ -107,6 +124,14 @@ class DataFolderLocked(PersistenceError):
 
 class NewerSchema(PersistenceError):
     """The database was written by a newer Toolweave."""
+
+
+class TokenStoreError(ToolweaveError):
+    """The tokens for a remote server cannot be read or kept; the text says why and holds none."""
+
+
+class SignInFailed(ToolweaveError):
+    """A person's sign-in to a remote server came to nothing; the text says at which step."""
 
 
 class OutboundRefused(ToolweaveError):

@@ -32,6 +32,8 @@ QUICK = Pace(
     refresh_pause_s=0.02,
     reconnect_s=(0.05,),
     steady_s=0.0,
+    retry_s=(0.01, 0.01, 0.01),
+    retry_connect_s=BOUND_S,
 )
 
 

@@ -21,6 +21,7 @@ from tests.servers.connections.peers import (
 from toolweave.servers.connections.pace import Pace
 from toolweave.servers.connections.plane import open_tool_plane
 
+REFUSED = "The tool server 'peer' is temporarily unavailable. Please try again in a few seconds."
 RESTING = Pace(first_wait_s=BOUND_S, reconnect_s=(0.0,), steady_s=60.0, rest_s=600.0)
 
 
@@ -140,7 +141,7 @@ async def test_a_known_down_server_refuses_calls_at_once() -> None:
         await until(plane, "down")
         result = await call(plane, "echo")
         assert failure_kind(result) == "transport"
-        assert text_of(result) == "The tool server 'peer' is not available right now. Please try again later."
+        assert text_of(result) == REFUSED
 
 
 async def test_a_command_that_exits_at_once_five_times_rests_until_a_reconnect_is_asked_for() -> None:

@@ -1,0 +1,152 @@
+"""Stop calling a server that keeps failing, and let one call at a time find out whether it is back (D-6).
+
+CLOSED lets every call through; a number of failed calls in a row, or one whose retries were exhausted, opens it. OPEN
+refuses. After `recovery_s`, or once the server was connected anew, it is HALF_OPEN: one call, the probe, goes through
+and the others are refused; how the probe ends decides. All transitions are synchronous and belong to one event loop.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from loguru import logger
+
+from toolweave.config.mcp_entry import BreakerRules
+
+BreakerState = Literal["CLOSED", "OPEN", "HALF_OPEN"]
+
+Verdict = Literal["success", "failure", "exhausted", "cancelled"]
+"""How a call ended, for the breaker: `success` is any answer of the server, its own errors included; `exhausted` is a
+failure in spite of all retries; `cancelled` says nothing about the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerChange:
+    """One transition, and why it was made."""
+
+    server: str
+    before: BreakerState
+    state: BreakerState
+    reason: str
+
+
+Listener = Callable[[BreakerChange], None]
+
+
+class Permit:
+    """The right to make one call; whoever holds it settles it, the first time counts."""
+
+    __slots__ = ("_breaker", "_settled", "epoch")
+
+    def __init__(self, breaker: "Breaker", epoch: int) -> None:
+        self._breaker = breaker
+        self._settled = False
+        self.epoch = epoch
+
+    def settle(self, verdict: Verdict, reason: str = "") -> None:
+        """Tell how the call ended; `reason` is a failure in the operator's words, fit for the log."""
+        if not self._settled:
+            self._settled = True
+            self._breaker._conclude(self, verdict, reason)  # noqa: SLF001 - the other half of the breaker
+
+
+def log_change(change: BreakerChange) -> None:
+    """Write one line into the process's log."""
+    logger.bind(server=change.server, breaker=change.state, before=change.before, reason=change.reason).log(
+        "WARNING" if change.state == "OPEN" else "INFO",
+        "Breaker of MCP server {}: {} → {}: {}",
+        change.server,
+        change.before,
+        change.state,
+        change.reason,
+    )
+
+
+class Breaker:
+    """The breaker of one server.
+
+    Args:
+        server: its name.
+        rules: after how many failures it opens, and for how long.
+        clock: seconds that only ever grow.
+        listeners: told of every transition, in order; they must be quick and must not raise.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        rules: BreakerRules,
+        clock: Callable[[], float],
+        listeners: Iterable[Listener] = (log_change,),
+    ) -> None:
+        self.listeners = [*listeners]
+        self._server = server
+        self._rules = rules
+        self._clock = clock
+        self._state: BreakerState = "CLOSED"
+        self._failures = 0
+        self._opened_at = 0.0
+        self._probe: Permit | None = None
+        # Counts transitions: a call that was let through before the last one has nothing to say any more.
+        self._epoch = 0
+
+    @property
+    def state(self) -> BreakerState:
+        """Return the state a call would meet now: OPEN ends by itself when its time is over."""
+        return "HALF_OPEN" if self._is_recovered() else self._state
+
+    def permit(self) -> Permit | None:
+        """Let a call through, or return None at once to refuse it."""
+        if self._is_recovered():
+            self._enter("HALF_OPEN", f"{self._rules.recovery_s:g} s are over")
+        if self._state == "OPEN" or self._probe is not None:
+            return None
+        permit = Permit(self, self._epoch)
+        if self._state == "HALF_OPEN":
+            self._probe = permit
+        return permit
+
+    def reconnected(self) -> None:
+        """Note that a session with the server was opened: worth a probe, no proof that its tools work."""
+        if self._state == "OPEN":
+            self._enter("HALF_OPEN", "the server was connected anew")
+
+    def _is_recovered(self) -> bool:
+        return self._state == "OPEN" and self._clock() - self._opened_at >= self._rules.recovery_s
+
+    def _conclude(self, permit: Permit, verdict: Verdict, reason: str) -> None:
+        if permit.epoch != self._epoch:
+            return
+        if permit is self._probe:
+            self._probe = None
+        match verdict:
+            case "success":
+                self._succeed()
+            case "failure" | "exhausted":
+                self._fail(verdict, reason)
+            case "cancelled":
+                pass
+
+    def _succeed(self) -> None:
+        self._failures = 0
+        if self._state == "HALF_OPEN":
+            self._enter("CLOSED", "the probe was answered")
+
+    def _fail(self, verdict: Verdict, reason: str) -> None:
+        self._failures += 1
+        if self._state == "HALF_OPEN":
+            self._enter("OPEN", f"the probe failed: {reason}")
+        elif verdict == "exhausted":
+            self._enter("OPEN", f"a call failed in spite of its retries: {reason}")
+        elif self._failures >= self._rules.failures:
+            self._enter("OPEN", f"{self._failures} calls in a row failed, the last: {reason}")
+
+    def _enter(self, state: BreakerState, reason: str) -> None:
+        change = BreakerChange(self._server, self._state, state, reason)
+        self._state = state
+        self._epoch += 1
+        self._probe = None
+        if state == "OPEN":
+            self._opened_at = self._clock()
+        for tell in self.listeners:
+            tell(change)
