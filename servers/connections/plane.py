@@ -14,7 +14,8 @@ from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallObserver
 from toolweave.servers.connections.calls import carry
 from toolweave.servers.connections.connection import ServerConnection
-from toolweave.servers.connections.health import ServerHealth
+from toolweave.servers.connections.figures import Figures
+from toolweave.servers.connections.health import ServerHealth, latency_ms
 from toolweave.servers.connections.pace import PACE, Pace
 from toolweave.servers.connections.registry import Registry, build_registry, repeated_names
 from toolweave.servers.connections.tool import McpTool, build_tool
@@ -35,12 +36,13 @@ class ToolPlane:
     there (88 µs per call).
     """
 
-    def __init__(self, servers: Sequence[McpServerConfig], pace: Pace) -> None:
+    def __init__(self, servers: Sequence[McpServerConfig], pace: Pace, observers: Sequence[CallObserver] = ()) -> None:
         self._loop = asyncio.get_running_loop()
         self._pace = pace
         self._closed = False
-        self._observers: list[CallObserver] = []
         self._connections = {server.name: ServerConnection(server, pace, self._on_tools) for server in servers}
+        self.figures = Figures(self._connections)
+        self._observers = (self.figures, *observers)
         self._registry = Registry({}, {})
         self._tools: dict[str, list[McpTool]] = {}
 
@@ -75,7 +77,7 @@ class ToolPlane:
             return await loading.failed_result(str(unusable(server, tool, NO_SUCH_SERVER)), "transport")
         if self._closed:
             return await loading.failed_result(str(unavailable(server, tool)), "transport")
-        return await self._at_home(carry(connection, tool, arguments, context, self._observers))
+        return await self._at_home(self._carry(connection, tool, arguments, context))
 
     def health(self) -> dict[str, ServerHealth]:
         """Return the state of every server, in configuration order (T-06)."""
@@ -101,6 +103,12 @@ class ToolPlane:
         """Leave all servers, in parallel and bounded; calls that are open fail at once, later ones are refused."""
         self._closed = True
         await asyncio.gather(*(connection.stop() for connection in self._connections.values()))
+
+    async def _carry(
+        self, connection: ServerConnection, tool: str, arguments: dict[str, Any], context: CallContext
+    ) -> "CallToolResult":
+        with self.figures.under_way(connection.config.name):
+            return await carry(connection, tool, arguments, context, self._observers)
 
     def _chosen(self, servers: Sequence[str] | None) -> list[ServerConnection]:
         return [each for name, each in self._connections.items() if servers is None or name in servers]
@@ -143,12 +151,15 @@ class ToolPlane:
         status = self._connections[name].status
         refusal = self._registry.refusals.get(name)
         ready = status.state == "ready"
-        return ServerHealth(
+        health = ServerHealth(
             state="misconfigured" if ready and refusal else status.state,
             tools=len(self._tools.get(name, ())) if ready else 0,
             last_error=refusal if ready and refusal else status.last_error,
             since=status.since.isoformat(),
         )
+        if latency := self.figures.latency(name):
+            health["latency_ms"] = latency_ms(latency)
+        return health
 
     async def _at_home(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` on the plane's own loop, from whatever loop the caller is on."""
@@ -158,12 +169,15 @@ class ToolPlane:
 
 
 @asynccontextmanager
-async def open_tool_plane(servers: Sequence[McpServerConfig], *, pace: Pace = PACE) -> AsyncIterator[ToolPlane]:
+async def open_tool_plane(
+    servers: Sequence[McpServerConfig], *, pace: Pace = PACE, observers: Sequence[CallObserver] = ()
+) -> AsyncIterator[ToolPlane]:
     """Open the plane for `servers`, and close it with the block; every subprocess has ended then (T-09).
 
-    It does not wait for any server: one that does not answer shows in `health` and holds up nobody (A-07).
+    It does not wait for any server: one that does not answer shows in `health` and holds up nobody (A-07). The
+    `observers` are told of every call once it has ended, beside the plane's own figures.
     """
-    plane = ToolPlane(servers, pace)
+    plane = ToolPlane(servers, pace, observers)
     plane.start()
     try:
         yield plane
