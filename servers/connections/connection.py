@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from toolweave.config.mcp import McpServerConfig
@@ -17,7 +18,15 @@ from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.status import ServerStatus
 from toolweave.servers.connections.supervision import Ending, hold_session
 from toolweave.servers.connections.tool_spec import ToolSpec
-from toolweave.servers.connections.wording import closing, never_sent, refused, too_slow, unavailable, unusable
+from toolweave.servers.connections.wording import (
+    closing,
+    never_sent,
+    refused,
+    too_slow,
+    unauthorized,
+    unavailable,
+    unusable,
+)
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -41,17 +50,27 @@ class ServerConnection:
         config: the server.
         pace: how patient to be.
         on_tools: called whenever the tool list was read anew.
+        shared: for the session of a single caller, the one of everybody, whose limits and tool list it begins with.
     """
 
-    def __init__(self, config: McpServerConfig, pace: Pace, on_tools: Callable[["ServerConnection"], None]) -> None:
+    def __init__(
+        self,
+        config: McpServerConfig,
+        pace: Pace,
+        on_tools: Callable[["ServerConnection"], None],
+        *,
+        shared: "ServerConnection | None" = None,
+    ) -> None:
         self.config = config
+        label = f"{config.name} (session of a caller)" if shared else config.name
         self.redaction = Redaction(config)
-        self.status = ServerStatus(config.name, _first_state(config), config.misconfigured)
-        self.breaker = Breaker(config.name, config.breaker, pace.clock)
+        self.status = ServerStatus(config.name, _first_state(config), config.misconfigured, shown_as=label)
+        self.breaker = Breaker(label, config.breaker, pace.clock)
         self.closing = asyncio.Event()
-        self.tools: tuple[ToolSpec, ...] = ()
+        self.tools: tuple[ToolSpec, ...] = shared.tools if shared else ()
+        self.is_declined = False
         self.pace = pace
-        self._specs: dict[str, ToolSpec] = {}
+        self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in reversed(self.tools)}
         self._on_tools = on_tools
         self._backoff = Backoff(pace)
         self._owner: asyncio.Task[None] | None = None
@@ -63,12 +82,18 @@ class ServerConnection:
         self._hurry = asyncio.Event()
         self._backs_off = False
         limit = config.max_concurrency
-        self._slots = asyncio.Semaphore(limit) if limit else contextlib.nullcontext()
+        own_slots = asyncio.Semaphore(limit) if limit else contextlib.nullcontext()
+        self.slots: AbstractAsyncContextManager[None] = shared.slots if shared else own_slots
 
     @property
     def is_known_down(self) -> bool:
         """Say whether the newest attempt to connect failed: calls are then refused instead of waiting (D-5)."""
         return self._failed_connects > 0
+
+    @property
+    def needs_caller(self) -> bool:
+        """Say whether it is called with headers of its callers only, so that this session just looks what it has."""
+        return any(template.needs_caller for template in self.config.caller_headers.values())
 
     @property
     def is_wanted(self) -> bool:
@@ -134,7 +159,7 @@ class ServerConnection:
         """
         link: Link | None = None
         try:
-            async with asyncio.timeout(self.config.timeout_s), self._slots:
+            async with asyncio.timeout(self.config.timeout_s), self.slots:
                 link, session = await (self._reconnected(tool) if again else self._connected(tool))
                 return await link.call(session.call(tool, arguments, context.meta(), context.answers))
         except TimeoutError as error:
@@ -146,6 +171,8 @@ class ServerConnection:
     async def _connected(self, tool: str) -> tuple[Link, "McpSession"]:
         while self._live is None or self._link.is_lost:
             self._check_wanted(tool)
+            if self.is_declined:
+                raise unauthorized(self.config.name, tool)
             if self.is_known_down:
                 raise refused(self.config.name, tool)
             await self.status.change()
@@ -194,6 +221,11 @@ class ServerConnection:
         lasted = (ending.ready_s or 0.0) >= self.pace.steady_s
         if lasted:
             self._backoff.reset()
+        self.is_declined = ending.declined
+        if self.is_declined and self.needs_caller and not self._stopping:
+            # As ready as it can be without a caller: each of them has a session of their own.
+            self.status.set("ready", f"it is open to signed-in callers only: {self.redaction.clean(ending.reason)}")
+            return self.pace.rest_s
         self._show_down(ending.reason)
         return self._backoff.next_delay(exited=ending.exited and not lasted)
 
@@ -201,6 +233,7 @@ class ServerConnection:
         """Offer a session that is ready."""
         self._live = session
         self._failed_connects = 0
+        self.is_declined = False
         self.breaker.reconnected()
         self.status.set("ready")
         self.refresh(tools)

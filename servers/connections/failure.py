@@ -11,8 +11,10 @@ from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
 from toolweave.errors import ToolError
 from toolweave.servers.connections.http_faults import NOT_MCP, TRANSPORT_FAULT, in_short, status_line
 from toolweave.servers.connections.redaction import in_brief
-from toolweave.servers.connections.wording import lost, not_understood, unavailable
+from toolweave.servers.connections.wording import lost, not_understood, unauthorized, unavailable
 
+BAD_REQUEST = 400
+UNAUTHORIZED = (401, 403)
 BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
 
 
@@ -46,6 +48,18 @@ def was_refused(error: BaseException) -> bool:
     return isinstance(error, McpError) and error.error.code in (INVALID_PARAMS, METHOD_NOT_FOUND)
 
 
+def declines_caller(error: BaseException) -> bool:
+    """Say whether the server is there and will not open a session for whoever asks; by then, any no is one."""
+    return is_unauthorized(error) or any(
+        is_sign_of_life(leaf) or _status(leaf) == BAD_REQUEST for leaf in leaves(error)
+    )
+
+
+def is_unauthorized(error: BaseException) -> bool:
+    """Say whether the server wants other credentials than the request had."""
+    return any(_status(leaf) in UNAUTHORIZED for leaf in leaves(error))
+
+
 def surely_not_executed(error: BaseException) -> bool:
     """Say whether a request failed before the server can have begun (D-5).
 
@@ -61,6 +75,8 @@ def classify(error: BaseException, server: str, tool: str | None = None) -> Tool
     """Return the error of our own that stands for `error`; never its raw text."""
     if isinstance(error, ToolError):
         return error
+    if is_unauthorized(error):
+        return unauthorized(server, tool)
     if surely_not_executed(error):
         return unavailable(server, tool)
     if ends_session(error) or (isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT):
@@ -74,6 +90,13 @@ def describe(error: BaseException, *, command: str | None = None) -> str:
     # A cancellation beside a real error only says that the SDK's other tasks were stopped because of it.
     real = [leaf for leaf in found if not isinstance(leaf, asyncio.CancelledError)] or found
     return "; ".join(dict.fromkeys(_describe_one(leaf, command) for leaf in real))
+
+
+def _status(error: BaseException) -> int | None:
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code
+    data = error.error.data if isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT else None
+    return data.get("http_status") if isinstance(data, dict) else None
 
 
 def _describe_one(error: BaseException, command: str | None) -> str:

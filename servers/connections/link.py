@@ -25,6 +25,7 @@ class Link:
         self.last_words = ""
         self.heard_at = self._loop.time()
         self.tools_changed = False
+        self.declined = False
         self._suspected = False
         self._calls = 0
         self._overdue = 0

@@ -15,7 +15,8 @@ class Pace:
     call may: a server that is merely busy is not restarted. `reconnect_s` repeats its last delay (D-6).
     `retry_s` are the pauses before the second and each later attempt of a call, each of which then waits up to
     `retry_connect_s` for a connection: exhausted retries end after 7 s and little more (D-5). `clock` is the
-    breaker's, `sleep` that of the pauses.
+    breaker's, `sleep` that of the pauses. A session of a single caller goes `caller_idle_s` after its last use; a
+    server has at most `caller_sessions` of them.
     """
 
     connect_s: float = 15.0
@@ -30,6 +31,8 @@ class Pace:
     steady_s: float = 1.0
     exits_before_rest: int = 5
     rest_s: float = 30.0
+    caller_idle_s: float = 300.0
+    caller_sessions: int = 64
     retry_s: tuple[float, ...] = (1.0, 2.0, 4.0)
     retry_connect_s: float = 0.5
     clock: Callable[[], float] = time.monotonic

@@ -23,7 +23,14 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.elicitations import Elicitations
-from toolweave.servers.connections.failure import classify, describe, ends_session, is_sign_of_life, was_refused
+from toolweave.servers.connections.failure import (
+    classify,
+    declines_caller,
+    describe,
+    ends_session,
+    is_sign_of_life,
+    was_refused,
+)
 from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.questions import Answer
 from toolweave.servers.connections.supervised_client import SupervisedClient
@@ -63,6 +70,7 @@ class McpSession:
         except Exception as error:
             if isinstance(error, McpError) and error.error.code == METHOD_NOT_FOUND:
                 return ()
+            self._link.declined = declines_caller(error)
             self._link.lose(f"it cannot list its tools: {describe(error)}")
             raise classify(error, self._link.server) from error
         self._link.lose(f"its tool list has more than {MOST_PAGES} pages")
@@ -145,6 +153,7 @@ async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[Mcp
             await link.race(session.initialize())
             yield McpSession(session, link, elicitations)
     except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
+        link.declined = link.declined or declines_caller(error)
         link.lose(describe(error, command=config.command))
         raise
     finally:

@@ -11,9 +11,11 @@ from toolweave.servers.connections.health import ServerState
 class ServerStatus:
     """The state of one server, since when, and the last error; every change is logged."""
 
-    def __init__(self, server: str, state: ServerState, last_error: str | None = None) -> None:
+    def __init__(
+        self, server: str, state: ServerState, last_error: str | None = None, *, shown_as: str | None = None
+    ) -> None:
         self._log = logger.bind(server=server)
-        self._server = server
+        self._server = shown_as or server
         self.state: ServerState = state
         self.last_error = last_error
         self.since = datetime.now(UTC)

@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a session ended: why, for how long it had been ready (None: never), and whether the child ended it."""
+    """How a session ended: why, for how long it had been ready (None: never), and whether the child ended it.
+
+    `declined`: the server is there, and did not open it for whoever asks.
+    """
 
     reason: str
     ready_s: float | None
     exited: bool
+    declined: bool = False
 
 
 class Seat(Protocol):
@@ -72,4 +76,9 @@ async def hold_session(link: Link, config: McpServerConfig, pace: Pace, seat: Se
     reason = f"it did not get ready within {pace.connect_s:g} s" if late else link.why_lost
     if link.last_words and (ready_s or 0.0) < pace.steady_s:
         reason = f"{reason}; it wrote: {link.last_words}"
-    return Ending(reason=reason, ready_s=ready_s, exited=config.transport == "stdio" and not late)
+    return Ending(
+        reason=reason,
+        ready_s=ready_s,
+        exited=config.transport == "stdio" and not late,
+        declined=ready_s is None and link.declined,
+    )

@@ -1,5 +1,7 @@
 """Write what a model or user reads when a tool call could not be carried out; raw texts go to the log only."""
 
+from collections.abc import Sequence
+
 from toolweave.errors import (
     CallRefused,
     InvalidArguments,
@@ -39,7 +41,7 @@ def exhausted(server: str, tool: str, attempts: int) -> RetriesExhausted:
     )
 
 
-def closing(server: str, tool: str) -> CallRefused:
+def closing(server: str, tool: str | None) -> CallRefused:
     """Build the error for a call that the end of this process, or of its connections, cuts short."""
     return CallRefused(
         f"The tool server {server!r} is not available any more: the connection to it is being closed.",
@@ -89,6 +91,51 @@ def too_slow(server: str, tool: str, limit_s: float) -> ToolTimeout:
         "Please try again later or ask for less at once.",
         server=server,
         tool=tool,
+    )
+
+
+def unauthorized(server: str, tool: str | None = None) -> CallRefused:
+    """Build the error for a server that does not take the credentials it was called with; it is no use to try again."""
+    return CallRefused(
+        f"The tool server {server!r} does not accept the credentials it was called with. "
+        "If they are those of the signed-in user, please sign in again.",
+        server=server,
+        tool=tool,
+        executed="no",
+    )
+
+
+def unknown_caller(server: str, tool: str | None, of_user: Sequence[str], of_request: Sequence[str]) -> CallRefused:
+    """Build the error for a call that needs to know more of its caller than is known."""
+    needed = [f"{', '.join(of_user)} of the signed-in user"] if of_user else []
+    needed += [f"{', '.join(of_request)} given with the request"] if of_request else []
+    subject = f"the tool {tool!r} of the server {server!r}" if tool else f"the server {server!r}"
+    return CallRefused(
+        f"The call was not sent: {subject} needs {' and '.join(needed)}. Please sign in, or ask the operator.",
+        server=server,
+        tool=tool,
+        executed="no",
+    )
+
+
+def unsendable_header(server: str, tool: str | None, header: str) -> CallRefused:
+    """Build the error for a value of the caller that cannot be in an HTTP header; the value is not shown."""
+    return CallRefused(
+        f"The call was not sent: what is known of the caller cannot be sent in the header {header!r} of the server "
+        f"{server!r}. It is too long, or has a line break or a character that is not Latin-1.",
+        server=server,
+        tool=tool,
+        executed="no",
+    )
+
+
+def too_many_callers(server: str, tool: str | None) -> CallRefused:
+    """Build the error for one caller more than a server has sessions for, all of which are in use."""
+    return CallRefused(
+        f"Too many users call the tool server {server!r} at this moment. Please try again in a few seconds.",
+        server=server,
+        tool=tool,
+        executed="no",
     )
 
 
