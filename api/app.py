@@ -15,11 +15,10 @@ from toolweave import __version__
 from toolweave.api.body_limit import BodyLimit
 from toolweave.api.errors import answer_bad_body
 from toolweave.api.routes import chat, health
-from toolweave.config.mcp import served_mcp_config
 from toolweave.config.settings import Settings, load_settings
 from toolweave.nodes.chat_models import warn_if_offline
 from toolweave.servers.connections.current import expect_plane, publish, withdraw
-from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.served_plane import open_served_plane
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -30,8 +29,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         expect_plane()
         app.state.settings = settings or load_settings()
         warn_if_offline(app.state.settings)
-        config = served_mcp_config(app.state.settings)
-        async with open_tool_plane(config.servers) as plane:
+        async with open_served_plane(app.state.settings) as plane:
             app.state.plane = plane
             publish(plane)
             try:

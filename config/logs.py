@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -35,10 +36,14 @@ _COLOURS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "1;31", "SUCCESS": "32",
 # Line feeds and tabs stay; an escape sequence from a server's text must not reach the terminal.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _FIELDS = ("time", "level", "logger", "message", "exception")
+# The sink that is there before anybody adds one has this number; afterwards, the one that was added here last.
+_ours = [0]
 
 
 def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> None:
-    """Send loguru and standard-library records to `stream` (default: stderr); replaces what was set up before.
+    """Send loguru and standard-library records to `stream` (default: stderr); replaces what was set up here before.
+
+    Sinks that others have added, such as the log of MCP calls, stay.
 
     `log_format` "auto" means the human form when the stream is a terminal and JSON lines otherwise.
     """
@@ -51,8 +56,9 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
         def render(record: "Record") -> str:
             return _human_line(record, colour=colour)
 
-    logger.remove()
-    logger.add(
+    with suppress(ValueError):  # somebody else has removed it
+        logger.remove(_ours[0])
+    _ours[0] = logger.add(
         lambda message: _write(target, render(message.record)),
         level=settings.log_level,
         format=lambda _record: "",

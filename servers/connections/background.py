@@ -5,9 +5,9 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from toolweave.config.mcp import served_mcp_config
 from toolweave.config.settings import load_settings
-from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.plane import ToolPlane
+from toolweave.servers.connections.served_plane import open_served_plane
 
 CLOSING_LIMIT_S = 8.0
 
@@ -54,7 +54,7 @@ class BackgroundPlane:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        async with open_tool_plane(served_mcp_config(load_settings()).servers) as plane:
+        async with open_served_plane(load_settings()) as plane:
             self._on_open(plane)
             if self._wanted:
                 await self._stopped.wait()

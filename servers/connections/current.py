@@ -45,6 +45,10 @@ class Slot:
             if self._plane is plane:
                 self._plane = None
 
+    def holds(self, plane: ToolPlane) -> bool:
+        """Say whether it is `plane` that is in the slot."""
+        return self._plane is plane
+
     def wait(self) -> "Future[ToolPlane]":
         """Return the plane, or a promise of it; open one in the background if nobody else will."""
         waiter: Future[ToolPlane] = Future()
@@ -101,6 +105,11 @@ def expect_plane() -> None:
 def publish(plane: ToolPlane) -> None:
     """Make `plane` the process's tool plane."""
     _slot.publish(plane)
+
+
+def is_current(plane: ToolPlane) -> bool:
+    """Say whether `plane` is the process's tool plane."""
+    return _slot.holds(plane)
 
 
 def withdraw(plane: ToolPlane) -> None:

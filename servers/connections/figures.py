@@ -7,7 +7,7 @@ are counted together.
 import threading
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -141,7 +141,7 @@ class Figures:
         with self._lock:
             return self._servers[server].latency()
 
-    def all(self) -> Mapping[str, ServerFigures]:
+    def all(self) -> dict[str, ServerFigures]:
         """Return the figures of every server at this moment, in configuration order."""
         with self._lock:
             return {name: figures.copy() for name, figures in self._servers.items()}

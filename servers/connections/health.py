@@ -4,6 +4,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from toolweave.servers.connections.breaker import BreakerState
 from toolweave.servers.connections.figures import Latency
 
 ServerState = Literal["connecting", "ready", "down", "misconfigured", "disabled"]
@@ -19,11 +20,12 @@ class LatencyMs(TypedDict):
 class ServerHealth(TypedDict):
     """What /health says of one server; `tools` counts what it offers right now, `since` is when `state` began.
 
-    `connecting` is the first attempt only: a server that was lost is `down` until it is back. `latency_ms` is there
-    once a call has succeeded.
+    `connecting` is the first attempt only: a server that was lost is `down` until it is back. `breaker` says whether
+    calls to it are let through. `latency_ms` is there once a call has succeeded.
     """
 
     state: ServerState
+    breaker: BreakerState
     tools: int
     last_error: str | None
     since: str

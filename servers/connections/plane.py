@@ -14,8 +14,10 @@ from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallObserver
 from toolweave.servers.connections.calls import carry
 from toolweave.servers.connections.connection import ServerConnection
+from toolweave.servers.connections.details import ServerDetails, ServerSummary, details_of, summary_of
 from toolweave.servers.connections.figures import Figures
 from toolweave.servers.connections.health import ServerHealth, latency_ms
+from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.pace import PACE, Pace
 from toolweave.servers.connections.registry import Registry, build_registry, repeated_names
 from toolweave.servers.connections.tool import McpTool, build_tool
@@ -36,11 +38,19 @@ class ToolPlane:
     there (88 µs per call).
     """
 
-    def __init__(self, servers: Sequence[McpServerConfig], pace: Pace, observers: Sequence[CallObserver] = ()) -> None:
+    def __init__(
+        self,
+        servers: Sequence[McpServerConfig],
+        pace: Pace,
+        observers: Sequence[CallObserver] = (),
+        token_place: TokenPlace | None = None,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._pace = pace
         self._closed = False
-        self._connections = {server.name: ServerConnection(server, pace, self._on_tools) for server in servers}
+        self._connections = {
+            server.name: ServerConnection(server, pace, self._on_tools, token_place=token_place) for server in servers
+        }
         self.figures = Figures(self._connections)
         self._observers = (self.figures, *observers)
         self._registry = Registry({}, {})
@@ -82,6 +92,18 @@ class ToolPlane:
     def health(self) -> dict[str, ServerHealth]:
         """Return the state of every server, in configuration order (T-06)."""
         return {name: self._health_of(name) for name in self._connections}
+
+    def summaries(self) -> list[ServerSummary]:
+        """Return what is known of every server in brief, in configuration order."""
+        return [summary_of(each.config, self._health_of(name)) for name, each in self._connections.items()]
+
+    def details(self, name: str) -> ServerDetails | None:
+        """Return all about one server, without secrets; None if there is none of that name."""
+        connection = self._connections.get(name)
+        if connection is None:
+            return None
+        offer, tools = self._registry.offers.get(name, {}), self._tools.get(name, [])
+        return details_of(connection, self._health_of(name), offer, tools, self.figures.of(name))
 
     async def reconnect(self, name: str) -> ServerHealth:
         """Connect a server anew, now, and return how that went.
@@ -148,11 +170,13 @@ class ToolPlane:
         logger.bind(server=name).info("MCP server {} is ready with {} tools: {}", name, len(offered), shown)
 
     def _health_of(self, name: str) -> ServerHealth:
-        status = self._connections[name].status
+        connection = self._connections[name]
+        status = connection.status
         refusal = self._registry.refusals.get(name)
         ready = status.state == "ready"
         health = ServerHealth(
             state="misconfigured" if ready and refusal else status.state,
+            breaker=connection.breaker.state,
             tools=len(self._tools.get(name, ())) if ready else 0,
             last_error=refusal if ready and refusal else status.last_error,
             since=status.since.isoformat(),
@@ -170,14 +194,19 @@ class ToolPlane:
 
 @asynccontextmanager
 async def open_tool_plane(
-    servers: Sequence[McpServerConfig], *, pace: Pace = PACE, observers: Sequence[CallObserver] = ()
+    servers: Sequence[McpServerConfig],
+    *,
+    pace: Pace = PACE,
+    observers: Sequence[CallObserver] = (),
+    token_place: TokenPlace | None = None,
 ) -> AsyncIterator[ToolPlane]:
     """Open the plane for `servers`, and close it with the block; every subprocess has ended then (T-09).
 
     It does not wait for any server: one that does not answer shows in `health` and holds up nobody (A-07). The
-    `observers` are told of every call once it has ended, beside the plane's own figures.
+    `observers` are told of every call once it has ended, beside the plane's own figures. Without a `token_place`,
+    servers that a person signs in to stay down.
     """
-    plane = ToolPlane(servers, pace, observers)
+    plane = ToolPlane(servers, pace, observers, token_place)
     plane.start()
     try:
         yield plane

@@ -1,15 +1,18 @@
 """Hold the state of one server and wake whoever waits for another one."""
 
 import asyncio
+from collections import deque
 from datetime import UTC, datetime
 
 from loguru import logger
 
 from toolweave.servers.connections.health import ServerState
 
+KEPT_ERRORS = 10
+
 
 class ServerStatus:
-    """The state of one server, since when, and the last error; every change is logged."""
+    """The state of one server, since when, and the last errors; every change is logged."""
 
     def __init__(
         self, server: str, state: ServerState, last_error: str | None = None, *, shown_as: str | None = None
@@ -18,6 +21,7 @@ class ServerStatus:
         self._server = shown_as or server
         self.state: ServerState = state
         self.last_error = last_error
+        self.errors: deque[tuple[datetime, str]] = deque(maxlen=KEPT_ERRORS)
         self.since = datetime.now(UTC)
         self._changed = asyncio.Event()
 
@@ -28,6 +32,8 @@ class ServerStatus:
             self.since = datetime.now(UTC)
         self.state = state
         self.last_error = last_error or self.last_error
+        if news and last_error:
+            self.errors.append((datetime.now(UTC), last_error))
         if news and state == "down":
             self._log.warning("MCP server {} is down: {}", self._server, self.last_error)
         self.wake()

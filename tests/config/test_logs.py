@@ -38,6 +38,7 @@ def loggers_as_before() -> Iterator[None]:
     handlers, level = logging.root.handlers[:], logging.root.level
     known = [item for item in logging.root.manager.loggerDict.values() if isinstance(item, logging.Logger)]
     before = [(item, item.handlers[:], item.level, item.propagate) for item in known]
+    logger.remove()
     yield
     logging.captureWarnings(False)
     logging.root.handlers, logging.root.level = handlers, level
@@ -107,6 +108,25 @@ def test_fields_that_json_cannot_hold_are_written_as_text() -> None:
     assert written[1]["ratio"] == "nan"
     assert written[2]["circle"] == "[[...]]"
     assert (written[3]["time_"], written[3]["message_"]) == ("noon", "mine")
+
+
+def test_a_second_configuration_replaces_the_first_and_leaves_the_sinks_of_others_alone() -> None:
+    others: list[str] = []
+    logger.add(others.append, format="{message}")
+    first = configured()
+    second = configured()
+    logger.info("once")
+    assert first.getvalue() == ""
+    assert [line["message"] for line in lines(second)] == ["once"]
+    assert others == ["once\n"]
+
+
+def test_a_configuration_works_after_all_sinks_were_removed() -> None:
+    configured()
+    logger.remove()
+    stream = configured()
+    logger.info("once")
+    assert [line["message"] for line in lines(stream)] == ["once"]
 
 
 def test_records_below_the_level_are_left_out() -> None:

@@ -58,7 +58,13 @@ async def test_health_shows_disabled_and_misconfigured_servers_which_are_left_al
         assert await plane.tools() == []
         health = plane.health()
         refused = [await call(plane, "echo", server=server) for server in ("off", "bad", "nobody")]
-    assert health["off"] | {"since": ""} == {"state": "disabled", "tools": 0, "last_error": None, "since": ""}
+    assert health["off"] | {"since": ""} == {
+        "state": "disabled",
+        "breaker": "CLOSED",
+        "tools": 0,
+        "last_error": None,
+        "since": "",
+    }
     assert health["bad"]["state"] == "misconfigured"
     assert health["bad"]["last_error"] == "KEY is not set."
     assert [failure_kind(result) for result in refused] == ["transport"] * 3
