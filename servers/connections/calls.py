@@ -21,6 +21,7 @@ from toolweave.errors import (
     ToolTimeout,
 )
 from toolweave.servers.connections import loading
+from toolweave.servers.connections.arguments import check_arguments
 from toolweave.servers.connections.breaker import Verdict
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallObserver, CallRecord, Outcome
@@ -32,7 +33,7 @@ from toolweave.servers.connections.wording import refused
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-KINDS = {"refused": "transport", "invalid_arguments": "tool"}
+KINDS = {"refused": "transport"}
 """What a result's `_meta` calls an outcome that is not one of the taxonomy's own words."""
 
 
@@ -95,7 +96,9 @@ async def carry(
 async def _permitted(
     connection: ServerConnection, tool: str, arguments: dict[str, Any], context: CallContext, course: Course
 ) -> "CallToolResult":
-    """Attempt a call if the breaker lets it, and tell the breaker how it went: once, whatever happens."""
+    """Attempt a call if its arguments fit and the breaker lets it, and tell the breaker how it went: once."""
+    if problem := await check_arguments(connection, tool, arguments):
+        raise InvalidArguments(problem, server=connection.config.name, tool=tool, executed="no")
     permit = connection.breaker.permit()
     if permit is None:
         raise refused(connection.config.name, tool)
@@ -117,6 +120,8 @@ async def _permitted(
 
 def reason_of(failure: ToolError, connection: ServerConnection) -> str:
     """Return a failure in the operator's words: what the libraries raised if they did, without secrets."""
+    if isinstance(failure, InvalidArguments):
+        return "its arguments do not fit"  # the text for the model quotes them
     cause: BaseException = failure
     while cause.__cause__ is not None:
         cause = cause.__cause__

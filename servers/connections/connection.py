@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections import loading
+from toolweave.servers.connections.arguments import ArgumentChecks
 from toolweave.servers.connections.backoff import Backoff
 from toolweave.servers.connections.breaker import Breaker
 from toolweave.servers.connections.call_context import CallContext
@@ -64,6 +65,7 @@ class ServerConnection:
         self.config = config
         label = f"{config.name} (session of a caller)" if shared else config.name
         self.redaction = Redaction(config)
+        self.argument_checks = ArgumentChecks(config.name)
         self.status = ServerStatus(config.name, _first_state(config), config.misconfigured, shown_as=label)
         self.breaker = Breaker(label, config.breaker, pace.clock)
         self.closing = asyncio.Event()
@@ -161,7 +163,7 @@ class ServerConnection:
         try:
             async with asyncio.timeout(self.config.timeout_s), self.slots:
                 link, session = await (self._reconnected(tool) if again else self._connected(tool))
-                return await link.call(session.call(tool, arguments, context.meta(), context.answers))
+                return await link.call(session.call(tool, arguments, context.meta(), context.answers, context.on_progress))
         except TimeoutError as error:
             if link is None:
                 raise never_sent(self.config.name, tool, self.config.timeout_s) from error

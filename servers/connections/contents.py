@@ -6,32 +6,95 @@ message, becomes a notice. Blocks are told apart by their `type`, so that this m
 """
 
 import json
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 Block = dict[str, Any]
+Keep = Callable[[str, int], Awaitable[str | None]]
+"""Keep a whole text of which only so many characters are shown; return how to read on, None if it cannot be kept."""
+
+KEPT = "kept_result"
+MOST_MEDIA = 20
+MOST_MEDIA_CHARS = 8_000_000
+LONGEST_URL = 4_000
+ASK_FOR_LESS = "Ask for less at once, for example with a filter, a smaller limit or the next page."
 
 
-def message_content(result: "CallToolResult") -> str | list[str | Block]:
-    """Return a result's content: a string if it is all text, else text and media blocks in the server's order."""
-    blocks = [_block(content) for content in result.content]
-    if not blocks and result.structuredContent is not None:
-        return json.dumps(result.structuredContent, ensure_ascii=False)
+async def message_parts(
+    result: "CallToolResult", limit: int, keep: Keep | None = None
+) -> tuple[str | list[str | Block], Block | None]:
+    """Return what a ToolMessage holds of a result: its content and its artifact.
+
+    The content is a string if it is all text, else text and media blocks in the server's order. Text beyond `limit`
+    characters is cut with a notice (T-12). The artifact is the structured content under the key the MCP adapter uses;
+    one that is longer than `limit` is left out.
+    """
+    blocks = _blocks(result)
+    text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
+    artifact = _structured(result, limit)
+    if len(text) > limit:
+        how = await keep(text, limit) if keep else None
+        artifact = {KEPT: {"characters": len(text)}} if how else None
+        notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {how or ASK_FOR_LESS}]"
+        blocks = [*_cut(blocks, limit), _text(f"\n{notice}")]
     if all(block["type"] == "text" for block in blocks):
-        return "\n".join(block["text"] for block in blocks)
-    return list(blocks)
+        return "\n".join(block["text"] for block in blocks), artifact
+    return list(blocks), artifact
 
 
 def message_text(result: "CallToolResult") -> str:
     """Return the text of a result; media are left out."""
-    return "\n".join(block["text"] for block in map(_block, result.content) if block["type"] == "text")
+    return "\n".join(block["text"] for block in _blocks(result) if block["type"] == "text")
 
 
-def artifact(result: "CallToolResult") -> Block | None:
-    """Return the structured content under the key the MCP adapter uses, for code that reads it from the message."""
-    return None if result.structuredContent is None else {"structured_content": result.structuredContent}
+def _blocks(result: "CallToolResult") -> list[Block]:
+    if not result.content and result.structuredContent is not None:
+        return [_text(json.dumps(result.structuredContent, ensure_ascii=False))]
+    blocks, media, left = [], 0, MOST_MEDIA_CHARS
+    for block in map(_block, result.content):
+        if block["type"] != "text":
+            media += 1
+            size = len(block.get("base64", ""))
+            if media > MOST_MEDIA or size > left or len(block.get("url", "")) > LONGEST_URL:
+                blocks.append(_text(f"[{block['type']}, {size * 3 // 4} bytes, too much to show]"))
+                continue
+            left -= size
+        blocks.append(block)
+    return blocks
+
+
+def _cut(blocks: list[Block], limit: int) -> list[Block]:
+    """Keep media and the first `limit` characters of text; what joins texts counts."""
+    kept = []
+    for block in blocks:
+        if block["type"] != "text":
+            kept.append(block)
+        elif limit > 0:
+            kept.append(_text(block["text"][:limit]))
+            limit -= len(block["text"]) + 1
+    return kept
+
+
+def _structured(result: "CallToolResult", limit: int) -> Block | None:
+    content = result.structuredContent
+    return None if content is None or _is_longer(content, limit) else {"structured_content": content}
+
+
+def _is_longer(value: Any, limit: int) -> bool:
+    """Say whether a value's JSON would have more than about `limit` characters, without writing it."""
+    waiting = [value]
+    while waiting and limit >= 0:
+        part = waiting.pop()
+        limit -= 2 + (len(part) if isinstance(part, str | list | Mapping) else 2)
+        if isinstance(part, Mapping):
+            waiting.extend(part.keys())
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
+    return limit < 0
 
 
 def _block(content: Any) -> Block:
@@ -39,9 +102,9 @@ def _block(content: Any) -> Block:
         case "text":
             return _text(content.text)
         case "image":
-            return {"type": "image", "base64": content.data, "mime_type": content.mimeType}
+            return {"type": "image", "base64": content.data, "mime_type": _kind(content.mimeType)}
         case "audio":
-            return _text(f"[audio of type {content.mimeType}, {len(content.data) * 3 // 4} bytes, not shown]")
+            return _text(f"[audio of type {_kind(content.mimeType)}, {len(content.data) * 3 // 4} bytes, not shown]")
         case "resource_link":
             return _file(content.mimeType, url=str(content.uri))
         case "resource" if hasattr(content.resource, "text"):
@@ -49,7 +112,7 @@ def _block(content: Any) -> Block:
         case "resource":
             return _file(content.resource.mimeType, base64=content.resource.blob)
         case other:
-            return _text(f"[content of type {other}, not shown]")
+            return _text(f"[content of type {_kind(other)}, not shown]")
 
 
 def _text(text: str) -> Block:
@@ -58,4 +121,8 @@ def _text(text: str) -> Block:
 
 def _file(mime_type: str | None, **where: str) -> Block:
     kind = "image" if (mime_type or "").startswith("image/") else "file"
-    return {"type": kind, **where} | ({"mime_type": mime_type} if mime_type else {})
+    return {"type": kind, **where} | ({"mime_type": _kind(mime_type)} if mime_type else {})
+
+
+def _kind(name: str) -> str:
+    return name[:100]

@@ -9,6 +9,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp import ClientSession
 from mcp.shared.exceptions import McpError
+from mcp.shared.session import ProgressFnT
 from mcp.types import (
     METHOD_NOT_FOUND,
     CallToolResult,
@@ -22,6 +23,7 @@ from mcp.types import (
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections.call_context import OnProgress
 from toolweave.servers.connections.elicitations import Elicitations
 from toolweave.servers.connections.failure import (
     classify,
@@ -91,7 +93,12 @@ class McpSession:
             raise classify(error, self._link.server) from error
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], meta: dict[str, Any], answers: Sequence[Answer] = ()
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        meta: dict[str, Any],
+        answers: Sequence[Answer] = (),
+        on_progress: OnProgress | None = None,
     ) -> CallToolResult:
         """Call one tool. When cancelled, the server is told to stop (mcp.md 3.2).
 
@@ -105,7 +112,10 @@ class McpSession:
         request_id = self._session._request_id  # noqa: SLF001
         try:
             with self._elicitations.during(request_id, answers) as call:
-                return call.with_questions(await self._session.call_tool(tool, arguments, meta=meta))
+                asked = self._session.call_tool(
+                    tool, arguments, meta=meta, progress_callback=_progress_callback(on_progress)
+                )
+                return call.with_questions(await asked)
         except asyncio.CancelledError:
             if not self._link.is_lost:
                 self._link.spawn(self._tell_cancelled(request_id))
@@ -122,6 +132,16 @@ class McpSession:
         with contextlib.suppress(TimeoutError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             async with asyncio.timeout(TELL_LIMIT_S):
                 await self._session.send_notification(ClientNotification(CancelledNotification(params=params)))
+
+
+def _progress_callback(on_progress: OnProgress | None) -> ProgressFnT | None:
+    if on_progress is None:
+        return None
+
+    async def callback(progress: float, total: float | None, message: str | None) -> None:
+        on_progress(progress, total, message)
+
+    return callback
 
 
 def unsendable(message: dict[str, Any]) -> str | None:

@@ -5,6 +5,7 @@ The adapter's `load_mcp_tools` is not used for this: the tools it builds silentl
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from langchain_core.runnables import RunnableConfig
@@ -13,10 +14,12 @@ from pydantic import Field
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.contents import artifact, message_content, message_text
+from toolweave.servers.connections.contents import Keep, message_parts, message_text
+from toolweave.servers.connections.progress import progress_events
 from toolweave.servers.connections.questions import QUESTIONS_KEY, Answer, questions_of, unanswered
 from toolweave.servers.connections.registry import requires_approval
 from toolweave.servers.connections.tool_spec import ToolSpec
+from toolweave.servers.connections.untrusted import error_text
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -36,7 +39,8 @@ class McpTool(BaseTool):
     `metadata` holds the tool's MCP annotations (`readOnlyHint` and the like) and `requires_approval`. A failed call
     becomes an error ToolMessage, never an exception. Only asynchronous invocation is possible.
 
-    What the server asks during a call stays unanswered, unless the tool was got from `answering`.
+    What the server asks during a call stays unanswered, unless the tool was got from `answering`. Answers longer than
+    `max_result_chars` are cut, unless the tool was got from `keeping`.
     """
 
     server: str
@@ -44,6 +48,8 @@ class McpTool(BaseTool):
     call: Callable[..., Awaitable[Any]] = Field(exclude=True, repr=False)
     may_be_reissued: bool = False
     answers: tuple[Answer, ...] | None = Field(default=None, exclude=True, repr=False)
+    max_result_chars: int = 40_000
+    keep: Keep | None = Field(default=None, exclude=True, repr=False)
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: bool = True
 
@@ -59,19 +65,26 @@ class McpTool(BaseTool):
         if not isinstance(arguments, dict):
             raise ToolException(f"The tool {self.name} takes an object of named arguments, not a plain string.")
         context = CallContext.from_configurable(config.get("configurable") or {}, tool_call_id, self.answers or ())
-        result = await self.call(self.server, self.mcp_name, arguments, context)
+        with progress_events(tool=self.name, server=self.server, tool_call_id=tool_call_id) as on_progress:
+            context = replace(context, on_progress=on_progress)
+            result = await self.call(self.server, self.mcp_name, arguments, context)
         if questions := questions_of(result):
             if self.answers is None or not self.may_be_reissued:
                 why = NOBODY_THERE if self.may_be_reissued else NOT_TWICE.format(server=self.server)
                 raise ToolException(unanswered(questions, why, message_text(result)))
             return "", {QUESTIONS_KEY: questions}
         if result.isError:
-            raise ToolException(message_text(result) or f"The tool {self.name} failed without saying why.")
-        return message_content(result), artifact(result)
+            words = error_text(message_text(result))
+            raise ToolException(words or f"The tool {self.name} failed without saying why.")
+        return await message_parts(result, self.max_result_chars, self.keep)
 
     def answering(self, answers: Sequence[Answer]) -> Self:
         """Return this tool for one call with a person's answers; what else is asked becomes the message's artifact."""
         return self.model_copy(update={"answers": tuple(answers)})
+
+    def keeping(self, keep: Keep) -> Self:
+        """Return this tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
+        return self.model_copy(update={"keep": keep})
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"MCP tools are asynchronous: use `await tool.ainvoke(...)` for {self.name}.")
@@ -96,4 +109,5 @@ def build_tool(config: McpServerConfig, name: str, spec: ToolSpec, call: Call) -
         mcp_name=spec.name,
         call=call,
         may_be_reissued=config.elicit or is_repeatable,
+        max_result_chars=config.max_result_chars,
     )

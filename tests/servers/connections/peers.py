@@ -22,6 +22,7 @@ from toolweave.servers.connections.plane import ToolPlane
 
 BOUND_S = 20.0
 MISBEHAVING = str(Path(__file__).parents[2] / "fixtures" / "misbehaving_server.py")
+TALKATIVE = str(Path(__file__).parents[2] / "fixtures" / "talkative_server.py")
 
 # A loaded test machine is slow, so waits for something that will come are long and everything else is short.
 QUICK = Pace(
@@ -41,6 +42,13 @@ def misbehaving(*behave: str, name: str = "peer", **config: Any) -> McpServerCon
     """Configure a stdio peer."""
     args = (MISBEHAVING, *(["--behave", *behave] if behave else []))
     return McpServerConfig(name=name, transport="stdio", command=sys.executable, args=args, **config)
+
+
+def talkative(*options: str, name: str = "talk", **config: Any) -> McpServerConfig:
+    """Configure a peer that has much to say."""
+    return McpServerConfig(
+        name=name, transport="stdio", command=sys.executable, args=(TALKATIVE, *options), timeout_s=BOUND_S, **config
+    )
 
 
 @asynccontextmanager

@@ -71,7 +71,7 @@ async def test_arguments_that_cannot_be_sent_are_refused_and_the_session_lives_o
         pid = await pid_of(plane)
         refused = await call(plane, "echo", text=value)
         assert await pid_of(plane) == pid
-    assert failure_kind(refused) == "tool"
+    assert failure_kind(refused) == "invalid_arguments"
     assert text_of(refused).startswith("The call was not sent: a ")
 
 

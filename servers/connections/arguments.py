@@ -1,0 +1,75 @@
+"""Check a call's arguments against the schema its tool was listed with, before the call leaves (T-10).
+
+Models send wrong types and forget fields; what the server would answer, if it looks at all, is rarely something a model
+can act on. A server whose schemas cannot be used is asked without a check: it judges for itself.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from loguru import logger
+
+from toolweave.schema import Schema, check_size
+from toolweave.servers.connections.quick_check import quick_check
+from toolweave.servers.connections.tool_spec import ToolSpec
+from toolweave.servers.connections.untrusted import in_bytes, visible
+
+if TYPE_CHECKING:
+    from toolweave.servers.connections.connection import ServerConnection
+
+LONGEST_TEXT = 1_900
+Problems = Callable[[dict[str, Any]], list[str]]
+
+
+async def check_arguments(connection: "ServerConnection", tool: str, arguments: dict[str, Any]) -> str | None:
+    """Say in a text for the model what is wrong with a call's arguments; None when they fit or cannot be judged."""
+    spec = connection.spec(tool)
+    check = await connection.argument_checks.of(spec) if spec else None
+    problems = check.problems(arguments) if check else []
+    if not problems:
+        return None
+    text = f"The call of {tool!r} was not sent, its arguments do not fit: {'; '.join(problems)}."
+    return f"{in_bytes(visible(text), LONGEST_TEXT)} Correct them and call the tool again."
+
+
+class ArgumentChecks:
+    """The compiled schemas of one server's tools, made when a tool is first called and kept while it stays the same."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._checks: dict[str, ArgumentCheck] = {}
+
+    async def of(self, spec: ToolSpec) -> "ArgumentCheck":
+        """Return the check for a tool as it is listed now."""
+        check = self._checks.get(spec.name)
+        if check is None or (check.spec is not spec and check.spec != spec):
+            # A monstrous schema takes up to half a second.
+            check = await asyncio.to_thread(ArgumentCheck, self._server, spec)
+            self._checks[spec.name] = check
+        check.spec = spec
+        return check
+
+
+class ArgumentCheck:
+    """The compiled schema of one listed tool."""
+
+    def __init__(self, server: str, spec: ToolSpec) -> None:
+        self.spec = spec
+        self._fits = None
+        self._judge: Problems | None = None
+        try:
+            check_size(spec.input_schema)
+            self._fits = quick_check(spec.input_schema)
+            # A schema that was compiled is well-formed; judging that by the draft's own schema takes milliseconds.
+            self._judge = Schema(spec.input_schema, well_formed=self._fits is not None).problems
+        except ValueError as error:
+            logger.bind(server=server, tool=spec.name).warning(
+                "the arguments of {}/{} are sent unchecked, its schema cannot be used: {}", server, spec.name, error
+            )
+
+    def problems(self, arguments: dict[str, Any]) -> list[str]:
+        """Name what is wrong."""
+        if self._judge is None or (self._fits is not None and self._fits(arguments)):
+            return []
+        return self._judge(arguments)

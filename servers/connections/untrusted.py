@@ -1,0 +1,90 @@
+"""Take out of a server's words what nobody sees but a model or a terminal obeys, and bound their length (T-12, D-2).
+
+Descriptions, errors and messages come from any server. Terminal sequences, control characters, direction overrides and
+Unicode's invisible tags carry no meaning that a person could check; joiners stay, scripts and emoji need them.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+LONGEST_ERROR_BYTES = 2_000
+LONGEST_DESCRIPTION = 4_000
+LONGEST_NOTE = 500
+MOST_SCHEMA_CHARS = 100_000
+DEEPEST_SCHEMA = 40
+_TERMINAL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
+)
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+_OMITTED = "…"
+
+
+class SchemaTooLarge(ValueError):
+    """A schema has more text or depth than a model should get."""
+
+
+def visible(text: str) -> str:
+    """Return a text without what cannot be seen; line breaks and tabs stay."""
+    return _INVISIBLE.sub("", _TERMINAL.sub("", text.replace("\r\n", "\n")))
+
+
+def error_text(text: str) -> str:
+    """Return a server's error for the model, at most 2 kB of UTF-8."""
+    return in_bytes(visible(text[: 4 * LONGEST_ERROR_BYTES]).strip(), LONGEST_ERROR_BYTES)
+
+
+def description_text(text: str | None) -> str:
+    """Return a description for the model; empty where there is none that can be seen."""
+    clean = visible((text or "")[: 2 * LONGEST_DESCRIPTION]).strip()
+    return clean if len(clean) <= LONGEST_DESCRIPTION else clean[: LONGEST_DESCRIPTION - 1] + _OMITTED
+
+
+def note(text: str) -> str:
+    """Return a short message on one line."""
+    clean = " ".join(visible(text[: 4 * LONGEST_NOTE]).split())
+    return clean if len(clean) <= LONGEST_NOTE else clean[: LONGEST_NOTE - 1] + _OMITTED
+
+
+def in_bytes(text: str, most: int) -> str:
+    """Cut a text so that it is at most `most` bytes of UTF-8."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= most:
+        return text
+    return encoded[: most - len(_OMITTED.encode())].decode("utf-8", "ignore") + _OMITTED
+
+
+def shown_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of a tool's schema for the model, with every text in it made visible.
+
+    Raises:
+        SchemaTooLarge: it has more than a model should get.
+    """
+    copier = _Copier()
+    return {str(key): copier.copy(value, 1) for key, value in schema.items()}
+
+
+class _Copier:
+    def __init__(self) -> None:
+        self._left = MOST_SCHEMA_CHARS
+
+    def copy(self, value: Any, depth: int) -> Any:
+        if depth > DEEPEST_SCHEMA:
+            raise SchemaTooLarge(f"it is nested more than {DEEPEST_SCHEMA} levels deep")
+        self._spend(2)
+        if isinstance(value, str):
+            self._spend(len(value))
+            return visible(value)
+        if isinstance(value, Mapping):
+            return {self.copy(str(key), depth): self.copy(inner, depth + 1) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.copy(inner, depth + 1) for inner in value]
+        return value
+
+    def _spend(self, characters: int) -> None:
+        self._left -= characters
+        if self._left < 0:
+            raise SchemaTooLarge(f"it has more than {MOST_SCHEMA_CHARS} characters")

@@ -1,0 +1,295 @@
+"""Check values against JSON Schemas of others, and say what is wrong so that a model can correct it (T-10).
+
+A schema comes from any server or user. References are never fetched, a check is broken off when it grows too long, and
+expressions run on an engine whose time grows with the text only.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import cache, lru_cache
+from itertools import islice
+from json import dumps
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import SchemaError, UnknownType, ValidationError
+from jsonschema.validators import extend, validator_for
+from pydantic_core import SchemaError as PatternError
+from pydantic_core import SchemaValidator, core_schema
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+MOST_NODES = 5_000
+DEEPEST = 64
+LONGEST_PATTERN = 1_000
+MOST_STEPS = 5_000
+MOST_PROBLEMS = 5
+LONGEST_VALUE = 60
+LONGEST_PROBLEM = 400
+MOST_CHOICES = 12
+MOST_FORMS = 3
+
+_BREAKS_A_CHECK = (
+    *(UnknownType, Unresolvable, RecursionError, ArithmeticError),
+    *(TypeError, ValueError, AttributeError, LookupError),
+)
+_steps_left: ContextVar[list[int]] = ContextVar("steps_left")
+
+
+class TooManySteps(ValueError):
+    """A check has taken as many steps as it may."""
+
+
+class Schema:
+    """A JSON Schema of the draft that its `$schema` names, 2020-12 by default.
+
+    Args:
+        schema: the schema.
+        well_formed: the caller knows already that its keywords have the right form.
+
+    Raises:
+        ValueError: it is too large, nested too deeply, or no schema.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], *, well_formed: bool = False) -> None:
+        check_size(schema)
+        draft: Any = validator_for(dict(schema), default=Draft202012Validator)
+        if not well_formed:
+            _check_form(draft, schema)
+        self._validator = _guarded(draft)(schema, registry=Registry())
+
+    def problems(self, value: Any) -> list[str]:
+        """Name what is wrong with `value`, at most `MOST_PROBLEMS` things: each names the field and what it must be.
+
+        What cannot be judged, because a reference leads nowhere or the check grows too long, is not a problem.
+        """
+        token = _steps_left.set([MOST_STEPS])
+        try:
+            found = list(islice(self._validator.iter_errors(value), MOST_PROBLEMS))
+        except _BREAKS_A_CHECK:
+            return []
+        finally:
+            _steps_left.reset(token)
+        return list(dict.fromkeys(map(_sentence, found)))
+
+
+def _check_form(draft: Any, schema: Mapping[str, Any]) -> None:
+    try:
+        # Formats off: "regex" would judge patterns of other dialects by Python's.
+        draft.check_schema(schema, format_checker=FormatChecker(formats=()))
+    except SchemaError as error:
+        raise ValueError(f"{_place(error) or 'it'}: {error.message}"[:LONGEST_PROBLEM]) from None
+    except _BREAKS_A_CHECK as error:
+        raise ValueError(f"it cannot be read: {type(error).__name__}") from None
+
+
+def check_size(schema: Mapping[str, Any]) -> None:
+    """Refuse a schema whose size alone would cost too much.
+
+    Raises:
+        ValueError: it has too many parts or is nested too deeply.
+    """
+    nodes, level = 0, [schema]
+    for _ in range(DEEPEST):
+        nodes += len(level)
+        if nodes > MOST_NODES:
+            raise ValueError(f"it has more than {MOST_NODES} parts")
+        level = [inner for part in level for inner in _parts(part)]
+        if not level:
+            return
+    raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+
+
+@lru_cache(maxsize=1_024)
+def matcher(pattern: str) -> Callable[[str], bool] | None:
+    """Compile an expression for `search` in linear time; None for one that this engine does not have (lookarounds)."""
+    if len(pattern) > LONGEST_PATTERN:
+        return None
+    try:
+        matches = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True))
+    except PatternError:
+        return None
+    return matches.isinstance_python
+
+
+def _parts(part: Any) -> Any:
+    if isinstance(part, Mapping):
+        return part.values()
+    return part if isinstance(part, list | tuple) else ()
+
+
+@cache
+def _guarded(draft: Any) -> Any:
+    keywords = {name: _counted(check) for name, check in draft.VALIDATORS.items()}
+    own = {"pattern": _pattern, "patternProperties": _pattern_properties, "uniqueItems": _unique}
+    # What no pattern accounts for cannot be told where patterns are of another engine.
+    own["additionalProperties"] = _additional(draft.VALIDATORS["additionalProperties"])
+    return extend(draft, keywords | {name: _counted(check) for name, check in own.items()})  # type: ignore[no-untyped-call]
+
+
+def _counted(check: Any) -> Any:
+    def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        left = _steps_left.get()
+        left[0] -= 1
+        if left[0] < 0:
+            raise TooManySteps
+        yield from check(validator, value, instance, schema) or ()
+
+    return counted
+
+
+def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, str):
+        matches = matcher(pattern)
+        if matches is not None and not matches(instance):
+            yield ValidationError("does not match")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    for pattern, subschema in patterns.items():
+        matches = matcher(pattern)
+        for name, value in instance.items() if matches is not None else ():
+            if matches and matches(name):
+                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+def _additional(check: Any) -> Any:
+    def additional(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        if not isinstance(instance, dict):
+            return
+        matchers = [matcher(pattern) for pattern in schema.get("patternProperties", ())]
+        if None in matchers:
+            return
+        known = schema.get("properties", ())
+        others = {
+            name: value
+            for name, value in instance.items()
+            if name not in known and not any(matches(name) for matches in matchers if matches)
+        }
+        plain = {key: value for key, value in schema.items() if key not in ("patternProperties", "properties")}
+        yield from check(validator, allowed, others, plain) or ()
+
+    return additional
+
+
+def _unique(_validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    items = instance if wanted and isinstance(instance, list) else []
+    if len({dumps(item, sort_keys=True, default=str) for item in items}) < len(items):
+        yield ValidationError("has equal items")
+
+
+def _sentence(error: ValidationError) -> str:
+    place, value = _place(error), error.instance
+    rule: Any = error.validator_value
+    forms = _forms(error)
+    if forms:
+        return " or ".join(_sentence(form) for form in forms[:MOST_FORMS])[:LONGEST_PROBLEM]
+    if error.validator == "required":
+        missing = next((name for name in rule if name not in value), "a field")  # type: ignore[operator]
+        return f"{_joined(place, missing)} is required"[:LONGEST_PROBLEM]
+    if error.validator == "additionalProperties" and rule is False:
+        return _unknown_fields(place, error)[:LONGEST_PROBLEM]
+    return f"{place or 'the arguments'} {_expected(error, rule)}"[:LONGEST_PROBLEM] + f"; got {shown(value)}"
+
+
+def _forms(error: ValidationError) -> list[ValidationError]:
+    """Give what is wrong by each branch that allows the value's type, the first thing of each."""
+    if error.validator not in ("anyOf", "oneOf"):
+        return []
+    first = {inner.schema_path[0]: inner for inner in reversed(error.context or [])}
+    return [inner for _, inner in sorted(first.items()) if not _is_of_other_type(inner)]
+
+
+def _is_of_other_type(error: ValidationError) -> bool:
+    return error.validator == "type" and not error.path
+
+
+def _unknown_fields(place: str, error: ValidationError) -> str:
+    parent, value = error.schema, error.instance
+    known = list(parent.get("properties", ())) if isinstance(parent, Mapping) else []
+    names = [name for name in value if name not in known]  # type: ignore[union-attr]
+    listed = ", ".join(_joined(place, str(name)[:LONGEST_VALUE]) for name in names[:3])
+    rest = f"; known: {_listed(known)}" if known else ""
+    return f"{listed} is not a known field{rest}" if len(names) == 1 else f"{listed} are not known fields{rest}"
+
+
+def _expected(error: ValidationError, rule: Any) -> str:
+    if error.validator in ("anyOf", "oneOf") and error.context:
+        refused = [inner for inner in error.context if _is_of_other_type(inner)]
+        kinds = [name for inner in refused for name in _type_names(inner.validator_value)]
+        return f"must be {_types(list(dict.fromkeys(kinds)))}"
+    if error.validator == "type":
+        return f"must be {_types(rule)}"
+    if error.validator == "enum":
+        return f"must be one of {_listed(rule)}" if len(rule) != 1 else f"must be {_bare(rule[0])}"
+    wording = _WORDING.get(str(error.validator))
+    return f"must {wording.format(_bare(rule))}" if wording else f"does not satisfy {str(error.validator)[:40]!r}"
+
+
+_WORDING = {
+    "const": "be {0}",
+    "minimum": "be at least {0}",
+    "maximum": "be at most {0}",
+    "exclusiveMinimum": "be more than {0}",
+    "exclusiveMaximum": "be less than {0}",
+    "multipleOf": "be a multiple of {0}",
+    "minLength": "have at least {0} characters",
+    "maxLength": "have at most {0} characters",
+    "minItems": "have at least {0} items",
+    "maxItems": "have at most {0} items",
+    "minProperties": "have at least {0} fields",
+    "maxProperties": "have at most {0} fields",
+    "pattern": "match the pattern {0}",
+    "uniqueItems": "not have equal items",
+    "contains": "have an item of the wanted kind",
+}
+_ARTICLES = {"integer": "an integer", "object": "an object", "array": "a list", "null": "null"}
+
+
+def _types(names: Any) -> str:
+    kinds = [_ARTICLES.get(name, f"a {name}") for name in _type_names(names)]
+    return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+
+
+def _type_names(names: Any) -> list[str]:
+    return [names] if isinstance(names, str) else [str(name)[:LONGEST_VALUE] for name in names]
+
+
+def _listed(choices: list[Any]) -> str:
+    listed = ", ".join(_bare(choice) for choice in choices[:MOST_CHOICES])
+    return listed if len(choices) <= MOST_CHOICES else f"{listed} or {len(choices) - MOST_CHOICES} others"
+
+
+def _bare(value: Any) -> str:
+    return value[:LONGEST_VALUE] if isinstance(value, str) else shown(value)
+
+
+def shown(value: Any) -> str:
+    """Show a value in a few words, however large it is."""
+    match value:
+        case str():
+            cut = value[:LONGEST_VALUE]
+            return repr(cut) if len(value) <= LONGEST_VALUE else f"{cut!r}… ({len(value)} characters)"
+        case dict():
+            return "an object"
+        case list() | tuple():
+            return f"a list of {len(value)} items"
+        case bool() | None:
+            return dumps(value)
+        case int() if abs(value) >= 10**30:
+            return "a very large number"
+        case _:
+            return str(value)[:LONGEST_VALUE]
+
+
+def _place(error: ValidationError | SchemaError) -> str:
+    place = ""
+    for step in error.absolute_path:
+        place = f"{place}[{step}]" if isinstance(step, int) else _joined(place, step)
+    return place
+
+
+def _joined(place: str, name: str) -> str:
+    return f"{place}.{name}"[-200:] if place else str(name)[:200]

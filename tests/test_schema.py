@@ -1,0 +1,236 @@
+"""Values are checked against schemas of any origin: in words a model can act on, bounded, without leaving the house."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from toolweave.schema import Schema, matcher, shown
+from toolweave.servers.connections.quick_check import quick_check
+
+TODO: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string", "minLength": 1, "maxLength": 200},
+        "priority": {"enum": ["low", "medium", "high"]},
+        "tags": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+        "count": {"type": "integer", "minimum": 1, "maximum": 10},
+        "due": {"type": "object", "properties": {"day": {"const": "monday"}}, "required": ["day"]},
+    },
+    "required": ["title"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({}, ["title is required"]),
+        ({"title": 5}, ["title must be a string; got 5"]),
+        ({"title": ""}, ["title must have at least 1 characters; got ''"]),
+        ({"title": "a", "priority": "urgent"}, ["priority must be one of low, medium, high; got 'urgent'"]),
+        ({"title": "a", "tags": ["b", 3]}, ["tags[1] must be a string; got 3"]),
+        ({"title": "a", "tags": "b"}, ["tags must be a list or null; got 'b'"]),
+        ({"title": "a", "count": True}, ["count must be an integer; got true"]),
+        ({"title": "a", "count": 0}, ["count must be at least 1; got 0"]),
+        ({"title": "a", "count": 2.5}, ["count must be an integer; got 2.5"]),
+        ({"title": "a", "due": {}}, ["due.day is required"]),
+        ({"title": "a", "due": {"day": "friday"}}, ["due.day must be monday; got 'friday'"]),
+        ({"title": "a", "colour": 1}, ["colour is not a known field; known: title, priority, tags, count, due"]),
+        ({"title": None, "count": 99}, ["title must be a string; got null", "count must be at most 10; got 99"]),
+        ([], ["the arguments must be an object; got a list of 0 items"]),
+        ({"title": "a", "count": 3.0}, []),
+        ({"title": "a", "tags": None, "priority": "low", "due": {"day": "monday"}}, []),
+    ],
+)
+def test_a_problem_names_the_field_and_what_it_must_be(value: Any, expected: list[str]) -> None:
+    assert Schema(TODO).problems(value) == expected
+    assert Schema(TODO, well_formed=True).problems(value) == expected
+
+
+def test_the_forms_that_allow_a_values_type_are_explained() -> None:
+    circle = {"type": "object", "properties": {"radius": {"type": "number"}}, "required": ["radius"]}
+    square = {"type": "object", "properties": {"side": {"type": "number"}}, "required": ["side"]}
+    schema = {"properties": {"shape": {"oneOf": [circle, square, {"type": "string"}]}}}
+
+    assert Schema(schema).problems({"shape": {}}) == ["shape.radius is required or shape.side is required"]
+    assert Schema(schema).problems({"shape": 1}) == ["shape must be an object or a string; got 1"]
+
+
+def test_many_problems_and_huge_values_give_a_short_text() -> None:
+    fields = {f"field_{number}": {"type": "string", "maxLength": 5} for number in range(50)}
+    value: dict[str, Any] = dict.fromkeys(fields, "x" * 100000) | {"field_1": 10**50, "field_2": [1] * 9_999}
+
+    problems = Schema({"properties": fields}).problems(value)
+
+    assert len(problems) == 5
+    assert problems[0] == f"field_0 must have at most 5 characters; got {'x' * 60!r}… (100000 characters)"
+    assert problems[1] == "field_1 must be a string; got a very large number"
+    assert problems[2] == "field_2 must be a string; got a list of 9999 items"
+    assert sum(map(len, problems)) < 1_000
+
+
+def test_an_enum_of_thousands_is_shown_in_part() -> None:
+    [problem] = Schema({"enum": [f"choice {number}" for number in range(4_000)]}).problems("none")
+    assert problem.startswith("the arguments must be one of choice 0, choice 1,")
+    assert problem.endswith("choice 11 or 3988 others; got 'none'")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "http://127.0.0.1:9/schema.json"},
+        {"$ref": "file:///etc/passwd"},
+        {"$ref": "#/$defs/nowhere"},
+        {"$ref": "#"},
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+        {"$dynamicRef": "#nowhere"},
+        {"type": "string", "pattern": "(?<=lookbehind)x"},
+        {"type": "string", "pattern": "["},
+        {"type": "string", "pattern": "x" * 5_000},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_judged_is_no_problem(schema: dict[str, Any]) -> None:
+    assert Schema(schema).problems("text") == []
+
+
+def test_a_check_that_would_double_at_every_level_is_broken_off() -> None:
+    forms: dict[str, Any] = {"f0": {"type": "string"}}
+    for level in range(60):
+        forms[f"f{level + 1}"] = {"anyOf": [{"$ref": f"#/$defs/f{level}"}, {"$ref": f"#/$defs/f{level}"}]}
+    assert Schema({"$defs": forms, "$ref": "#/$defs/f60"}).problems(5) == []
+
+
+def test_an_expression_that_backtracks_for_ever_elsewhere_takes_no_time() -> None:
+    schema = Schema(
+        {"properties": {"name": {"pattern": "^(a+)+$"}}, "patternProperties": {"^(b|b)*c": {"type": "null"}}}
+    )
+    assert schema.problems({"name": "a" * 50_000}) == []
+    assert schema.problems({"name": "a" * 50_000 + "!"})[0].startswith("name must match the pattern ^(a+)+$; got 'aaa")
+    assert schema.problems({"b" * 50_000: 1}) == []
+    assert schema.problems({"bbc": 1}) == ["bbc must be null; got 1"]
+
+
+def test_an_expression_of_another_dialect_lets_every_name_be() -> None:
+    schema = Schema({"patternProperties": {"^(?=x)": {"type": "null"}}, "additionalProperties": False})
+    assert schema.problems({"y": 1}) == []
+    known = Schema({"patternProperties": {"^x-": {}}, "properties": {"a": {}}, "additionalProperties": False})
+    assert known.problems({"x-1": 1, "a": 1}) == []
+    assert known.problems({"y": 1})[0].startswith("y is not a known field")
+
+
+def test_equal_items_are_found_in_long_mixed_lists() -> None:
+    schema = Schema({"type": "array", "uniqueItems": True})
+    mixed: list[Any] = [part for number in range(5_000) for part in (number, {"n": number}, str(number))]
+    assert schema.problems(mixed) == []
+    assert schema.problems([*mixed, {"n": 7}]) == ["the arguments must not have equal items; got a list of 15001 items"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": "strin"}, "type: 'strin' is not valid"),
+        ({"required": "name"}, "required: 'name' is not of type 'array'"),
+        ({"properties": []}, "properties: [] is not of type 'object'"),
+        ({"anyOf": [{"enum": list(range(6_000))}]}, "it has more than 5000 parts"),
+    ],
+)
+def test_what_is_no_schema_is_refused_with_the_reason(schema: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason.replace("[", r"\[")):
+        Schema(schema)
+
+
+def test_a_schema_of_a_thousand_levels_is_refused() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(1_000):
+        schema = {"items": schema}
+    with pytest.raises(ValueError, match="nested more than 64 levels deep"):
+        Schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "problems"),
+    [
+        ("http://json-schema.org/draft-04/schema#", ["the arguments must be more than 5; got 5"]),
+        ("http://json-schema.org/draft-07/schema#", None),
+        ("https://example.org/own", None),
+    ],
+)
+def test_the_draft_is_the_one_the_schema_names(dialect: str, problems: list[str] | None) -> None:
+    schema = {"$schema": dialect, "minimum": 5, "exclusiveMinimum": True}
+    if problems is None:
+        with pytest.raises(ValueError, match="exclusiveMinimum"):
+            Schema(schema)
+    else:
+        assert Schema(schema).problems(5) == ["the arguments must be at least 5; got 5"]
+
+
+def test_a_value_is_shown_in_a_few_words() -> None:
+    assert [shown(value) for value in ("a", {"a": 1}, [1, 2], True, None, 1.5)] == [
+        "'a'",
+        "an object",
+        "a list of 2 items",
+        "true",
+        "null",
+        "1.5",
+    ]
+
+
+def test_a_matcher_searches_anywhere_in_the_text() -> None:
+    found = matcher("b+")
+    assert found is not None
+    assert [found("abc"), found("ac")] == [True, False]
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.0, 1.0, 1.5, "", "a", "bb", "low"])
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner), max_leaves=6
+)
+TYPES = st.sampled_from(["string", "integer", "number", "boolean", "null", "array", "object"])
+RULES = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": TYPES | st.lists(TYPES, min_size=1, max_size=3, unique=True),
+        "enum": st.lists(st.sampled_from(["a", "low", None]), min_size=1, unique=True),
+        "minimum": st.integers(-2, 2),
+        "maximum": st.sampled_from([0, 1.5]),
+        "minLength": st.integers(0, 2),
+        "maxLength": st.integers(0, 2),
+        "minItems": st.integers(0, 2),
+        "maxItems": st.integers(0, 2),
+        "pattern": st.sampled_from(["^a", "b$"]),
+        "required": st.lists(st.sampled_from("abc"), unique=True),
+        "description": st.just("text"),
+    },
+)
+SCHEMAS = st.recursive(
+    RULES,
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "type": TYPES,
+            "properties": st.dictionaries(st.sampled_from("abc"), inner),
+            "additionalProperties": st.booleans() | inner,
+            "items": inner,
+            "anyOf": st.lists(inner, min_size=1, max_size=3),
+            "required": st.lists(st.sampled_from("abc"), unique=True),
+        },
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(schema=SCHEMAS, value=VALUES)
+def test_the_quick_check_and_the_thorough_one_accept_what_the_library_accepts(
+    schema: dict[str, Any], value: Any
+) -> None:
+    valid = Draft202012Validator(schema).is_valid(value)
+    fits = quick_check(schema)
+    assert fits is not None
+    # 1.0 is an integer to JSON Schema: the quick check leaves that to the thorough one.
+    assert not fits(value) or valid
+    assert (Schema(schema, well_formed=True).problems(value) == []) == valid
