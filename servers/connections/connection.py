@@ -82,7 +82,8 @@ class ServerConnection:
         self._failures_ever = 0
         self._stopping = False
         self._hurry = asyncio.Event()
-        self._backs_off = False
+        self._connecting = False
+        self._renewing = False
         limit = config.max_concurrency
         own_slots = asyncio.Semaphore(limit) if limit else contextlib.nullcontext()
         self.slots: AbstractAsyncContextManager[None] = shared.slots if shared else own_slots
@@ -96,6 +97,10 @@ class ServerConnection:
     def needs_caller(self) -> bool:
         """Say whether it is called with headers of its callers only, so that this session just looks what it has."""
         return any(template.needs_caller for template in self.config.caller_headers.values())
+
+    @property
+    def _is_up(self) -> bool:
+        return self._live is not None and not self._link.is_lost
 
     @property
     def is_wanted(self) -> bool:
@@ -136,6 +141,7 @@ class ServerConnection:
         """Drop the session, the attempt or the back-off, connect anew and return when that worked or failed."""
         if self._owner is None or self._stopping:
             return
+        self._renewing = True
         self._hurry.set()
         self._backoff.reset()
         self.status.set("connecting")
@@ -182,12 +188,12 @@ class ServerConnection:
 
     async def _reconnected(self, tool: str) -> tuple[Link, "McpSession"]:
         """Have the owner connect now rather than later, and wait for how that goes, or `retry_connect_s`."""
-        if self._backs_off and not self._backoff.is_resting:
+        if not (self._connecting or self._backoff.is_resting or self._is_up):
             self._hurry.set()
         failures = self._failures_ever
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.pace.retry_connect_s):
-                while self._live is None or self._link.is_lost:
+                while not self._is_up:
                     self._check_wanted(tool)
                     if self._backoff.is_resting or self._failures_ever > failures:
                         break
@@ -207,13 +213,16 @@ class ServerConnection:
         # The flag beside the cancellation is needed: the SDK's cancel scopes can swallow one that comes as they close.
         while not self._stopping:
             self._link = Link(self.config.name)
+            self._connecting = True
             delay = self._after(await hold_session(self._link, self.config, self.pace, self))
-            self._backs_off = True
+            self._connecting = False
+            if self._backoff.is_resting and not self._renewing:
+                self._hurry.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay):
                     await self._hurry.wait()
-            self._backs_off = False
             self._hurry.clear()
+            self._renewing = False
 
     def _after(self, ending: Ending) -> float:
         """Take note of how a session ended; return how long to wait before the next."""
@@ -234,6 +243,7 @@ class ServerConnection:
     def take(self, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:
         """Offer a session that is ready."""
         self._live = session
+        self._connecting = False
         self._failed_connects = 0
         self.is_declined = False
         self.breaker.reconnected()
@@ -255,7 +265,7 @@ class ServerConnection:
 
     def _show_down(self, reason: str) -> None:
         if not self._stopping:
-            self.status.set("connecting" if self._hurry.is_set() else "down", self.redaction.clean(reason))
+            self.status.set("connecting" if self._renewing else "down", self.redaction.clean(reason))
 
 
 def _first_state(config: McpServerConfig) -> ServerState:

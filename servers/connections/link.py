@@ -10,6 +10,8 @@ from toolweave.servers.connections.wording import lost, unavailable
 
 T = TypeVar("T")
 
+LAST_ANSWER_S = 0.03
+
 
 class Link:
     """One session's life line between its owner, its callers and its transport.
@@ -90,6 +92,9 @@ class Link:
         try:
             waiting: set[asyncio.Future[Any]] = {task, self._lost}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                # What this request itself met may be on its way and tells more: over HTTP, that it was never sent.
+                await asyncio.wait({task}, timeout=LAST_ANSWER_S)
         finally:
             if not task.done():
                 task.cancel()

@@ -1,0 +1,213 @@
+"""The breaker against a model of it that is written the other way round: from the rules of D-6, not from its code."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.servers.connections.peers import log_records
+from toolweave.config.mcp_entry import BreakerRules
+from toolweave.servers.connections.breaker import Breaker, BreakerChange, Permit, Verdict
+
+VERDICTS: list[Verdict] = ["success", "failure", "exhausted", "cancelled"]
+
+
+class BreakerMachine(RuleBasedStateMachine):
+    """Calls that begin, end late, are cancelled or settled twice, reconnects and time that passes, in any order."""
+
+    permits = Bundle("permits")
+
+    @initialize(failures=st.integers(1, 4))
+    def begin(self, failures: int) -> None:
+        self.now = 0.0
+        self.changes: list[BreakerChange] = []
+        rules = BreakerRules(failures=failures, recovery_s=2.0)
+        self.breaker = Breaker("peer", rules, lambda: self.now, [self.changes.append])
+        self.failures = failures
+        self.state = "CLOSED"
+        self.bad: int = 0
+        self.open_until = 0.0
+        self.probe: Permit | None = None
+        self.current: set[Permit] = set()
+
+    @rule(target=permits)
+    def ask(self) -> Permit | None:
+        if self.state == "OPEN" and self.now >= self.open_until:
+            self._turn("HALF_OPEN")
+        allowed = self.state == "CLOSED" or (self.state == "HALF_OPEN" and self.probe is None)
+        permit = self.breaker.permit()
+        assert (permit is not None) == allowed
+        if permit is not None:
+            self.current.add(permit)
+            self.probe = permit if self.state == "HALF_OPEN" else None
+        return permit
+
+    @rule(permit=consumes(permits), verdict=st.sampled_from(VERDICTS), again=st.sampled_from(VERDICTS))
+    def settle(self, permit: Permit | None, verdict: Verdict, again: Verdict) -> None:
+        if permit is None:
+            return
+        permit.settle(verdict, "boom")
+        if permit in self.current:
+            self._count(permit, verdict)
+        permit.settle(again)
+
+    @rule()
+    def reconnect(self) -> None:
+        self.breaker.reconnected()
+        if self.state == "OPEN":
+            self._turn("HALF_OPEN")
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 2.0]))
+    def let_time_pass(self, seconds: float) -> None:
+        self.now += seconds
+
+    @invariant()
+    def the_state_is_the_models(self) -> None:
+        if hasattr(self, "breaker"):
+            is_over = self.state == "OPEN" and self.now >= self.open_until
+            assert self.breaker.state == ("HALF_OPEN" if is_over else self.state)
+
+    @invariant()
+    def the_changes_form_one_chain(self) -> None:
+        seen = [change.before for change in getattr(self, "changes", [])][1:]
+        assert seen == [change.state for change in getattr(self, "changes", [])][:-1]
+
+    def _count(self, permit: Permit, verdict: Verdict) -> None:
+        self.current.discard(permit)
+        if permit is self.probe:
+            self.probe = None
+        if verdict == "success":
+            self.bad = 0
+            if self.state == "HALF_OPEN":
+                self._turn("CLOSED")
+        elif verdict != "cancelled":
+            self.bad += 1
+            if self.state == "HALF_OPEN" or verdict == "exhausted" or self.bad >= self.failures:
+                self.open_until = self.now + 2.0
+                self._turn("OPEN")
+
+    def _turn(self, state: str) -> None:
+        self.state = state
+        self.probe = None
+        self.current.clear()
+
+
+def test_the_breaker_does_what_its_model_does() -> None:
+    run_state_machine_as_test(
+        BreakerMachine, settings=settings(max_examples=200, stateful_step_count=40, deadline=None)
+    )
+
+
+def breaker_at(now: list[float]) -> Breaker:
+    return Breaker("peer", BreakerRules(), lambda: now[0])
+
+
+def fail(breaker: Breaker, times: int = 1, verdict: Verdict = "failure") -> None:
+    for _ in range(times):
+        permit = breaker.permit()
+        assert permit is not None
+        permit.settle(verdict, "it was slow")
+
+
+def test_three_failed_calls_in_a_row_open_it_and_two_do_not() -> None:
+    breaker = breaker_at([0.0])
+    fail(breaker, 2)
+    fail(breaker, verdict="success")
+    fail(breaker, 2)
+    assert breaker.state == "CLOSED"
+    fail(breaker)
+    assert (breaker.state, breaker.permit()) == ("OPEN", None)
+
+
+def test_exhausted_retries_open_it_at_once() -> None:
+    breaker = breaker_at([0.0])
+    fail(breaker, verdict="exhausted")
+    assert breaker.state == "OPEN"
+
+
+def test_after_the_recovery_time_one_call_goes_through_and_its_success_closes_it() -> None:
+    now = [0.0]
+    breaker = breaker_at(now)
+    fail(breaker, 3)
+    now[0] = 1.99
+    assert breaker.permit() is None
+    now[0] = 2.0
+    probe = breaker.permit()
+    assert probe is not None
+    assert [breaker.permit() for _ in range(50)] == [None] * 50
+    probe.settle("success")
+    assert breaker.state == "CLOSED"
+
+
+def test_a_failed_probe_opens_it_for_the_whole_recovery_time_again() -> None:
+    now = [0.0]
+    breaker = breaker_at(now)
+    fail(breaker, 3)
+    now[0] = 5.0
+    fail(breaker)
+    now[0] = 6.9
+    assert breaker.permit() is None
+
+
+def test_a_reconnect_lets_a_probe_through_before_the_time_is_over_and_forgets_no_failure() -> None:
+    breaker = breaker_at([0.0])
+    fail(breaker, 2)
+    breaker.reconnected()
+    fail(breaker)
+    assert breaker.state == "OPEN"
+    breaker.reconnected()
+    assert breaker.state == "HALF_OPEN"
+
+
+def test_a_cancelled_probe_decides_nothing_and_makes_room_for_the_next() -> None:
+    breaker = breaker_at([0.0])
+    fail(breaker, 3)
+    breaker.reconnected()
+    fail(breaker, 5, verdict="cancelled")
+    assert breaker.state == "HALF_OPEN"
+    fail(breaker, verdict="success")
+    assert breaker.state == "CLOSED"
+
+
+def test_a_call_from_before_it_opened_neither_closes_it_nor_counts() -> None:
+    breaker = breaker_at([0.0])
+    early = [breaker.permit() for _ in range(4)]
+    fail(breaker, 3)
+    breaker.reconnected()
+    probe = breaker.permit()
+    for permit in early:
+        assert permit is not None
+        permit.settle("success")
+    assert (breaker.state, breaker.permit()) == ("HALF_OPEN", None)
+    assert probe is not None
+    probe.settle("failure")
+    assert breaker.state == "OPEN"
+
+
+def test_every_change_is_one_log_line_with_server_and_reason() -> None:
+    now = [0.0]
+    with log_records() as records:
+        breaker = breaker_at(now)
+        fail(breaker, 3)
+        now[0] = 2.0
+        fail(breaker)
+        breaker.reconnected()
+        fail(breaker, verdict="success")
+        fail(breaker, verdict="exhausted")
+    assert [(record["extra"]["breaker"], record["extra"]["reason"]) for record in records] == [
+        ("OPEN", "3 calls in a row failed, the last: it was slow"),
+        ("HALF_OPEN", "2 s are over"),
+        ("OPEN", "the probe failed: it was slow"),
+        ("HALF_OPEN", "the server was connected anew"),
+        ("CLOSED", "the probe was answered"),
+        ("OPEN", "a call failed in spite of its retries: it was slow"),
+    ]
+    assert {record["extra"]["server"] for record in records} == {"peer"}
+    assert {record["level"]["name"] for record in records if record["extra"]["breaker"] == "OPEN"} == {"WARNING"}

@@ -1,0 +1,261 @@
+"""Which calls are tried again, how often, after which pauses, and what their callers read in the end (D-5)."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.servers.connections.peers import (
+    BOUND_S,
+    call,
+    connection,
+    failure_kind,
+    misbehaving,
+    misbehaving_http,
+    pid_of,
+    text_of,
+    until,
+)
+from toolweave.config.mcp import McpServerConfig
+from toolweave.config.mcp_entry import BreakerRules
+from toolweave.servers.connections.call_record import CallRecord
+from toolweave.servers.connections.pace import Pace
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+
+# Nothing but the calls themselves notices what becomes of a server; no wait of a retry ends before it must.
+PATIENT = Pace(
+    first_wait_s=BOUND_S,
+    ping_local_s=600,
+    ping_remote_s=600,
+    reconnect_s=(0.05,),
+    steady_s=0.0,
+    retry_connect_s=BOUND_S,
+)
+
+
+class Pauses:
+    """Stand in for `asyncio.sleep`: note each pause and do in it what the test has planned, in order."""
+
+    def __init__(self, *plans: Callable[[], Awaitable[None]]) -> None:
+        self.asked: list[float] = []
+        self.begun = asyncio.Event()
+        self._plans = list(plans)
+
+    async def __call__(self, seconds: float) -> None:
+        self.asked.append(seconds)
+        self.begun.set()
+        if self._plans:
+            await self._plans.pop(0)()
+
+
+async def forever() -> None:
+    """Let a pause never end."""
+    await asyncio.get_running_loop().create_future()
+
+
+@asynccontextmanager
+async def plane_with(
+    pauses: Pauses, *servers: McpServerConfig, pace: Pace = PATIENT
+) -> AsyncIterator[tuple[ToolPlane, list[CallRecord]]]:
+    records: list[CallRecord] = []
+    async with open_tool_plane(servers, pace=replace(pace, sleep=pauses), observers=[records.append]) as plane:
+        await plane.settle()
+        yield plane, records
+
+
+def lines(file: Path) -> int:
+    return len(file.read_text(encoding="utf-8").splitlines())
+
+
+async def test_a_server_that_cannot_be_reached_is_tried_four_times_and_then_the_breaker_is_open() -> None:
+    pauses = Pauses(lambda: until(plane, "down"))
+    async with misbehaving_http() as peer, plane_with(pauses, peer.config) as (plane, records):
+        await peer.kill()
+        result = await call(plane, "echo")
+        refused = await call(plane, "echo")
+        await peer.start()
+        breaker = connection(plane).breaker.state
+    assert failure_kind(result) == "transport"
+    assert "tried 4 times" in text_of(result)
+    assert pauses.asked == [1.0, 2.0, 4.0]
+    assert "temporarily unavailable" in text_of(refused)
+    assert [(record.outcome, record.attempts) for record in records] == [("transport", 4), ("refused", 0)]
+    assert breaker != "CLOSED"
+
+
+async def test_a_server_that_is_back_after_the_first_retry_answers_the_call_and_the_breaker_stays_closed() -> None:
+    async with misbehaving_http() as peer:
+        pauses = Pauses(lambda: until(plane, "down"), peer.start)
+        async with plane_with(pauses, peer.config) as (plane, records):
+            await peer.kill()
+            assert await pid_of(plane) == peer.pid
+            assert connection(plane).breaker.state == "CLOSED"
+    assert pauses.asked[:2] == [1.0, 2.0]
+    assert [record.outcome for record in records] == ["ok"]
+    assert records[0].attempts == len(pauses.asked) + 1
+
+
+async def test_a_busy_answer_is_a_reason_to_ask_again() -> None:
+    pauses = Pauses()
+    async with misbehaving_http() as peer, plane_with(pauses, peer.config) as (plane, records):
+        assert text_of(await call(plane, "busy", times=2, code=429)) == "after 2"
+    assert pauses.asked == [1.0, 2.0]
+    assert records[0].attempts == 3
+
+
+async def test_an_error_of_the_server_that_may_have_begun_is_not_repeated() -> None:
+    pauses = Pauses()
+    async with misbehaving_http() as peer, plane_with(pauses, peer.config) as (plane, _):
+        result = await call(plane, "busy", times=1, code=503)
+    assert failure_kind(result) == "transport"
+    assert "may or may not have been carried out" in text_of(result)
+    assert pauses.asked == []
+
+
+async def test_a_call_lost_on_its_way_is_executed_once_if_the_tool_does_not_say_that_twice_is_harmless(
+    tmp_path: Path,
+) -> None:
+    pauses, file = Pauses(), tmp_path / "calls"
+    async with plane_with(pauses, misbehaving()) as (plane, records):
+        result = await call(plane, "flaky", file=str(file), crashes=1)
+        await until(plane, "ready")
+    assert "may or may not have been carried out" in text_of(result)
+    assert (lines(file), pauses.asked, records[0].attempts) == (1, [], 1)
+
+
+@pytest.mark.parametrize("tool", ["flaky_read", "flaky_repeatable"])
+async def test_a_call_lost_on_its_way_is_repeated_if_the_tool_is_read_only_or_idempotent(
+    tool: str, tmp_path: Path
+) -> None:
+    pauses, file = Pauses(), tmp_path / "calls"
+    async with plane_with(pauses, misbehaving()) as (plane, records):
+        assert text_of(await call(plane, tool, file=str(file), crashes=2)) == "call 3"
+        assert connection(plane).breaker.state == "CLOSED"
+    assert (lines(file), pauses.asked, records[0].attempts) == (3, [1.0, 2.0], 3)
+
+
+async def test_a_repeatable_call_that_kills_its_server_each_time_ends_after_four_attempts(tmp_path: Path) -> None:
+    pauses, file = Pauses(), tmp_path / "calls"
+    servers = [misbehaving(), misbehaving(name="other")]
+    async with plane_with(pauses, *servers) as (plane, _):
+        other = await pid_of(plane, "other")
+        result = await call(plane, "flaky_read", file=str(file), crashes=99)
+        assert failure_kind(result) == "transport"
+        assert "OPEN" in connection(plane).breaker.state
+        assert await pid_of(plane, "other") == other
+        assert connection(plane, "other").breaker.state == "CLOSED"
+    assert (lines(file), pauses.asked) == (4, [1.0, 2.0, 4.0])
+
+
+async def test_a_call_that_passed_its_deadline_is_not_repeated() -> None:
+    pauses = Pauses()
+    async with plane_with(pauses, misbehaving(timeout_s=0.3)) as (plane, records):
+        assert failure_kind(await call(plane, "sleep", seconds=5)) == "timeout"
+    assert (pauses.asked, records[0].attempts, records[0].outcome) == ([], 1, "timeout")
+
+
+@pytest.mark.parametrize("tool", ["wrong_shape", "fail"])
+async def test_an_answer_of_any_kind_is_not_asked_for_again(tool: str) -> None:
+    pauses = Pauses()
+    async with plane_with(pauses, misbehaving()) as (plane, records):
+        assert (await call(plane, tool)).isError
+    assert (pauses.asked, records[0].attempts) == ([], 1)
+
+
+async def test_a_server_known_to_be_down_is_not_waited_for_and_three_such_refusals_open_the_breaker() -> None:
+    pauses = Pauses()
+    pace = replace(PATIENT, reconnect_s=(600.0,))
+    async with plane_with(pauses, misbehaving("exit-at-once", timeout_s=600), pace=pace) as (plane, records):
+        results = [await call(plane, "echo") for _ in range(3)]
+        assert connection(plane).breaker.state == "OPEN"
+    assert {text_of(result) for result in results} == {
+        "The tool server 'peer' is temporarily unavailable. Please try again in a few seconds."
+    }
+    assert pauses.asked == []
+    assert {(record.outcome, record.attempts) for record in records} == {("refused", 0)}
+
+
+async def test_a_connection_that_does_not_come_within_the_deadline_ends_the_call() -> None:
+    pauses = Pauses()
+    pace = replace(PATIENT, first_wait_s=0.0, connect_s=600)
+    async with plane_with(pauses, misbehaving("hang-initialize", timeout_s=0.2), pace=pace) as (plane, records):
+        result = await call(plane, "echo")
+    assert failure_kind(result) == "timeout"
+    assert "was not ready for the call within 0.2 seconds" in text_of(result)
+    assert (pauses.asked, records[0].attempts) == ([], 1)
+
+
+async def test_retries_do_not_wait_long_for_a_server_that_hangs_as_it_starts_again(tmp_path: Path) -> None:
+    pauses, file = Pauses(), tmp_path / "calls"
+    pace = replace(PATIENT, connect_s=600, retry_connect_s=0.05)
+    async with plane_with(pauses, misbehaving(str(file), timeout_s=600), pace=pace) as (plane, records):
+        # Its first crash writes the file whose existence makes the next start hang.
+        result = await call(plane, "flaky_read", file=str(file), crashes=99)
+    assert failure_kind(result) == "transport"
+    assert pauses.asked == [1.0, 2.0, 4.0]
+    assert records[0].attempts == 4
+
+
+async def test_a_retry_has_the_owner_connect_at_once_instead_of_at_the_end_of_its_back_off(tmp_path: Path) -> None:
+    pauses = Pauses()
+    pace = replace(PATIENT, reconnect_s=(600.0,))
+    async with plane_with(pauses, misbehaving(), pace=pace) as (plane, _):
+        file = str(tmp_path / "calls")
+        assert text_of(await call(plane, "flaky_read", file=file, crashes=1)) == "call 2"
+
+
+async def test_retries_leave_a_server_alone_that_rests_because_it_always_exits_at_once(tmp_path: Path) -> None:
+    pauses, file = Pauses(), tmp_path / "calls"
+    pace = replace(PATIENT, steady_s=600.0, exits_before_rest=1, rest_s=600.0)
+    async with plane_with(pauses, misbehaving(timeout_s=600), pace=pace) as (plane, _):
+        result = await call(plane, "flaky_read", file=str(file), crashes=1)
+        assert connection(plane).status.state == "down"
+    assert failure_kind(result) == "transport"
+    assert (pauses.asked, lines(file)) == ([1.0, 2.0, 4.0], 1)
+
+
+async def test_a_plane_that_closes_ends_a_call_between_two_attempts_with_a_result(tmp_path: Path) -> None:
+    pauses = Pauses(forever)
+    async with plane_with(pauses, misbehaving()) as (plane, records):
+        calling = asyncio.create_task(call(plane, "flaky_read", file=str(tmp_path / "calls"), crashes=1))
+        await pauses.begun.wait()
+    result = await calling
+    assert failure_kind(result) == "transport"
+    assert "is being closed" in text_of(result)
+    assert [record.outcome for record in records] == ["refused"]
+
+
+async def test_a_caller_that_leaves_between_two_attempts_tells_nothing_about_the_server(tmp_path: Path) -> None:
+    pauses = Pauses(forever)
+    pace = replace(PATIENT, reconnect_s=(0.0,))
+    async with plane_with(pauses, misbehaving(breaker=BreakerRules(failures=1)), pace=pace) as (plane, records):
+        calling = asyncio.create_task(call(plane, "flaky_read", file=str(tmp_path / "calls"), crashes=1))
+        await pauses.begun.wait()
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        assert connection(plane).breaker.state == "CLOSED"
+    assert [(record.outcome, record.attempts) for record in records] == [("cancelled", 1)]
+
+
+async def test_a_thousand_callers_at_the_moment_of_death_are_all_answered_by_the_next_process(tmp_path: Path) -> None:
+    pauses = Pauses()
+    file = tmp_path / "calls"
+    async with plane_with(pauses, misbehaving(timeout_s=BOUND_S)) as (plane, records):
+        pid = await pid_of(plane)
+        records.clear()
+        arguments = {"file": str(file), "crashes": 0}
+        calling = [asyncio.create_task(call(plane, "flaky_read", **arguments)) for _ in range(1000)]
+        # The first of them to be answered, while the others are on their way or wait to be written.
+        await asyncio.wait(calling, return_when=asyncio.FIRST_COMPLETED)
+        os.kill(pid, signal.SIGKILL)
+        results = await asyncio.gather(*calling)
+        assert await pid_of(plane) != pid
+        assert connection(plane).breaker.state == "CLOSED"
+    assert not any(result.isError for result in results)
+    assert len([record for record in records if record.attempts > 1]) > 0
