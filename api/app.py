@@ -4,6 +4,7 @@ An ordinary FastAPI application: it runs inside our server, under the official o
 what these routes need, the tool plane; the LangGraph API is reached as a client (api/clients.py).
 """
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -14,11 +15,14 @@ from starlette.routing import Route
 from toolweave import __version__
 from toolweave.api.body_limit import BodyLimit
 from toolweave.api.errors import answer_bad_body
-from toolweave.api.routes import chat, health
+from toolweave.api.plane_metrics import in_default_registry
+from toolweave.api.routes import chat, health, servers
 from toolweave.config.settings import Settings, load_settings
 from toolweave.nodes.chat_models import warn_if_offline
 from toolweave.servers.connections.current import expect_plane, publish, withdraw
 from toolweave.servers.connections.served_plane import open_served_plane
+
+ROUTERS = (chat.router, health.router, servers.router)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -33,20 +37,21 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             app.state.plane = plane
             publish(plane)
             try:
-                yield
+                with in_default_registry(plane):
+                    yield
             finally:
                 withdraw(plane)
 
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
     app.add_exception_handler(RequestValidationError, answer_bad_body)
-    app.add_middleware(BodyLimit, paths=_paths(chat.router, health.router))
-    app.include_router(chat.router)
-    app.include_router(health.router)
+    app.add_middleware(BodyLimit, paths=_paths(*ROUTERS))
+    for router in ROUTERS:
+        app.include_router(router)
     return app
 
 
-def _paths(*routers: APIRouter) -> frozenset[str]:
-    return frozenset(route.path for router in routers for route in router.routes if isinstance(route, Route))
+def _paths(*routers: APIRouter) -> tuple[re.Pattern[str], ...]:
+    return tuple(route.path_regex for router in routers for route in router.routes if isinstance(route, Route))
 
 
 app = create_app()

@@ -1,27 +1,30 @@
 """Refuse request bodies that no route of ours needs, before anything collects them in memory."""
 
+import re
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.api.errors import detail_response
 
 MIB = 1024 * 1024
 DIGITS = 18
+BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class BodyLimit:
     """ASGI middleware: a body over `limit` bytes is answered with 413, whether its length was announced or not.
 
-    It stands around the whole server and looks at requests to `paths` alone; None means all.
+    It stands around the whole server and looks at requests to `paths` alone, patterns of whole paths; None means all.
     """
 
-    def __init__(self, app: ASGIApp, limit: int = MIB, paths: frozenset[str] | None = None) -> None:
+    def __init__(self, app: ASGIApp, limit: int = MIB, paths: tuple[re.Pattern[str], ...] | None = None) -> None:
         self._app = app
         self._limit = limit
         self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Collect the body up to the limit, then pass the request on, or refuse it."""
-        if scope["type"] != "http" or (self._paths is not None and _path(scope) not in self._paths):
+        if scope["type"] != "http" or not self._concerns(scope):
             await self._app(scope, receive, send)
             return
         body, more = bytearray(), True
@@ -38,6 +41,15 @@ class BodyLimit:
             await detail_response(413, text, {"connection": "close"})(scope, receive, send)
             return
         await self._app(scope, replaying(bytes(body), receive), send)
+
+    def _concerns(self, scope: Scope) -> bool:
+        if self._paths is None:
+            return True
+        # Most requests of the server are for others: those that have no body cost nothing here.
+        if scope["method"] in BODILESS:
+            return False
+        path = _path(scope)
+        return any(pattern.match(path) for pattern in self._paths)
 
 
 def _path(scope: Scope) -> str:

@@ -33,7 +33,13 @@ class StreamingAsgiTransport(httpx.AsyncBaseTransport):
         """Start the application on the request and return once it has sent its status and headers."""
         exchange = _Exchange(await request.aread())
         exchange.task = asyncio.create_task(_run(self._app, _scope(request), exchange))
-        start = await exchange.next_message()
+        try:
+            start = await exchange.next_message()
+        except asyncio.CancelledError:
+            # Whoever asked has a limit of time and has gone: nobody else would ever end the application's task.
+            exchange.left.set()
+            exchange.task.cancel()
+            raise
         if start is None:
             await exchange.leave()
             raise httpx.RemoteProtocolError("the application ended without a response", request=request)

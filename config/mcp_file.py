@@ -12,6 +12,7 @@ from toolweave.errors import ConfigError
 
 _SERVER_KEYS = ("mcpServers", "servers")
 _QUIET_KEYS = ("inputs", "$schema")
+_RESERVED_NAMES = ("metrics",)
 _SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -72,6 +73,12 @@ def _server_entries(document: JsoncDocument) -> tuple[str, dict[str, Any]]:
 
 def _written_server(document: JsoncDocument, path: JsonPath, name: str, raw: Any) -> WrittenServer:
     place = document.place(path)
+    if name in _RESERVED_NAMES:
+        raise ConfigError(
+            f"{name!r} is not a name for a server: /servers/{name} is a page of its own.",
+            source=place,
+            fix="Give it another name.",
+        )
     if not _SERVER_NAME.fullmatch(name):
         raise ConfigError(
             f"{name!r} is not a name for a server.",

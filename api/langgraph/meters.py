@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from prometheus_client import (
+    REGISTRY,
     CollectorRegistry,
     Counter,
     GCCollector,
@@ -57,6 +58,8 @@ class Meters:
             registry=self.registry,
         )
 
+        self.registry.register(_RegisteredElsewhere(self.registry))
+
     @contextmanager
     def watching(self, engine: EmbeddedEngine) -> Iterator[None]:
         """Show an engine's figures while the block runs."""
@@ -68,7 +71,10 @@ class Meters:
             self.registry.unregister(figures)
 
     def as_text(self) -> bytes:
-        """Give all figures in the text format of Prometheus, of the type `CONTENT_TYPE_LATEST`."""
+        """Give all figures in the text format of Prometheus, of the type `CONTENT_TYPE_LATEST`.
+
+        What the application has registered with prometheus_client itself is among them.
+        """
         return generate_latest(self.registry)
 
     def measure(self, method: str, path: str, status: int, seconds: float) -> None:
@@ -139,6 +145,20 @@ class _EngineFigures(Collector):
         for status in sorted(TERMINAL):
             ended.add_metric([status], self._engine.ended[status])
         yield ended
+
+
+class _RegisteredElsewhere(Collector):
+    """Pass on the metrics of prometheus_client's default registry, except those that are shown already."""
+
+    def __init__(self, shown: CollectorRegistry) -> None:
+        # The process, its platform and its garbage collector are in every registry.
+        self._shown = {metric.name for metric in shown.collect()}
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the figures of this moment."""
+        for metric in REGISTRY.collect():
+            if metric.name not in self._shown:
+                yield metric
 
 
 class MeasureRequests:

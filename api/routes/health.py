@@ -1,29 +1,82 @@
 """Report how the process is: the model it uses and every MCP server it knows (T-06)."""
 
-from typing import Any
+import asyncio
+from typing import Annotated, Literal, NotRequired
 
-from fastapi import APIRouter, Request
+import httpx
+from fastapi import APIRouter, Depends, Request, Response
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import LangGraphError
+from loguru import logger
+from typing_extensions import TypedDict
 
+from toolweave.api.clients import api_client
 from toolweave.nodes.chat_models import model_label
+from toolweave.servers.connections.health import ServerHealth
+from toolweave.servers.connections.plane import ToolPlane
 
 router = APIRouter(tags=["health"])
 
 WELL = frozenset({"ready", "disabled"})
+NO_TOOLS = "No MCP tools available"
+DATABASE_LIMIT_S = 1.5
+
+
+class Health(TypedDict):
+    """How the process is; `detail` says what is not as it should be."""
+
+    status: Literal["ok", "degraded"]
+    model: str
+    servers: dict[str, ServerHealth]
+    detail: NotRequired[str]
+
+
+class Life(TypedDict):
+    """That the process answers."""
+
+    status: Literal["ok"]
+
+
+class Readiness(TypedDict):
+    """Whether requests can be served; `detail` says why not."""
+
+    status: Literal["ready", "unavailable"]
+    detail: NotRequired[str]
 
 
 @router.get("/health")
-async def health(request: Request) -> dict[str, Any]:
+async def health(request: Request) -> Health:
     """Give the status of the process; always 200, `degraded` while a server that should be there is not."""
-    servers: dict[str, dict[str, Any]] = request.app.state.plane.health()
-    unwell = [name for name, server in servers.items() if server["state"] not in WELL]
+    plane: ToolPlane = request.app.state.plane
+    servers = plane.health()
+    unwell = [f"{name} ({server['state']})" for name, server in servers.items() if server["state"] not in WELL]
     toolless = not any(server["tools"] for server in servers.values())
-    answer: dict[str, Any] = {
-        "status": "degraded" if unwell or toolless else "ok",
-        "model": model_label(request.app.state.settings),
-        "servers": servers,
-    }
+    answer = Health(
+        status="degraded" if unwell or toolless else "ok",
+        model=model_label(request.app.state.settings),
+        servers=servers,
+    )
     if toolless:
-        answer["detail"] = "No MCP tools available"
+        answer["detail"] = NO_TOOLS
     elif unwell:
         answer["detail"] = f"MCP servers not ready: {', '.join(unwell)}"
     return answer
+
+
+@router.get("/health/live")
+async def live() -> Life:
+    """Say that the process answers; an orchestrator restarts one that does not."""
+    return Life(status="ok")
+
+
+@router.get("/health/ready", responses={503: {"model": Readiness, "description": "The database does not answer."}})
+async def ready(response: Response, client: Annotated[LangGraphClient, Depends(api_client)]) -> Readiness:
+    """Say whether requests can be served: 503 only without persistence, whatever state MCP servers are in."""
+    try:
+        async with client, asyncio.timeout(DATABASE_LIMIT_S):
+            await client.http.get("/ok", params={"check_db": "true"})
+    except (httpx.HTTPError, LangGraphError, TimeoutError) as error:
+        logger.warning("not ready: the database behind the LangGraph API does not answer: {!r}", error)
+        response.status_code = 503
+        return Readiness(status="unavailable", detail="The database does not answer.")
+    return Readiness(status="ready")
