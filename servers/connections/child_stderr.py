@@ -5,7 +5,7 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import TextIO
+from typing import IO
 
 from loguru import logger
 
@@ -54,13 +54,13 @@ class ChildStderr(asyncio.Protocol):
 
 
 @contextlib.asynccontextmanager
-async def child_stderr(server: str, redaction: Redaction) -> AsyncIterator[tuple[TextIO, ChildStderr]]:
+async def child_stderr(server: str, redaction: Redaction) -> AsyncIterator[tuple[IO[bytes], ChildStderr]]:
     """Open a pipe for one child's stderr and read it until it ends or the block is left.
 
     Yields the end to give to the child, which the block closes once the child has it, and the reader.
     """
     read_end, write_end = os.pipe()
-    with os.fdopen(write_end, "w", encoding="utf-8") as for_child:
+    with os.fdopen(write_end, "wb", buffering=0) as for_child:
         reader = ChildStderr(server, redaction)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: reader, os.fdopen(read_end, "rb", buffering=0)

@@ -9,7 +9,7 @@ from mcp.shared.exceptions import McpError
 from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
 
 from toolweave.errors import ToolError
-from toolweave.servers.connections.http_faults import NOT_MCP, TRANSPORT_FAULT, in_short, status_line
+from toolweave.servers.connections.faults import NOT_MCP, OVERSIZE, TRANSPORT_FAULT, in_short, status_line
 from toolweave.servers.connections.redaction import in_brief
 from toolweave.servers.connections.wording import lost, not_understood, unauthorized, unavailable
 
@@ -39,7 +39,7 @@ def ends_session(error: BaseException) -> bool:
 
 def is_sign_of_life(error: BaseException) -> bool:
     """Say whether `error` is a JSON-RPC error that the server itself sent."""
-    faults = (TRANSPORT_FAULT, NOT_MCP)
+    faults = (TRANSPORT_FAULT, NOT_MCP, OVERSIZE)
     return isinstance(error, McpError) and not ends_session(error) and error.error.code not in faults
 
 

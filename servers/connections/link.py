@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolweave.errors import ToolProtocolError
 from toolweave.servers.connections.wording import lost, unavailable
+
+if TYPE_CHECKING:
+    import httpx
 
 T = TypeVar("T")
 
@@ -28,6 +31,9 @@ class Link:
         self.heard_at = self._loop.time()
         self.tools_changed = False
         self.declined = False
+        self.authorization: httpx.Auth | None = None
+        self.deaf = False
+        self.exited = False
         self._suspected = False
         self._calls = 0
         self._overdue = 0

@@ -2,20 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import IO, Any
+from urllib.parse import urlsplit
 
 import httpx
 from langchain_mcp_adapters.client import MultiServerMCPClient
 from langchain_mcp_adapters.sessions import Connection
 from loguru import logger
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import get_default_environment, stdio_client
+from mcp import ClientSession
+from mcp.client.stdio import get_default_environment
 from mcp.shared.session import RequestResponder
 from mcp.types import ClientResult, Implementation, ServerNotification, ServerRequest, ToolListChangedNotification
 
 from toolweave import __version__
 from toolweave.config.mcp import McpServerConfig
+from toolweave.config.mcp_entry import LOOPBACK_HOSTS
+from toolweave.servers.connections.child_process import Program
 from toolweave.servers.connections.child_stderr import child_stderr
 from toolweave.servers.connections.elicitations import Elicitations
 from toolweave.servers.connections.failure import describe
@@ -23,6 +26,9 @@ from toolweave.servers.connections.http_faults import FaultReportingClient
 from toolweave.servers.connections.launching import launch_line
 from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.redaction import Redaction
+from toolweave.servers.connections.remote_listener import RemoteListener
+from toolweave.servers.connections.spawned import answering_server
+from toolweave.servers.connections.stdio_transport import stdio_transport
 
 PLAIN_LOGS = {
     "FASTMCP_CHECK_FOR_UPDATES": "off",
@@ -47,39 +53,56 @@ class SupervisedClient(MultiServerMCPClient):
         self._elicitations = elicitations
         self._config = config
         self._redaction = Redaction(config)
+        self._listener = RemoteListener(config, link, elicitations)
         super().__init__({config.name: self._connection()})
 
     @asynccontextmanager
     async def session(self, server_name: str, *, auto_initialize: bool = True) -> AsyncIterator[ClientSession]:
-        """Open a session as the adapter does, for stdio with the child's stderr in our log."""
-        if self._config.transport != "stdio":
-            async with super().session(server_name, auto_initialize=auto_initialize) as session:
-                yield session
-            return
-        parameters = await asyncio.to_thread(self._parameters)
-        async with child_stderr(server_name, self._redaction) as (for_child, reader):
+        """Open a session as the adapter does, with the server's process if it is ours to start."""
+        async with AsyncExitStack() as stack:
+            if self._config.transport == "stdio":
+                session = await stack.enter_async_context(self._stdio_session())
+                if auto_initialize:
+                    await session.initialize()
+            else:
+                if self._config.spawn:
+                    await stack.enter_async_context(self._spawned())
+                remote = super().session(server_name, auto_initialize=auto_initialize)
+                session = self._listener.session = await stack.enter_async_context(remote)
+            yield session
+
+    @asynccontextmanager
+    async def _stdio_session(self) -> AsyncIterator[ClientSession]:
+        program = await asyncio.to_thread(self._program)
+        async with (
+            self._its_stderr() as stderr,
+            stdio_transport(program, stderr, self._link) as (read, write),
+            ClientSession(read, write, **self._session_options()) as session,
+        ):
+            yield session
+
+    @asynccontextmanager
+    async def _spawned(self) -> AsyncIterator[None]:
+        program = await asyncio.to_thread(self._program)
+        async with (
+            self._its_stderr() as output,
+            answering_server(program, self._config.url or "", output, self._link),
+        ):
+            yield
+
+    @asynccontextmanager
+    async def _its_stderr(self) -> AsyncIterator[IO[bytes]]:
+        async with child_stderr(self._config.name, self._redaction) as (for_child, reader):
             try:
-                async with stdio_client(parameters, errlog=for_child) as (read, write):
-                    for_child.close()
-                    async with ClientSession(read, write, **self._session_options()) as session:
-                        if auto_initialize:
-                            await session.initialize()
-                        yield session
+                yield for_child
             finally:
                 self._link.last_words = reader.last_words
 
-    def _parameters(self) -> StdioServerParameters:
+    def _program(self) -> Program:
         config = self._config
-        env = PLAIN_LOGS | config.env
-        search_path = (get_default_environment() | env).get("PATH")
-        command, *args = launch_line(config.command or "", config.args, cwd=config.cwd, search_path=search_path)
-        return StdioServerParameters(
-            command=command,
-            args=args,
-            env=env,
-            cwd=config.cwd,
-            encoding_error_handler="replace",
-        )
+        env = get_default_environment() | PLAIN_LOGS | config.env
+        line = launch_line(config.command or "", config.args, cwd=config.cwd, search_path=env.get("PATH"))
+        return Program(line, env, config.cwd)
 
     def _connection(self) -> Connection:
         config = self._config
@@ -89,6 +112,7 @@ class SupervisedClient(MultiServerMCPClient):
             "transport": config.transport,
             "url": config.url,
             "headers": dict(config.headers),
+            "auth": self._link.authorization,
             "timeout": REQUEST_TIMEOUT_S,
             "sse_read_timeout": STREAM_TIMEOUT_S,
             "httpx_client_factory": self._http_client,
@@ -109,20 +133,15 @@ class SupervisedClient(MultiServerMCPClient):
         timeout: httpx.Timeout | None = None,
         auth: httpx.Auth | None = None,
     ) -> httpx.AsyncClient:
-        streamable = self._config.transport == "http"
-        report = self._suspect if streamable else self._link.lose
         return FaultReportingClient(
-            report,
-            self._elicitations.arrived_with,
-            answers_in_posts=streamable,
+            self._listener,
+            answers_in_posts=self._config.transport == "http",
             headers=headers,
             timeout=timeout,
             auth=auth,
+            # A proxy that the environment names for the world outside knows nothing of our loopback.
+            trust_env=urlsplit(self._config.url or "").hostname not in LOOPBACK_HOSTS,
         )
-
-    def _suspect(self, fault: str) -> None:
-        logger.bind(server=self._config.name).debug("MCP server {}: {}", self._config.name, fault)
-        self._link.suspect()
 
     async def _on_message(
         self, message: RequestResponder[ServerRequest, ClientResult] | ServerNotification | Exception

@@ -79,6 +79,6 @@ async def hold_session(link: Link, config: McpServerConfig, pace: Pace, seat: Se
     return Ending(
         reason=reason,
         ready_s=ready_s,
-        exited=config.transport == "stdio" and not late,
+        exited=(config.transport == "stdio" or link.exited) and not late,
         declined=ready_s is None and link.declined,
     )

@@ -27,10 +27,10 @@ async def watch(
         await link.disturbance(quiet_s)
         if link.is_lost:
             return
-        if link.tools_changed:
-            await _refresh(link, session, pace, on_tools)
+        busy_s = config.timeout_s if link.is_busy else 0.0
+        if link.tools_changed or link.deaf:
+            await _refresh(link, session, pace, max(pace.list_s, busy_s), on_tools)
         else:
-            busy_s = config.timeout_s if link.is_busy else 0.0
             await _ping(link, session, max(pace.ping_limit_s, busy_s))
 
 
@@ -46,14 +46,18 @@ async def _ping(link: Link, session: "McpSession", limit_s: float) -> None:
 
 
 async def _refresh(
-    link: Link, session: "McpSession", pace: Pace, on_tools: Callable[[tuple[ToolSpec, ...]], None]
+    link: Link,
+    session: "McpSession",
+    pace: Pace,
+    limit_s: float,
+    on_tools: Callable[[tuple[ToolSpec, ...]], None],
 ) -> None:
     link.tools_changed = False
     try:
-        async with asyncio.timeout(pace.list_s):
+        async with asyncio.timeout(limit_s):
             specs = await link.race(session.list_tools())
     except TimeoutError:
-        link.lose(f"it did not list its tools within {pace.list_s:g} s")
+        link.lose(f"it did not list its tools within {limit_s:g} s")
         return
     except ToolError as error:
         link.lose(str(error))

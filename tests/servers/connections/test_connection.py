@@ -55,7 +55,7 @@ async def test_a_server_killed_while_idle_is_replaced_before_anybody_calls() -> 
         pid = await pid_of(plane)
         os.kill(pid, signal.SIGKILL)
         await until(plane, "down")
-        assert plane.health()["peer"]["last_error"] == "the server closed the connection"
+        assert plane.health()["peer"]["last_error"] == "its process was ended by SIGKILL"
         await until(plane, "ready")
         assert await pid_of(plane) != pid
 
