@@ -7,6 +7,8 @@ from toolweave.errors import (
     NewerSchema,
     PersistenceError,
     RequestError,
+    SignInFailed,
+    TokenStoreError,
     ToolError,
     ToolweaveError,
 )
@@ -19,6 +21,8 @@ HEADLINES: dict[type[ToolweaveError], str] = {
     PersistenceError: "Database error",
     ModelError: "Model error",
     ToolError: "MCP server error",
+    SignInFailed: "Sign-in failed",
+    TokenStoreError: "Token store error",
     RequestError: "Request refused",
     ToolweaveError: "Error",
 }

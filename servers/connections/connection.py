@@ -14,6 +14,7 @@ from toolweave.servers.connections.breaker import Breaker
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.health import ServerState
 from toolweave.servers.connections.link import Link
+from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.pace import Pace
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.status import ServerStatus
@@ -32,6 +33,7 @@ from toolweave.servers.connections.wording import (
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
+    from toolweave.servers.connections.oauth.authorization import ServerAuthorization
     from toolweave.servers.connections.session import McpSession
 
 
@@ -52,6 +54,7 @@ class ServerConnection:
         pace: how patient to be.
         on_tools: called whenever the tool list was read anew.
         shared: for the session of a single caller, the one of everybody, whose limits and tool list it begins with.
+        token_place: where the tokens of signed-in servers are kept.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class ServerConnection:
         on_tools: Callable[["ServerConnection"], None],
         *,
         shared: "ServerConnection | None" = None,
+        token_place: TokenPlace | None = None,
     ) -> None:
         self.config = config
         label = f"{config.name} (session of a caller)" if shared else config.name
@@ -72,6 +76,8 @@ class ServerConnection:
         self.tools: tuple[ToolSpec, ...] = shared.tools if shared else ()
         self.is_declined = False
         self.pace = pace
+        self._token_place: TokenPlace | None = shared._token_place if shared else token_place
+        self._authorization: ServerAuthorization | None = None
         self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in reversed(self.tools)}
         self._on_tools = on_tools
         self._backoff = Backoff(pace)
@@ -144,6 +150,8 @@ class ServerConnection:
         self._renewing = True
         self._hurry.set()
         self._backoff.reset()
+        if self._authorization is not None:
+            self._authorization.retry()
         self.status.set("connecting")
         self._link.lose("a reconnect was asked for")
         await self.status.wait_for("ready", "down")
@@ -210,9 +218,14 @@ class ServerConnection:
 
     async def _own(self) -> None:
         await asyncio.to_thread(loading.load)
+        async with loading.open_authorization(self.config, self._token_place) as self._authorization:
+            await self._stay_connected()
+
+    async def _stay_connected(self) -> None:
         # The flag beside the cancellation is needed: the SDK's cancel scopes can swallow one that comes as they close.
         while not self._stopping:
             self._link = Link(self.config.name)
+            self._link.authorization = self._authorization
             self._connecting = True
             delay = self._after(await hold_session(self._link, self.config, self.pace, self))
             self._connecting = False

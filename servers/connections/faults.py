@@ -5,6 +5,8 @@ from typing import Any
 
 import httpx
 
+from toolweave.servers.connections.oauth.fault import AuthorizationFault
+
 TRANSPORT_FAULT = -32080
 NOT_MCP = -32081
 OVERSIZE = -32082
@@ -19,6 +21,8 @@ def error_message(request_id: int | str, code: int, message: str, **data: Any) -
 
 def in_short(error: httpx.HTTPError) -> str:
     """Describe a transport error without the URL, which may hold credentials."""
+    if isinstance(error, AuthorizationFault):
+        return str(error)
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.link import Link
+from toolweave.servers.connections.oauth.place import TokenPlace
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
+    from toolweave.servers.connections.oauth.authorization import ServerAuthorization
     from toolweave.servers.connections.session import McpSession
 
 
@@ -28,6 +30,15 @@ def open_session(config: McpServerConfig, link: Link) -> "AbstractAsyncContextMa
     from toolweave.servers.connections import session  # noqa: PLC0415
 
     return session.open_session(config, link)
+
+
+def open_authorization(
+    config: McpServerConfig, place: TokenPlace | None
+) -> "AbstractAsyncContextManager[ServerAuthorization | None]":
+    """Open what gives a server's requests their tokens; see `authorization.open_authorization`."""
+    from toolweave.servers.connections.oauth import authorization  # noqa: PLC0415
+
+    return authorization.open_authorization(config, place)
 
 
 async def failed_result(text: str, kind: str) -> "CallToolResult":

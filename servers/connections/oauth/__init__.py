@@ -1,0 +1,1 @@
+"""Get, keep and renew the tokens for remote MCP servers that ask for OAuth."""

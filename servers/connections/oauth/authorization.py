@@ -1,0 +1,195 @@
+"""Give every request to a remote server its token, and renew the token without the caller noticing."""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import httpx
+from loguru import logger
+
+from toolweave.config.mcp import McpServerConfig
+from toolweave.config.mcp_entry import OAuth
+from toolweave.servers.connections.oauth.credentials_source import CredentialsSource
+from toolweave.servers.connections.oauth.exchange import Refusal, Refused
+from toolweave.servers.connections.oauth.fault import AuthorizationFault, SignInNeeded
+from toolweave.servers.connections.oauth.grant import Grant
+from toolweave.servers.connections.oauth.kept_source import KeptSource
+from toolweave.servers.connections.oauth.place import TokenPlace
+
+PAUSE_S = 30.0
+CLOSING_LIMIT_S = 2.0
+LARGEST_REFUSAL = 64 * 1024
+# The first newer token may be one that another process had stored, and be refused as well.
+MOST_RENEWALS = 2
+
+
+class Source(Protocol):
+    """Where a server's tokens come from."""
+
+    async def kept(self) -> Grant | None:
+        """Give what there is without asking anybody; None: let the server say who gives tokens."""
+
+    async def renew(self, stale: Grant | None, refusal: Refusal) -> Grant:
+        """Give newer tokens than `stale`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Halt:
+    """Why nothing more is tried: until new tokens are kept, a reconnect is asked for, or the time is over."""
+
+    fault: AuthorizationFault
+    tokens: Grant | None
+    until: float
+
+
+class ServerAuthorization(httpx.Auth):
+    """The authorization of one server's requests, over all its sessions.
+
+    A renewal runs in a task of its own, one at a time: a caller whose deadline passes must not cut it off between the
+    authorization server's answer, which ends the old refresh token, and the keeping of the new one.
+    """
+
+    def __init__(self, server: str, source: Source, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._server = server
+        self._source = source
+        self._clock = clock
+        self._grant: Grant | None = None
+        self._renewal: asyncio.Task[Grant] | None = None
+        self._halt: _Halt | None = None
+
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """Send a request with the token there is; when it is refused with 401, again with a newer one.
+
+        A 401 says that the request was not carried out, so that any request may be sent again (D-5).
+
+        Raises:
+            AuthorizationFault: there is no token, or the new one is refused, too.
+        """
+        grant = await self._usable()
+        _carry(request, grant)
+        response = yield request
+        for _ in range(MOST_RENEWALS):
+            if response.status_code != httpx.codes.UNAUTHORIZED:
+                return
+            response.headers.pop("content-encoding", None)
+            response.stream = _Beginning(response.stream)
+            grant = await self._newer_than(grant, Refusal(response.headers.get("www-authenticate")))
+            _carry(request, grant)
+            response = yield request
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            fault = AuthorizationFault("it refuses the token that its authorization server has just given")
+            self._halt = _Halt(fault, grant, self._clock() + PAUSE_S)
+            raise fault
+
+    def retry(self) -> None:
+        """Forget what is known: an operator asks for a new attempt, after a sign-in or a sign-out perhaps."""
+        self._halt = None
+        self._grant = None
+
+    async def finish(self) -> None:
+        """Let a renewal end, in bounded time."""
+        if self._renewal is not None and not self._renewal.done():
+            await asyncio.wait({self._renewal}, timeout=CLOSING_LIMIT_S)
+            self._renewal.cancel()
+
+    async def _usable(self) -> Grant | None:
+        if self._halt is not None:
+            await self._reconsider(self._halt)
+        if self._grant is None:
+            self._grant = await self._source.kept()
+        if self._grant is not None and self._grant.is_expired(time.time()):
+            return await self._newer_than(self._grant, Refusal())
+        return self._grant
+
+    async def _reconsider(self, halt: _Halt) -> None:
+        """Go on after a halt if its time is over or there are other tokens now.
+
+        Raises:
+            AuthorizationFault: neither is the case.
+        """
+        if self._clock() < halt.until:
+            kept = await self._source.kept()
+            if kept is None or (halt.tokens is not None and kept.access_token == halt.tokens.access_token):
+                raise halt.fault.with_traceback(None)
+            self._grant = kept
+        self._halt = None
+
+    async def _newer_than(self, stale: Grant | None, refusal: Refusal) -> Grant:
+        current = self._grant
+        if current is not None and stale is not None and current.access_token != stale.access_token:
+            return current
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.create_task(self._renew(stale, refusal))
+            self._renewal.add_done_callback(_look_at)
+        return await asyncio.shield(self._renewal)
+
+    async def _renew(self, stale: Grant | None, refusal: Refusal) -> Grant:
+        try:
+            grant = await self._source.renew(stale, refusal)
+        except SignInNeeded as fault:
+            self._grant = None
+            self._halt = _Halt(fault, stale, math.inf)
+            raise
+        except Refused as fault:
+            self._halt = _Halt(fault, stale, self._clock() + PAUSE_S)
+            raise
+        self._grant = grant
+        logger.bind(server=self._server).debug("MCP server {}: its token was renewed", self._server)
+        return grant
+
+
+class _Beginning(httpx.AsyncByteStream):
+    """A body of which only the beginning is read: httpx reads a refusal to its end before it sends anew."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = LARGEST_REFUSAL
+        async for chunk in self._stream:
+            yield chunk[:left]
+            left -= len(chunk)
+            if left <= 0:
+                return
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@asynccontextmanager
+async def open_authorization(
+    config: McpServerConfig, place: TokenPlace | None
+) -> AsyncIterator[ServerAuthorization | None]:
+    """Open the authorization that a server's configuration asks for, None where it asks for none.
+
+    At its end a renewal that is under way has ended, within a bound.
+    """
+    if config.auth is None or config.url is None:
+        yield None
+        return
+    authorization = ServerAuthorization(config.name, _source(config.name, config.url, config.auth, place))
+    try:
+        yield authorization
+    finally:
+        await authorization.finish()
+
+
+def _source(server: str, url: str, auth: OAuth, place: TokenPlace | None) -> Source:
+    if auth.grant == "client_credentials":
+        return CredentialsSource(url, auth)
+    return KeptSource(server, url, auth, place)
+
+
+def _carry(request: httpx.Request, grant: Grant | None) -> None:
+    if grant is not None:
+        request.headers["Authorization"] = f"Bearer {grant.access_token}"
+
+
+def _look_at(renewal: asyncio.Task[Grant]) -> None:
+    """Note how a renewal ended whose callers have all left."""
+    if not renewal.cancelled():
+        renewal.exception()

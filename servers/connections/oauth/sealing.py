@@ -1,0 +1,106 @@
+"""Encrypt texts with a key of the user's, or with one that is made and kept in a file (Fernet)."""
+
+import base64
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from cryptography.fernet import Fernet, InvalidToken
+
+from toolweave.errors import TokenStoreError
+
+KEY_FILE = "key"
+KEY_VARIABLE = "TOOLWEAVE_TOKEN_KEY"
+SALT_BYTES = 16
+# 32 MiB and some 100 ms for each guess at the key; done once for each file that is read.
+SCRYPT_N, SCRYPT_R, SCRYPT_P = 2**15, 8, 1
+SCRYPT_MEMORY = 64 * 2**20
+
+
+class Seal:
+    """Turn texts into bytes that only the holder of the key can read or change, and back.
+
+    Args:
+        folder: where the key file is made when it is needed and `key` is None.
+        key: any text; the real key is derived from it by scrypt with a random salt, which stands beside the text.
+    """
+
+    def __init__(self, folder: Path, key: str | None) -> None:
+        self._folder = folder
+        self._key = key
+        self._derived: dict[bytes, Fernet] = {}
+
+    def close(self, text: str) -> bytes:
+        """Encrypt.
+
+        Raises:
+            TokenStoreError: the key file cannot be read or made.
+        """
+        if self._key is None:
+            return json.dumps({"key": "file", "data": self._from_file().encrypt(text.encode()).decode()}).encode()
+        salt = next(iter(self._derived), None) or os.urandom(SALT_BYTES)
+        sealed = self._from_key(salt).encrypt(text.encode()).decode()
+        return json.dumps({"key": "scrypt", "salt": base64.b64encode(salt).decode(), "data": sealed}).encode()
+
+    def open(self, sealed: bytes) -> str:
+        """Decrypt; what was encrypted with the key file stays readable after a key was set.
+
+        Raises:
+            TokenStoreError: it is damaged, or was encrypted with another key.
+        """
+        try:
+            form = json.loads(sealed)
+            kind, data = form["key"], str(form["data"])
+            salt = base64.b64decode(form["salt"], validate=True) if kind == "scrypt" else b""
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise TokenStoreError("the stored tokens are damaged") from None
+        if kind == "scrypt" and self._key is None:
+            raise TokenStoreError(f"the stored tokens were encrypted with {KEY_VARIABLE}, which is not set")
+        try:
+            fernet = self._from_key(salt) if kind == "scrypt" else self._from_file()
+            return fernet.decrypt(data).decode()
+        except (InvalidToken, ValueError):
+            where = f"{KEY_VARIABLE} has changed" if kind == "scrypt" else f"the file {KEY_FILE} has changed"
+            raise TokenStoreError(f"the stored tokens cannot be decrypted: they are damaged, or {where}") from None
+
+    def _from_key(self, salt: bytes) -> Fernet:
+        if salt not in self._derived:
+            given = (self._key or "").encode()
+            raw = hashlib.scrypt(given, salt=salt, n=SCRYPT_N, r=SCRYPT_R, p=SCRYPT_P, maxmem=SCRYPT_MEMORY, dklen=32)
+            self._derived[salt] = Fernet(base64.urlsafe_b64encode(raw))
+        return self._derived[salt]
+
+    def _from_file(self) -> Fernet:
+        path = self._folder / KEY_FILE
+        try:
+            if not path.exists():
+                _make(path)
+            return Fernet(path.read_bytes())
+        except OSError as error:
+            raise TokenStoreError(f"{path}: {error.strerror}") from error
+        except ValueError:
+            raise TokenStoreError(f"{path} is damaged: delete it and sign in again") from None
+
+
+def _make(path: Path) -> None:
+    """Make a key file that is whole or not there, and the same for everybody who makes it at the same time."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f"{KEY_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
+    write_private(draft, Fernet.generate_key())
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read, down to the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)

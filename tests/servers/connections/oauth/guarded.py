@@ -1,0 +1,91 @@
+"""Run the MCP server that asks for OAuth, tell it what to do, and play the person and the browser."""
+
+import os
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+
+from tests.fixtures.mcp_server import HttpMcpServer, free_port, http_mcp_server
+from tests.fixtures.oauth_server import MACHINE
+from toolweave.config.mcp import McpServerConfig
+from toolweave.config.mcp_entry import OAuth
+from toolweave.servers.connections.oauth.login import sign_in
+from toolweave.servers.connections.oauth.place import TokenPlace
+
+SCRIPT = str(Path(__file__).parents[3] / "fixtures" / "oauth_server.py")
+ROOT = str(Path(__file__).parents[4])
+PATIENCE_S = 20.0
+
+
+class Guarded:
+    """The server and its authorization server."""
+
+    def __init__(self, server: HttpMcpServer, login: str) -> None:
+        self.server = server
+        self.login = login
+
+    def config(self, auth: OAuth | None = None, **changes: Any) -> McpServerConfig:
+        """Configure it, by default as a person would sign in."""
+        return replace(self.server.config, auth=auth or OAuth(), **changes)
+
+    def machine(self, **changes: Any) -> McpServerConfig:
+        """Configure it for a client that has a secret."""
+        given = {"client_id": MACHINE[0], "client_secret": MACHINE[1], "issuer": self.login} | changes
+        return self.config(OAuth(grant="client_credentials", **given))
+
+    async def tell(self, **orders: Any) -> None:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            (await client.post(f"{self.login}/control", json=orders)).raise_for_status()
+
+    async def told(self) -> Any:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return (await client.get(f"{self.login}/control")).json()
+
+    async def asked(self, what: str) -> int:
+        """How often the authorization server was asked for something."""
+        return int((await self.told())["asked"].count(what))
+
+    async def until_asked(self, what: str) -> None:
+        """Wait until it has been asked; a foreign process gives no other sign."""
+        while not await self.asked(what):
+            pass
+
+
+@asynccontextmanager
+async def guarded_server(
+    transport: Literal["http", "sse"] = "http", *options: str, name: str = "peer"
+) -> AsyncIterator[Guarded]:
+    """Run both on free ports."""
+    login_port = free_port()
+    env = {"PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])}
+    args = (SCRIPT, "--port", "{port}", "--login-port", str(login_port), "--transport", transport, *options)
+    async with http_mcp_server(*args, transport=transport, env=env, name=name) as server:
+        yield Guarded(server, f"http://127.0.0.1:{login_port}")
+
+
+def browse(url: str) -> None:
+    """Go where the authorization server sends the browser, as a person does who agrees."""
+    httpx.get(url, follow_redirects=True, trust_env=False).raise_for_status()
+
+
+def open_browser(url: str) -> None:
+    """Do so in the background, as a browser that is opened by a program."""
+    threading.Thread(target=browse, args=(url,), daemon=True).start()
+
+
+async def signed_in(config: McpServerConfig, place: TokenPlace) -> None:
+    await sign_in(config, place, open_browser, patience_s=PATIENCE_S)
+
+
+def file_place(folder: Path, key: str | None = None) -> TokenPlace:
+    return TokenPlace(folder / "oauth", "file", key)
+
+
+def stored_text(place: TokenPlace) -> bytes:
+    """All bytes that lie in the place."""
+    return b"".join(path.read_bytes() for path in sorted(place.folder.glob("*")) if path.is_file())
