@@ -52,6 +52,12 @@ def convert_mcp_tools_to_openai(tools: AnyTool | Sequence[AnyTool]) -> OpenAIToo
     return _function(_openai_names([tool.name])[0], tool)
 
 
+def openai_tools(tools: Sequence[BaseTool], *, among: Sequence[BaseTool]) -> list[OpenAITool]:
+    """Convert a part of a catalogue under the names that its tools have `among` all of it."""
+    names = {own: name for name, own in openai_name_map(among).items()}
+    return [_function(names.get(tool.name, tool.name), _describe(tool)) for tool in tools]
+
+
 def openai_name_map(tools: Sequence[AnyTool]) -> dict[str, str]:
     """Map each name that `convert_mcp_tools_to_openai(tools)` uses to the tool's own name (A-01)."""
     own = [_describe_name(tool) for tool in tools]

@@ -1,0 +1,152 @@
+"""Keep whole tool results that are too long for the model in the graph's store, and let the model read on (T-12, D-7).
+
+They are items under the thread's own namespace, so a server deletes them with the thread; a program that embeds a graph
+and deletes threads itself calls `forget_results`. Without a store or a thread nothing is kept.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Any, Protocol, runtime_checkable
+
+from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.tools import BaseTool, ToolException, tool
+from langgraph.prebuilt import ToolRuntime
+from langgraph.store.base import BaseStore
+from loguru import logger
+from pydantic import Field
+
+READ_TOOL = "read_tool_result"
+KEPT = "kept_result"
+MOST_KEPT_CHARS = 5_000_000
+MOST_READ_CHARS = 20_000
+MOST_FINDS = 10
+AROUND_A_FIND = 200
+_PAGE = 100
+
+Namespace = tuple[str, ...]
+Keep = Callable[[str, int], Awaitable[str | None]]
+
+
+@runtime_checkable
+class KeepsLargeResults(Protocol):
+    """A tool that cuts long results itself and lets somebody keep the whole."""
+
+    def keeping(self, keep: Keep) -> BaseTool:
+        """Return the tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
+        ...
+
+
+@dataclass(frozen=True)
+class KeptResults:
+    """The kept results of one thread."""
+
+    store: BaseStore
+    namespace: Namespace
+
+    async def keep(self, call_id: str, text: str, shown: int) -> str | None:
+        """Keep a result; return how the model reads on, None when the store fails."""
+        try:
+            await self.store.aput(self.namespace, call_id, {"text": text[:MOST_KEPT_CHARS]}, index=False)
+        except Exception as error:  # noqa: BLE001 - a store may be anybody's; without it the result is only cut
+            logger.warning("the whole result of {} could not be kept: {}: {}", call_id, type(error).__name__, error)
+            return None
+        limit = f"the first {MOST_KEPT_CHARS} characters are" if len(text) > MOST_KEPT_CHARS else "the whole is"
+        return f"To read on, {limit} kept: call {READ_TOOL} with id {call_id!r} and offset {shown}, or with search."
+
+    async def text(self, call_id: str) -> str | None:
+        """Return a kept result."""
+        item = await self.store.aget(self.namespace, call_id)
+        return None if item is None else str(item.value.get("text", ""))
+
+
+def results_namespace(thread_id: str) -> Namespace:
+    """Give the namespace of a thread's kept results; labels may not have periods, and no two threads share one."""
+    return ("threads", thread_id.replace("%", "%25").replace(".", "%2E"), "tool_results")
+
+
+def kept_results(runtime: "ToolRuntime[Any, Any]") -> KeptResults | None:
+    """Give the kept results of the thread a tool runs on; None without a store or a thread."""
+    thread_id = (runtime.config.get("configurable") or {}).get("thread_id")
+    if runtime.store is None or not thread_id:
+        return None
+    return KeptResults(runtime.store, results_namespace(str(thread_id)))
+
+
+def keeping_tool(called: BaseTool, call_id: str, runtime: "ToolRuntime[Any, Any]") -> BaseTool:
+    """Return a tool for one call that keeps what it cuts, if it can and there is somewhere to keep it."""
+    results = kept_results(runtime) if isinstance(called, KeepsLargeResults) else None
+    if results is None or not isinstance(called, KeepsLargeResults):
+        return called
+
+    async def keep(text: str, shown: int) -> str | None:
+        return await results.keep(call_id, text, shown)
+
+    return called.keeping(keep)
+
+
+def has_kept_results(messages: Sequence[AnyMessage]) -> bool:
+    """Say whether a dialogue has a result that the model can read on."""
+    return any(
+        isinstance(message, ToolMessage) and isinstance(message.artifact, dict) and KEPT in message.artifact
+        for message in messages
+    )
+
+
+async def forget_results(store: BaseStore, thread_id: str) -> None:
+    """Delete a thread's kept results from any store; our server does it with the thread."""
+    namespace = results_namespace(thread_id)
+    while found := await store.asearch(namespace, limit=_PAGE):
+        for item in found:
+            await store.adelete(item.namespace, item.key)
+
+
+@tool(READ_TOOL)
+async def read_tool_result(
+    id: Annotated[str, Field(description="The id that the notice in the cut result names.")],  # noqa: A002
+    runtime: ToolRuntime,
+    offset: Annotated[int, Field(description="The character to begin at.", ge=0)] = 0,
+    limit: Annotated[int, Field(description="How many characters to read.", ge=1, le=MOST_READ_CHARS)] = 10_000,
+    search: Annotated[
+        str | None,
+        Field(description="Find this text from offset on, instead of reading.", min_length=1, max_length=200),
+    ] = None,
+) -> str:
+    """Read on in an earlier tool result of this conversation that was too long to show whole, or search in it."""
+    results = kept_results(runtime)
+    text = await results.text(id) if results else None
+    if text is None:
+        raise ToolException(f"No result is kept under the id {id!r}. Take the id from the notice in the cut result.")
+    return _found(text, search, offset) if search else _part(text, offset, limit)
+
+
+def _part(text: str, offset: int, limit: int) -> str:
+    part = text[offset : offset + limit]
+    if not part:
+        return f"[The result has {len(text)} characters; there is nothing at offset {offset}.]"
+    end = offset + len(part)
+    rest = "this is the end" if end == len(text) else f"go on at offset {end}"
+    return f"{part}\n\n[Characters {offset} to {end} of {len(text)}; {rest}.]"
+
+
+def _found(text: str, search: str, offset: int) -> str:
+    places = list(islice(_places(text, search, offset), MOST_FINDS + 1))
+    if not places:
+        return f"[{search!r} is not in the result from offset {offset} on.]"
+    shown = [
+        f"[offset {place}]\n{text[max(0, place - AROUND_A_FIND) : place + len(search) + AROUND_A_FIND]}"
+        for place in places[:MOST_FINDS]
+    ]
+    more = f"[There are more: search from offset {places[-1]}.]" if len(places) > MOST_FINDS else "[That is all.]"
+    return "\n\n".join([*shown, more])
+
+
+def _places(text: str, search: str, offset: int) -> Iterator[int]:
+    """Find a text regardless of case, no two places closer than what is shown around one."""
+    # Lowering changes the length of a few letters, and with it every offset behind them.
+    lowered = text.lower() if len(text.lower()) == len(text) else text
+    wanted = search.lower() if lowered is not text else search
+    place = lowered.find(wanted, offset)
+    while place >= 0:
+        yield place
+        place = lowered.find(wanted, place + len(search) + AROUND_A_FIND)

@@ -1,0 +1,148 @@
+"""Choose the tools that a model is offered at a turn: all of them, or the relevant ones of a large catalogue (D-2).
+
+Endpoints take 128 tools at most, and models choose worse among many. Whatever is left out can still be called by its
+name, and looked for with `find_tools`.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool
+from loguru import logger
+from pydantic import Field
+
+from toolweave.nodes.dialogue import requested_calls
+from toolweave.nodes.large_results import has_kept_results, read_tool_result
+from toolweave.nodes.openai_format import OpenAITool, openai_name_map, openai_tools
+from toolweave.nodes.tool_catalog import ToolCatalog
+from toolweave.nodes.tool_relevance import ToolIndex
+
+FIND_TOOL = "find_tools"
+FOUND = "found_tools"
+MOST_FOUND = 10
+LONGEST_SUMMARY = 200
+_USER_WEIGHTS = (1.0, 0.5, 0.25)
+_ERROR_WEIGHT = 0.4
+_PLAN_WEIGHT = 0.4
+_LARGE = 500
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """One tool list with what is worked out of it once."""
+
+    tools: tuple[BaseTool, ...]
+
+    @cached_property
+    def relevance(self) -> ToolIndex:
+        """Return the index of the tools' words."""
+        return ToolIndex(self.tools)
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Map the names that models get to the tools' own."""
+        return openai_name_map(self.tools)
+
+    def has(self, tools: Sequence[BaseTool]) -> bool:
+        """Say whether these are the very tools that were indexed."""
+        return len(tools) == len(self.tools) and all(map(_is_same, tools, self.tools))
+
+
+class OfferedTools:
+    """What a catalogue offers to a model: at most `max_tools` tools, and our own beside them where they are of use.
+
+    `find_tools` is offered where tools had to be left out, `read_tool_result` once a result was too long to show.
+    """
+
+    def __init__(self, catalog: ToolCatalog, max_tools: int) -> None:
+        self._catalog = catalog
+        self._max_tools = max_tools
+        self._indexed = Indexed(())
+        self._find_tools = self._make_find_tools()
+
+    @property
+    def own_tools(self) -> tuple[BaseTool, ...]:
+        """Return our own tools, for the node that carries out calls; the catalogue's of the same name come first."""
+        return (self._find_tools, read_tool_result)
+
+    async def offer(self, tools: Sequence[BaseTool], messages: Sequence[AnyMessage]) -> list[OpenAITool]:
+        """Choose among the catalogue's `tools` by a dialogue, in the catalogue's order and the OpenAI format."""
+        own = [read_tool_result] if has_kept_results(messages) else []
+        if len(tools) + len(own) <= self._max_tools:
+            return openai_tools([*tools, *_unless_named_alike(own, tools)], among=tools)
+        indexed = await self._index(tools)
+        own = _unless_named_alike([self._find_tools, *own], tools)
+        room = max(1, self._max_tools - len(own))
+        places = _chosen(indexed, messages, room)
+        logger.debug("{} of {} tools are offered to the model, {} left out", room, len(tools), len(tools) - room)
+        return openai_tools([*(tools[place] for place in places), *own], among=tools)
+
+    async def _index(self, tools: Sequence[BaseTool]) -> Indexed:
+        if not self._indexed.has(tools):
+            indexed = Indexed(tuple(tools))
+            if len(tools) > _LARGE:
+                await asyncio.to_thread(lambda: (indexed.relevance, indexed.names))
+            self._indexed = indexed
+        return self._indexed
+
+    def _make_find_tools(self) -> BaseTool:
+        async def find_tools(
+            query: Annotated[str, Field(description="What the tool should do, in a few words.", min_length=1)],
+        ) -> tuple[str, dict[str, Any]]:
+            """Find further tools: more are available than are shown. The found ones can be called at the next turn."""
+            indexed = await self._index(await self._catalog.tools())
+            found = [indexed.tools[place] for place in indexed.relevance.ranked([(query, 1.0)])[:MOST_FOUND]]
+            lines = [f"{tool.name}: {' '.join(tool.description.split())[:LONGEST_SUMMARY]}" for tool in found]
+            return "\n".join(lines) or "No tool fits. Try other words.", {FOUND: [tool.name for tool in found]}
+
+        return StructuredTool.from_function(
+            coroutine=find_tools, name=FIND_TOOL, response_format="content_and_artifact"
+        )
+
+
+def _chosen(indexed: Indexed, messages: Sequence[AnyMessage], room: int) -> list[int]:
+    """Choose places: tools in use first, then the relevant ones, then as they come."""
+    in_use = set(_names_in_use(indexed, messages))
+    using = [place for place, tool in enumerate(indexed.tools) if tool.name in in_use]
+    ranked = indexed.relevance.ranked(wanted_texts(messages))
+    chosen = list(dict.fromkeys([*using, *ranked]))[:room]
+    if len(chosen) < room:
+        chosen = list(dict.fromkeys([*chosen, *range(len(indexed.tools))]))[:room]
+    return sorted(chosen)
+
+
+def wanted_texts(messages: Sequence[AnyMessage]) -> Iterator[tuple[str, float]]:
+    """Give what a dialogue is about: the newest words of the user, then what failed and what the model plans."""
+    said = [message.text for message in messages if isinstance(message, HumanMessage)]
+    yield from zip(reversed(said), _USER_WEIGHTS, strict=False)
+    for message in _since_input(messages):
+        if isinstance(message, ToolMessage) and message.status == "error":
+            yield message.text, _ERROR_WEIGHT
+        elif isinstance(message, AIMessage) and message.text:
+            yield message.text, _PLAN_WEIGHT
+
+
+def _names_in_use(indexed: Indexed, messages: Sequence[AnyMessage]) -> Iterator[str]:
+    for message in _since_input(messages):
+        for call in requested_calls(message):
+            yield indexed.names.get(call["name"], call["name"])
+        if isinstance(message, ToolMessage) and isinstance(message.artifact, dict):
+            yield from message.artifact.get(FOUND, ())
+
+
+def _since_input(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
+    inputs = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    return messages[inputs[-1] :] if inputs else messages
+
+
+def _unless_named_alike(own: Sequence[BaseTool], tools: Sequence[BaseTool]) -> list[BaseTool]:
+    taken = {tool.name for tool in tools}
+    return [tool for tool in own if tool.name not in taken]
+
+
+def _is_same(one: BaseTool, other: BaseTool) -> bool:
+    return one is other
