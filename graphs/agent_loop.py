@@ -1,6 +1,6 @@
 """Build the agent loop: a model that calls tools until it answers, or until the cap stops it (D-4, D-10, A-02)."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Literal
 
 from langchain_core.tools import BaseTool
@@ -11,11 +11,13 @@ from langgraph.types import Checkpointer, Send
 
 from toolweave.nodes.accept_input import accept_input
 from toolweave.nodes.agent_state import AgentInput, AgentOutput, AgentState
+from toolweave.nodes.approval import approve_node
 from toolweave.nodes.call_model import call_model_node
 from toolweave.nodes.chat_model_source import ChatModel, as_lazy
 from toolweave.nodes.dialogue import requested_calls
 from toolweave.nodes.iteration_cap import OnIterationLimit, iteration_cap_node, limit_error, summarize_node
 from toolweave.nodes.prompts import SystemPrompt
+from toolweave.nodes.questions import answer_questions_node
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
 from toolweave.nodes.tools import tools_node
 
@@ -23,8 +25,19 @@ AgentBuilder = StateGraph[AgentState, None, AgentInput, AgentOutput]
 AgentGraph = CompiledStateGraph[AgentState, None, AgentInput, AgentOutput]
 Tools = Sequence[BaseTool] | ToolCatalog
 
-_STEPS_TO_AN_END = 5
-"""Steps left that a turn with tools needs to end: tools, call_model, iteration_cap, what follows it, and one spare."""
+Next = Literal["approval needed", "questions first", "limit reached", "answered"]
+
+_WAYS_ON: dict[Hashable, str] = {
+    "tool calls": "tools",
+    "approval needed": "approve",
+    "questions first": "answer_questions",
+    "limit reached": "iteration_cap",
+    "answered": END,
+}
+_STEPS_PER_TURN = 3
+"""Steps of a turn in which nobody is waited for: call_model, approve, tools. To wait ends the count: it starts anew."""
+_STEPS_TO_AN_END = 6
+"""Steps left that a turn with tools needs to end: approve, tools, call_model, iteration_cap, what follows, a spare."""
 
 
 def build_agent_loop(
@@ -40,6 +53,10 @@ def build_agent_loop(
     """Compile the agent loop; it is a Runnable, async only because MCP tools are (S-04).
 
     Input: `{"messages": [...]}`. Output: `messages`, `iterations` (model calls since this input) and `status`.
+
+    Tools whose metadata has `requires_approval` interrupt the run before they run, which needs a checkpointer, here or
+    in the graph around this one. Where nobody can answer, say so by `.with_config(configurable={"unattended": True})`:
+    such calls, and calls whose server asks something, are then answered with an error that explains it (S-07).
 
     Args:
         tools: LangChain tools, or a catalogue that is asked at every turn.
@@ -76,26 +93,35 @@ def agent_loop_graph(
     on_iteration_limit: OnIterationLimit,
     system_prompt: SystemPrompt,
 ) -> AgentBuilder:
-    """Draw the loop itself, from call_model on; the way in is for the caller to add."""
+    """Draw the loop itself, from call_model on; the way in is for the caller to add.
+
+    A person is asked in two places (S-07): in `approve` before the tools of a turn run, if one of them requires it;
+    in `answer_questions` after they ran, if a tool's server asked something in the middle of a call.
+    """
     if max_iterations < 1:
         raise ValueError("max_iterations must be at least 1")
     lazy_model = as_lazy(model)
 
-    def next_step(state: AgentState) -> list[Send] | Literal["limit reached", "answered"]:
+    def next_step(state: AgentState) -> list[Send] | Next:
+        if state.get("waiting_calls"):
+            return "questions first"
         calls = requested_calls(state["messages"][-1])
         if not calls:
             return "answered"
-        if state["iterations"] >= max_iterations or state["remaining_steps"] < _STEPS_TO_AN_END:
+        if state.get("iterations", 0) >= max_iterations or state.get("status") == "iteration_limit":
             return "limit reached"
+        if any(call["id"] in state.get("to_approve", ()) for call in calls):
+            return "approval needed"
         return [Send("tools", [call]) for call in calls]
 
     graph: AgentBuilder = StateGraph(AgentState, input_schema=AgentInput, output_schema=AgentOutput)
-    graph.add_node("call_model", call_model_node(lazy_model, catalog, system_prompt))
+    call_model = call_model_node(lazy_model, catalog, system_prompt, steps_to_an_end=_STEPS_TO_AN_END)
+    graph.add_node("call_model", call_model)
+    graph.add_node("approve", approve_node(catalog), destinations={"tools": "approved", "call_model": "none to run"})
     graph.add_node("tools", tools_node(catalog))
+    graph.add_node("answer_questions", answer_questions_node(), destinations={"tools": "answered"})
     graph.add_node("iteration_cap", iteration_cap_node(on_iteration_limit))
-    graph.add_conditional_edges(
-        "call_model", next_step, {"tool calls": "tools", "limit reached": "iteration_cap", "answered": END}
-    )
+    graph.add_conditional_edges("call_model", next_step, _WAYS_ON)
     graph.add_edge("tools", "call_model")
     if on_iteration_limit == "end":
         graph.add_edge("iteration_cap", END)
@@ -113,4 +139,4 @@ def compile_loop(
 ) -> AgentGraph:
     """Compile with a recursion limit that the iteration cap always reaches first (D-10)."""
     compiled: AgentGraph = graph.compile(checkpointer=checkpointer, store=store, name=name)
-    return compiled.with_config(recursion_limit=2 * max_iterations + _STEPS_TO_AN_END)
+    return compiled.with_config(recursion_limit=_STEPS_PER_TURN * max_iterations + _STEPS_TO_AN_END)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from loguru import logger
 
@@ -15,6 +16,7 @@ from toolweave.graphs.background_loop import background_loop
 from toolweave.graphs.plane_tools import PlaneTools
 from toolweave.nodes.agent_state import Status
 from toolweave.nodes.chat_model_source import ChatModel, as_lazy
+from toolweave.nodes.human_interrupt import UNATTENDED
 from toolweave.nodes.prompts import SystemPrompt
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
@@ -35,7 +37,8 @@ class AgentLoop:
 
     With connections, each run opens them all and closes them afterwards. It begins when they have answered, or after
     two seconds with the tools there are; servers that are not there are named in a warning, and their tools join
-    later (A-07). Runs are independent: nothing is remembered.
+    later (A-07). Runs are independent: nothing is remembered. Nobody is asked either: a call that needs a person's
+    approval or answer ends with an error that the model reads (S-07).
     """
 
     def __init__(
@@ -89,7 +92,8 @@ class AgentLoop:
             on_iteration_limit="error",
             system_prompt=self._system_prompt,
         )
-        result = await graph.ainvoke({"messages": [HumanMessage(task)]})
+        nobody_watches: RunnableConfig = {"configurable": {UNATTENDED: True}}
+        result = await graph.ainvoke({"messages": [HumanMessage(task)]}, nobody_watches)
         if problem := _CUT_SHORT.get(result["status"]):
             raise ModelError(problem)
         return str(result["messages"][-1].text)

@@ -6,7 +6,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 
-from toolweave.nodes.agent_state import AgentState, AgentUpdate, ModelNode
+from toolweave.nodes.agent_state import AgentState, AgentUpdate, ModelNode, Status
+from toolweave.nodes.approval import calls_to_approve
 from toolweave.nodes.chat_model_source import LazyChatModel
 from toolweave.nodes.dialogue import for_model, requested_calls, with_unique_call_ids
 from toolweave.nodes.model_turn import ModelRunnable, answer_status, model_turn
@@ -15,19 +16,31 @@ from toolweave.nodes.prompts import SystemPrompt, prompt_text
 from toolweave.nodes.tool_catalog import ToolCatalog
 
 
-def call_model_node(model: LazyChatModel, catalog: ToolCatalog, system_prompt: SystemPrompt) -> ModelNode:
-    """Return the node; it asks the catalogue at every turn, so tools come and go with their servers (A-02)."""
+def call_model_node(
+    model: LazyChatModel, catalog: ToolCatalog, system_prompt: SystemPrompt, *, steps_to_an_end: int
+) -> ModelNode:
+    """Return the node; it asks the catalogue at every turn, so tools come and go with their servers (A-02).
+
+    When fewer than `steps_to_an_end` steps are left, calls that the model asks for come too late (D-10).
+    """
 
     async def call_model(state: AgentState, config: RunnableConfig) -> AgentUpdate:
+        if state.get("waiting_calls"):
+            # Calls of this turn wait for a person's answers: the edge out of here leads to the questions first.
+            return {}
         messages = state["messages"]
-        offered = _offer(await model.get(), await catalog.tools())
+        tools = await catalog.tools()
+        offered = _offer(await model.get(), tools)
         answer = await model_turn(offered, for_model(prompt_text(system_prompt), messages), config)
         answer = with_unique_call_ids(answer, messages)
-        return {
+        status: Status = "running" if state["remaining_steps"] >= steps_to_an_end else "iteration_limit"
+        update: AgentUpdate = {
             "messages": [answer],
-            "iterations": state["iterations"] + 1,
-            "status": "running" if requested_calls(answer) else answer_status(answer),
+            "iterations": state.get("iterations", 0) + 1,
+            "status": status if requested_calls(answer) else answer_status(answer),
         }
+        to_approve = calls_to_approve(answer, tools)
+        return {**update, "to_approve": to_approve} if to_approve else update
 
     return call_model
 

@@ -5,8 +5,9 @@ lacks its call, and arguments are JSON. A cancelled run or an edited thread brea
 copy that the model gets.
 """
 
+import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
@@ -58,6 +59,34 @@ def with_unique_call_ids(answer: AIMessage, earlier: Sequence[AnyMessage]) -> AI
     return answer.model_copy(
         update={"tool_calls": calls, "invalid_tool_calls": list(_unique(answer.invalid_tool_calls, used))}
     )
+
+
+def with_calls(message: AnyMessage, ran: Sequence[RequestedCall]) -> list[AnyMessage]:
+    """Return the message with its calls as they really run, to take its place; nothing if that is what it says."""
+    by_id = {call["id"]: call for call in ran}
+    if not isinstance(message, AIMessage):
+        return []
+    calls = [{**call, **_shown(by_id.get(call["id"] or ""))} for call in message.tool_calls]
+    if calls == message.tool_calls:
+        return []
+    kept = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
+    content = message.content if isinstance(message.content, str) else [_rewritten(b, by_id) for b in message.content]
+    return [message.model_copy(update={"tool_calls": calls, "additional_kwargs": kept, "content": content})]
+
+
+def _shown(call: RequestedCall | None) -> dict[str, Any]:
+    return {"name": call["name"], "args": call["args"]} if call else {}
+
+
+def _rewritten(block: Any, ran: Mapping[str, RequestedCall]) -> Any:
+    """Change a content block that repeats a call, as some endpoints want them sent back."""
+    if not isinstance(block, dict):
+        return block
+    call = ran.get(block.get("call_id") or block.get("id") or "")
+    if call is None:
+        return block
+    written = {"input": call["args"], "args": call["args"], "arguments": json.dumps(call["args"]), "name": call["name"]}
+    return block | {key: value for key, value in written.items() if key in block}
 
 
 def _requested(name: str | None, args: dict[str, Any] | str, call_id: str | None) -> RequestedCall:

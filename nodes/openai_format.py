@@ -64,6 +64,12 @@ def openai_name_map(tools: Sequence[AnyTool]) -> dict[str, str]:
     return dict(zip(_openai_names(own), own, strict=True))
 
 
+def find_tool(tools: Sequence[BaseTool], name: str) -> BaseTool | None:
+    """Return the tool that a model calls by `name`, which may be one that `convert_mcp_tools_to_openai` rewrote."""
+    own = openai_name_map(tools).get(name, name)
+    return next((tool for tool in tools if tool.name == own), None)
+
+
 def _function(name: str, tool: _Described) -> OpenAITool:
     description = tool.description if tool.description and tool.description.strip() else f"Tool {tool.name}"
     parameters = _object_schema(tool.schema)

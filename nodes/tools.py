@@ -4,40 +4,48 @@ The loop sends it one task per call, so calls of a turn run at the same time and
 its siblings are resumed (S-07).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool, ToolException
+from langchain_core.tools import ToolException
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest, ToolInvocationError
 from langgraph.types import Command
 from loguru import logger
 
 from toolweave.errors import ToolError
-from toolweave.nodes.openai_format import openai_name_map
+from toolweave.nodes.openai_format import find_tool
+from toolweave.nodes.questions import waiting_for_answers, with_answers
 from toolweave.nodes.tool_catalog import ToolCatalog
+from toolweave.nodes.tool_task import ToolTask, requested_call, requires_approval
 
 LONGEST_ERROR = 2_000
-Execute = Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+NOT_APPROVED = "Not executed: this tool needs a person's approval. Call it again, and the person will be asked."
+Result = ToolMessage | Command[Any]
+Execute = Callable[[ToolCallRequest], Awaitable[Result]]
 
 
 def tools_node(catalog: ToolCatalog) -> ToolNode:
     """Return the node; its input is a list with the one call, as `Send("tools", [call])` gives it (A-02, A-08)."""
 
-    async def carry_out(request: ToolCallRequest, execute: Execute) -> ToolMessage | Command[Any]:
-        call = request.tool_call
-        arguments: object = call["args"]
+    async def carry_out(request: ToolCallRequest, execute: Execute) -> Result:
+        call = cast("ToolTask", request.tool_call)
+        arguments = call["args"]
         if isinstance(arguments, str):
             return _refusal(request, f"The arguments are not a JSON object: {arguments[:LONGEST_ERROR]}")
         tools = await catalog.tools()
-        tool = _find(tools, call["name"])
+        tool = find_tool(tools, call["name"])
         if tool is None:
             names = ", ".join(tool.name for tool in tools) or "none"
             return _refusal(request, f"There is no tool {call['name']!r}. Available tools: {names}.")
+        if requires_approval(tool) and not call.get("approved"):
+            return _refusal(request, NOT_APPROVED)
         with logger.contextualize(tool=tool.name, tool_call_id=call["id"]):
-            known = request.override(tool=tool, tool_call={**call, "name": tool.name})
-            return _plain_text(await execute(known))
+            answering = with_answers(tool, call, request.runtime.config)
+            requested = requested_call(call, tool.name)
+            result = await execute(request.override(tool=answering, tool_call=requested))
+            return waiting_for_answers(call, result) or _plain_text(result)
 
     return ToolNode([], handle_tool_errors=explain_tool_failure, awrap_tool_call=carry_out)
 
@@ -56,17 +64,12 @@ def explain_tool_failure(error: Exception) -> str:
     return "The tool failed because of an internal error. Please try again later."
 
 
-def _find(tools: Sequence[BaseTool], name: str) -> BaseTool | None:
-    own = openai_name_map(tools).get(name, name)
-    return next((tool for tool in tools if tool.name == own), None)
-
-
 def _refusal(request: ToolCallRequest, text: str) -> ToolMessage:
     call = request.tool_call
     return ToolMessage(text, name=call["name"], tool_call_id=call["id"] or "", status="error")
 
 
-def _plain_text(result: ToolMessage | Command[Any]) -> ToolMessage | Command[Any]:
+def _plain_text(result: Result) -> Result:
     """Join text blocks: MCP results are lists of them, which not every endpoint takes from a tool."""
     if not isinstance(result, ToolMessage) or isinstance(result.content, str):
         return result

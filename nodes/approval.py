@@ -1,0 +1,108 @@
+"""Ask a person before tools run that need it: once per turn, for all of its calls, before any of them (S-07)."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.types import Command, Send
+
+from toolweave.nodes.agent_state import AgentState, RoutingNode
+from toolweave.nodes.dialogue import RequestedCall, requested_calls, with_calls
+from toolweave.nodes.human_interrupt import HumanInterrupt, HumanResponse, Unusable, ask, is_unattended
+from toolweave.nodes.openai_format import find_tool
+from toolweave.nodes.tool_catalog import ToolCatalog
+from toolweave.nodes.tool_task import ToolTask, as_object, requires_approval, task_of
+
+SHOWN_ARGUMENTS = 1_000
+NOBODY_TO_ASK = "Not executed: this tool needs a person's approval, and nobody can be asked in this run."
+
+Verdict = ToolTask | ToolMessage
+"""What becomes of a call: it runs, perhaps edited, or this message is its result."""
+
+
+def calls_to_approve(message: AnyMessage, tools: Sequence[BaseTool]) -> list[str]:
+    """List the ids of the requested calls that need a person's approval; calls that cannot run need none."""
+    if not any(requires_approval(tool) for tool in tools):
+        return []
+    found = [(call, find_tool(tools, call["name"])) for call in requested_calls(message)]
+    return [call["id"] for call, tool in found if tool and requires_approval(tool) and isinstance(call["args"], dict)]
+
+
+def approve_node(catalog: ToolCatalog) -> RoutingNode:
+    """Return the node: one interrupt for all calls of the turn that need approval, then a task for each call to run."""
+
+    async def approve(state: AgentState, config: RunnableConfig) -> Command[Any]:
+        asked = state["messages"][-1]
+        gated = [call for call in requested_calls(asked) if call["id"] in state["to_approve"]]
+        if is_unattended(config):
+            verdicts: list[Verdict] = [_result(call, NOBODY_TO_ASK) for call in gated]
+        else:
+            tools = await catalog.tools()
+            verdicts = ask([_request(call) for call in gated], lambda answers: _verdicts(gated, answers, tools))
+        return _carried_out(asked, {call["id"]: verdict for call, verdict in zip(gated, verdicts, strict=True)})
+
+    return approve
+
+
+def _carried_out(asked: AnyMessage, verdicts: dict[str, Verdict]) -> Command[Any]:
+    """Send each call that may run to the tool node; the message that asked for it then says what really runs."""
+    outcome = [verdicts.get(call["id"]) or task_of(call) for call in requested_calls(asked)]
+    tasks = [each for each in outcome if not isinstance(each, ToolMessage)]
+    messages: list[AnyMessage] = [each for each in outcome if isinstance(each, ToolMessage)]
+    goto: list[Send] | str = [Send("tools", [task]) for task in tasks] or "call_model"
+    return Command(update={"messages": [*with_calls(asked, tasks), *messages], "to_approve": []}, goto=goto)
+
+
+def _request(call: RequestedCall) -> HumanInterrupt:
+    shown = json.dumps(call["args"], ensure_ascii=False, default=str)
+    cut = shown if len(shown) <= SHOWN_ARGUMENTS else f"{shown[:SHOWN_ARGUMENTS]}… ({len(shown)} characters)"
+    return {
+        "action_request": {"action": call["name"], "args": as_object(call["args"])},
+        "config": {"allow_ignore": True, "allow_respond": True, "allow_edit": True, "allow_accept": True},
+        "description": f"The agent wants to call {call['name']} with {cut}",
+    }
+
+
+def _verdicts(
+    gated: Sequence[RequestedCall], answers: Sequence[HumanResponse], tools: Sequence[BaseTool]
+) -> list[Verdict]:
+    return [_verdict(call, answer, tools) for call, answer in zip(gated, answers, strict=True)]
+
+
+def _verdict(call: RequestedCall, answer: HumanResponse, tools: Sequence[BaseTool]) -> Verdict:
+    match answer.kind:
+        case "approve":
+            return task_of(call, approved=True)
+        case "edit":
+            name, arguments = _edited(call, answer.args, tools)
+            return task_of({**call, "name": name, "args": arguments}, approved=True)
+        case "respond":
+            return _result(call, _text(answer.args), status="success")
+        case "reject":
+            reason = _text(answer.args) if answer.args else ""
+            return _result(call, f"The user rejected this call; it was not executed. {reason}".rstrip())
+
+
+def _edited(call: RequestedCall, args: Any, tools: Sequence[BaseTool]) -> tuple[str, dict[str, Any]]:
+    """Read an edit: an action with its arguments, or the arguments alone."""
+    name, arguments = call["name"], args
+    if isinstance(args, dict) and args.keys() == {"action", "args"} and isinstance(args["action"], str):
+        name, arguments = args["action"], args["args"]
+    if not isinstance(arguments, dict):
+        raise Unusable(f"the edited arguments of {call['name']} are not an object.")
+    if name != call["name"] and find_tool(tools, name) is None:
+        raise Unusable(f"there is no tool {name[:100]!r} to call instead of {call['name']}.")
+    return name, arguments
+
+
+def _text(args: Any) -> str:
+    if not isinstance(args, str) or not args.strip():
+        raise Unusable("the args of respond, and of reject if there are any, are a text.")
+    return args
+
+
+def _result(call: RequestedCall, text: str, *, status: Literal["success", "error"] = "error") -> ToolMessage:
+    return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status=status)

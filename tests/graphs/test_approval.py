@@ -1,0 +1,266 @@
+"""A person approves tool calls before they run (S-07)."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, Send
+
+from tests.fixtures.scripted_model import ScriptedModel, calling
+from tests.graphs.gated_tools import GO, THREAD, Desk, calls, requests, results
+from toolweave.graphs import build_agent_loop
+
+ERASE = ("erase", {"path": "a"}, "e")
+MOVE = ("move", {"path": "b", "to": "c"}, "m")
+LOOK = ("look", {"path": "d"}, "l")
+
+
+async def test_the_run_stops_before_any_tool_of_the_turn_and_asks_once_for_all_that_need_it() -> None:
+    desk = Desk()
+
+    asked = await desk.graph(calling(LOOK, ERASE, MOVE), "ok").ainvoke(GO, THREAD)
+
+    assert desk.ran == []
+    assert requests(asked) == [
+        {
+            "action_request": {"action": "erase", "args": {"path": "a"}},
+            "config": {"allow_ignore": True, "allow_respond": True, "allow_edit": True, "allow_accept": True},
+            "description": 'The agent wants to call erase with {"path": "a"}',
+        },
+        {
+            "action_request": {"action": "move", "args": {"path": "b", "to": "c"}},
+            "config": {"allow_ignore": True, "allow_respond": True, "allow_edit": True, "allow_accept": True},
+            "description": 'The agent wants to call move with {"path": "b", "to": "c"}',
+        },
+    ]
+
+
+@pytest.mark.parametrize("word", ["accept", "approve"])
+async def test_what_is_approved_runs_as_asked_beside_what_needs_no_approval(word: str) -> None:
+    desk = Desk()
+    graph = desk.graph(calling(LOOK, ERASE, MOVE), "ok")
+    await graph.ainvoke(GO, THREAD)
+
+    result = await graph.ainvoke(Command(resume=[{"type": word}, {"type": word, "args": None}]), THREAD)
+
+    assert sorted(desk.ran) == [("erase", ERASE[1]), ("look", LOOK[1]), ("move", MOVE[1])]
+    assert results(result) == {
+        "l": ("success", "look done"),
+        "e": ("success", "erase done"),
+        "m": ("success", "move done"),
+    }
+    assert (result["status"], result["iterations"], result["messages"][-1].text) == ("done", 2, "ok")
+
+
+@pytest.mark.parametrize("args", [{"action": "erase", "args": {"path": "z"}}, {"path": "z"}])
+async def test_an_edited_call_runs_with_the_new_arguments_and_the_dialogue_shows_what_really_ran(args: Any) -> None:
+    desk = Desk()
+    graph = desk.graph(calling(LOOK, ERASE), "ok")
+    await graph.ainvoke(GO, THREAD)
+
+    result = await graph.ainvoke(Command(resume=[{"type": "edit", "args": args}]), THREAD)
+
+    assert ("erase", {"path": "z"}) in desk.ran
+    assert calls(result) == [("look", LOOK[1]), ("erase", {"path": "z"})]
+    assert [call["args"] for call in desk.model.prompts[1][1].tool_calls] == [LOOK[1], {"path": "z"}]  # type: ignore[attr-defined]
+
+
+async def test_an_edit_may_name_another_known_tool() -> None:
+    desk = Desk()
+    graph = desk.graph(calling(ERASE), "ok")
+    await graph.ainvoke(GO, THREAD)
+
+    edited = {"action": "look", "args": {"path": "a"}}
+    result = await graph.ainvoke(Command(resume=[{"type": "edit", "args": edited}]), THREAD)
+
+    assert desk.ran == [("look", {"path": "a"})]
+    assert calls(result) == [("look", {"path": "a"})]
+
+
+async def test_edited_arguments_are_checked_like_the_models() -> None:
+    desk = Desk()
+    graph = desk.graph(calling(ERASE), "ok")
+    await graph.ainvoke(GO, THREAD)
+
+    result = await graph.ainvoke(Command(resume=[{"type": "edit", "args": {"pfad": "z"}}]), THREAD)
+
+    assert desk.ran == []
+    status, text = results(result)["e"]
+    assert status == "error"
+    assert "path" in text
+
+
+async def test_content_blocks_that_repeat_an_edited_call_are_changed_with_it() -> None:
+    desk = Desk()
+    turn = calling(ERASE)
+    turn.content = ["hm", {"type": "tool_use", "id": "e", "name": "erase", "input": {"path": "a"}}]
+    graph = desk.graph("later", "ok")
+    await graph.aupdate_state(THREAD, {"messages": [HumanMessage("go"), turn], "to_approve": ["e"]}, "call_model")
+    asked = await graph.ainvoke(None, THREAD)
+    assert len(requests(asked)) == 1
+
+    result = await graph.ainvoke(Command(resume=[{"type": "edit", "args": {"path": "z"}}]), THREAD)
+
+    assert result["messages"][1].content == [
+        "hm",
+        {"type": "tool_use", "id": "e", "name": "erase", "input": {"path": "z"}},
+    ]
+
+
+@pytest.mark.parametrize("word", ["ignore", "reject"])
+async def test_a_rejected_call_is_an_error_the_model_reads_and_its_siblings_run(word: str) -> None:
+    desk = Desk()
+    graph = desk.graph(calling(ERASE, MOVE, LOOK), "ok")
+    await graph.ainvoke(GO, THREAD)
+
+    result = await graph.ainvoke(
+        Command(resume=[{"type": word, "args": "too early"}, {"type": word, "args": None}]), THREAD
+    )
+
+    assert desk.ran == [("look", LOOK[1])]
+    assert results(result)["e"] == ("error", "The user rejected this call; it was not executed. too early")
+    assert results(result)["m"] == ("error", "The user rejected this call; it was not executed.")
+    assert [message.type for message in desk.model.prompts[1]] == ["human", "ai", "tool", "tool", "tool"]
+
+
+async def test_when_everything_is_rejected_the_model_goes_on_at_once() -> None:
+    desk = Desk()
+    graph = desk.graph(calling(ERASE), "a pity")
+    await graph.ainvoke(GO, THREAD)
+
+    result = await graph.ainvoke(Command(resume="reject"), THREAD)
+
+    assert (desk.ran, result["messages"][-1].text) == ([], "a pity")
+
+
+@pytest.mark.parametrize("word", ["response", "respond"])
+async def test_a_persons_text_takes_the_place_of_the_result(word: str) -> None:
+    desk = Desk()
+    graph = desk.graph(calling(ERASE), "ok")
+    await graph.ainvoke(GO, THREAD)
+
+    result = await graph.ainvoke(Command(resume=[{"type": word, "args": "I did it myself."}]), THREAD)
+
+    assert desk.ran == []
+    assert results(result) == {"e": ("success", "I did it myself.")}
+
+
+@pytest.mark.parametrize("answer", ["approve", "accept", {"type": "accept"}, [{"type": "approve"}], ["approve"]])
+async def test_one_request_takes_a_word_or_an_answer_without_its_list(answer: Any) -> None:
+    desk = Desk()
+    graph = desk.graph(calling(ERASE), "ok")
+    await graph.ainvoke(GO, THREAD)
+
+    await graph.ainvoke(Command(resume=answer), THREAD)
+
+    assert desk.ran == [("erase", {"path": "a"})]
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ([], "a list of 2 answers"),
+        ("approve", "a list of 2 answers"),
+        ({"type": "accept"}, "a list of 2 answers"),
+        (True, "a list of 2 answers"),
+        ([{"type": "accept"}], "a list of 2 answers"),
+        ([{"type": "accept"}] * 3, "a list of 2 answers"),
+        ([{"type": "accept"}, {"type": "yes"}], "its type is 'yes'"),
+        ([{"type": "accept"}, {"type": ["accept"]}], "its type is"),
+        ([{"type": "accept"}, {}], "its type is"),
+        ([{"type": "accept"}, None], "an answer is"),
+        ([{"type": "accept"}, {"type": "edit", "args": "z"}], "are not an object"),
+        ([{"type": "accept"}, {"type": "edit", "args": None}], "are not an object"),
+        ([{"type": "accept"}, {"type": "edit", "args": {"action": "move", "args": [1]}}], "are not an object"),
+        ([{"type": "accept"}, {"type": "edit", "args": {"action": "burn", "args": {}}}], "there is no tool 'burn'"),
+        ([{"type": "accept"}, {"type": "response", "args": None}], "are a text"),
+        ([{"type": "accept"}, {"type": "ignore", "args": {"a": 1}}], "are a text"),
+    ],
+)
+async def test_an_unusable_answer_runs_nothing_and_is_asked_again_with_the_reason(answer: Any, problem: str) -> None:
+    desk = Desk()
+    graph = desk.graph(calling(ERASE, MOVE, LOOK), "ok")
+    before = requests(await graph.ainvoke(GO, THREAD))
+
+    again = requests(await graph.ainvoke(Command(resume=answer), THREAD))
+
+    assert desk.ran == []
+    assert [request["action_request"] for request in again] == [request["action_request"] for request in before]
+    assert problem in again[0]["description"]
+    assert before[0]["description"] in again[0]["description"]
+
+    result = await graph.ainvoke(Command(resume=["approve", "reject"]), THREAD)
+
+    assert desk.ran == [("erase", ERASE[1]), ("look", LOOK[1])]
+    assert result["status"] == "done"
+
+
+async def test_calls_that_cannot_run_anyway_are_not_asked_about() -> None:
+    desk = Desk()
+    turn = calling(("burn", {}, "b"))
+    turn.invalid_tool_calls = [{"name": "erase", "args": "{", "id": "e", "error": "cut", "type": "invalid_tool_call"}]
+
+    result = await desk.graph(turn, "ok").ainvoke(GO, THREAD)
+
+    assert "__interrupt__" not in result
+    assert {status for status, _ in results(result).values()} == {"error"}
+
+
+class Flickering:
+    """A catalogue whose tools come and go, or change, between a turn's steps."""
+
+    def __init__(self, *phases: list[Any]) -> None:
+        self._phases = list(phases)
+
+    async def tools(self) -> list[Any]:
+        return self._phases.pop(0) if len(self._phases) > 1 else self._phases[0]
+
+
+async def test_a_tool_that_was_not_there_when_the_model_asked_does_not_run_unapproved() -> None:
+    desk = Desk()
+    catalog = Flickering([], desk.tools)
+    model = ScriptedModel(turns=[calling(ERASE), calling(("erase", {"path": "a"}, "again")), "ok"])
+    graph = build_agent_loop(tools=catalog, model=model, checkpointer=InMemorySaver())
+
+    asked = await graph.ainvoke(GO, THREAD)
+
+    assert desk.ran == []
+    status, text = results(asked)["e"]
+    assert (status, "Call it again" in text) == ("error", True)
+    assert [request["action_request"]["action"] for request in requests(asked)] == ["erase"], "the second call is asked"
+    await graph.ainvoke(Command(resume="approve"), THREAD)
+    assert desk.ran == [("erase", {"path": "a"})]
+
+
+async def test_what_is_asked_stays_the_same_when_tools_vanish_meanwhile() -> None:
+    desk = Desk()
+    catalog = Flickering(desk.tools, desk.tools, [])
+    model = ScriptedModel(turns=[calling(ERASE, MOVE), "ok"])
+    graph = build_agent_loop(tools=catalog, model=model, checkpointer=InMemorySaver())
+    asked = await graph.ainvoke(GO, THREAD)
+    assert len(requests(asked)) == 2
+
+    result = await graph.ainvoke(Command(resume=["approve", "approve"]), THREAD)
+
+    assert desk.ran == []
+    assert all("There is no tool" in text for _, text in results(result).values())
+
+
+async def test_a_task_that_somebody_sends_past_the_person_is_refused() -> None:
+    desk = Desk()
+    graph = desk.graph("ok")
+    call = {"name": "erase", "args": {"path": "a"}, "id": "x", "type": "tool_call"}
+
+    result = await graph.ainvoke(Command(update=GO, goto=Send("tools", [call])), THREAD)
+
+    assert desk.ran == []
+    assert "needs a person's approval" in results(result)["x"][1]
+
+
+async def test_a_model_cannot_approve_its_own_call() -> None:
+    desk = Desk()
+    turn = AIMessage("", tool_calls=[{"name": "erase", "args": {"path": "a", "approved": True}, "id": "e"}])
+
+    assert len(requests(await desk.graph(turn, "ok").ainvoke(GO, THREAD))) == 1
+    assert desk.ran == []

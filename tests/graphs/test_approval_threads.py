@@ -1,0 +1,165 @@
+"""Approvals on threads, in other graphs, at the cap, and where nobody can be asked (S-07, D-10)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command
+
+from tests.fixtures.scripted_model import ScriptedModel, calling
+from tests.graphs.gated_tools import GO, THREAD, Desk, requests, results
+from toolweave.graphs import AgentLoop, build_agent_loop
+from toolweave.nodes.agent_state import AgentInput
+
+ERASE = ("erase", {"path": "a"}, "e")
+LOOK = ("look", {"path": "d"}, "l")
+
+
+async def test_calls_over_the_cap_ask_nobody() -> None:
+    desk = Desk()
+
+    result = await desk.graph(calling(ERASE), max_iterations=1).ainvoke(GO, THREAD)
+
+    assert (result["status"], desk.ran) == ("iteration_limit", [])
+    assert "__interrupt__" not in result
+
+
+@pytest.mark.requirement("D-10")
+@pytest.mark.parametrize("on_limit", ["end", "summarize"])
+async def test_with_an_approval_in_every_turn_the_run_ends_at_its_cap(on_limit: Any) -> None:
+    desk = Desk()
+    graph = desk.graph(calling(("erase", {"path": "a"})), max_iterations=4, on_iteration_limit=on_limit)
+
+    result = await graph.ainvoke(GO, THREAD)
+    for _ in range(3):
+        assert len(requests(result)) == 1
+        result = await graph.ainvoke(Command(resume="approve"), THREAD)
+
+    assert result["status"] == "iteration_limit"
+    assert len(desk.ran) == 3
+
+
+@pytest.mark.requirement("D-10")
+@pytest.mark.parametrize("recursion_limit", [None, *range(5, 12)])
+async def test_where_nobody_can_be_asked_every_turn_is_refused_until_the_cap(recursion_limit: int | None) -> None:
+    desk = Desk()
+    graph = desk.graph(calling(("erase", {"path": "a"}), ("look", {})))
+    config: Any = {"configurable": {"thread_id": "t", "unattended": True}}
+    if recursion_limit:
+        config["recursion_limit"] = recursion_limit
+
+    result = await graph.ainvoke(GO, config)
+
+    assert result["status"] == "iteration_limit"
+    assert {name for name, _ in desk.ran} <= {"look"}
+    if recursion_limit is None:
+        assert result["iterations"] == 10
+
+
+async def test_where_nobody_can_be_asked_the_model_is_told_so() -> None:
+    desk = Desk()
+    graph = desk.graph(calling(ERASE, LOOK), "I may not.").with_config(configurable={"unattended": True})
+
+    result = await graph.ainvoke(GO, THREAD)
+
+    assert desk.ran == [("look", LOOK[1])]
+    status, text = results(result)["e"]
+    assert (status, "nobody can be asked" in text) == ("error", True)
+
+
+async def test_the_agent_loop_of_one_task_asks_nobody() -> None:
+    desk = Desk()
+    model = ScriptedModel(turns=[calling(ERASE), "I may not."])
+
+    assert await AgentLoop(desk.tools, model).run("erase it") == "I may not."
+    assert desk.ran == []
+    assert "nobody can be asked" in model.prompts[1][-1].text
+
+
+async def test_inside_another_graph_the_persons_answer_comes_through_that_graphs_thread() -> None:
+    desk = Desk()
+    host = StateGraph(AgentInput)
+    inner = build_agent_loop(tools=desk.tools, model=ScriptedModel(turns=[calling(ERASE), "erased"]))
+    host.add_node("agent", inner)
+    host.add_edge(START, "agent")
+    graph = host.compile(checkpointer=InMemorySaver())
+
+    asked = await graph.ainvoke(GO, THREAD)
+    assert requests(dict(asked))[0]["action_request"]["action"] == "erase"
+    result = await graph.ainvoke(Command(resume=[{"type": "accept"}]), THREAD)
+
+    assert desk.ran == [("erase", {"path": "a"})]
+    assert result["messages"][-1].text == "erased"
+
+
+async def test_a_new_message_instead_of_an_answer_leaves_the_call_behind_unexecuted() -> None:
+    desk = Desk()
+    graph = desk.graph(calling(ERASE), "never mind")
+    await graph.ainvoke(GO, THREAD)
+
+    result = await graph.ainvoke({"messages": [HumanMessage("forget it")]}, THREAD)
+
+    assert (desk.ran, result["messages"][-1].text) == ([], "never mind")
+    assert "__interrupt__" not in result
+    state = await graph.aget_state(THREAD)
+    assert (state.next, state.values["to_approve"]) == ((), [])
+    assert "went on without a decision" in told_about(desk.model.prompts[-1], "e")
+
+
+async def test_a_thread_that_never_needs_a_person_has_nothing_of_it_in_its_state() -> None:
+    desk = Desk()
+    graph = desk.graph(calling(LOOK), "ok")
+
+    await graph.ainvoke(GO, THREAD)
+
+    assert (await graph.aget_state(THREAD)).values.keys() == {"messages", "iterations", "status"}
+
+
+async def test_arguments_edited_in_the_state_are_the_ones_asked_about_and_run() -> None:
+    desk = Desk()
+    graph = desk.graph(calling(ERASE), "ok")
+    await graph.ainvoke(GO, THREAD)
+    pending = (await graph.aget_state(THREAD)).values["messages"][-1]
+    changed = pending.model_copy(update={"tool_calls": calling(("erase", {"path": "z"}, "e")).tool_calls})
+
+    await graph.aupdate_state(THREAD, {"messages": [changed]})
+    asked = await graph.ainvoke(None, THREAD)
+
+    assert [request["action_request"]["args"] for request in requests(asked)] == [{"path": "z"}]
+    await graph.ainvoke(Command(resume="approve"), THREAD)
+    assert desk.ran == [("erase", {"path": "z"})]
+
+
+async def test_going_back_to_before_the_approval_asks_again() -> None:
+    desk = Desk()
+    graph = desk.graph(calling(ERASE), "ok")
+    await graph.ainvoke(GO, THREAD)
+    waiting = (await graph.aget_state(THREAD)).config
+    await graph.ainvoke(Command(resume="approve"), THREAD)
+    assert len(desk.ran) == 1
+
+    asked = await graph.ainvoke(None, waiting)
+
+    assert len(requests(asked)) == 1
+    assert len(desk.ran) == 1, "an old approval is not used again"
+
+
+async def test_a_finished_call_is_not_repeated_when_the_turn_is_cut_off_after_its_approval() -> None:
+    desk = Desk()
+    graph = desk.graph(calling(ERASE, LOOK), "ok")
+    await graph.ainvoke(GO, THREAD)
+
+    await graph.ainvoke(Command(resume="approve"), THREAD, interrupt_after=["tools"])
+    assert sorted(desk.ran) == [("erase", ERASE[1]), ("look", LOOK[1])]
+    result = await graph.ainvoke(None, THREAD)
+
+    assert len(desk.ran) == 2
+    assert result["status"] == "done"
+
+
+def told_about(prompt: Sequence[BaseMessage], call_id: str) -> str:
+    """Return what the model reads as a call's result."""
+    return next(message.text for message in prompt if getattr(message, "tool_call_id", None) == call_id)
