@@ -1,0 +1,236 @@
+"""How one call, the deadline and the breaker play together, with real servers and a clock of our own (D-5, D-6)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.servers.connections.peers import (
+    BOUND_S,
+    QUICK,
+    call,
+    connection,
+    failure_kind,
+    is_running,
+    log_records,
+    misbehaving,
+    misbehaving_http,
+    pid_of,
+    text_of,
+    until,
+)
+from toolweave.config.mcp import McpServerConfig
+from toolweave.config.mcp_entry import BreakerRules
+from toolweave.servers.connections.call_record import CallRecord
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+
+UNAVAILABLE = "The tool server 'peer' is temporarily unavailable. Please try again in a few seconds."
+
+
+class Clock:
+    """Time for breakers that stands still until it is moved."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@asynccontextmanager
+async def plane_at(
+    clock: Clock, *servers: McpServerConfig, failures: int = 3
+) -> AsyncIterator[tuple[ToolPlane, list[CallRecord]]]:
+    records: list[CallRecord] = []
+    rules = BreakerRules(failures=failures)
+    configs = [replace(server, breaker=rules) for server in servers]
+    async with open_tool_plane(configs, pace=replace(QUICK, clock=clock), observers=[records.append]) as plane:
+        await plane.settle()
+        yield plane, records
+
+
+def breaker(plane: ToolPlane, name: str = "peer") -> str:
+    return connection(plane, name).breaker.state
+
+
+def calls_in(file: Path) -> int:
+    return len(file.read_text(encoding="utf-8").splitlines())
+
+
+async def break_protocol(plane: ToolPlane, times: int = 3) -> None:
+    for _ in range(times):
+        assert failure_kind(await call(plane, "wrong_shape")) == "protocol"
+
+
+async def test_three_failed_calls_in_a_row_have_the_next_refused_at_once_and_no_other_server_notices() -> None:
+    async with plane_at(Clock(), misbehaving(), misbehaving(name="other")) as (plane, records):
+        pid = await pid_of(plane)
+        await break_protocol(plane)
+        refused = await call(plane, "echo")
+        assert text_of(await call(plane, "echo", server="other")) == "{}"
+        assert (breaker(plane), breaker(plane, "other")) == ("OPEN", "CLOSED")
+        # An answer that is none is no reason to restart a server.
+        assert connection(plane).status.state == "ready"
+        assert is_running(pid)
+    assert (failure_kind(refused), text_of(refused)) == ("transport", UNAVAILABLE)
+    assert [(record.outcome, record.attempts) for record in records[-2:]] == [("refused", 0), ("ok", 1)]
+
+
+async def test_errors_of_the_tools_themselves_are_answers_and_keep_it_closed() -> None:
+    async with plane_at(Clock(), misbehaving()) as (plane, _):
+        for _ in range(2):
+            await break_protocol(plane, 2)
+            assert text_of(await call(plane, "fail")) == "the disk is full"
+        await break_protocol(plane, 2)
+        assert "no_such_tool" in text_of(await call(plane, "no_such_tool"))
+        await break_protocol(plane, 2)
+        assert breaker(plane) == "CLOSED"
+
+
+async def test_a_call_that_was_never_sent_for_its_arguments_decides_nothing() -> None:
+    clock = Clock()
+    async with plane_at(clock, misbehaving()) as (plane, records):
+        await break_protocol(plane, 2)
+        await call(plane, "echo", text="\ud800")
+        await break_protocol(plane, 1)
+        assert breaker(plane) == "OPEN"
+        clock.now = 2.0
+        await call(plane, "echo", text="\ud800")
+        assert breaker(plane) == "HALF_OPEN"
+        assert text_of(await call(plane, "echo")) == "{}"
+        assert breaker(plane) == "CLOSED"
+    assert [record.outcome for record in records if record.tool == "echo"] == [
+        "invalid_arguments",
+        "invalid_arguments",
+        "ok",
+    ]
+
+
+async def test_after_the_recovery_time_a_call_that_is_answered_closes_it() -> None:
+    clock = Clock()
+    async with plane_at(clock, misbehaving()) as (plane, _):
+        await break_protocol(plane)
+        clock.now = 1.9
+        assert text_of(await call(plane, "echo")) == UNAVAILABLE
+        clock.now = 2.0
+        assert text_of(await call(plane, "echo")) == "{}"
+        assert breaker(plane) == "CLOSED"
+
+
+async def test_of_fifty_callers_at_once_exactly_one_finds_out_whether_the_server_is_back(tmp_path: Path) -> None:
+    clock, file = Clock(), tmp_path / "calls"
+    async with plane_at(clock, misbehaving()) as (plane, records):
+        await call(plane, "flaky", file=str(file))
+        await break_protocol(plane)
+        clock.now = 2.0
+        results = await asyncio.gather(*(call(plane, "flaky", file=str(file)) for _ in range(50)))
+        assert breaker(plane) == "CLOSED"
+    assert calls_in(file) == 2
+    assert sorted(text_of(result) for result in results) == [UNAVAILABLE] * 49 + ["call 2"]
+    assert [record.outcome for record in records].count("refused") == 49
+
+
+async def test_a_new_session_is_worth_one_call_of_fifty_and_no_proof_that_the_server_works(tmp_path: Path) -> None:
+    file = tmp_path / "calls"
+    async with plane_at(Clock(), misbehaving()) as (plane, _):
+        await call(plane, "flaky", file=str(file))
+        await break_protocol(plane)
+        await plane.reconnect("peer")
+        assert breaker(plane) == "HALF_OPEN"
+        results = await asyncio.gather(*(call(plane, "flaky", file=str(file), crashes=2) for _ in range(50)))
+        assert [text_of(result) for result in results].count(UNAVAILABLE) == 49
+        assert calls_in(file) == 2
+        # The call that went through ended the process. Another session, another probe.
+        await until(plane, "ready")
+        assert breaker(plane) == "HALF_OPEN"
+
+
+async def test_a_probe_whose_caller_leaves_makes_room_for_the_next() -> None:
+    clock = Clock()
+    async with plane_at(clock, misbehaving(timeout_s=600)) as (plane, _):
+        await call(plane, "sleep", seconds=0)
+        await break_protocol(plane)
+        clock.now = 2.0
+        probe = asyncio.create_task(call(plane, "sleep", seconds=600))
+        await asyncio.sleep(0)
+        assert text_of(await call(plane, "echo")) == UNAVAILABLE
+        probe.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await probe
+        assert breaker(plane) == "HALF_OPEN"
+        assert text_of(await call(plane, "echo")) == "{}"
+        assert breaker(plane) == "CLOSED"
+
+
+async def test_a_call_that_outlasts_the_opening_of_the_breaker_does_not_close_it() -> None:
+    async with plane_at(Clock(), misbehaving(timeout_s=600)) as (plane, _):
+        await call(plane, "sleep", seconds=0)
+        slow = asyncio.create_task(call(plane, "sleep", seconds=0.5))
+        await asyncio.sleep(0)
+        await break_protocol(plane)
+        assert text_of(await slow) == "slept"
+        assert breaker(plane) == "OPEN"
+
+
+async def test_three_deadlines_in_a_row_have_the_server_replaced() -> None:
+    with log_records() as records:
+        async with plane_at(Clock(), misbehaving(timeout_s=0.5)) as (plane, _):
+            pid = await pid_of(plane)
+            for _ in range(3):
+                assert failure_kind(await call(plane, "sleep", seconds=30)) == "timeout"
+            await until(plane, "ready")
+            async with asyncio.timeout(BOUND_S):
+                while breaker(plane) == "OPEN":
+                    await connection(plane).status.change()
+            assert await pid_of(plane) != pid
+            assert breaker(plane) == "CLOSED"
+    reasons = [record["message"] for record in records if "is down" in record["message"]]
+    assert reasons == ["MCP server peer is down: 3 calls in a row were not answered in time"]
+
+
+async def test_deadlines_with_an_answer_between_them_leave_the_server_alone() -> None:
+    async with plane_at(Clock(), misbehaving(timeout_s=0.5)) as (plane, _):
+        pid = await pid_of(plane)
+        for _ in range(2):
+            await asyncio.gather(*(call(plane, "sleep", seconds=30) for _ in range(2)))
+            assert await pid_of(plane) == pid
+        assert breaker(plane) == "CLOSED"
+
+
+async def test_an_answer_counts_as_late_only_for_the_session_that_owed_it() -> None:
+    clock = Clock()
+    async with plane_at(clock, misbehaving(timeout_s=0.5, max_concurrency=1)) as (plane, _):
+        pid = await pid_of(plane)
+        # One waits for its answer, seven for their turn: what never was sent says nothing about the session.
+        await asyncio.gather(*(call(plane, "sleep", seconds=30) for _ in range(8)))
+        assert breaker(plane) == "OPEN"
+        clock.now = 2.0
+        assert await pid_of(plane) == pid
+
+
+async def test_a_server_that_comes_back_is_used_again_after_the_breaker_opened() -> None:
+    async with misbehaving_http() as peer, plane_at(Clock(), peer.config) as (plane, records):
+        await peer.kill()
+        assert (await call(plane, "echo")).isError
+        await until(plane, "down")
+        while breaker(plane) != "OPEN":
+            assert (await call(plane, "echo")).isError
+        await peer.start()
+        async with asyncio.timeout(BOUND_S):
+            while breaker(plane) == "OPEN":
+                await connection(plane).status.change()
+        assert text_of(await call(plane, "echo")) == "{}"
+        assert breaker(plane) == "CLOSED"
+    assert "transport" not in [record.outcome for record in records[-1:]]
+
+
+async def test_closing_a_plane_under_its_calls_is_no_failure_of_the_server() -> None:
+    with log_records() as records:
+        async with plane_at(Clock(), misbehaving(timeout_s=600)) as (plane, _):
+            calling = [asyncio.create_task(call(plane, "sleep", seconds=600)) for _ in range(5)]
+            await call(plane, "echo")
+        results = await asyncio.gather(*calling)
+    assert {failure_kind(result) for result in results} == {"transport"}
+    assert not [record for record in records if "breaker" in record["extra"]]
