@@ -33,21 +33,29 @@ _ANYWHERE = (
 _AT_THE_END = ("token", "pwd", "jwt", "bearer", "otp")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
+_WORD = r"[^\s\"',;&}\])][^\s\"',;&}\])\\]*"
 _KEPT_UNDER = (
     r"((?i:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|(?:api|private|access|secret|signing)[ _-]?key)"
     r"[\"'\\]{0,3}\s{0,3}[:=]\s{0,3})"
 )
-# A text in quotes, one in the escaped quotes of JSON within JSON, one in single quotes, or a word.
-_KEPT = r"(?:\"(?:[^\"\\\n]|\\.)*|\\+\"(?:[^\"\\\n]|\\+[^\"\\\n])*|'[^'\n]*|[^\s\"',;&}\])][^\s\"',;&}\])\\]*)"
+# A text in quotes, one in the escaped quotes of JSON within JSON, one in single quotes, or a word; a word that is a
+# name itself goes with what is kept under it.
+_KEPT = (
+    rf"(?:{_WORD}(?<=[:=])\s{{1,3}})*"
+    rf"(?:\"(?:[^\"\\\n]|\\.)*|\\+\"(?:[^\"\\\n]|\\+[^\"\\\n])*|'[^'\n]*|{_WORD})"
+)
+_PEM = r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"
+_HEADER = r"\b((?i:authorization|(?:set-)?cookie)[\"'\\]{0,3}\s{0,3}[:=]\s{0,3}[\"'\\]{0,3})[^\r\n\"'\\]+"
 
-# What a text must hold, in lower case, to be searched at all: searching costs a thousand times as much.
+# First what a text must hold, in lower case, to be searched at all: searching costs a thousand times as much. The order
+# matters: what the later ones replace could be the name of what is kept under it.
 _FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
+    (("private key-----",), re.compile(_PEM, re.DOTALL), HIDDEN),
+    (("authorization", "cookie"), re.compile(_HEADER), rf"\1{HIDDEN}"),
     (
-        ("private key-----",),
-        re.compile(
-            r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)", re.DOTALL
-        ),
-        HIDDEN,
+        ("passw", "passphrase", "pwd", "secret", "token", "credential", "key"),
+        re.compile(_KEPT_UNDER + _KEPT),
+        rf"\1{HIDDEN}",
     ),
     (("@",), re.compile(r"(?<=://)[^\s/?#\"'<>\\@]*(?:@[^\s/?#\"'<>\\@]*)*@"), f"{HIDDEN}@"),
     (("eyj",), re.compile(r"\beyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?"), HIDDEN),
@@ -55,21 +63,11 @@ _FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     (("basic",), re.compile(r"\b((?i:basic)\s+)(?=[a-z]*[A-Z0-9+/=])[A-Za-z0-9+/]{8,}={0,2}"), rf"\1{HIDDEN}"),
     (("sk-", "sk_", "rk-", "rk_", "pk-", "pk_"), re.compile(r"\b(?:sk|rk|pk)[-_][\w-]{8,}"), HIDDEN),
     (
-        ("gh", "glpat", "xox", "hf_", "npm_", "pypi-"),
+        ("gho_", "ghp_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "hf_", "npm_", "pypi-"),
         re.compile(r"\b(?:gh[opusr]_|github_pat_|glpat-|xox[abeoprs]-|hf_|npm_|pypi-)[\w-]{10,}"),
         HIDDEN,
     ),
     (("akia", "asia", "aiza"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{30,}"), HIDDEN),
-    (
-        ("authorization", "cookie"),
-        re.compile(r"\b((?i:authorization|(?:set-)?cookie)[\"'\\]{0,3}\s{0,3}[:=]\s{0,3}[\"'\\]{0,3})[^\r\n\"'\\]+"),
-        rf"\1{HIDDEN}",
-    ),
-    (
-        ("passw", "passphrase", "pwd", "secret", "token", "credential", "key"),
-        re.compile(_KEPT_UNDER + _KEPT),
-        rf"\1{HIDDEN}",
-    ),
 )
 
 

@@ -1,11 +1,14 @@
+import json
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from mcp.types import JSONRPCMessage
 from pydantic import ValidationError
 
 from toolweave.config.mcp import McpServerConfig, load_mcp_config
-from toolweave.servers.connections.redaction import LONGEST_TEXT, Redaction, in_brief
+from toolweave.config.mcp_entry import OAuth
+from toolweave.servers.connections.redaction import LONGEST_TEXT, MOST_LEARNED, Redaction, in_brief
 
 SERVER = McpServerConfig(
     name="s",
@@ -53,3 +56,42 @@ def test_a_message_of_the_wrong_form_is_described_without_quoting_it() -> None:
     with pytest.raises(ValidationError) as raised:
         JSONRPCMessage.model_validate({"jsonrpc": "2.0", "token": "token-secret"})
     assert in_brief(raised.value) == "it has not the form of a JSONRPCMessage"
+
+
+def test_a_variable_longer_than_any_path_is_a_secret_like_others() -> None:
+    token = "ey" * 2_000
+    server = McpServerConfig(name="s", transport="http", url="http://h", filled_in=(token,))
+    assert Redaction(server).clean(f"got {token}") == "got ***"
+
+
+def test_what_is_learned_later_is_blanked_from_then_on_in_every_form_it_may_stand_in() -> None:
+    redaction = Redaction(SERVER)
+    secret = 'tök"en/1234'
+    assert secret in redaction.blank(f"a {secret}")
+    redaction.add(secret)
+    in_json, in_ascii, in_url = json.dumps(secret, ensure_ascii=False), json.dumps(secret), quote(secret, safe="")
+    assert redaction.blank(f"{secret} {in_json} {in_ascii} {in_url}") == '*** "***" "***" ***'
+    assert redaction.redact({"note": f"with {secret}", secret: 1}) == {"note": "with ***", "***": 1}
+
+
+def test_only_the_newest_of_what_is_learned_is_kept_and_nothing_that_is_too_short() -> None:
+    redaction = Redaction(SERVER)
+    redaction.add("abc")
+    for number in range(MOST_LEARNED + 1):
+        redaction.add(f"learned-{number:04}")
+        redaction.add("used-all-the-time")
+    assert redaction.blank("abc learned-0000 learned-0200 used-all-the-time") == "abc learned-0000 *** ***"
+    assert redaction.blank("env-secret") == "***"
+
+
+def test_a_text_for_the_log_hides_what_has_the_form_of_a_secret_and_a_huge_one_costs_little() -> None:
+    redaction = Redaction(SERVER)
+    assert (
+        redaction.clean("refused: Bearer abcdef123456 at https://ann:pw@h/") == "refused: Bearer *** at https://***@h/"
+    )
+    assert len(redaction.clean("x" * 20_000_000)) == LONGEST_TEXT + 1
+
+
+def test_a_client_secret_of_the_configuration_does_not_appear() -> None:
+    server = McpServerConfig(name="s", transport="http", url="http://h/", auth=OAuth(client_secret="client-secret-1"))
+    assert Redaction(server).clean("refused client-secret-1") == "refused ***"
