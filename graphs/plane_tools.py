@@ -1,8 +1,10 @@
 """Offer a tool plane's tools to graphs: waited for once, then as they are at each turn."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from langchain_core.tools import BaseTool
+from langgraph.config import get_config
 
 from toolweave.servers.connections.current import current_plane
 from toolweave.servers.connections.plane import ToolPlane
@@ -25,7 +27,7 @@ class PlaneTools:
             await self.plane.settle()
             self._settled = True
         ready = [name for name, health in self.plane.health().items() if health["state"] == "ready"]
-        return await self.plane.tools(ready)
+        return await self.plane.tools(ready, _configurable())
 
 
 class CurrentPlaneTools:
@@ -44,3 +46,11 @@ class CurrentPlaneTools:
         if self._of is None or self._of.plane is not plane:
             self._of = PlaneTools(plane)
         return await self._of.tools()
+
+
+def _configurable() -> Mapping[str, Any]:
+    """Return that of the run whose node asks; nothing outside of graphs."""
+    try:
+        return get_config().get("configurable") or {}
+    except RuntimeError:
+        return {}

@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import uuid4
 
+from toolweave.servers.connections.caller_headers import identity_of
 from toolweave.servers.connections.questions import Answer
+from toolweave.servers.connections.tracing import trace_fields
 
 OnProgress = Callable[[float, float | None, str | None], None]
 """Told of a call's progress: how far, of how much if that is known, and the server's words."""
@@ -41,7 +43,7 @@ class CallContext:
         return cls(
             thread_id=known("thread_id"),
             run_id=known("run_id"),
-            user_id=known("user_id"),
+            user_id=identity_of(configurable),
             tool_call_id=tool_call_id,
             configurable=configurable,
             answers=answers,
@@ -61,9 +63,10 @@ class CallContext:
         """Return the `_meta` object of a request that leaves now.
 
         `idempotency_key` is there only within a run: without one, equal calls are not the same call. Nor is a call
-        issued anew with answers: what a server keeps under the first key is what it did without them.
+        issued anew with answers: what a server keeps under the first key is what it did without them. `traceparent`
+        and `tracestate` are there within a trace.
         """
-        meta = self.ids() | {"timestamp": datetime.now(UTC).isoformat()}
+        meta = self.ids() | {"timestamp": datetime.now(UTC).isoformat()} | trace_fields()
         if self.run_id and self.tool_call_id:
             answered = f":{len(self.answers)}" if self.answers else ""
             meta["idempotency_key"] = f"{self.run_id}:{self.tool_call_id}{answered}"

@@ -5,9 +5,10 @@ Nobody ever uses another's: a session is found by the whole set of headers it wa
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakSet
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.caller_headers import Headers, caller_secrets, headers_of
@@ -46,6 +47,7 @@ class CallerSessions:
         # In the order of their last use.
         self._held: dict[Key, _Held] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._waited_for: WeakSet[ServerConnection] = WeakSet()
         self._closed = False
 
     def __len__(self) -> int:
@@ -79,6 +81,20 @@ class CallerSessions:
             held.uses -= 1
             if not held.uses:
                 self._leave_idle(key, held)
+
+    async def settle(self, connection: ServerConnection) -> None:
+        """Wait until a session has opened or failed to, at most `pace.first_wait_s`, and that only once."""
+        if connection in self._waited_for:
+            return
+        self._waited_for.add(connection)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pace.first_wait_s):
+                await connection.status.wait_for("ready", "down")
+
+    def close_idle(self) -> None:
+        """Close the sessions that are not in use."""
+        for key in [key for key, held in self._held.items() if not held.uses]:
+            self._close(key)
 
     async def stop(self) -> None:
         """Leave all sessions, in parallel and bounded; calls that are open fail at once."""

@@ -61,6 +61,8 @@ async def carry(
     arguments: dict[str, Any],
     context: CallContext,
     observers: Iterable[CallObserver] = (),
+    *,
+    refusal: CallRefused | None = None,
 ) -> "CallToolResult":
     """Call a tool and return its result, `isError` with a friendly text if the call failed; tell the observers.
 
@@ -69,6 +71,8 @@ async def carry(
     started, clock = datetime.now(UTC), time.perf_counter()
     course, result = Course(), None
     try:
+        if refusal is not None:
+            raise refusal
         result = await _permitted(connection, tool, arguments, context, course)
         course.end("tool_error" if result.isError else "ok")
     except ToolError as failure:

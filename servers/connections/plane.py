@@ -1,7 +1,7 @@
 """Hold the connections to all MCP servers of a process and offer their tools to graphs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +12,7 @@ from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections import loading
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallObserver
-from toolweave.servers.connections.calls import carry
+from toolweave.servers.connections.callers import Callers, for_nobody, lists_for_callers_only
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.details import ServerDetails, ServerSummary, details_of, summary_of
 from toolweave.servers.connections.figures import Figures
@@ -49,14 +49,18 @@ class ToolPlane:
         self._pace = pace
         self._closed = False
         self._connections = {
-            server.name: ServerConnection(server, pace, self._on_tools, token_place=token_place) for server in servers
+            server.name: ServerConnection(for_nobody(server), pace, self._on_tools, token_place=token_place)
+            for server in servers
         }
+        self._callers = Callers(self._connections, self.call)
         self.figures = Figures(self._connections)
         self._observers = (self.figures, *observers)
         self._registry = Registry({}, {})
         self._tools: dict[str, list[McpTool]] = {}
 
-    async def tools(self, servers: Sequence[str] | None = None) -> list[BaseTool]:
+    async def tools(
+        self, servers: Sequence[str] | None = None, configurable: Mapping[str, Any] | None = None
+    ) -> list[BaseTool]:
         """Return the tools of the servers that are ready now: configuration order, then name (D-2).
 
         A server that is still connecting for the first time is waited for, at most two seconds. The list is made
@@ -64,16 +68,17 @@ class ToolPlane:
 
         Args:
             servers: take only these servers; default all.
+            configurable: that of the run which asks; with it come the tools that a server lists to its callers only.
         """
         if self._closed:
             return []
         await self.settle(servers)
-        return [
-            tool
-            for connection in self._chosen(servers)
-            if connection.status.state == "ready"
-            for tool in self._tools.get(connection.config.name, ())
-        ]
+        ready = [each for each in self._chosen(servers) if each.status.state == "ready"]
+        tools: Mapping[str, list[McpTool]] = self._tools
+        if configurable is not None and any(lists_for_callers_only(each) for each in ready):
+            names = [each.config.name for each in ready]
+            tools = await self._at_home(self._callers.tools(names, configurable, self._tools))
+        return [tool for connection in ready for tool in tools.get(connection.config.name, ())]
 
     async def settle(self, servers: Sequence[str] | None = None, *, timeout_s: float | None = None) -> None:
         """Wait until each server has connected or failed to for the first time, at most `timeout_s` (default: 2)."""
@@ -113,7 +118,7 @@ class ToolPlane:
         """
         if name not in self._connections:
             raise unusable(name, None, NO_SUCH_SERVER)
-        await self._at_home(self._connections[name].reconnect())
+        await self._at_home(self._reconnect(name))
         return self._health_of(name)
 
     def start(self) -> None:
@@ -124,13 +129,17 @@ class ToolPlane:
     async def stop(self) -> None:
         """Leave all servers, in parallel and bounded; calls that are open fail at once, later ones are refused."""
         self._closed = True
-        await asyncio.gather(*(connection.stop() for connection in self._connections.values()))
+        await asyncio.gather(self._callers.stop(), *(connection.stop() for connection in self._connections.values()))
 
     async def _carry(
         self, connection: ServerConnection, tool: str, arguments: dict[str, Any], context: CallContext
     ) -> "CallToolResult":
         with self.figures.under_way(connection.config.name):
-            return await carry(connection, tool, arguments, context, self._observers)
+            return await self._callers.carry(connection.config.name, tool, arguments, context, self._observers)
+
+    async def _reconnect(self, name: str) -> None:
+        self._callers.close_idle(name)
+        await self._connections[name].reconnect()
 
     def _chosen(self, servers: Sequence[str] | None) -> list[ServerConnection]:
         return [each for name, each in self._connections.items() if servers is None or name in servers]

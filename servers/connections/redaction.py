@@ -30,7 +30,7 @@ class Redaction:
         if config.auth is not None:
             candidates.append(config.auth.client_secret or "")
         # A variable that names a folder or an interpreter is no secret, and errors are about it.
-        candidates += [value for value in config.filled_in if not Path(value).exists()]
+        candidates += [value for value in config.filled_in if not _is_a_place(value)]
         self._configured = {form for text in candidates for form in _forms(text)}
         self._learned: dict[str, None] = {}
         self._secrets: tuple[str, ...] = ()
@@ -74,6 +74,13 @@ def in_brief(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return f"it has not the form of a {error.title}"
     return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def _is_a_place(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except OSError:
+        return False  # longer than any path, as tokens are
 
 
 def _forms(secret: str) -> set[str]:

@@ -136,7 +136,8 @@ class SupervisedClient(MultiServerMCPClient):
         return FaultReportingClient(
             self._listener,
             answers_in_posts=self._config.transport == "http",
-            headers=headers,
+            # As text, httpx would take ASCII only.
+            headers=[(name.encode(), value.encode("latin-1")) for name, value in (headers or {}).items()],
             timeout=timeout,
             auth=auth,
             # A proxy that the environment names for the world outside knows nothing of our loopback.
