@@ -5,7 +5,6 @@ written before a call's caller goes on, so a process that is killed has them up 
 """
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from loguru import logger
 
 from toolweave.redact import CUT
 from toolweave.servers.connections.call_record import CallObserver, CallRecord
+from toolweave.servers.connections.line_file import LineFile
 from toolweave.servers.connections.redaction import Redaction
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ LEVEL = 1
 LONGEST_PART = 2_048
 LONGEST_ID = 200
 MOST_BLOCKS = 100
+# JSON leaves these as they are, and some readers take them for the end of a line.
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 ROTATION_BYTES = 10_000_000
 KEPT_FILES = 5
 
@@ -58,9 +60,17 @@ class CallLog:
         self._with_contents = with_contents
         self._plane = uuid4().hex[:12]
         self._warned = False
-        with suppress(OSError):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._sink = self._add()
+        self._sink = logger.add(
+            LineFile(path, limit=ROTATION_BYTES, kept=KEPT_FILES),
+            level=LEVEL,
+            format="{message}",
+            filter=self._is_ours,
+            serialize=True,
+            # Else the record of a failed write would go to stderr, and its error to nobody.
+            catch=False,
+            backtrace=False,
+            diagnose=False,
+        )
 
     def __call__(self, record: CallRecord) -> None:
         """Write a call that has ended."""
@@ -70,39 +80,15 @@ class CallLog:
                 LEVEL, "MCP call {}/{} {}", record.server, record.tool, record.outcome
             )
         except OSError as error:
-            # Half a line may be waiting in its buffer: it begins anew with the next call.
-            self.close()
-            self._sink = self._add()
             if not self._warned:
                 self._warned = True
                 logger.warning("MCP calls cannot be written to {}: {}; they go on", self._path, error)
 
     def close(self) -> None:
         """Write no more."""
-        # It may be gone: an application may have removed all sinks, and a full disk refuses what is left to write.
-        with suppress(ValueError, OSError):
+        # It may be gone: an application may have removed all sinks.
+        with suppress(ValueError):
             logger.remove(self._sink)
-
-    def _add(self) -> int:
-        return logger.add(
-            # In loguru's paths, braces are fields.
-            str(self._path).replace("{", "{{").replace("}", "}}"),
-            level=LEVEL,
-            format="{message}",
-            filter=self._is_ours,
-            serialize=True,
-            # Else the record of a failed write would go to stderr, and its error to nobody.
-            catch=False,
-            backtrace=False,
-            diagnose=False,
-            # The file is made with the first line, so that a folder that cannot be written stops nobody.
-            delay=True,
-            watch=True,
-            rotation=ROTATION_BYTES,
-            retention=KEPT_FILES,
-            errors="backslashreplace",
-            opener=_private,
-        )
 
     def _is_ours(self, record: "Record") -> bool:
         return record["level"].no == LEVEL and record["extra"].get("plane") is self._plane
@@ -148,13 +134,9 @@ def shortened(text: str) -> str:
     """Cut a text to `LONGEST_PART` bytes of UTF-8, with a sign that it is cut."""
     written = text.encode("utf-8", "backslashreplace")
     if len(written) <= LONGEST_PART:
-        return text
-    return written[: LONGEST_PART - len(CUT.encode())].decode("utf-8", "ignore") + CUT
+        return text.translate(_LINE_ENDS)
+    return written[: LONGEST_PART - len(CUT.encode())].decode("utf-8", "ignore").translate(_LINE_ENDS) + CUT
 
 
 def _bounded(given: str | None) -> str | None:
     return None if given is None else given[:LONGEST_ID]
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

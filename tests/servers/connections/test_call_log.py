@@ -1,0 +1,313 @@
+"""Every call leaves one line in logs/mcp.jsonl, whatever becomes of it, and no secret is in any (T-03)."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loguru import logger
+
+from tests.servers.connections.peers import BOUND_S, QUICK, log_records, misbehaving, until
+from toolweave.config.logs import configure_logging
+from toolweave.config.mcp import McpServerConfig
+from toolweave.config.settings import Settings
+from toolweave.servers.connections import call_log
+from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.call_log import LONGEST_PART, LogMode, open_call_log
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+
+WHO = CallContext(
+    thread_id="thread-1", run_id="run-1", user_id="user-1", tool_call_id="call-1", correlation_id="correlation-1"
+)
+IDS = {
+    "thread_id": "thread-1",
+    "run_id": "run-1",
+    "user_id": "user-1",
+    "tool_call_id": "call-1",
+    "correlation_id": "correlation-1",
+}
+
+
+@asynccontextmanager
+async def logged(folder: Path, *servers: McpServerConfig, mode: LogMode = "full") -> AsyncIterator[ToolPlane]:
+    """Open a plane that writes its log below `folder`; its servers are ready."""
+    with open_call_log(folder, mode) as observers:
+        async with open_tool_plane(servers or [misbehaving()], pace=QUICK, observers=observers) as plane:
+            await plane.settle()
+            yield plane
+
+
+async def called(plane: ToolPlane, tool: str, context: CallContext = WHO, **arguments: Any) -> None:
+    async with asyncio.timeout(BOUND_S):
+        await plane.call("peer", tool, arguments, context)
+
+
+def log_file(folder: Path) -> Path:
+    return folder / "logs" / "mcp.jsonl"
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    """Read what the log says of each call."""
+    return [json.loads(line)["record"]["extra"] for line in log_file(folder).read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "outcome", "said"),
+    [
+        ("echo", {"title": "Buy milk"}, "ok", '{"title": "Buy milk"}'),
+        ("fail", {}, "tool_error", "the disk is full"),
+        ("sleep", {"seconds": 30}, "timeout", "took longer than"),
+        ("garbage", {}, "timeout", "took longer than"),
+        ("wrong_shape", {}, "protocol", "could not be understood"),
+        ("crash", {}, "transport", "broke before it answered"),
+    ],
+)
+async def test_a_line_is_complete_whatever_became_of_the_call(
+    tmp_path: Path, tool: str, arguments: dict[str, Any], outcome: str, said: str
+) -> None:
+    async with logged(tmp_path, misbehaving(timeout_s=0.5)) as plane:
+        await called(plane, tool, **arguments)
+    (line,) = lines(tmp_path)
+    assert line.items() >= IDS.items()
+    assert (line["server"], line["tool"], line["outcome"], line["attempts"]) == ("peer", tool, outcome, 1)
+    assert json.loads(line["arguments"]) == arguments
+    assert said in line["response"]
+    assert (line["reason"] == "") == (outcome in ("ok", "tool_error"))
+    assert line["duration_ms"] > 0
+    assert datetime.fromisoformat(line["timestamp"]).tzinfo is not None
+
+
+async def test_a_cancelled_call_and_one_that_never_left_have_their_line(tmp_path: Path) -> None:
+    async with logged(tmp_path) as plane:
+        call = asyncio.create_task(called(plane, "sleep", seconds=30))
+        await asyncio.sleep(0)
+        assert plane.figures.of("peer").in_flight == 1
+        call.cancel()
+        await asyncio.wait([call])
+    async with logged(tmp_path, McpServerConfig(name="peer", transport="stdio", command="/no/such/command")) as plane:
+        await until(plane, "down")
+        await called(plane, "echo")
+    cancelled, refused = lines(tmp_path)
+    assert (cancelled["outcome"], cancelled["response"], cancelled["arguments"]) == (
+        "cancelled",
+        None,
+        '{"seconds": 30}',
+    )
+    assert (refused["outcome"], refused["attempts"]) == ("refused", 0)
+    assert cancelled["plane"] != refused["plane"]
+
+
+async def test_the_lines_of_calls_without_a_run_have_the_same_fields(tmp_path: Path) -> None:
+    async with logged(tmp_path) as plane:
+        await called(plane, "echo")
+        await called(plane, "echo", CallContext())
+    with_run, without = lines(tmp_path)
+    assert list(with_run) == list(without)
+    assert [without[name] for name in IDS if name != "correlation_id"] == [None] * 4
+
+
+async def test_no_secret_is_in_the_log_wherever_it_came_from(tmp_path: Path) -> None:
+    server = misbehaving(env={"PEER_KEY": "env-secret-1"}, filled_in=("filled-secret-1",))
+    secrets = {
+        "password": "kept-under-a-name",
+        "nested": [{"X-Api-Key": "kept-further-down"}],
+        "note": "with env-secret-1, filled-secret-1 and Bearer by-its-form-123",
+        "url": "https://ann:in-the-url@host/?token=in-the-query",
+    }
+    stream = StringIO()
+    configure_logging(Settings(log_level="TRACE"), stream=stream)
+    context = CallContext(configurable={"token": "of-the-configurable"})
+    async with logged(tmp_path, server) as plane:
+        await called(plane, "echo", context, **secrets)
+        await called(plane, "env", context)
+    written = log_file(tmp_path).read_text(encoding="utf-8")
+    assert json.loads(lines(tmp_path)[0]["arguments"])["password"] == "***"
+    assert "PEER_KEY" in written
+    for secret in (
+        *("env-secret-1", "filled-secret-1", "kept-under-a-name", "kept-further-down", "by-its-form-123"),
+        *("in-the-url", "in-the-query", "of-the-configurable"),
+    ):
+        assert (secret in written, secret in stream.getvalue()) == (False, False), secret
+
+
+async def test_arguments_and_answers_are_cut_at_two_kilobytes_with_a_sign(tmp_path: Path) -> None:
+    async with logged(tmp_path) as plane:
+        await called(plane, "echo", text="ä" * 5_000)
+    (line,) = lines(tmp_path)
+    for part in (line["arguments"], line["response"]):
+        assert LONGEST_PART - 3 <= len(part.encode()) <= LONGEST_PART
+        assert part.endswith("…")
+
+
+async def test_an_answer_of_twenty_megabytes_does_not_hold_up_the_log(tmp_path: Path) -> None:
+    block = [{"type": "text", "text": "password: hunter2 " * 1_200_000}]
+    record = _record_of(block)
+    with open_call_log(tmp_path, "full") as (observe,):
+        for _ in range(100):
+            observe(record)
+    written = lines(tmp_path)
+    assert len(written) == 100
+    assert "hunter2" not in str(written)
+
+
+async def test_text_that_is_no_unicode_and_control_characters_make_no_line_unreadable(tmp_path: Path) -> None:
+    with open_call_log(tmp_path, "full") as (observe,):
+        observe(_record_of([{"type": "text", "text": "a\ud800b\n\x00\x1b[1m\u2028{}"}], note="\udfff"))
+        observe(_record_of([]))
+    assert len(lines(tmp_path)) == 2
+
+
+async def test_images_and_files_are_named_and_not_written(tmp_path: Path) -> None:
+    async with logged(tmp_path) as plane:
+        await called(plane, "image")
+        await called(plane, "structured")
+    image, structured = lines(tmp_path)
+    assert image["response"] == "[image]\nand text"
+    assert structured["response"] == '{"total": 3}'
+
+
+async def test_the_mode_ids_leaves_contents_out_and_the_mode_off_everything(tmp_path: Path) -> None:
+    async with logged(tmp_path / "ids", mode="ids") as plane:
+        await called(plane, "echo", title="Buy milk")
+    async with logged(tmp_path / "off", mode="off") as plane:
+        await called(plane, "echo", title="Buy milk")
+    (line,) = lines(tmp_path / "ids")
+    assert line.items() >= IDS.items()
+    assert "Buy milk" not in log_file(tmp_path / "ids").read_text(encoding="utf-8")
+    assert not (tmp_path / "off").exists()
+
+
+async def test_no_other_sink_shows_the_lines_and_setting_up_the_log_anew_does_not_lose_them(tmp_path: Path) -> None:
+    stream = StringIO()
+    with log_records() as others:
+        async with logged(tmp_path) as plane:
+            configure_logging(Settings(log_level="TRACE"), stream=stream)
+            await called(plane, "echo", title="Buy milk")
+    assert len(lines(tmp_path)) == 1
+    assert "Buy milk" not in stream.getvalue() + str(others)
+    assert [record["message"] for record in others if record["message"].startswith("MCP call")] != []
+
+
+async def test_two_planes_write_their_own_calls_into_one_file(tmp_path: Path) -> None:
+    async with logged(tmp_path) as first, logged(tmp_path) as second:
+        await called(first, "echo")
+        await called(second, "echo")
+    written = lines(tmp_path)
+    assert len(written) == 2
+    assert written[0]["plane"] != written[1]["plane"]
+
+
+async def test_folder_and_file_are_for_their_owner_alone(tmp_path: Path) -> None:
+    async with logged(tmp_path / "{data}") as plane:
+        await called(plane, "echo")
+    path = log_file(tmp_path / "{data}")
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+async def test_a_folder_that_cannot_be_made_is_warned_about_once_and_calls_go_on(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file is in the way", encoding="utf-8")
+    with log_records() as records:
+        async with logged(tmp_path) as plane:
+            await called(plane, "echo")
+            await called(plane, "echo")
+            assert plane.figures.of("peer").tools["echo"].outcomes["ok"] == 2
+            (tmp_path / "logs").unlink()
+            await called(plane, "echo")
+    assert len([record for record in records if "cannot be written" in record["message"]]) == 1
+    assert len(lines(tmp_path)) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+async def test_a_full_disk_is_warned_about_once_and_calls_go_on(tmp_path: Path) -> None:
+    log_file(tmp_path).parent.mkdir()
+    log_file(tmp_path).symlink_to("/dev/full")
+    with log_records() as records:
+        async with logged(tmp_path) as plane:
+            await called(plane, "echo")
+            await called(plane, "echo")
+            log_file(tmp_path).unlink()
+            await called(plane, "echo")
+    (warning,) = [record["message"] for record in records if "cannot be written" in record["message"]]
+    assert "No space left" in warning
+    assert len(lines(tmp_path)) == 1
+
+
+async def test_a_file_that_somebody_moved_away_is_made_again(tmp_path: Path) -> None:
+    async with logged(tmp_path) as plane:
+        await called(plane, "echo", n=1)
+        log_file(tmp_path).rename(tmp_path / "moved")
+        await called(plane, "echo", n=2)
+    assert [line["arguments"] for line in lines(tmp_path)] == ['{"n": 2}']
+
+
+async def test_an_application_that_removes_all_sinks_breaks_no_call(tmp_path: Path) -> None:
+    async with logged(tmp_path) as plane:
+        logger.remove()
+        await called(plane, "echo")
+    logger.add(sys.stderr)
+
+
+def test_the_file_is_rotated_and_only_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_log, "ROTATION_BYTES", 5_000)
+    with open_call_log(tmp_path, "full") as (observe,):
+        for _ in range(60):
+            observe(_record_of([{"type": "text", "text": "x" * 1_000}]))
+    sizes = [path.stat().st_size for path in log_file(tmp_path).parent.iterdir()]
+    assert len(sizes) == call_log.KEPT_FILES + 1
+    assert max(sizes) <= 5_000
+
+
+def test_a_process_that_is_killed_has_written_every_call_that_ended(tmp_path: Path) -> None:
+    script = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.call_log import open_call_log
+from toolweave.servers.connections.plane import open_tool_plane
+
+async def main():
+    config = McpServerConfig(name="peer", transport="stdio", command=sys.executable, args=(sys.argv[1],))
+    with open_call_log(Path(sys.argv[2]), "full") as observers:
+        async with open_tool_plane([config], observers=observers) as plane:
+            await plane.settle(timeout_s=20)
+            for number in range(20):
+                await plane.call("peer", "echo", {"n": number}, CallContext())
+            os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+    peer = misbehaving().args[0]
+    ended = subprocess.run(
+        [sys.executable, "-c", script, peer, str(tmp_path)], check=False, capture_output=True, timeout=40
+    )
+    assert ended.returncode == -9, ended.stderr
+    assert [json.loads(line["arguments"])["n"] for line in lines(tmp_path)] == list(range(20))
+
+
+def _record_of(content: list[dict[str, Any]], **arguments: Any) -> Any:
+    from mcp.types import CallToolResult
+
+    from toolweave.servers.connections.call_record import CallRecord
+    from toolweave.servers.connections.redaction import Redaction
+
+    return CallRecord(
+        server="peer",
+        tool="echo",
+        arguments=arguments,
+        context=CallContext(),
+        redaction=Redaction(misbehaving()),
+        started=datetime.now().astimezone(),
+        duration_ms=1.0,
+        attempts=1,
+        outcome="ok",
+        reason="",
+        result=CallToolResult.model_validate({"content": content}),
+    )
