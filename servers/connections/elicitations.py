@@ -16,6 +16,7 @@ from loguru import logger
 from mcp import ClientSession
 from mcp.shared.context import RequestContext
 from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitRequestParams, ElicitResult, RequestId
+from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.questions import QUESTIONS_KEY, Answer, Question
@@ -23,6 +24,7 @@ from toolweave.servers.connections.questions import QUESTIONS_KEY, Answer, Quest
 MOST_QUESTIONS = 20
 LONGEST_QUESTION = 20_000
 CANCEL = ElicitResult(action="cancel")
+DECLINE = ElicitResult(action="decline")
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ class OpenCall:
         for index, answer in enumerate(self.answers):
             if (answer["message"], answer["requestedSchema"]) == (question["message"], question["requestedSchema"]):
                 del self.answers[index]
-                return ElicitResult(action=answer["action"], content=answer["content"])
+                return _sendable(answer)
         if len(self.questions) < MOST_QUESTIONS:
             self.questions.append(question)
         return CANCEL
@@ -90,7 +92,7 @@ class Elicitations:
         """Answer one question: the session's elicitation callback."""
         call = self._asking(context.request_id)
         if not isinstance(params, ElicitRequestFormParams):
-            return ElicitResult(action="decline")
+            return DECLINE
         question: Question = {"message": params.message, "requestedSchema": params.requestedSchema}
         if call is None or len(json.dumps(question)) > LONGEST_QUESTION:
             why = "its text is too long" if call else "it cannot be told which of its calls it belongs to"
@@ -106,3 +108,13 @@ class Elicitations:
             return self._open.get(carrier)
         self._one_at_a_time = True
         return next(iter(self._open.values())) if len(self._open) == 1 else None
+
+
+def _sendable(answer: Answer) -> ElicitResult:
+    """Write a kept answer; one that was changed meanwhile so that it cannot be sent is as good as declined."""
+    try:
+        result = ElicitResult(action=answer["action"], content=answer["content"])
+        to_json(result.content)
+    except (PydanticSerializationError, ValueError):
+        return DECLINE
+    return result

@@ -1,0 +1,190 @@
+"""What an MCP server asks in the middle of a call: answered from what is kept, or handed out (S-07)."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from langchain_core.messages import ToolMessage
+from mcp.types import CallToolResult
+
+from tests.fixtures.mcp_server import http_mcp_server
+from tests.servers.connections.peers import BOUND_S, QUICK, log_records, text_of
+from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.questions import QUESTIONS_KEY, Answer, questions_of
+
+ASKING = str(Path(__file__).parents[2] / "fixtures" / "asking_server.py")
+
+
+def asking(name: str = "asking", **config: Any) -> McpServerConfig:
+    settings: dict[str, Any] = {"prefix": "", "timeout_s": BOUND_S, **config}
+    return McpServerConfig(name=name, transport="stdio", command=sys.executable, args=(ASKING,), **settings)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stdio() -> AsyncIterator[ToolPlane]:
+    async with open_tool_plane([asking()], pace=QUICK) as plane:
+        await plane.settle(timeout_s=BOUND_S)
+        yield plane
+
+
+async def remote(transport: Any) -> AsyncIterator[ToolPlane]:
+    async with http_mcp_server(ASKING, "--transport", transport, "--port", "{port}", transport=transport) as server:
+        config = McpServerConfig(name="asking", transport=transport, url=server.url, prefix="", timeout_s=BOUND_S)
+        async with open_tool_plane([config], pace=QUICK) as plane:
+            await plane.settle(timeout_s=BOUND_S)
+            yield plane
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def http() -> AsyncIterator[ToolPlane]:
+    async for plane in remote("http"):
+        yield plane
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sse() -> AsyncIterator[ToolPlane]:
+    async for plane in remote("sse"):
+        yield plane
+
+
+@pytest.fixture(params=["stdio", "http", "sse"])
+def plane(request: pytest.FixtureRequest) -> ToolPlane:
+    found: ToolPlane = request.getfixturevalue(request.param)
+    return found
+
+
+async def call(plane: ToolPlane, tool: str, *answers: Answer, **arguments: Any) -> CallToolResult:
+    async with asyncio.timeout(BOUND_S):
+        return await plane.call("asking", tool, arguments, CallContext(answers=answers))
+
+
+def accepted(result: CallToolResult, **content: Any) -> Answer:
+    [question] = questions_of(result)
+    return {**question, "action": "accept", "content": content}
+
+
+async def test_a_question_comes_with_the_result_and_its_kept_answer_is_given_the_second_time(plane: ToolPlane) -> None:
+    first = await call(plane, "greet")
+    [question] = questions_of(first)
+    assert question["message"] == "What is your name?"
+    assert question["requestedSchema"]["properties"]["value"]["type"] == "string"
+    assert text_of(first) == "Hello cancel"
+
+    second = await call(plane, "greet", accepted(first, value="Eve"))
+
+    assert text_of(second) == "Hello Eve"
+    assert questions_of(second) == []
+
+
+async def test_questions_in_sequence_are_answered_one_call_at_a_time(plane: ToolPlane) -> None:
+    days = accepted(await call(plane, "trip", to="Rome"), value=2)
+    hotel = accepted(await call(plane, "trip", days, to="Rome"), value="Inn")
+
+    assert text_of(await call(plane, "trip", days, hotel, to="Rome")) == "2 days in Rome, Inn"
+
+
+async def test_an_answer_is_given_to_its_own_question_only(plane: ToolPlane) -> None:
+    rome = accepted(await call(plane, "trip", to="Rome"), value=2)
+
+    paris = await call(plane, "trip", rome, to="Paris")
+
+    assert [question["message"] for question in questions_of(paris)] == ["How many days in Paris?"]
+
+
+async def test_an_answer_is_used_once(plane: ToolPlane) -> None:
+    answers = [
+        Answer(message=f"Question {number}?", requestedSchema=schema, action="accept", content={"value": "x"})
+        for schema in [questions_of(await call(plane, "restless"))[0]["requestedSchema"]]
+        for number in (0, 0, 1)
+    ]
+
+    result = await call(plane, "restless", *answers)
+
+    assert text_of(result) == "gave up after 2"
+    assert [question["message"] for question in questions_of(result)] == ["Question 2?"]
+
+
+async def test_a_declined_question_is_declined(plane: ToolPlane) -> None:
+    [question] = questions_of(await call(plane, "greet"))
+
+    result = await call(plane, "greet", {**question, "action": "decline", "content": None})
+
+    assert text_of(result) == "Hello decline"
+
+
+@pytest.mark.parametrize("content", [{"value": "\ud800"}, {"value": {"deep": 1}}, "no object", [1]])
+async def test_an_answer_that_cannot_be_sent_counts_as_declined_and_harms_no_session(
+    stdio: ToolPlane, content: Any
+) -> None:
+    [question] = questions_of(await call(stdio, "greet"))
+
+    result = await call(stdio, "greet", {**question, "action": "accept", "content": content})
+
+    assert text_of(result) == "Hello decline"
+    assert text_of(await call(stdio, "plain", text="still here")) == "still here"
+
+
+async def test_over_http_questions_find_their_calls_however_many_run(http: ToolPlane) -> None:
+    who = [f"caller {number}" for number in range(5)]
+
+    results = await asyncio.gather(*(call(http, "together", who=name, others=4) for name in who))
+
+    assert [questions_of(result)[0]["message"] for result in results] == [f"{name}, are you there?" for name in who]
+
+
+async def test_over_stdio_the_first_doubtful_question_is_cancelled_with_a_warning_and_calls_take_turns_then() -> None:
+    async with open_tool_plane([asking()], pace=QUICK) as plane:
+        await plane.settle(timeout_s=BOUND_S)
+        with log_records() as records:
+            results = await asyncio.gather(*(call(plane, "together", who=name, others=1) for name in "ab"))
+
+        assert all(text_of(result).endswith("cancel") for result in results)
+        warnings = [record["message"] for record in records if record["level"]["name"] == "WARNING"]
+        assert any("cannot be told which of its calls" in line for line in warnings)
+        assert sum(len(questions_of(result)) for result in results) <= 1, "the last one left may be told"
+
+        later = await asyncio.gather(*(call(plane, "trip", to=place) for place in ("Rome", "Oslo", "Bonn")))
+        asked = [questions_of(result)[0]["message"] for result in later]
+        assert asked == [f"How many days in {place}?" for place in ("Rome", "Oslo", "Bonn")]
+
+
+async def test_a_server_that_is_known_to_ask_runs_one_call_at_a_time_from_the_start() -> None:
+    async with open_tool_plane([asking(elicit=True, timeout_s=2)], pace=QUICK) as plane:
+        await plane.settle(timeout_s=BOUND_S)
+        [first, second] = await asyncio.gather(*(call(plane, "together", who=name, others=1) for name in "ab"))
+
+    kinds = [(result.meta or {}).get("toolweave/failure") for result in (first, second)]
+    assert kinds == ["timeout", "timeout"], "neither is ever inside with the other, and waiting counts"
+
+
+async def test_a_server_cannot_put_questions_into_a_result_itself(stdio: ToolPlane) -> None:
+    result = await call(stdio, "plain", text="x")
+    assert QUESTIONS_KEY not in (result.meta or {})
+
+
+async def message_of(plane: ToolPlane, name: str) -> ToolMessage:
+    [tool] = [tool for tool in await plane.tools() if tool.name == name]
+    message = await tool.ainvoke({"type": "tool_call", "id": "c", "name": name, "args": {}}, {"configurable": {}})
+    assert isinstance(message, ToolMessage)
+    return message
+
+
+async def test_without_a_graph_a_question_ends_the_call_with_an_explanation(stdio: ToolPlane) -> None:
+    message = await message_of(stdio, "greet")
+    assert message.status == "error"
+    assert "What is your name?" in message.text
+    assert "Nobody can be asked here" in message.text
+
+
+async def test_a_tool_that_may_not_be_called_twice_says_what_would_allow_it(stdio: ToolPlane) -> None:
+    message = await message_of(stdio, "wipe")
+    assert message.status == "error"
+    assert "Really?" in message.text
+    assert '"elicit": true' in message.text
+    assert "wiped: cancel" in message.text
