@@ -9,6 +9,7 @@ from typing import IO
 
 from loguru import logger
 
+from toolweave.servers.connections.log_budget import LogBudget
 from toolweave.servers.connections.redaction import Redaction
 
 LONGEST_LINE = 8_192
@@ -17,40 +18,59 @@ CLOSING_WAIT_S = 0.2
 
 
 class ChildStderr(asyncio.Protocol):
-    """Collect a pipe's bytes into log lines; `last_words` keeps the newest ones for error messages."""
+    """Collect a pipe's bytes into log lines; `last_words` keeps the newest ones for error messages.
 
-    def __init__(self, server: str, redaction: Redaction) -> None:
+    All is read, so that no server waits for us. Of a line only the beginning is kept, and what is over the budget is
+    counted and not logged.
+    """
+
+    def __init__(self, server: str, redaction: Redaction, budget: LogBudget) -> None:
         self._log = logger.bind(server=server)
         self._server = server
         self._redaction = redaction
-        self._rest = b""
-        self._newest: deque[str] = deque(maxlen=LAST_LINES)
+        self._budget = budget
+        self._line = b""
+        self._newest: deque[bytes] = deque(maxlen=LAST_LINES)
         self.ended = asyncio.Event()
 
     @property
     def last_words(self) -> str:
         """Return the last lines, oldest first."""
-        return " | ".join(self._newest)
+        return " | ".join(filter(None, map(self._clean, self._newest)))
 
     def data_received(self, data: bytes) -> None:
-        """Log the lines that are complete; a line without an end is logged once it is too long to wait for."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > LONGEST_LINE:
-            lines, self._rest = [*lines, self._rest], b""
-        for line in lines:
-            self._say(line)
+        """Log the lines that are complete; of a line without an end the beginning is kept until it has one."""
+        first, *others = data.split(b"\n")
+        self._keep(first)
+        for begun in others:
+            self._say(self._line)
+            self._line = b""
+            self._keep(begun)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the Protocol's signature
         """Log what is left when the pipe closes."""
-        self._say(self._rest)
-        self._rest = b""
+        self._say(self._line)
+        self._line = b""
+        self._tell_left_out()
         self.ended.set()
 
+    def _keep(self, part: bytes) -> None:
+        self._line += part[: LONGEST_LINE - len(self._line)]
+
     def _say(self, line: bytes) -> None:
-        text = self._redaction.clean(line[:LONGEST_LINE].decode(errors="replace"))
-        if text:
-            self._newest.append(text)
+        if not line.strip():
+            return
+        self._newest.append(line)
+        if self._budget.admits() and (text := self._clean(line)):
+            self._tell_left_out()
             self._log.info("{}: {}", self._server, text)
+
+    def _tell_left_out(self) -> None:
+        if left_out := self._budget.left_out():
+            self._log.warning("{}: … {} more lines, too many to log", self._server, left_out)
+
+    def _clean(self, line: bytes) -> str:
+        return self._redaction.clean(line.decode(errors="replace"))
 
 
 @contextlib.asynccontextmanager
@@ -61,7 +81,7 @@ async def child_stderr(server: str, redaction: Redaction) -> AsyncIterator[tuple
     """
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb", buffering=0) as for_child:
-        reader = ChildStderr(server, redaction)
+        reader = ChildStderr(server, redaction, LogBudget())
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: reader, os.fdopen(read_end, "rb", buffering=0)
         )

@@ -131,7 +131,7 @@ class ServerConnection:
         self._hurry.set()
         self.status.close()
         self._link.lose("the tool plane is closing")
-        if self._live is None and self.config.transport != "stdio":
+        if self._live is None and self.config.command is None:
             # Connecting to a frozen server ends no sooner; a child being spawned must not be left half-way like this.
             self._owner.cancel()
         limit_s = self.pace.leave_s
@@ -177,7 +177,9 @@ class ServerConnection:
         try:
             async with asyncio.timeout(self.config.timeout_s), self.slots:
                 link, session = await (self._reconnected(tool) if again else self._connected(tool))
-                return await link.call(session.call(tool, arguments, context.meta(), context.answers, context.on_progress))
+                return await link.call(
+                    session.call(tool, arguments, context.meta(), context.answers, context.on_progress)
+                )
         except TimeoutError as error:
             if link is None:
                 raise never_sent(self.config.name, tool, self.config.timeout_s) from error

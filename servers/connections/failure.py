@@ -11,7 +11,7 @@ from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
 from toolweave.errors import ToolError
 from toolweave.servers.connections.faults import NOT_MCP, OVERSIZE, TRANSPORT_FAULT, in_short, status_line
 from toolweave.servers.connections.redaction import in_brief
-from toolweave.servers.connections.wording import lost, not_understood, unauthorized, unavailable
+from toolweave.servers.connections.wording import lost, not_understood, too_large, unauthorized, unavailable
 
 BAD_REQUEST = 400
 UNAUTHORIZED = (401, 403)
@@ -81,6 +81,8 @@ def classify(error: BaseException, server: str, tool: str | None = None) -> Tool
         return unavailable(server, tool)
     if ends_session(error) or (isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT):
         return lost(server, tool)
+    if isinstance(error, McpError) and error.error.code == OVERSIZE:
+        return too_large(server, tool)
     return not_understood(server, tool)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
+from uuid import uuid4
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -39,7 +40,6 @@ from toolweave.servers.connections.supervised_client import SupervisedClient
 from toolweave.servers.connections.tool_spec import ToolSpec
 from toolweave.servers.connections.wording import not_understood, unsent
 
-END_OF_STREAM = -1
 FAILURE_KEY = "toolweave/failure"
 LONGEST_REFUSAL = 2_000
 MOST_PAGES = 200
@@ -167,8 +167,9 @@ async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[Mcp
         elicitations = Elicitations(config)
         async with SupervisedClient(config, link, elicitations).session(config.name, auto_initialize=False) as session:
             # When the incoming stream ends, the SDK answers every open request with an error and tells nobody else.
-            # An entry that no request owns makes that visible at once, where a ping would notice seconds later.
-            session._response_streams[END_OF_STREAM] = closing  # noqa: SLF001
+            # An entry that no request owns makes that visible at once, where a ping would notice seconds later. Nor
+            # does the server know its name, with which it could claim to answer.
+            session._response_streams[f"end-{uuid4()}"] = closing  # noqa: SLF001
             link.spawn(_report_end(closed, link))
             await link.race(session.initialize())
             yield McpSession(session, link, elicitations)

@@ -25,6 +25,7 @@ from toolweave.servers.connections.failure import describe
 from toolweave.servers.connections.http_faults import FaultReportingClient
 from toolweave.servers.connections.launching import launch_line
 from toolweave.servers.connections.link import Link
+from toolweave.servers.connections.log_budget import LogBudget
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.remote_listener import RemoteListener
 from toolweave.servers.connections.spawned import answering_server
@@ -54,6 +55,7 @@ class SupervisedClient(MultiServerMCPClient):
         self._config = config
         self._redaction = Redaction(config)
         self._listener = RemoteListener(config, link, elicitations)
+        self._budget = LogBudget(burst=50, per_s=5)
         super().__init__({config.name: self._connection()})
 
     @asynccontextmanager
@@ -149,10 +151,15 @@ class SupervisedClient(MultiServerMCPClient):
     ) -> None:
         if isinstance(message, ServerNotification) and isinstance(message.root, ToolListChangedNotification):
             self._link.announce_new_tools()
-        elif isinstance(message, Exception):
-            # An answer that comes after its caller was gone arrives here as a RuntimeError.
-            level = "DEBUG" if isinstance(message, RuntimeError) else "WARNING"
-            text = self._redaction.clean(describe(message))
+        elif isinstance(message, Exception) and self._budget.admits():
+            # An answer that comes after its caller was gone arrives here as a RuntimeError, which quotes it.
+            late = isinstance(message, RuntimeError)
+            text = "nobody waits for it" if late else self._redaction.clean(describe(message))
+            left_out = self._budget.left_out()
             logger.bind(server=self._config.name).log(
-                level, "MCP server {} sent a message nobody can use: {}", self._config.name, text
+                "DEBUG" if late else "WARNING",
+                "MCP server {} sent a message nobody can use: {}{}",
+                self._config.name,
+                text,
+                f" (and {left_out} more)" if left_out else "",
             )

@@ -144,3 +144,12 @@ def not_understood(server: str, tool: str | None = None) -> ToolProtocolError:
     return ToolProtocolError(
         f"The tool server {server!r} gave an answer that could not be understood.", server=server, tool=tool
     )
+
+
+def too_large(server: str, tool: str | None = None) -> ToolProtocolError:
+    """Build the error for an answer over the limit of what one message may take."""
+    return ToolProtocolError(
+        f"The tool server {server!r} gave an answer that is too large to be read. Please ask for less at once.",
+        server=server,
+        tool=tool,
+    )

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from loguru import logger
 from mcp.types import CallToolResult, TextContent
@@ -52,10 +52,12 @@ def talkative(*options: str, name: str = "talk", **config: Any) -> McpServerConf
 
 
 @asynccontextmanager
-async def misbehaving_http(*behave: str, name: str = "peer") -> AsyncIterator[HttpMcpServer]:
-    """Run a peer over streamable HTTP."""
-    args = (MISBEHAVING, "--transport", "http", "--port", "{port}", *(["--behave", *behave] if behave else []))
-    async with http_mcp_server(*args, name=name) as server:
+async def misbehaving_http(
+    *behave: str, name: str = "peer", transport: Literal["http", "sse"] = "http"
+) -> AsyncIterator[HttpMcpServer]:
+    """Run a peer over streamable HTTP or SSE."""
+    args = (MISBEHAVING, "--transport", transport, "--port", "{port}", *(["--behave", *behave] if behave else []))
+    async with http_mcp_server(*args, name=name, transport=transport) as server:
         yield server
 
 

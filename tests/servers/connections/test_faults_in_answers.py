@@ -1,0 +1,91 @@
+"""What a caller gets for each way in which a server can spoil one answer, over all transports; nothing else changes."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.servers.connections.faulty import TRANSPORTS, Faulty, faulty
+from tests.servers.connections.peers import failure_kind, pid_of, text_of
+from toolweave.config.mcp_entry import Transport
+
+Case = tuple[str, dict[str, Any], dict[Transport, str]]
+TOO_MUCH = 34_000_000
+
+
+def everywhere(kind: str) -> dict[Transport, str]:
+    return dict.fromkeys(TRANSPORTS, kind)
+
+
+REMOTE_TRANSPORT: dict[Transport, str] = {"http": "transport", "sse": "transport"}
+AT_ONCE: list[Case] = [
+    ("wrong_shape", {}, everywhere("protocol")),
+    ("rpc_error", {"code": -32603}, everywhere("protocol")),
+    ("rpc_error", {"code": -32000}, everywhere("protocol")),
+    ("rpc_error", {"code": -32602}, everywhere("tool")),
+    ("garbage", {}, {"http": "protocol"}),
+    ("wrong_id", {}, {"http": "protocol"}),
+    ("noise", {}, {"stdio": "", "http": "protocol", "sse": ""}),
+    ("invalid_utf8", {}, {"stdio": "", "http": "protocol", "sse": ""}),
+    ("twice", {}, {"stdio": "", "http": "protocol", "sse": ""}),
+    ("odd_messages", {}, everywhere("")),
+    ("flood", {"times": 3_000}, everywhere("")),
+    ("huge", {"size": TOO_MUCH}, everywhere("protocol")),
+    ("huge_id_last", {"size": TOO_MUCH}, everywhere("protocol")),
+    ("huge_unknown", {"size": TOO_MUCH}, {"http": "protocol"}),
+    ("squeezed", {"size": 1_000}, {"http": ""}),
+    ("squeezed", {"size": TOO_MUCH}, {"http": "protocol"}),
+    *[("status", {"code": code}, REMOTE_TRANSPORT) for code in (400, 401, 403, 404, 429, 500, 502, 503)],
+    ("status", {"code": 204}, {"http": "protocol"}),
+    ("elsewhere", {}, REMOTE_TRANSPORT),
+    ("html", {}, {"http": "protocol"}),
+    ("html_error", {}, REMOTE_TRANSPORT),
+    ("no_answer", {}, {"http": "protocol"}),
+    ("cut", {}, {"http": "transport"}),
+    ("cut_body", {}, {"http": "transport"}),
+    ("hang_up", {}, REMOTE_TRANSPORT),
+]
+AT_THE_DEADLINE: list[Case] = [
+    ("sleep", {"seconds": 600}, everywhere("timeout")),
+    ("garbage", {}, {"stdio": "timeout", "sse": "timeout"}),
+    ("wrong_id", {}, {"stdio": "timeout", "sse": "timeout"}),
+    ("huge_unknown", {"size": TOO_MUCH}, {"stdio": "timeout", "sse": "timeout"}),
+    ("html", {}, {"sse": "timeout"}),
+]
+
+
+def over(transport: Transport, cases: list[Case]) -> list[tuple[str, dict[str, Any], str]]:
+    return [(tool, arguments, kinds[transport]) for tool, arguments, kinds in cases if transport in kinds]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=TRANSPORTS)
+async def patient(request: pytest.FixtureRequest) -> AsyncIterator[Faulty]:
+    async with faulty(request.param) as peer:
+        yield peer
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=TRANSPORTS)
+async def hasty(request: pytest.FixtureRequest) -> AsyncIterator[Faulty]:
+    async with faulty(request.param, timeout_s=0.4) as peer:
+        yield peer
+
+
+async def test_a_spoilt_answer_fails_its_own_call_at_once_and_no_other(patient: Faulty) -> None:
+    for tool, arguments, kind in over(patient.transport, AT_ONCE):
+        result = await patient.call(tool, **arguments)
+        assert (failure_kind(result) if result.isError else "") == kind, (tool, arguments)
+        await patient.recovered()
+
+
+async def test_an_answer_that_nobody_can_match_to_its_call_costs_no_more_than_the_deadline(hasty: Faulty) -> None:
+    pid = await pid_of(hasty.plane)
+    for tool, arguments, kind in over(hasty.transport, AT_THE_DEADLINE):
+        assert failure_kind(await hasty.call(tool, **arguments)) == kind, (tool, arguments)
+    assert await pid_of(hasty.plane) == pid
+
+
+async def test_a_message_that_is_too_large_is_named_to_the_caller_and_other_calls_go_on(patient: Faulty) -> None:
+    result = await patient.call("huge", size=TOO_MUCH)
+    assert "too large" in text_of(result)
+    assert patient.plane.health()["peer"]["state"] == "ready"
