@@ -13,6 +13,8 @@ SERVED_BY = "toolweave.asgi"
 PREFIX = "toolweave.prefix"
 # Who asks us asks the API behind us: by these headers it knows whom to let.
 CREDENTIALS = ("authorization", "x-api-key", "cookie")
+# And it stays in their trace.
+PASSED_ON = (*CREDENTIALS, "traceparent", "tracestate")
 
 
 def api_client(request: Request) -> LangGraphClient:
@@ -31,7 +33,7 @@ def api_client(request: Request) -> LangGraphClient:
     http = httpx.AsyncClient(
         transport=transport,
         base_url=f"http://127.0.0.1{request.scope.get(PREFIX, '')}",
-        headers={name: request.headers[name] for name in CREDENTIALS if name in request.headers},
+        headers={name: request.headers[name] for name in PASSED_ON if name in request.headers},
         timeout=httpx.Timeout(None),
     )
     return LangGraphClient(http)

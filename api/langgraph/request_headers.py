@@ -10,16 +10,21 @@ from toolweave.runtime.models import JsonObject
 # Credentials are for the server, and what is configured is stored with the run: no pattern lets them through.
 CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key", "x-service-key", "x-tenant-id"})
 
+# W3C Trace Context.
+TRACE = ("traceparent", "tracestate")
+
 
 def configurable_headers(scope: Scope, rules: HeaderRules | None) -> JsonObject:
-    """Give the headers that are included and not excluded, in lower case; none when langgraph.json names none."""
-    if rules is None or not rules.includes:
-        return {}
-    excludes = rules.excludes or ()
+    """Give the headers that are included and not excluded, in lower case.
+
+    Those that say which trace a request belongs to are included anyway, so that a run can go on with it (T-03).
+    """
+    includes, excludes = (rules.includes or (), rules.excludes or ()) if rules else ((), ())
     chosen: JsonObject = {}
     for raw, value in scope["headers"]:
         name = raw.decode("latin-1").lower()
-        if name not in CREDENTIALS and _any(name, rules.includes) and not _any(name, excludes):
+        wanted = name in TRACE or (name not in CREDENTIALS and _any(name, includes))
+        if wanted and not _any(name, excludes):
             chosen[name] = value.decode("latin-1")
     return chosen
 
