@@ -35,6 +35,6 @@ class CallRecord:
 class CallObserver(Protocol):
     """Something that is told of every call once it has ended; it must be quick and must not raise."""
 
-    def __call__(self, record: CallRecord) -> None:
+    def __call__(self, record: CallRecord, /) -> None:
         """Take note of a call."""
         ...

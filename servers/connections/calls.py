@@ -50,9 +50,11 @@ class Course:
         self.attempts += 1
 
     def end(self, outcome: Outcome, reason: str = "") -> None:
-        """Note how the call ended; one that was refused has left nobody."""
-        self.outcome, self.reason = outcome, reason
-        self.attempts = 0 if outcome == "refused" else self.attempts
+        """Note how the call ended; an attempt that was refused is none."""
+        if outcome == "refused" and self.attempts:
+            self.attempts -= 1
+        self.outcome = "transport" if outcome == "refused" and self.attempts else outcome
+        self.reason = reason
 
 
 async def carry(

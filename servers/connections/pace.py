@@ -14,9 +14,8 @@ class Pace:
     noticed by the ping itself (T-06: a dead one within 3 s). A ping that finds calls in flight waits as long as a
     call may: a server that is merely busy is not restarted. `reconnect_s` repeats its last delay (D-6).
     `retry_s` are the pauses before the second and each later attempt of a call, each of which then waits up to
-    `retry_connect_s` for a connection: exhausted retries end after 7 s and little more (D-5). `clock` is the
-    breaker's, `sleep` that of the pauses. A session of a single caller goes `caller_idle_s` after its last use; a
-    server has at most `caller_sessions` of them.
+    `retry_connect_s` for a connection: exhausted retries end after 7 s and little more (D-5). `clock` is what
+    breakers and retries go by, `sleep` makes the pauses.
     """
 
     connect_s: float = 15.0

@@ -1,14 +1,16 @@
 """Hold the connections to all MCP servers of a process and offer their tools to graphs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.tools import BaseTool
 from loguru import logger
 
 from toolweave.config.mcp import McpServerConfig
+from toolweave.errors import ServerUnavailable
 from toolweave.servers.connections import loading
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallObserver
@@ -17,17 +19,18 @@ from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.details import ServerDetails, ServerSummary, details_of, summary_of
 from toolweave.servers.connections.figures import Figures
 from toolweave.servers.connections.health import ServerHealth, latency_ms
+from toolweave.servers.connections.home_loop import HomeLoop
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.pace import PACE, Pace
 from toolweave.servers.connections.registry import Registry, build_registry, repeated_names
-from toolweave.servers.connections.tool import McpTool, build_tool
-from toolweave.servers.connections.wording import unavailable, unusable
+from toolweave.servers.connections.tool import McpTool, build_tools
+from toolweave.servers.connections.wording import closing, unusable
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-T = TypeVar("T")
-
+SHOWN_NAMES = 100
+FAREWELL_S = 1.0
 NO_SUCH_SERVER = "no server of that name is configured."
 
 
@@ -45,7 +48,7 @@ class ToolPlane:
         observers: Sequence[CallObserver] = (),
         token_place: TokenPlace | None = None,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._home = HomeLoop()
         self._pace = pace
         self._closed = False
         self._connections = {
@@ -77,22 +80,26 @@ class ToolPlane:
         tools: Mapping[str, list[McpTool]] = self._tools
         if configurable is not None and any(lists_for_callers_only(each) for each in ready):
             names = [each.config.name for each in ready]
-            tools = await self._at_home(self._callers.tools(names, configurable, self._tools))
+            tools = await self._home.run(self._callers.tools(names, configurable, self._tools))
         return [tool for connection in ready for tool in tools.get(connection.config.name, ())]
 
     async def settle(self, servers: Sequence[str] | None = None, *, timeout_s: float | None = None) -> None:
         """Wait until each server has connected or failed to for the first time, at most `timeout_s` (default: 2)."""
         limit = self._pace.first_wait_s if timeout_s is None else timeout_s
-        await self._at_home(self._first_connects(self._chosen(servers), limit))
+        with contextlib.suppress(ServerUnavailable):  # closed: there is nothing to wait for
+            await self._home.run(self._first_connects(self._chosen(servers), limit))
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], context: CallContext) -> "CallToolResult":
         """Call a tool by its server's own name for it; a failure is a result with `isError`, never an exception."""
         connection = self._connections.get(server)
         if connection is None:
             return await loading.failed_result(str(unusable(server, tool, NO_SUCH_SERVER)), "transport")
-        if self._closed:
-            return await loading.failed_result(str(unavailable(server, tool)), "transport")
-        return await self._at_home(self._carry(connection, tool, arguments, context))
+        try:
+            if not self._closed:
+                return await self._home.run(self._carry(connection, tool, arguments, context))
+        except ServerUnavailable:
+            pass  # it has closed this moment, for callers on other loops
+        return await loading.failed_result(str(closing(server, tool)), "transport")
 
     def health(self) -> dict[str, ServerHealth]:
         """Return the state of every server, in configuration order (T-06)."""
@@ -114,11 +121,11 @@ class ToolPlane:
         """Connect a server anew, now, and return how that went.
 
         Raises:
-            ServerUnavailable: there is no server of that name.
+            ServerUnavailable: there is no server of that name, or the plane is closed.
         """
         if name not in self._connections:
             raise unusable(name, None, NO_SUCH_SERVER)
-        await self._at_home(self._reconnect(name))
+        await self._home.run(self._reconnect(name))
         return self._health_of(name)
 
     def start(self) -> None:
@@ -129,7 +136,9 @@ class ToolPlane:
     async def stop(self) -> None:
         """Leave all servers, in parallel and bounded; calls that are open fail at once, later ones are refused."""
         self._closed = True
+        self._home.close()
         await asyncio.gather(self._callers.stop(), *(connection.stop() for connection in self._connections.values()))
+        await self._home.drain(FAREWELL_S)
 
     async def _carry(
         self, connection: ServerConnection, tool: str, arguments: dict[str, Any], context: CallContext
@@ -165,17 +174,19 @@ class ToolPlane:
             logger.bind(server=name).warning(
                 "MCP server {} lists {} more than once; the first counts", name, ", ".join(repeated)
             )
-        before = self._registry.refusals
+        known, before = self._registry.offers, self._registry.refusals
         self._registry = build_registry([(each.config, each.tools) for each in self._connections.values()])
         for refused, reason in self._registry.refusals.items():
             if before.get(refused) != reason:
                 logger.bind(server=refused).error("MCP server {} is misconfigured: {}", refused, reason)
         self._tools = {
-            server: [build_tool(self._connections[server].config, *each, self.call) for each in offer.items()]
+            server: self._tools[server]
+            if offer == known.get(server)
+            else build_tools(self._connections[server].config, offer, self.call)
             for server, offer in self._registry.offers.items()
         }
         offered = self._tools.get(name, [])
-        shown = ", ".join(tool.name for tool in offered)
+        shown = ", ".join(tool.name for tool in offered[:SHOWN_NAMES]) + (", …" if len(offered) > SHOWN_NAMES else "")
         logger.bind(server=name).info("MCP server {} is ready with {} tools: {}", name, len(offered), shown)
 
     def _health_of(self, name: str) -> ServerHealth:
@@ -193,12 +204,6 @@ class ToolPlane:
         if latency := self.figures.latency(name):
             health["latency_ms"] = latency_ms(latency)
         return health
-
-    async def _at_home(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` on the plane's own loop, from whatever loop the caller is on."""
-        if asyncio.get_running_loop() is self._loop:
-            return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
 
 @asynccontextmanager

@@ -6,7 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from loguru import logger
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_chain, wait_fixed
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_chain,
+    wait_fixed,
+)
 
 from toolweave.errors import CallRefused, ServerUnavailable
 from toolweave.servers.connections.call_context import CallContext
@@ -62,8 +69,15 @@ def may_be_repeated(error: BaseException, spec: ToolSpec | None) -> bool:
 
 
 def _retrying(connection: ServerConnection, tool: str) -> AsyncRetrying:
-    pauses = connection.pace.retry_s
+    pauses, clock = connection.pace.retry_s, connection.pace.clock
     server = connection.config.name
+    # Three retries are for failures that come fast. A server that cuts off each answer at the last moment could
+    # otherwise hold a caller for the deadline four times over.
+    latest = clock() + sum(pauses) + connection.config.timeout_s
+    was_last = stop_after_attempt(1 + len(pauses))
+
+    def stop(state: RetryCallState) -> bool:
+        return was_last(state) or clock() >= latest
 
     def log(state: RetryCallState) -> None:
         logger.bind(server=server, tool=tool, attempt=state.attempt_number).info(
@@ -80,7 +94,7 @@ def _retrying(connection: ServerConnection, tool: str) -> AsyncRetrying:
 
     return AsyncRetrying(
         retry=retry_if_exception(lambda error: may_be_repeated(error, connection.spec(tool))),
-        stop=stop_after_attempt(1 + len(pauses)),
+        stop=stop,
         wait=wait_chain(*map(wait_fixed, pauses)),
         sleep=partial(_pause, connection),
         before_sleep=log,

@@ -201,6 +201,21 @@ async def test_retries_do_not_wait_long_for_a_server_that_hangs_as_it_starts_aga
     assert records[0].attempts == 4
 
 
+async def test_retries_end_early_when_the_failures_themselves_take_long(tmp_path: Path) -> None:
+    now = [0.0]
+
+    async def much_later() -> None:
+        now[0] += 12.0
+
+    pauses, file = Pauses(much_later), tmp_path / "calls"
+    pace = replace(PATIENT, clock=lambda: now[0])
+    async with plane_with(pauses, misbehaving(), pace=pace) as (plane, records):
+        result = await call(plane, "flaky_read", file=str(file), crashes=99)
+        assert connection(plane).breaker.state != "CLOSED"
+    assert "tried 2 times" in text_of(result)
+    assert (lines(file), records[0].attempts) == (2, 2)
+
+
 async def test_a_retry_has_the_owner_connect_at_once_instead_of_at_the_end_of_its_back_off(tmp_path: Path) -> None:
     pauses = Pauses()
     pace = replace(PATIENT, reconnect_s=(600.0,))
@@ -227,7 +242,7 @@ async def test_a_plane_that_closes_ends_a_call_between_two_attempts_with_a_resul
     result = await calling
     assert failure_kind(result) == "transport"
     assert "is being closed" in text_of(result)
-    assert [record.outcome for record in records] == ["refused"]
+    assert [(record.outcome, record.attempts) for record in records] == [("transport", 1)]
 
 
 async def test_a_caller_that_leaves_between_two_attempts_tells_nothing_about_the_server(tmp_path: Path) -> None:
@@ -249,8 +264,7 @@ async def test_a_thousand_callers_at_the_moment_of_death_are_all_answered_by_the
     async with plane_with(pauses, misbehaving(timeout_s=BOUND_S)) as (plane, records):
         pid = await pid_of(plane)
         records.clear()
-        arguments = {"file": str(file), "crashes": 0}
-        calling = [asyncio.create_task(call(plane, "flaky_read", **arguments)) for _ in range(1000)]
+        calling = [asyncio.create_task(call(plane, "flaky_read", file=str(file))) for _ in range(1000)]
         # The first of them to be answered, while the others are on their way or wait to be written.
         await asyncio.wait(calling, return_when=asyncio.FIRST_COMPLETED)
         os.kill(pid, signal.SIGKILL)
