@@ -17,7 +17,7 @@ from toolweave.servers.connections.caller_sessions import CallerSessions
 from toolweave.servers.connections.calls import carry
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.registry import build_registry
-from toolweave.servers.connections.tool import Call, McpTool, build_tool
+from toolweave.servers.connections.tool import Call, McpTool, build_tools
 from toolweave.servers.connections.tool_spec import ToolSpec
 from toolweave.servers.connections.tracing import call_span, show_result
 
@@ -101,7 +101,7 @@ class Callers:
         return {
             config.name: common[config.name]
             if config.name in common and config.name not in own
-            else [build_tool(config, shown, spec, self._call) for shown, spec in registry.offers[config.name].items()]
+            else build_tools(config, registry.offers[config.name], self._call)
             for config in configs
             if config.name in registry.offers
         }

@@ -80,10 +80,10 @@ def _cut(blocks: list[Block], limit: int) -> list[Block]:
 
 def _structured(result: "CallToolResult", limit: int) -> Block | None:
     content = result.structuredContent
-    return None if content is None or _is_longer(content, limit) else {"structured_content": content}
+    return None if content is None or is_longer(content, limit) else {"structured_content": content}
 
 
-def _is_longer(value: Any, limit: int) -> bool:
+def is_longer(value: Any, limit: int) -> bool:
     """Say whether a value's JSON would have more than about `limit` characters, without writing it."""
     waiting = [value]
     while waiting and limit >= 0:

@@ -1,5 +1,6 @@
 """Decide which tools are offered under which names: filters, prefixes, order, and who yields in a collision (D-2)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -59,8 +60,7 @@ def requires_approval(config: McpServerConfig, spec: ToolSpec) -> bool:
 
 def repeated_names(specs: Sequence[ToolSpec]) -> list[str]:
     """Return the names a server lists more than once."""
-    names = [spec.name for spec in specs]
-    return sorted({name for name in names if names.count(name) > 1})
+    return sorted(name for name, count in Counter(spec.name for spec in specs).items() if count > 1)
 
 
 def _is_selected(name: str, config: McpServerConfig) -> bool:

@@ -19,7 +19,6 @@ from mcp.types import (
     ClientNotification,
     PaginatedRequestParams,
     TextContent,
-    Tool,
 )
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -35,7 +34,9 @@ from toolweave.servers.connections.failure import (
     was_refused,
 )
 from toolweave.servers.connections.link import Link
+from toolweave.servers.connections.listed_tools import Listing
 from toolweave.servers.connections.questions import Answer
+from toolweave.servers.connections.server_log import ask_for_messages
 from toolweave.servers.connections.supervised_client import SupervisedClient
 from toolweave.servers.connections.tool_spec import ToolSpec
 from toolweave.servers.connections.wording import not_understood, unsent
@@ -43,6 +44,7 @@ from toolweave.servers.connections.wording import not_understood, unsent
 FAILURE_KEY = "toolweave/failure"
 LONGEST_REFUSAL = 2_000
 MOST_PAGES = 200
+MANY_TOOLS = 100
 TELL_LIMIT_S = 1.0
 
 
@@ -53,6 +55,7 @@ class McpSession:
         self._session = session
         self._link = link
         self._elicitations = elicitations
+        self._listing = Listing(link.server)
 
     async def list_tools(self) -> tuple[ToolSpec, ...]:
         """List all tools in the server's order; a server without the tools capability has none.
@@ -65,7 +68,10 @@ class McpSession:
         try:
             for _ in range(MOST_PAGES):
                 page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
-                specs += map(_spec, page.tools)
+                if len(page.tools) > MANY_TOOLS:
+                    specs += await asyncio.to_thread(self._listing.specs, page.tools)
+                else:
+                    specs += self._listing.specs(page.tools)
                 cursor = page.nextCursor
                 if not cursor:
                     return tuple(specs)
@@ -172,6 +178,7 @@ async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[Mcp
             session._response_streams[f"end-{uuid4()}"] = closing  # noqa: SLF001
             link.spawn(_report_end(closed, link))
             await link.race(session.initialize())
+            link.spawn(ask_for_messages(session))
             yield McpSession(session, link, elicitations)
     except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
         link.declined = link.declined or declines_caller(error)
@@ -192,12 +199,3 @@ def failed_result(text: str, kind: str) -> CallToolResult:
     """Build a result that says a call failed; its `_meta` keeps the kind: tool, transport, timeout or protocol."""
     return CallToolResult(content=[TextContent(type="text", text=text)], isError=True, _meta={FAILURE_KEY: kind})
 
-
-def _spec(tool: Tool) -> ToolSpec:
-    return ToolSpec(
-        name=tool.name,
-        description=tool.description,
-        input_schema=tool.inputSchema,
-        annotations=tool.annotations.model_dump(exclude_none=True) if tool.annotations else {},
-        meta=tool.meta,
-    )

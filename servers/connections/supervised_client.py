@@ -28,6 +28,7 @@ from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.log_budget import LogBudget
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.remote_listener import RemoteListener
+from toolweave.servers.connections.server_log import ServerLog
 from toolweave.servers.connections.spawned import answering_server
 from toolweave.servers.connections.stdio_transport import stdio_transport
 
@@ -54,6 +55,7 @@ class SupervisedClient(MultiServerMCPClient):
         self._elicitations = elicitations
         self._config = config
         self._redaction = Redaction(config)
+        self._server_log = ServerLog(config.name, self._redaction, LogBudget(burst=50, per_s=10))
         self._listener = RemoteListener(config, link, elicitations)
         self._budget = LogBudget(burst=50, per_s=5)
         super().__init__({config.name: self._connection()})
@@ -126,6 +128,7 @@ class SupervisedClient(MultiServerMCPClient):
         return {
             "message_handler": self._on_message,
             "elicitation_callback": self._elicitations.answer,
+            "logging_callback": self._server_log.write,
             "client_info": Implementation(name="toolweave", version=__version__),
         }
 

@@ -20,6 +20,7 @@ _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e0fff]"
 )
+_DEFINITIONS = ("$defs", "definitions")
 _OMITTED = "…"
 
 
@@ -58,18 +59,23 @@ def in_bytes(text: str, most: int) -> str:
 
 
 def shown_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a tool's schema for the model, with every text in it made visible.
+    """Return a copy of a tool's schema for the model, every text in it visible and every reference replaced.
+
+    Clients of endpoints replace references, too, but fail with one that leads nowhere and never end with many that
+    double each other. Here one that leads outside, nowhere or in a circle stands for anything.
 
     Raises:
         SchemaTooLarge: it has more than a model should get.
     """
-    copier = _Copier()
-    return {str(key): copier.copy(value, 1) for key, value in schema.items()}
+    shown = {key: part for key, part in schema.items() if key not in _DEFINITIONS}
+    return _Copier(schema).copy_mapping(shown, 1)
 
 
 class _Copier:
-    def __init__(self) -> None:
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
         self._left = MOST_SCHEMA_CHARS
+        self._following: list[str] = []
 
     def copy(self, value: Any, depth: int) -> Any:
         if depth > DEEPEST_SCHEMA:
@@ -79,10 +85,27 @@ class _Copier:
             self._spend(len(value))
             return visible(value)
         if isinstance(value, Mapping):
-            return {self.copy(str(key), depth): self.copy(inner, depth + 1) for key, inner in value.items()}
+            return self.copy_mapping(value, depth)
         if isinstance(value, list | tuple):
             return [self.copy(inner, depth + 1) for inner in value]
         return value
+
+    def copy_mapping(self, part: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        reference = part.get("$ref")
+        if not isinstance(reference, str):
+            return {self.copy(str(key), depth): self.copy(inner, depth + 1) for key, inner in part.items()}
+        target = None if reference in self._following else self._target(reference)
+        self._following.append(reference)
+        found = self.copy_mapping(target, depth + 1) if isinstance(target, Mapping) else {}
+        self._following.pop()
+        return found | self.copy_mapping({key: inner for key, inner in part.items() if key != "$ref"}, depth)
+
+    def _target(self, reference: str) -> Any:
+        first, *steps = reference.split("/")
+        part: Any = self._schema if first == "#" else None
+        for step in steps:
+            part = part.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(part, Mapping) else None
+        return part
 
     def _spend(self, characters: int) -> None:
         self._left -= characters

@@ -1,0 +1,85 @@
+"""A server's words and schemas, made fit to be shown."""
+
+from typing import Any
+
+import pytest
+
+from toolweave.servers.connections.untrusted import (
+    SchemaTooLarge,
+    description_text,
+    error_text,
+    note,
+    shown_schema,
+    visible,
+)
+
+PERSON = {"type": "object", "properties": {"name": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07text\x1b]8;;http://x\x1b\\link", "textlink"),
+        ("\x9b2Jcleared", "cleared"),
+        ("bell\x07 null\x00 back\x08", "bell null back"),
+        ("one\r\ntwo\n\tthree", "one\ntwo\n\tthree"),
+        ("a\u200bb\u202ec\u2066d\ufeff", "abcd"),
+        ("hidden\U000e0041\U000e0042\U000e0001", "hidden"),
+        ("lone \ud800 half", "lone  half"),
+        ("می\u200cخواهم 👩\u200d💻 e\u0301 日本", "می\u200cخواهم 👩\u200d💻 e\u0301 日本"),
+    ],
+)
+def test_only_what_can_be_seen_stays(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_an_error_is_two_kilobytes_at_most_whatever_its_characters() -> None:
+    for text in ("x" * 100_000, "é" * 100_000, "🎉" * 100_000):
+        assert 1_990 <= len(error_text(text).encode()) <= 2_000
+        assert error_text(text).endswith("…")
+    assert error_text("  \x1b[1mno such file\x1b[0m\n") == "no such file"
+
+
+def test_descriptions_and_notes_are_bounded() -> None:
+    assert len(description_text("d" * 100_000)) == 4_000
+    assert description_text(None) == description_text("\u200b\x00") == ""
+    assert note("one\n  two\x1b[2J") == "one two"
+    assert len(note("n" * 100_000)) == 500
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        ({"$ref": "#/$defs/p", "$defs": {"p": PERSON}}, PERSON),
+        ({"properties": {"a": {"$ref": "#/$defs/p"}}, "$defs": {"p": PERSON}}, {"properties": {"a": PERSON}}),
+        (
+            {"properties": {"a": {"$ref": "#/definitions/p", "description": "who"}}, "definitions": {"p": PERSON}},
+            {"properties": {"a": {**PERSON, "description": "who"}}},
+        ),
+        ({"properties": {"a": {"$ref": "http://127.0.0.1:9/a.json"}}}, {"properties": {"a": {}}}),
+        ({"properties": {"a": {"$ref": "#/$defs/none"}}}, {"properties": {"a": {}}}),
+        ({"properties": {"a": {"$ref": "#/properties/a"}}}, {"properties": {"a": {}}}),
+        ({"properties": {"$ref": {"type": "string"}}}, {"properties": {"$ref": {"type": "string"}}}),
+        (
+            {"properties": {"a~/b": {"x": 1}, "c": {"$ref": "#/properties/a~0~1b"}}},
+            {"properties": {"a~/b": {"x": 1}, "c": {"x": 1}}},
+        ),
+    ],
+)
+def test_references_are_replaced_by_what_they_lead_to(schema: dict[str, Any], shown: dict[str, Any]) -> None:
+    assert shown_schema(schema) == shown
+
+
+def test_a_tree_that_leads_back_to_itself_ends_where_it_begins_anew() -> None:
+    tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}}
+    shown = shown_schema({"properties": {"root": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": tree}})
+    assert shown["properties"]["root"]["properties"]["children"] == {"type": "array", "items": {}}
+
+
+def test_references_that_double_each_other_are_too_large() -> None:
+    forms: dict[str, Any] = {"f0": {"type": "string"}}
+    for level in range(40):
+        forms[f"f{level + 1}"] = {"anyOf": [{"$ref": f"#/$defs/f{level}"}, {"$ref": f"#/$defs/f{level}"}]}
+    with pytest.raises(SchemaTooLarge):
+        shown_schema({"properties": {"a": {"$ref": "#/$defs/f40"}}, "$defs": forms})
