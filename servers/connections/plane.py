@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 SHOWN_NAMES = 100
 FAREWELL_S = 1.0
-SHOWN_NAMES = 100
 NO_SUCH_SERVER = "no server of that name is configured."
 
 

@@ -198,4 +198,3 @@ async def _report_end(closed: MemoryObjectReceiveStream[Any], link: Link) -> Non
 def failed_result(text: str, kind: str) -> CallToolResult:
     """Build a result that says a call failed; its `_meta` keeps the kind: tool, transport, timeout or protocol."""
     return CallToolResult(content=[TextContent(type="text", text=text)], isError=True, _meta={FAILURE_KEY: kind})
-
