@@ -1,0 +1,136 @@
+"""/health says how the process is, /health/live that it is, /health/ready whether it can serve (T-06)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.routes.lifespans import configured, peer, running
+from tests.fixtures.mcp_server import free_port
+from toolweave.config.settings import Settings
+
+GOOD = peer(tools={"include": ["echo", "fail"]})
+MISSING = {"command": "/no/such/command"}
+UNSET = {"command": "{env:ABSENT_VARIABLE}"}
+OFF = {"command": "never-run", "enabled": False}
+
+
+@pytest.mark.parametrize(
+    ("servers", "status", "detail", "states"),
+    [
+        ({}, "degraded", "No MCP tools available", {}),
+        ({"good": GOOD}, "ok", None, {"good": "ready"}),
+        ({"good": GOOD, "off": OFF}, "ok", None, {"good": "ready", "off": "disabled"}),
+        ({"off": OFF}, "degraded", "No MCP tools available", {"off": "disabled"}),
+        ({"none": peer("no-tools")}, "degraded", "No MCP tools available", {"none": "ready"}),
+        ({"none": peer("no-tools"), "good": GOOD}, "ok", None, {"none": "ready", "good": "ready"}),
+        ({"gone": MISSING}, "degraded", "No MCP tools available", {"gone": "down"}),
+        (
+            {"good": GOOD, "gone": MISSING, "unset": UNSET},
+            "degraded",
+            "MCP servers not ready: gone (down), unset (misconfigured)",
+            {"good": "ready", "gone": "down", "unset": "misconfigured"},
+        ),
+    ],
+)
+async def test_health_is_200_and_says_which_servers_are_not_there_and_whether_there_are_tools(
+    tmp_path: Path, servers: dict[str, Any], status: str, detail: str | None, states: dict[str, str]
+) -> None:
+    async with running(configured(tmp_path, servers)) as (_, http):
+        answer = await http.get("/health")
+    health = answer.json()
+    assert (answer.status_code, health["status"], health.get("detail")) == (200, status, detail)
+    assert {name: server["state"] for name, server in health["servers"].items()} == states
+    assert health["model"] == "offline"
+
+
+async def test_a_server_is_shown_with_its_breaker_its_tools_its_last_error_and_once_called_its_latency(
+    tmp_path: Path,
+) -> None:
+    async with running(configured(tmp_path, {"good": GOOD, "gone": MISSING})) as (app, http):
+        before = (await http.get("/health")).json()["servers"]
+        tools = {tool.name: tool for tool in await app.state.plane.tools()}
+        await tools["good_echo"].ainvoke({})
+        after = (await http.get("/health")).json()["servers"]
+    assert before["good"] | {"since": ""} == {
+        "state": "ready",
+        "breaker": "CLOSED",
+        "tools": 2,
+        "last_error": None,
+        "since": "",
+    }
+    assert "/no/such/command" in before["gone"]["last_error"]
+    latency = after["good"]["latency_ms"]
+    assert 0 < latency["p50"] <= latency["p99"]
+    assert "latency_ms" not in after["gone"]
+
+
+async def test_an_open_breaker_shows(tmp_path: Path) -> None:
+    servers = {"good": peer(breaker={"failures": 1, "recovery_s": 3_600})}
+    async with running(configured(tmp_path, servers)) as (app, http):
+        tools = {tool.name: tool for tool in await app.state.plane.tools()}
+        await tools["good_wrong_shape"].ainvoke({"type": "tool_call", "name": "", "id": "1", "args": {}})
+        assert (await http.get("/health")).json()["servers"]["good"]["breaker"] == "OPEN"
+
+
+async def test_live_asks_nobody(tmp_path: Path) -> None:
+    async with running(configured(tmp_path, {"gone": MISSING}, api_url="http://127.0.0.1:9")) as (_, http):
+        answer = await http.get("/health/live")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+@asynccontextmanager
+async def api_that_answers(answer: bytes | None) -> AsyncIterator[str]:
+    """Run an API that answers every request with these bytes, or never."""
+    asked: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(writer)
+        if answer is not None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for writer in asked:
+            writer.close()
+        await server.wait_closed()
+
+
+BROKEN = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
+
+
+async def readiness(folder: Path, api_url: str) -> httpx.Response:
+    settings: Settings = configured(folder, {"gone": MISSING}, api_url=api_url)
+    async with running(settings) as (_, http), asyncio.timeout(20):
+        return await http.get("/health/ready")
+
+
+@pytest.mark.parametrize("broken", [BROKEN, None])
+async def test_ready_is_503_when_the_database_behind_the_api_fails_or_does_not_answer_in_time(
+    tmp_path: Path, broken: bytes | None
+) -> None:
+    async with api_that_answers(broken) as url:
+        answer = await readiness(tmp_path, url)
+    assert (answer.status_code, answer.json()["status"]) == (503, "unavailable")
+    assert answer.json()["detail"] == "The database does not answer."
+
+
+async def test_ready_is_503_without_an_api(tmp_path: Path) -> None:
+    assert (await readiness(tmp_path, f"http://127.0.0.1:{free_port()}")).status_code == 503
+
+
+async def test_ready_is_200_while_mcp_is_degraded(tmp_path: Path) -> None:
+    async with api_that_answers(
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+    ) as url:
+        answer = await readiness(tmp_path, url)
+    assert (answer.status_code, answer.json()) == (200, {"status": "ready"})

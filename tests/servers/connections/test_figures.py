@@ -1,0 +1,144 @@
+"""The plane counts what becomes of its calls, for whatever reads it: exactly, boundedly, from any thread."""
+
+import asyncio
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.servers.connections.peers import BOUND_S, QUICK, call, misbehaving, text_of
+from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.call_record import CallRecord, Outcome
+from toolweave.servers.connections.figures import (
+    ERRORS,
+    LATENCIES,
+    LONGEST_NAME,
+    MOST_TOOLS,
+    OTHER_TOOLS,
+    SECONDS,
+    Figures,
+    Latency,
+)
+from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.redaction import Redaction
+
+REDACTION = Redaction(misbehaving())
+
+
+def record(tool: str = "echo", outcome: Outcome = "ok", **given: Any) -> CallRecord:
+    facts: dict[str, Any] = {"duration_ms": 1.0, "attempts": 1, "reason": "", **given}
+    return CallRecord(
+        server="peer",
+        tool=tool,
+        outcome=outcome,
+        arguments={},
+        context=CallContext(),
+        redaction=REDACTION,
+        started=datetime.now(UTC),
+        result=None,
+        **facts,
+    )
+
+
+def counted(*records: CallRecord) -> Figures:
+    figures = Figures(["peer", "other"])
+    for each in records:
+        figures(each)
+    return figures
+
+
+async def test_calls_are_counted_by_tool_and_outcome_while_and_after_they_run() -> None:
+    async with open_tool_plane([misbehaving(timeout_s=0.4), misbehaving(name="other")], pace=QUICK) as plane:
+        await plane.settle()
+        slow = asyncio.create_task(call(plane, "sleep", seconds=BOUND_S))
+        await asyncio.sleep(0)
+        assert plane.figures.of("peer").in_flight == 1
+        for tool in ("echo", "echo", "fail", "wrong_shape"):
+            await call(plane, tool)
+        assert "took longer" in text_of(await slow)
+        peer, other = plane.figures.all().values()
+    assert {tool: dict(figures.outcomes) for tool, figures in peer.tools.items()} == {
+        "echo": {"ok": 2},
+        "fail": {"tool_error": 1},
+        "wrong_shape": {"protocol": 1},
+        "sleep": {"timeout": 1},
+    }
+    assert {tool: (figures.calls, figures.failures) for tool, figures in peer.tools.items()} == {
+        "echo": (2, 0),
+        "fail": (1, 1),
+        "wrong_shape": (1, 1),
+        "sleep": (1, 1),
+    }
+    assert (peer.in_flight, other.tools) == (0, {})
+    assert [(error.tool, error.outcome) for error in peer.errors] == [
+        ("fail", "tool_error"),
+        ("wrong_shape", "protocol"),
+        ("sleep", "timeout"),
+    ]
+
+
+def test_a_call_its_caller_gave_up_is_no_failure() -> None:
+    peer = counted(record(outcome="cancelled")).of("peer")
+    assert (peer.tools["echo"].calls, peer.tools["echo"].failures, len(peer.errors)) == (1, 0, 0)
+
+
+def test_attempts_after_the_first_are_retries_and_a_call_that_never_left_has_none() -> None:
+    figures = counted(
+        record(attempts=4, outcome="transport"), record(attempts=2), record(attempts=0, outcome="refused")
+    )
+    assert figures.of("peer").tools["echo"].retries == 4
+
+
+def test_the_latency_is_that_of_the_newest_successful_calls() -> None:
+    assert counted(record(outcome="tool_error")).latency("peer") is None
+    figures = counted(*(record(duration_ms=9_999.0) for _ in range(LATENCIES)))
+    assert figures.latency("peer") == Latency(9_999.0, 9_999.0)
+    for number in range(LATENCIES):
+        figures(record(duration_ms=float(number)))
+        figures(record(duration_ms=70_000.0, outcome="timeout"))
+    assert figures.latency("peer") == Latency(255.0, 506.0)
+    assert figures.latency("other") is None
+
+
+def test_answered_calls_fall_into_the_bucket_of_their_time() -> None:
+    times = {0.5: 0, 1.0: 0, 1.1: 1, 60_000.0: len(SECONDS) - 1, 60_001.0: len(SECONDS)}
+    for duration_ms, bucket in times.items():
+        tool = (
+            counted(record(duration_ms=duration_ms), record(duration_ms=1.0, outcome="timeout"))
+            .of("peer")
+            .tools["echo"]
+        )
+        assert (tool.buckets.index(1), sum(tool.buckets), tool.seconds) == (bucket, 1, duration_ms / 1000)
+
+
+def test_names_without_end_are_counted_together_and_long_ones_cut() -> None:
+    figures = counted(*(record(f"tool-{number}") for number in range(MOST_TOOLS + 5)), record("x" * 1_000_000))
+    tools = figures.of("peer").tools
+    assert len(tools) == MOST_TOOLS + 1
+    assert tools[OTHER_TOOLS].calls == 6
+    assert max(len(name) for name in counted(record("x" * 1_000_000)).of("peer").tools) == LONGEST_NAME
+
+
+def test_only_the_newest_errors_are_kept() -> None:
+    figures = counted(*(record(outcome="timeout", reason=str(number)) for number in range(ERRORS + 3)))
+    assert [error.reason for error in figures.of("peer").errors] == [str(number) for number in range(3, ERRORS + 3)]
+
+
+def test_figures_are_read_from_another_thread_while_calls_are_counted() -> None:
+    figures = Figures(["peer"])
+    done = threading.Event()
+    read: list[int] = []
+
+    def watch() -> None:
+        while not done.is_set():
+            peer = figures.of("peer")
+            read.append(sum(tool.calls for tool in peer.tools.values()))
+            peer.latency()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for number in range(5_000):
+        figures(record(f"tool-{number % 300}", duration_ms=float(number)))
+    done.set()
+    watcher.join()
+    assert read == sorted(read)
+    assert sum(tool.calls for tool in figures.of("peer").tools.values()) == 5_000
