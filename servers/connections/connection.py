@@ -76,7 +76,7 @@ class ServerConnection:
         self.tools: tuple[ToolSpec, ...] = shared.tools if shared else ()
         self.is_declined = False
         self.pace = pace
-        self._token_place: TokenPlace | None = shared._token_place if shared else token_place
+        self.token_place: TokenPlace | None = shared.token_place if shared else token_place
         self._authorization: ServerAuthorization | None = None
         self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in reversed(self.tools)}
         self._on_tools = on_tools
@@ -220,7 +220,7 @@ class ServerConnection:
 
     async def _own(self) -> None:
         await asyncio.to_thread(loading.load)
-        async with loading.open_authorization(self.config, self._token_place) as self._authorization:
+        async with loading.open_authorization(self.config, self.token_place) as self._authorization:
             await self._stay_connected()
 
     async def _stay_connected(self) -> None:

@@ -64,10 +64,11 @@ async def hold_session(link: Link, config: McpServerConfig, pace: Pace, seat: Se
                 seat.vacate(link.why_lost or "the transport failed")
                 if not patience.expired():
                     patience.reschedule(lost_at + pace.leave_s)
-    except (Exception, BaseExceptionGroup, asyncio.CancelledError):
+    except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            raise
+            # What failed meanwhile is no news to whoever has cancelled, and nobody would collect it.
+            raise asyncio.CancelledError from error
     finally:
         link.lose()
         await link.drain()

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from mcp.client.auth.utils import issuers_match
 
-from toolweave.servers.connections.oauth.fault import AuthorizationFault
+from toolweave.servers.connections.authorization_fault import AuthorizationFault
 
 HOST = "127.0.0.1"
 PATH = "/callback"
@@ -65,10 +65,10 @@ class Callback:
 
     def _received(self, line: str) -> tuple[str, str]:
         method, _, rest = line.partition(" ")
-        target = rest.partition(" ")[0]
-        if method != "GET" or not target.startswith("/") or urlsplit(target).path != PATH:
+        path, _, parameters = rest.partition(" ")[0].partition("?")
+        if method != "GET" or path != PATH:
             return "404 Not Found", _UNKNOWN
-        query = parse_qs(urlsplit(target).query)
+        query = parse_qs(parameters)
         known = bool(self._state) and secrets.compare_digest(_one(query, "state").encode(), self._state.encode())
         if not known or self._code.done():
             return "400 Bad Request", _UNKNOWN

@@ -20,8 +20,8 @@ from pydantic import BaseModel, ValidationError
 
 from toolweave import __version__
 from toolweave.config.mcp_entry import LOOPBACK_HOSTS
+from toolweave.servers.connections.authorization_fault import AuthorizationFault
 from toolweave.servers.connections.faults import status_line
-from toolweave.servers.connections.oauth.fault import AuthorizationFault
 from toolweave.servers.connections.oauth.grant import Grant, GrantDraft
 
 REQUEST_LIMIT_S = 10.0
@@ -180,6 +180,9 @@ def refuse_unsafe(url: httpx.URL, resource: httpx.URL) -> None:
 
 def _check(request: httpx.Request, answer: httpx.Response) -> None:
     """Stop where the SDK would go on, or log and raise what was answered, with the tokens in it."""
+    if request.method != "POST" and answer.is_server_error:
+        # The SDK would go on as with a server that publishes nothing.
+        raise _trouble(answer)
     if answer.next_request is not None or request.method != "POST":
         return
     if request.headers.get("content-type", "").startswith(FORM):
@@ -195,16 +198,19 @@ def _check(request: httpx.Request, answer: httpx.Response) -> None:
 
 
 def _declined(answer: httpx.Response) -> AuthorizationFault:
-    status = status_line(answer.status_code)
     if answer.is_server_error or answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
-        return AuthorizationFault(f"its authorization server has trouble ({status})")
+        return _trouble(answer)
     try:
         code = str(json.loads(answer.content)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
         code = ""
     if not _ERROR_CODE.fullmatch(code):
         code = ""
-    return Refused(f"its authorization server refuses: {code or status}", code)
+    return Refused(f"its authorization server refuses: {code or status_line(answer.status_code)}", code)
+
+
+def _trouble(answer: httpx.Response) -> AuthorizationFault:
+    return AuthorizationFault(f"its authorization server has trouble ({status_line(answer.status_code)})")
 
 
 def _refuse_other_than(form: type[BaseModel], answer: httpx.Response) -> None:

@@ -7,8 +7,8 @@ from loguru import logger
 
 from toolweave.config.mcp_entry import OAuth
 from toolweave.errors import TokenStoreError
+from toolweave.servers.connections.authorization_fault import AuthorizationFault, SignInNeeded
 from toolweave.servers.connections.oauth.exchange import Refusal, Refused, carry_out
-from toolweave.servers.connections.oauth.fault import AuthorizationFault, SignInNeeded
 from toolweave.servers.connections.oauth.grant import Grant, GrantDraft
 from toolweave.servers.connections.oauth.opening import hold, open_vault
 from toolweave.servers.connections.oauth.place import TokenPlace
@@ -48,7 +48,6 @@ class KeptSource:
         try:
             text = await asyncio.to_thread(self._read, self._place)
         except TokenStoreError as error:
-            self._warn(str(error))
             raise SignInNeeded(self._key.server, str(error)) from error
         grant = None if text is None else Grant.read(text)
         if grant is None or not self._is_ours(grant):

@@ -57,12 +57,20 @@ def os_keyring() -> KeyringBackend | None:
     """Find a keyring that keeps things safely and answers; None where there is none, as on most servers."""
     try:
         backend = keyring.get_keyring()
+    except (KeyringError, RuntimeError, ImportError, AttributeError):  # what PYTHON_KEYRING_BACKEND names is no keyring
+        return None
+    return backend if usable(backend) else None
+
+
+def usable(backend: KeyringBackend) -> bool:
+    """Say whether a keyring is a real one (the stand-ins for none have a low priority) and can be reached."""
+    try:
         if backend.priority < 1:
-            return None
+            return False
         backend.get_password(SERVICE, PROBE)
     except (KeyringError, RuntimeError):
-        return None
-    return backend
+        return False
+    return True
 
 
 def _unusable(error: KeyringError) -> TokenStoreError:

@@ -38,8 +38,8 @@ def open_vault(place: TokenPlace) -> Vault:
 
 
 @asynccontextmanager
-async def hold(place: TokenPlace, key: GrantKey) -> AsyncIterator[None]:
-    """Exclude every other process, and every other task, from changing the tokens of `key` (T-12).
+async def hold(place: TokenPlace, key: GrantKey, *, patience_s: float = LOCK_PATIENCE_S) -> AsyncIterator[None]:
+    """Exclude every other process, and every other task, from changing the tokens of `key`.
 
     A refresh token works once where servers rotate them: whoever uses it must be the only one, and keep the next.
 
@@ -53,15 +53,15 @@ async def hold(place: TokenPlace, key: GrantKey) -> AsyncIterator[None]:
     except OSError as error:
         raise TokenStoreError(f"{path}: {error.strerror}") from error
     try:
-        await _take(descriptor)
+        await _take(descriptor, patience_s)
         yield
     finally:
         os.close(descriptor)
 
 
-async def _take(descriptor: int) -> None:
+async def _take(descriptor: int, patience_s: float) -> None:
     try:
-        async with asyncio.timeout(LOCK_PATIENCE_S):
+        async with asyncio.timeout(patience_s):
             while not _try(descriptor):  # noqa: ASYNC110 - another process gives no signal
                 await asyncio.sleep(LOCK_POLL_S)
     except TimeoutError:

@@ -1,7 +1,9 @@
 """Run the MCP server that asks for OAuth, tell it what to do, and play the person and the browser."""
 
+import asyncio
 import os
 import threading
+import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,10 +14,15 @@ import httpx
 
 from tests.fixtures.mcp_server import HttpMcpServer, free_port, http_mcp_server
 from tests.fixtures.oauth_server import MACHINE
+from tests.servers.connections.peers import BOUND_S, connection
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
+from toolweave.servers.connections.oauth.grant import Grant
 from toolweave.servers.connections.oauth.login import sign_in
+from toolweave.servers.connections.oauth.opening import open_vault
 from toolweave.servers.connections.oauth.place import TokenPlace
+from toolweave.servers.connections.oauth.vault import GrantKey
+from toolweave.servers.connections.plane import ToolPlane
 
 SCRIPT = str(Path(__file__).parents[3] / "fixtures" / "oauth_server.py")
 ROOT = str(Path(__file__).parents[4])
@@ -68,9 +75,20 @@ async def guarded_server(
         yield Guarded(server, f"http://127.0.0.1:{login_port}")
 
 
+async def failed_attempts(plane: ToolPlane, count: int) -> None:
+    """Wait until the plane has failed to connect `count` times more."""
+    reached = connection(plane)._failures_ever + count
+    async with asyncio.timeout(BOUND_S):
+        while connection(plane)._failures_ever < reached:
+            await connection(plane).status.change()
+
+
 def browse(url: str) -> None:
     """Go where the authorization server sends the browser, as a person does who agrees."""
-    httpx.get(url, follow_redirects=True, trust_env=False).raise_for_status()
+    # Not httpx, whose log would show the code that comes back.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=PATIENCE_S) as page:
+        page.read()
 
 
 def open_browser(url: str) -> None:
@@ -89,3 +107,13 @@ def file_place(folder: Path, key: str | None = None) -> TokenPlace:
 def stored_text(place: TokenPlace) -> bytes:
     """All bytes that lie in the place."""
     return b"".join(path.read_bytes() for path in sorted(place.folder.glob("*")) if path.is_file())
+
+
+def kept(config: McpServerConfig, place: TokenPlace, **changes: Any) -> Grant:
+    """Read what is kept for a server, and change it."""
+    vault, key = open_vault(place), GrantKey(config.name, config.url or "")
+    grant = Grant.read(vault.read(key) or "")
+    assert grant is not None
+    if changes:
+        vault.write(key, grant.model_copy(update=changes).written())
+    return grant

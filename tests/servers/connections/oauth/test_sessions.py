@@ -1,13 +1,23 @@
 """Sessions with a real server that asks for OAuth: tokens come, are renewed and refused."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
 
-from tests.servers.connections.oauth.guarded import Guarded, file_place, guarded_server, signed_in
-from tests.servers.connections.peers import QUICK, call, text_of, until
-from toolweave.servers.connections.plane import open_tool_plane
+from tests.fixtures.mcp_server import free_port
+from tests.servers.connections.oauth.guarded import (
+    Guarded,
+    failed_attempts,
+    file_place,
+    guarded_server,
+    kept,
+    signed_in,
+)
+from tests.servers.connections.peers import BOUND_S, QUICK, call, failure_kind, text_of, until
+from toolweave.servers.connections.oauth.login import sign_out
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -20,8 +30,12 @@ async def running() -> AsyncIterator[Guarded]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def guarded(running: Guarded) -> Guarded:
     """Give it as if freshly started."""
-    await running.tell(reset=True, revoke="all")
+    await running.tell(reset=True, revoke="all", release=True)
     return running
+
+
+def last_error(plane: ToolPlane) -> str:
+    return plane.health()["peer"]["last_error"] or ""
 
 
 async def test_client_credentials_open_a_session_by_themselves(guarded: Guarded) -> None:
@@ -32,6 +46,50 @@ async def test_client_credentials_open_a_session_by_themselves(guarded: Guarded)
     assert await guarded.asked("register") == 0
 
 
+async def test_a_token_of_client_credentials_that_is_refused_is_replaced_unnoticed(guarded: Guarded) -> None:
+    async with open_tool_plane([guarded.machine()], pace=QUICK) as plane:
+        await until(plane, "ready")
+        await guarded.tell(revoke="access")
+        assert text_of(await call(plane, "echo", text="hello")) == "hello"
+        assert plane.health()["peer"]["state"] == "ready"
+    assert await guarded.asked("client_credentials") == 2
+
+
+async def test_the_scope_of_the_configuration_is_asked_for_and_no_other(guarded: Guarded) -> None:
+    for scope, expected in (("more", "more"), (None, "tools more")):
+        async with open_tool_plane([guarded.machine(scope=scope)], pace=QUICK) as plane:
+            await until(plane, "ready")
+        assert (await guarded.told())["forms"][-1]["scope"] == expected
+
+
+async def test_a_secret_that_is_refused_is_said_and_not_tried_again_at_once(guarded: Guarded) -> None:
+    async with open_tool_plane([guarded.machine(client_secret="wrong-s3cr3t")], pace=QUICK) as plane:
+        await until(plane, "down")
+        await failed_attempts(plane, 5)
+        assert last_error(plane) == "its authorization server refuses: invalid_client"
+        assert await guarded.asked("client_credentials") == 1
+        await plane.reconnect("peer")
+        assert await guarded.asked("client_credentials") == 2
+
+
+async def test_a_secret_goes_to_no_authorization_server_but_the_configured_one(guarded: Guarded) -> None:
+    # Without an issuer, the server's own origin is meant; this one names another.
+    async with open_tool_plane([guarded.machine(issuer=None)], pace=QUICK) as plane:
+        await until(plane, "down")
+        assert f"the server names {guarded.login}/ as its authorization server" in last_error(plane)
+        assert "set auth.issuer" in last_error(plane)
+    assert (await guarded.told())["forms"] == []
+
+
+async def test_an_authorization_server_that_is_gone_is_named(guarded: Guarded) -> None:
+    gone = f"http://127.0.0.1:{free_port()}"
+    await guarded.tell(set={"authorization_server": gone})
+    async with open_tool_plane([guarded.machine(issuer=gone)], pace=QUICK) as plane:
+        await until(plane, "down")
+        assert last_error(plane) == f"{gone} cannot be reached for its authorization (ConnectError)"
+        await guarded.tell(set={"authorization_server": ""})
+
+
 async def test_a_person_signs_in_once_and_the_tokens_outlive_the_process(guarded: Guarded, tmp_path: Path) -> None:
     place = file_place(tmp_path)
     await signed_in(guarded.config(), place)
@@ -40,3 +98,201 @@ async def test_a_person_signs_in_once_and_the_tokens_outlive_the_process(guarded
             await until(plane, "ready")
             assert text_of(await call(plane, "echo", text="hello")) == "hello"
     assert (await guarded.asked("register"), await guarded.asked("refresh_token")) == (1, 0)
+
+
+async def test_without_a_sign_in_nobody_is_asked_and_a_later_one_is_taken_up(guarded: Guarded, tmp_path: Path) -> None:
+    place = file_place(tmp_path)
+    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+        await until(plane, "down")
+        await failed_attempts(plane, 5)
+        assert last_error(plane) == "needs a sign-in: run `toolweave servers login peer`"
+        told = await guarded.told()
+        assert (told["asked"], told["seen"]) == ([], [])
+        await signed_in(guarded.config(), place)
+        await until(plane, "ready")
+        assert text_of(await call(plane, "echo", text="hello")) == "hello"
+
+
+async def test_a_plane_without_a_place_for_tokens_leaves_signed_in_servers_down(guarded: Guarded) -> None:
+    async with open_tool_plane([guarded.config()], pace=QUICK) as plane:
+        await until(plane, "down")
+        assert "needs a sign-in" in last_error(plane)
+        result = await call(plane, "echo", text="hello")
+        assert failure_kind(result)
+        assert "unavailable" in text_of(result)
+
+
+async def test_a_refused_token_is_renewed_once_for_all_calls_and_those_in_flight_go_on(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    place = file_place(tmp_path)
+    await signed_in(guarded.config(), place)
+    first = kept(guarded.config(), place)
+    config = guarded.config(timeout_s=BOUND_S)
+    async with open_tool_plane([config], pace=QUICK, token_place=place) as plane:
+        await until(plane, "ready")
+        held = asyncio.create_task(call(plane, "hold"))
+        await guarded.until_asked("hold")
+        await guarded.tell(revoke="access")
+        answers = await asyncio.gather(*(call(plane, "echo", text=str(number)) for number in range(20)))
+        assert [text_of(answer) for answer in answers] == [str(number) for number in range(20)]
+        await guarded.tell(release=True)
+        assert text_of(await held) == "held"
+    assert (await guarded.asked("refresh_token"), await guarded.asked("reuse")) == (1, 0)
+    renewed = kept(config, place)
+    assert renewed.tokens.refresh_token != first.tokens.refresh_token
+    assert (await guarded.told())["access"] == [renewed.access_token]
+
+
+async def test_a_token_whose_time_is_over_is_renewed_before_it_is_sent(guarded: Guarded, tmp_path: Path) -> None:
+    place = file_place(tmp_path)
+    await signed_in(guarded.config(), place)
+    old = kept(guarded.config(), place, expires_at=1.0)
+    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+        await until(plane, "ready")
+    seen = (await guarded.told())["seen"]
+    assert await guarded.asked("refresh_token") == 1
+    assert f"Bearer {old.access_token}" not in seen
+
+
+async def test_a_refresh_token_that_is_not_repeated_stays_in_use(guarded: Guarded, tmp_path: Path) -> None:
+    place = file_place(tmp_path)
+    await signed_in(guarded.config(), place)
+    await guarded.tell(set={"rotate": False, "repeat_refresh": False, "expires_in": None})
+    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+        await until(plane, "ready")
+        for _ in range(3):
+            await guarded.tell(revoke="access")
+            assert text_of(await call(plane, "echo", text="hello")) == "hello"
+    assert await guarded.asked("refresh_token") == 3
+
+
+async def test_a_sign_in_that_is_over_is_said_once_asked_about_and_replaced_by_a_new_one(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    place = file_place(tmp_path)
+    await signed_in(guarded.config(), place)
+    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+        await until(plane, "ready")
+        await guarded.tell(revoke="all")
+        assert failure_kind(await call(plane, "echo", text="hello"))
+        await until(plane, "down")
+        await failed_attempts(plane, 5)
+        needed = "needs a sign-in (its authorization server refuses: invalid_grant): run `toolweave servers login peer`"
+        assert last_error(plane) == needed
+        assert await guarded.asked("refresh_token") == 1
+        await signed_in(guarded.config(), place)
+        await until(plane, "ready")
+        assert text_of(await call(plane, "echo", text="hello")) == "hello"
+
+
+async def test_an_authorization_server_in_trouble_costs_no_tokens(guarded: Guarded, tmp_path: Path) -> None:
+    place = file_place(tmp_path)
+    await signed_in(guarded.config(), place)
+    await guarded.tell(revoke="access", set={"token_status": 503})
+    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+        await until(plane, "down")
+        assert last_error(plane) == "its authorization server has trouble (HTTP 503 Service Unavailable)"
+        await guarded.tell(set={"token_status": 0})
+        await until(plane, "ready")
+
+
+async def test_a_server_that_refuses_what_it_has_just_been_given_is_left_in_peace(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    place = file_place(tmp_path)
+    await signed_in(guarded.config(), place)
+    await guarded.tell(set={"refuse_all": True})
+    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+        await until(plane, "down")
+        await failed_attempts(plane, 5)
+        assert last_error(plane) == "it refuses the token that its authorization server has just given"
+        assert await guarded.asked("refresh_token") == 2
+        await guarded.tell(set={"refuse_all": False})
+        assert (await plane.reconnect("peer"))["state"] == "ready"
+
+
+async def test_a_caller_who_leaves_does_not_cut_off_a_renewal(guarded: Guarded, tmp_path: Path) -> None:
+    place = file_place(tmp_path)
+    await signed_in(guarded.config(), place)
+    async with open_tool_plane([guarded.config(timeout_s=BOUND_S)], pace=QUICK, token_place=place) as plane:
+        await until(plane, "ready")
+        await guarded.tell(revoke="access", set={"hold_token": True})
+        leaving = asyncio.create_task(call(plane, "echo", text="hello"))
+        await guarded.until_asked("refresh_token")
+        leaving.cancel()
+        staying = asyncio.create_task(call(plane, "echo", text="hello"))
+        await asyncio.wait({leaving})
+        await guarded.tell(set={"hold_token": False}, release=True)
+        assert text_of(await staying) == "hello"
+    assert (await guarded.asked("refresh_token"), await guarded.asked("reuse")) == (1, 0)
+
+
+async def test_closing_the_plane_lets_a_renewal_end_so_that_its_tokens_are_kept(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    place = file_place(tmp_path)
+    await signed_in(guarded.config(), place)
+    first = kept(guarded.config(), place)
+    async with open_tool_plane([guarded.config(timeout_s=BOUND_S)], pace=QUICK, token_place=place) as plane:
+        await until(plane, "ready")
+        await guarded.tell(revoke="access", set={"hold_token": True})
+        late = asyncio.create_task(call(plane, "echo", text="hello"))
+        await guarded.until_asked("refresh_token")
+        closing = asyncio.create_task(plane.stop())
+        assert failure_kind(await late)
+        await guarded.tell(set={"hold_token": False}, release=True)
+        await closing
+    assert kept(guarded.config(), place).access_token != first.access_token
+
+
+async def test_after_a_sign_out_a_reconnect_finds_nothing(guarded: Guarded, tmp_path: Path) -> None:
+    place = file_place(tmp_path)
+    await signed_in(guarded.config(), place)
+    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+        await until(plane, "ready")
+        assert await sign_out(guarded.config(), place)
+        assert not await sign_out(guarded.config(), place)
+        assert (await plane.reconnect("peer"))["state"] == "down"
+        assert last_error(plane) == "needs a sign-in: run `toolweave servers login peer`"
+
+
+async def test_tokens_are_not_sent_to_another_url_or_by_another_client(guarded: Guarded, tmp_path: Path) -> None:
+    place = file_place(tmp_path)
+    await signed_in(guarded.config(), place)
+    async with guarded_server() as elsewhere:
+        async with open_tool_plane([elsewhere.config()], pace=QUICK, token_place=place) as plane:
+            await until(plane, "down")
+            assert "needs a sign-in" in last_error(plane)
+        assert (await elsewhere.told())["seen"] == []
+    other_client = guarded.config(guarded.config().auth.model_copy(update={"client_id": "fixed-client"}))  # type: ignore[union-attr]
+    async with open_tool_plane([other_client], pace=QUICK, token_place=place) as plane:
+        await until(plane, "down")
+        assert "needs a sign-in" in last_error(plane)
+
+
+async def test_answers_without_a_stream_hold_up_no_other_call() -> None:
+    async with guarded_server("http", "--json") as guarded:
+        config = guarded.machine()
+        async with open_tool_plane([config], pace=QUICK) as plane:
+            await until(plane, "ready")
+            held = asyncio.create_task(call(plane, "hold"))
+            await guarded.until_asked("hold")
+            assert text_of(await call(plane, "echo", text="meanwhile")) == "meanwhile"
+            await guarded.tell(release=True)
+            assert text_of(await held) == "held"
+
+
+async def test_it_is_the_same_over_sse(tmp_path: Path) -> None:
+    place = file_place(tmp_path)
+    async with guarded_server("sse") as guarded:
+        await signed_in(guarded.config(), place)
+        async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+            await until(plane, "ready")
+            await guarded.tell(revoke="access")
+            assert text_of(await call(plane, "echo", text="hello")) == "hello"
+            assert await guarded.asked("refresh_token") == 1
+            await guarded.tell(revoke="all")
+            assert failure_kind(await call(plane, "echo", text="hello"))
+            await until(plane, "down")
+            assert "needs a sign-in" in last_error(plane)

@@ -1,0 +1,229 @@
+"""A person's sign-in, and everything that the browser, the server and its authorization server may do wrong."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.servers.connections.oauth.guarded import (
+    PATIENCE_S,
+    Guarded,
+    browse,
+    file_place,
+    guarded_server,
+    kept,
+    open_browser,
+    signed_in,
+)
+from toolweave.config.mcp_entry import OAuth
+from toolweave.servers.connections.authorization_fault import AuthorizationFault
+from toolweave.servers.connections.oauth.callback import listen
+from toolweave.servers.connections.oauth.exchange import LARGEST_ANSWER, refuse_unsafe
+from toolweave.servers.connections.oauth.login import sign_in
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running() -> AsyncIterator[Guarded]:
+    """Run one guarded server for the tests of a module."""
+    async with guarded_server() as server:
+        yield server
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def guarded(running: Guarded) -> Guarded:
+    """Give it as if freshly started."""
+    await running.tell(reset=True, revoke="all", release=True)
+    return running
+
+
+async def refused(guarded: Guarded, folder: Path, auth: OAuth | None = None, **knobs: Any) -> str:
+    """Sign in to a server that behaves like this; give what is said."""
+    await guarded.tell(set=knobs)
+    place = file_place(folder)
+    with pytest.raises(AuthorizationFault) as fault:
+        await signed_in(guarded.config(auth), place)
+    assert list(place.folder.glob("*.tokens")) == []
+    return str(fault.value)
+
+
+async def test_a_sign_in_leads_over_registration_and_proof_of_possession(guarded: Guarded, tmp_path: Path) -> None:
+    shown: list[str] = []
+
+    def show(url: str) -> None:
+        shown.append(url)
+        open_browser(url)
+
+    await sign_in(guarded.config(), file_place(tmp_path), show, patience_s=PATIENCE_S)
+    query = {name: values[0] for name, values in parse_qs(urlsplit(shown[0]).query).items()}
+    assert query["code_challenge_method"] == "S256"
+    assert query["redirect_uri"].startswith("http://127.0.0.1:")
+    assert (query["resource"], query["scope"]) == (guarded.server.url, "tools more")
+    grant = kept(guarded.config(), file_place(tmp_path))
+    assert grant.tokens.refresh_token
+    assert grant.client.client_id == query["client_id"]
+    assert grant.server is not None
+    assert str(grant.server.token_endpoint) == f"{guarded.login}/token"
+
+
+async def test_a_registered_client_comes_back_to_its_own_port(guarded: Guarded, tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    auth = OAuth(client_id="fixed-client", redirect_port=port, scope="more")
+    await signed_in(guarded.config(auth), file_place(tmp_path))
+    form = (await guarded.told())["forms"][0]
+    assert (form["client_id"], form["redirect_uri"]) == ("fixed-client", f"http://127.0.0.1:{port}/callback")
+    assert await guarded.asked("register") == 0
+
+
+async def test_a_port_that_is_taken_is_named(guarded: Guarded, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = await refused(guarded, tmp_path, OAuth(client_id="fixed-client", redirect_port=port))
+    assert said == f"port {port} of 127.0.0.1, where the sign-in comes back to, is taken"
+
+
+async def test_a_person_who_is_refused_is_told_why_in_harmless_characters(guarded: Guarded, tmp_path: Path) -> None:
+    assert await refused(guarded, tmp_path, deny=True) == "the sign-in was refused (access_denied: not [31m you)"
+
+
+async def test_a_person_who_does_not_come_back_is_waited_for_so_long_only(guarded: Guarded, tmp_path: Path) -> None:
+    with pytest.raises(AuthorizationFault, match=r"nobody came back from the browser within 0\.05 s"):
+        await sign_in(guarded.config(), file_place(tmp_path), lambda _: None, patience_s=0.05)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "said"),
+    [
+        ({"registers": False}, "does not register us (HTTP 403 Forbidden): set auth.client_id"),
+        ({"token_status": 400, "token_body": '{"error": "invalid_target"}'}, "refuses: invalid_target"),
+        ({"token_status": 400, "token_body": '{"error": "<script>"}'}, "refuses: HTTP 400 Bad Request"),
+        ({"token_status": 500}, "has trouble (HTTP 500 Internal Server Error)"),
+        ({"token_status": 200, "token_body": "[]"}, "answer is no OAuthToken"),
+        (
+            {"token_status": 200, "token_body": '{"access_token": "a\\nb", "token_type": "bearer"}'},
+            "no header can carry",
+        ),
+        ({"token_status": 200, "token_body": '{"access_token": "a", "expires_in": -5}'}, "an impossible age"),
+        ({"token_status": 200, "token_body": f'{{"access_token": "a", "expires_in": {10**400}}}'}, "an impossible age"),
+        ({"metadata": "<html>"}, "does not register us (HTTP 401 Unauthorized)"),
+        ({"metadata": "[" * 100_000}, "does not register us (HTTP 401 Unauthorized)"),
+        ({"metadata_status": 503}, "has trouble (HTTP 503 Service Unavailable)"),
+        ({"padding": LARGEST_ANSWER}, f"answers with more than {LARGEST_ANSWER} bytes"),
+        ({"issuer": "https://login.example/"}, "issuer mismatch"),
+        ({"iss": "https://other.example/"}, "the sign-in was answered by 'https://other.example/'"),
+        ({"token_endpoint": "http://192.0.2.1/token"}, "only https is used"),
+        ({"token_endpoint": "https://user@login.example/token"}, "only https is used"),
+        ({"authorization_server": "http://192.0.2.1/"}, "only https is used"),
+        ({"challenge": 'Bearer resource_metadata="http://192.0.2.1/x"'}, "only https is used"),
+        ({"challenge": 'Bearer resource_metadata="http://[::bad/"'}, "its authorization cannot be used"),
+        ({"challenge": 'Bearer resource_metadata="file:///etc/passwd"'}, "only https is used"),
+    ],
+)
+async def test_what_a_hostile_server_says_ends_the_sign_in_with_a_reason(
+    guarded: Guarded, tmp_path: Path, knobs: dict[str, Any], said: str
+) -> None:
+    text = await refused(guarded, tmp_path, **knobs)
+    assert said in text
+    assert len(text) < 400
+
+
+async def test_a_token_request_does_not_follow_to_another_origin(guarded: Guarded, tmp_path: Path) -> None:
+    async with guarded_server() as other:
+        said = await refused(guarded, tmp_path, redirect_token=f"{other.login}/token")
+        assert said == "its authorization cannot be used: OAuthTokenError"
+        assert (await other.told())["forms"] == []
+
+
+async def test_only_the_configured_issuer_is_signed_in_to(guarded: Guarded, tmp_path: Path) -> None:
+    said = await refused(guarded, tmp_path, OAuth(issuer="https://login.example"))
+    assert f"the server names {guarded.login}/ as its authorization server" in said
+    assert await guarded.asked("register") == 0
+
+
+async def test_a_server_that_is_not_there_is_said_to_be(guarded: Guarded, tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        gone = f"http://127.0.0.1:{probe.getsockname()[1]}/mcp"
+    with pytest.raises(AuthorizationFault, match=r"the server cannot be reached \(ConnectError\)"):
+        await signed_in(guarded.config(url=gone), file_place(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("url", "resource", "allowed"),
+    [
+        ("https://login.example/token", "https://mcp.example/mcp", True),
+        ("http://login.example/token", "https://mcp.example/mcp", False),
+        ("http://127.0.0.1:6379/", "https://mcp.example/mcp", False),
+        ("https://localhost/", "https://mcp.example/mcp", False),
+        ("https://[::1]/", "https://mcp.example/mcp", False),
+        ("http://127.0.0.1:9000/token", "http://localhost:8000/mcp", True),
+        ("https://a:b@login.example/token", "https://mcp.example/mcp", False),
+        ("ftp://login.example/token", "https://mcp.example/mcp", False),
+    ],
+)
+def test_secrets_go_over_https_or_stay_on_this_machine(url: str, resource: str, allowed: bool) -> None:
+    if allowed:
+        refuse_unsafe(httpx.URL(url), httpx.URL(resource))
+        return
+    with pytest.raises(AuthorizationFault):
+        refuse_unsafe(httpx.URL(url), httpx.URL(resource))
+
+
+async def page(uri: str, request: bytes) -> bytes:
+    """Send raw bytes to a listener and read what it says."""
+    address = urlsplit(uri)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(request)
+    writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_only_the_awaited_state_ends_the_waiting() -> None:
+    async with listen(None) as callback:
+        early = await page(callback.redirect_uri, b"GET /callback?code=x&state= HTTP/1.1\r\n\r\n")
+        assert early.startswith(b"HTTP/1.1 400")
+        callback.expect("https://login.example/authorize?state=right", None)
+        waiting = asyncio.create_task(callback.code(PATIENCE_S))
+        for request, status in (
+            (b"GET /callback?code=evil&state=wrong HTTP/1.1\r\n\r\n", b"400"),
+            (b"GET /callback?code=evil&state=right&state=wrong HTTP/1.1\r\n\r\n", b"400"),
+            (b"GET /callback?error=denied&state=wrong HTTP/1.1\r\n\r\n", b"400"),
+            (b"GET /callback?code=evil HTTP/1.1\r\n\r\n", b"400"),
+            (b"POST /callback?code=evil&state=right HTTP/1.1\r\n\r\n", b"404"),
+            (b"GET /?code=evil&state=right HTTP/1.1\r\n\r\n", b"404"),
+            (b"GET http://[ HTTP/1.1\r\n\r\n", b"404"),
+            (b"GET //[/callback HTTP/1.1\r\n\r\n", b"404"),
+            (b"\xff\xfe\r\n\r\n", b"404"),
+        ):
+            assert (await page(callback.redirect_uri, request)).startswith(b"HTTP/1.1 " + status), request
+        assert await page(callback.redirect_uri, b"GET /callback?code=x&state=right") == b""
+        assert await page(callback.redirect_uri, b"GET /" + b"x" * 100_000 + b"\r\n\r\n") == b""
+        assert not waiting.done()
+        done = await page(callback.redirect_uri, b"GET /callback?code=good&state=right HTTP/1.1\r\n\r\n")
+        assert b"You are signed in" in done
+        assert await waiting == ("good", "right")
+        again = await page(callback.redirect_uri, b"GET /callback?code=late&state=right HTTP/1.1\r\n\r\n")
+        assert again.startswith(b"HTTP/1.1 400")
+
+
+async def test_a_browser_that_follows_a_link_twice_changes_nothing(guarded: Guarded, tmp_path: Path) -> None:
+    shown: list[str] = []
+
+    def show(url: str) -> None:
+        shown.append(url)
+        open_browser(url)
+
+    await sign_in(guarded.config(), file_place(tmp_path), show, patience_s=PATIENCE_S)
+    with pytest.raises(OSError, match="refused"):
+        await asyncio.to_thread(browse, shown[0])
