@@ -21,19 +21,21 @@ MOST_ANSWERS = 20
 
 
 def with_answers(tool: BaseTool, task: ToolTask, config: RunnableConfig) -> BaseTool:
-    """Give a tool the answers that its call has got so far; where nobody could answer more, the tool says so itself."""
-    answers = task.get("answers", [])
-    if is_unattended(config) or len(answers) >= MOST_ANSWERS or not isinstance(tool, AskingTool):
-        return tool
-    return tool.answering(answers)
+    """Give a tool the answers that its call has got so far; where nobody can answer, the tool says so itself."""
+    if isinstance(tool, AskingTool) and not is_unattended(config):
+        return tool.answering(task.get("answers", []))
+    return tool
 
 
-def waiting_for_answers(task: ToolTask, result: ToolMessage | Command[Any]) -> Command[Any] | None:
-    """Keep the call and what is asked in the state, if the tool came back with questions."""
+def waiting_for_answers(task: ToolTask, result: ToolMessage | Command[Any]) -> Command[Any] | ToolMessage | None:
+    """Keep the call and what is asked in the state, if the tool came back with questions, unless they never end."""
     artifact = result.artifact if isinstance(result, ToolMessage) else None
     questions = artifact.get(QUESTIONS_KEY) if isinstance(artifact, dict) else None
     if not questions:
         return None
+    if len(task.get("answers", [])) >= MOST_ANSWERS:
+        text = f"Given up: after {MOST_ANSWERS} answers of the user the tool's server still asks for more."
+        return ToolMessage(text, name=task["name"], tool_call_id=task["id"], status="error")
     waiting: WaitingCall = {"call": task, "questions": questions}
     return Command(update={"waiting_calls": [waiting]})
 

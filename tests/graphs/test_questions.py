@@ -1,0 +1,246 @@
+"""A tool's server asks the user in the middle of a call: the graph asks, and issues the call anew (S-07)."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from tests.fixtures.mcp_server import http_mcp_server
+from tests.fixtures.scripted_model import ScriptedModel, calling
+from tests.graphs.gated_tools import GO, requests, results
+from toolweave.config.mcp import McpServerConfig
+from toolweave.graphs import AgentLoop, build_agent_loop
+from toolweave.graphs.agent_loop import AgentGraph
+from toolweave.graphs.plane_tools import PlaneTools
+from toolweave.servers.connections.plane import open_tool_plane
+
+ASKING = str(Path(__file__).parents[1] / "fixtures" / "asking_server.py")
+THREAD: Any = {"configurable": {"thread_id": "t", "run_id": "r"}}
+
+
+def asking(log: Path, **config: Any) -> McpServerConfig:
+    settings: dict[str, Any] = {"prefix": "", "timeout_s": 20, **config}
+    args = (ASKING, "--log", str(log))
+    return McpServerConfig(name="asking", transport="stdio", command=sys.executable, args=args, **settings)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("asking") / "log"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def catalog(log: Path) -> AsyncIterator[PlaneTools]:
+    # Over HTTP it can be told which of several calls a question belongs to.
+    async with http_mcp_server(ASKING, "--transport", "http", "--port", "{port}", "--log", str(log)) as server:
+        config = replace(server.config, name="asking", prefix="", timeout_s=20, approve=("order",))
+        async with open_tool_plane([config]) as plane:
+            await plane.settle(timeout_s=20)
+            yield PlaneTools(plane)
+
+
+@pytest.fixture(autouse=True)
+def empty_log(log: Path) -> None:
+    log.write_text("", encoding="utf-8")
+
+
+def logged(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+def graph_of(catalog: PlaneTools, *turns: Any, **options: Any) -> AgentGraph:
+    model = ScriptedModel(turns=list(turns))
+    return build_agent_loop(tools=catalog, model=model, checkpointer=InMemorySaver(), **options)
+
+
+async def resume(graph: AgentGraph, *answers: Any) -> dict[str, Any]:
+    return await graph.ainvoke(Command(resume=list(answers)), THREAD)
+
+
+def responding(args: Any) -> dict[str, Any]:
+    return {"type": "response", "args": args}
+
+
+async def test_a_servers_question_interrupts_the_run_when_the_turns_other_calls_have_finished(
+    catalog: PlaneTools, log: Path
+) -> None:
+    graph = graph_of(catalog, calling(("greet", {}, "g"), ("plain", {"text": "x"}, "p")), "ok")
+
+    asked = await graph.ainvoke(GO, THREAD)
+
+    [request] = requests(asked)
+    assert request["action_request"]["action"] == "greet"
+    assert request["action_request"]["args"]["message"] == "What is your name?"
+    assert request["action_request"]["args"]["requestedSchema"]["type"] == "object"
+    assert request["config"] == {
+        "allow_ignore": True,
+        "allow_respond": True,
+        "allow_edit": False,
+        "allow_accept": False,
+    }
+    assert request["description"].startswith("greet asks: What is your name?\n- value (string)")
+    assert results(asked) == {"p": ("success", "x")}
+
+    result = await resume(graph, responding("Eve"))
+
+    assert results(result) == {"p": ("success", "x"), "g": ("success", "Hello Eve")}
+    assert (result["status"], result["iterations"], result["messages"][-1].text) == ("done", 2, "ok")
+    assert [line["event"] for line in logged(log)].count("plain") == 1, "a finished call is not repeated"
+
+
+async def test_the_call_issued_anew_has_another_idempotency_key(catalog: PlaneTools, log: Path) -> None:
+    graph = graph_of(catalog, calling(("greet", {}, "g")), "ok")
+
+    await graph.ainvoke(GO, THREAD)
+    await resume(graph, responding("Eve"))
+
+    assert [line["key"] for line in logged(log) if line["event"] == "greet"] == ["r:g", "r:g:1"]
+
+
+async def test_questions_of_several_calls_are_put_by_one_interrupt(catalog: PlaneTools) -> None:
+    graph = graph_of(catalog, calling(("greet", {}, "g"), ("trip", {"to": "Rome"}, "t")), "ok")
+
+    asked = requests(await graph.ainvoke(GO, THREAD))
+    assert [request["action_request"]["action"] for request in asked] == ["greet", "trip"]
+    hotel = requests(await resume(graph, responding({"value": "Eve"}), responding("3")))
+    assert [request["action_request"]["args"]["message"] for request in hotel] == ["Which hotel?"]
+    result = await resume(graph, responding("Ritz"))
+
+    assert results(result) == {"g": ("success", "Hello Eve"), "t": ("success", "3 days in Rome, Ritz")}
+
+
+@pytest.mark.parametrize("word", ["ignore", "reject"])
+async def test_a_question_that_is_ignored_is_declined(catalog: PlaneTools, word: str) -> None:
+    graph = graph_of(catalog, calling(("greet", {}, "g")), "ok")
+    await graph.ainvoke(GO, THREAD)
+
+    assert results(await resume(graph, {"type": word})) == {"g": ("success", "Hello decline")}
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (responding("many"), "integer"),
+        (responding({"value": "3"}), "integer"),
+        (responding({"days": 3}), "there is no field 'days'"),
+        (responding({}), "value"),
+        (responding({"value": {"a": 1}}), "no plain value"),
+        (responding({"value": 3, "more": 1}), "there is no field 'more'"),
+        (responding(None), "value"),
+        ({"type": "accept"}, "value"),
+        ({"type": "edit", "args": {"value": 3}}, "nothing to edit"),
+        ("3", "its type is '3'"),
+    ],
+)
+async def test_an_answer_that_does_not_fit_is_asked_for_again(
+    catalog: PlaneTools, log: Path, answer: Any, problem: str
+) -> None:
+    graph = graph_of(catalog, calling(("trip", {"to": "Rome"}, "t")), "ok")
+    await graph.ainvoke(GO, THREAD)
+
+    [again] = requests(await graph.ainvoke(Command(resume=[answer]), THREAD))
+
+    assert problem in again["description"]
+    assert again["action_request"]["args"]["message"] == "How many days in Rome?"
+    assert len(logged(log)) == 1, "nothing was issued"
+    [hotel] = requests(await resume(graph, responding({"value": 3})))
+    assert hotel["action_request"]["args"]["message"] == "Which hotel?"
+
+
+async def test_an_approved_call_stays_approved_when_it_is_issued_anew(catalog: PlaneTools, log: Path) -> None:
+    graph = graph_of(catalog, calling(("order", {}, "o")), "ok")
+
+    [approval] = requests(await graph.ainvoke(GO, THREAD))
+    assert approval["action_request"] == {"action": "order", "args": {}}
+    assert logged(log) == []
+    [question] = requests(await resume(graph, {"type": "accept"}))
+    assert "\n- size (" in question["description"]
+    result = await resume(graph, responding('{"size": "large"}'))
+
+    assert results(result) == {"o": ("success", "1 large")}, "a default is filled in"
+
+
+async def test_a_server_that_never_stops_asking_is_given_up(catalog: PlaneTools) -> None:
+    graph = graph_of(catalog, calling(("restless", {}, "r")), "ok", max_iterations=2)
+
+    result = await graph.ainvoke(GO, THREAD)
+    rounds = 0
+    while "__interrupt__" in result:
+        rounds += 1
+        result = await resume(graph, responding("x"))
+
+    assert rounds == 20
+    status, text = results(result)["r"]
+    assert (status, "after 20 answers" in text) == ("error", True)
+    assert result["status"] == "done"
+
+
+async def test_a_tool_that_may_not_be_called_twice_ends_with_an_explanation(catalog: PlaneTools, log: Path) -> None:
+    result = await graph_of(catalog, calling(("wipe", {}, "w")), "ok").ainvoke(GO, THREAD)
+
+    status, text = results(result)["w"]
+    assert (status, "Really?" in text, '"elicit": true' in text) == ("error", True, True)
+    assert len(logged(log)) == 1
+
+
+async def test_a_server_whose_entry_says_that_it_asks_may_be_called_again(log: Path) -> None:
+    async with open_tool_plane([asking(log, elicit=True)]) as plane:
+        await plane.settle(timeout_s=20)
+        graph = graph_of(PlaneTools(plane), calling(("wipe", {}, "w")), "ok")
+
+        await graph.ainvoke(GO, THREAD)
+        result = await resume(graph, responding("yes"))
+
+    assert results(result) == {"w": ("success", "wiped: True")}
+
+
+async def test_where_nobody_can_be_asked_the_model_is_told(catalog: PlaneTools) -> None:
+    graph = graph_of(catalog, calling(("greet", {}, "g")), "ok").with_config(configurable={"unattended": True})
+
+    status, text = results(await graph.ainvoke(GO, THREAD))["g"]
+
+    assert (status, "Nobody can be asked" in text) == ("error", True)
+
+
+async def test_the_agent_loop_of_one_task_asks_nobody(log: Path) -> None:
+    model = ScriptedModel(turns=[calling(("greet", {}, "g"), ("order", {}, "o")), "No."])
+
+    assert await AgentLoop([asking(log, approve=("order",))], model).run("greet me") == "No."
+    told = {message.text for message in model.prompts[1] if message.type == "tool"}
+    assert any("Nobody can be asked" in text for text in told)
+    assert any("nobody can be asked" in text for text in told)
+    assert [line["event"] for line in logged(log)] == ["greet", "greeted"]
+
+
+async def test_a_new_message_instead_of_an_answer_drops_the_question(catalog: PlaneTools) -> None:
+    graph = graph_of(catalog, calling(("greet", {}, "g")), "never mind")
+    await graph.ainvoke(GO, THREAD)
+
+    result = await graph.ainvoke(
+        {"messages": [HumanMessage("forget it")]}, {"configurable": {"thread_id": "t", "run_id": "another"}}
+    )
+
+    assert "went on without an answer" in results(result)["g"][1]
+    state = await graph.aget_state(THREAD)
+    assert (state.next, state.values["waiting_calls"]) == ((), [])
+
+
+async def test_going_back_to_a_question_asks_it_again_and_takes_another_answer(catalog: PlaneTools) -> None:
+    graph = graph_of(catalog, calling(("greet", {}, "g")), "ok")
+    await graph.ainvoke(GO, THREAD)
+    waiting = (await graph.aget_state(THREAD)).config
+    first = await resume(graph, responding("Eve"))
+
+    asked = await graph.ainvoke(None, waiting)
+    assert len(requests(asked)) == 1
+    second = await resume(graph, responding("Bob"))
+
+    assert (results(first)["g"][1], results(second)["g"][1]) == ("Hello Eve", "Hello Bob")
