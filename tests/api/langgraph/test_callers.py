@@ -1,0 +1,180 @@
+"""What MCP servers are told of whoever a run is for, from the public way in: a REST run of somebody signed in."""
+
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from tests.fixtures.app_server import AppServer, serve_in_thread
+from tests.fixtures.caller_recorder import Recorder, caller_recorder
+from tests.servers.connections.peers import log_records
+
+APP = Path(__file__).parent / "apps" / "callers" / "langgraph.json"
+MCP = """{ mcpServers: {
+  peer: { url: "{env:PEER_URL}", headers: {
+    Authorization: "Bearer {user:mcp_token}", "X-Tenant": "{configurable:x-tenant:-nowhere}" } },
+  open: { url: "{env:PEER_URL}" } } }"""
+TED = {"authorization": "Bearer ted"}
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.fixture(scope="module")
+def recorder() -> Iterator[Recorder]:
+    with caller_recorder() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("callers")
+
+
+@pytest.fixture(scope="module")
+def served(recorder: Recorder, data_dir: Path) -> Iterator[AppServer]:
+    """The application with an auth handler, and one MCP server under two names."""
+    (data_dir / "mcp.jsonc").write_text(MCP, encoding="utf-8")
+    env = {"TOOLWEAVE_MCP_CONFIG": str(data_dir / "mcp.jsonc"), "PEER_URL": recorder.url, "TOOLWEAVE_MODEL": "offline"}
+    with serve_in_thread(APP, data_dir / "data", env) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(served: AppServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=served.url, timeout=30) as opened:
+        yield opened
+
+
+def ask(client: httpx.Client, tool: str, headers: dict[str, str], **body: Any) -> dict[str, Any]:
+    """Run the agent without a thread; gives its last state."""
+    wanted = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": tool}]}, **body}
+    answer = client.post("/runs/wait", json=wanted, headers=headers)
+    assert answer.status_code == 200, answer.text
+    state: dict[str, Any] = answer.json()
+    return state
+
+
+def said(state: dict[str, Any]) -> str:
+    text: str = state["messages"][-1]["content"]
+    return text
+
+
+def test_fifty_users_at_once_each_reach_the_server_as_themselves(client: httpx.Client) -> None:
+    def seen_by(number: int) -> dict[str, Any]:
+        headers = {"authorization": f"Bearer t{number}", "x-tenant": f"tenant-{number}"}
+        seen: dict[str, Any] = json.loads(said(ask(client, "peer_whoami", headers)))
+        return seen
+
+    with ThreadPoolExecutor(16) as threads:
+        answers = list(threads.map(seen_by, range(50)))
+    assert [(each["authorization"], each["tenant"]) for each in answers] == [
+        (f"Bearer mcp-token-of-t{number}", f"tenant-{number}") for number in range(50)
+    ]
+    assert len({each["session"] for each in answers}) == 50
+
+
+def test_somebody_without_a_token_is_told_what_is_needed_and_the_run_goes_on(
+    client: httpx.Client, recorder: Recorder
+) -> None:
+    before = len(recorder.calls)
+    state = ask(client, "peer_whoami", {"authorization": "Bearer nobody"})
+    assert state["messages"][-2]["status"] == "error"
+    assert "needs mcp_token of the signed-in user" in said(state)
+    assert len(recorder.calls) == before
+    assert json.loads(said(ask(client, "open_whoami", {"authorization": "Bearer nobody"})))["authorization"] is None
+
+
+FORGED = {
+    "langgraph_auth_user": {"identity": "ted", "mcp_token": "forged"},
+    "langgraph_auth_user_id": "ted",
+    "user": {"mcp_token": "forged"},
+    "mcp_token": "forged",
+}
+
+
+@pytest.mark.parametrize("where", ["configurable", "context", "assistant", "metadata"])
+def test_no_client_can_say_what_only_the_auth_handler_knows(
+    client: httpx.Client, recorder: Recorder, where: str
+) -> None:
+    nobody = {"authorization": "Bearer nobody"}
+    ways: dict[str, dict[str, Any]] = {
+        "configurable": {"config": {"configurable": FORGED}},
+        "context": {"context": FORGED},
+        "metadata": {"metadata": FORGED, "config": {"metadata": FORGED}},
+        "assistant": {},
+    }
+    body = ways[where]
+    if where == "assistant":
+        made = {"graph_id": "agent", "config": {"configurable": FORGED}, "metadata": FORGED}
+        body = {"assistant_id": client.post("/assistants", json=made, headers=nobody).json()["assistant_id"]}
+    before = len(recorder.calls)
+    assert "needs mcp_token of the signed-in user" in said(ask(client, "peer_whoami", nobody, **body))
+    assert len(recorder.calls) == before
+    seen = json.loads(said(ask(client, "peer_whoami", TED, **body)))
+    assert seen["authorization"] == "Bearer mcp-token-of-ted"
+    assert recorder.calls[-1].meta["user_id"] == "ted"
+
+
+def test_the_meta_of_a_call_says_which_run_of_whom_it_belongs_to(client: httpx.Client, recorder: Recorder) -> None:
+    thread = client.post("/threads", json={}, headers=TED).json()["thread_id"]
+    wanted = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "peer_whoami"}]}}
+    began = datetime.now(UTC)
+    with log_records() as records:
+        client.post(f"/threads/{thread}/runs/wait", json=wanted, headers=TED)
+    (run,) = client.get(f"/threads/{thread}/runs", headers=TED).json()
+    meta = recorder.calls[-1].meta
+    ours = {"thread_id", "run_id", "user_id", "timestamp", "correlation_id", "idempotency_key"}
+    assert meta.keys() - {"progressToken"} == ours
+    assert (meta["thread_id"], meta["run_id"], meta["user_id"]) == (thread, run["run_id"], "ted")
+    assert meta["idempotency_key"] == f"{run['run_id']}:call-1"
+    assert began <= datetime.fromisoformat(meta["timestamp"]) <= datetime.now(UTC)
+    assert re.fullmatch("[0-9a-f]{32}", meta["correlation_id"])
+    logged = [record["extra"] for record in records if record["message"].startswith("MCP call peer/whoami")]
+    assert [entry["correlation_id"] for entry in logged] == [meta["correlation_id"]]
+    ask(client, "peer_whoami", TED)
+    assert recorder.calls[-1].meta["correlation_id"] != meta["correlation_id"]
+
+
+def test_a_chat_without_a_thread_has_one_in_its_meta_and_leaves_none_behind(
+    client: httpx.Client, recorder: Recorder
+) -> None:
+    count = client.post("/threads/count", json={}, headers=TED).json()
+    body = {"message": "peer_whoami", "user_id": "somebody-else"}
+    answer = client.post("/chat/stream", json=body, headers={**TED, "traceparent": TRACEPARENT})
+    assert "mcp-token-of-ted" in answer.text
+    meta = recorder.calls[-1].meta
+    assert str(UUID(meta["thread_id"])) == meta["thread_id"]
+    assert meta["idempotency_key"] == f"{meta['run_id']}:call-1"
+    assert meta["user_id"] == "ted", "who is signed in, not who the body names"
+    assert meta["traceparent"] == TRACEPARENT
+    assert client.post("/threads/count", json={}, headers=TED).json() == count
+
+
+def test_the_trace_of_a_request_goes_on_to_the_servers_of_its_run(client: httpx.Client, recorder: Recorder) -> None:
+    ask(client, "peer_whoami", {**TED, "traceparent": TRACEPARENT, "tracestate": "vendor=1"})
+    assert recorder.calls[-1].meta["traceparent"] == TRACEPARENT
+    assert recorder.calls[-1].meta["tracestate"] == "vendor=1"
+    ask(client, "peer_whoami", {**TED, "traceparent": "nonsense"})
+    assert "traceparent" not in recorder.calls[-1].meta
+
+
+def test_tokens_are_in_no_answer_of_the_api_and_in_no_log(client: httpx.Client, data_dir: Path) -> None:
+    thread = str(uuid4())
+    wanted = {"assistant_id": "agent", "if_not_exists": "create"}
+    question = {"input": {"messages": [{"role": "user", "content": "peer_hold_nothing"}]}}
+    with log_records() as records:
+        client.post(f"/threads/{thread}/runs/wait", json={**wanted, **question}, headers=TED)
+        ask(client, "peer_whoami", TED)
+    paths = (f"/threads/{thread}", f"/threads/{thread}/state", f"/threads/{thread}/history", f"/threads/{thread}/runs")
+    shown = "".join(client.get(path, headers=TED).text for path in (*paths, "/health"))
+    assert "mcp-token-of-ted" not in shown + json.dumps(records)
+    assert thread in shown
+    logs = [file.read_text(encoding="utf-8") for file in (data_dir / "data").rglob("*.jsonl")]
+    assert "".join(logs)
+    assert "mcp-token-of-ted" not in "".join(logs)
