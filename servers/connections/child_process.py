@@ -55,6 +55,8 @@ async def running(
     finally:
         try:
             dismiss(process)
+            # A process that was stopped would not notice.
+            send_to_group(process, signal.SIGCONT)
             if not await has_ended(process, GRACE_S):
                 send_to_group(process, signal.SIGTERM)
             if await has_ended(process, GRACE_S):
