@@ -26,8 +26,7 @@ class PlaneTools:
         if not self._settled:
             await self.plane.settle()
             self._settled = True
-        ready = [name for name, health in self.plane.health().items() if health["state"] == "ready"]
-        return await self.plane.tools(ready, _configurable())
+        return await self.plane.tools(self.plane.ready(), _configurable())
 
 
 class CurrentPlaneTools:
