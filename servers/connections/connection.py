@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from toolweave.servers.connections.session import McpSession
 
 
+LATE_CALLS = 3
 FORCED_ROUNDS = 4
 FORCED_ROUND_S = 0.5
 
@@ -75,6 +76,7 @@ class ServerConnection:
         self.closing = asyncio.Event()
         self.tools: tuple[ToolSpec, ...] = shared.tools if shared else ()
         self.is_declined = False
+        self._is_callers = shared is not None
         self.pace = pace
         self.token_place: TokenPlace | None = shared.token_place if shared else token_place
         self._authorization: ServerAuthorization | None = None
@@ -183,7 +185,7 @@ class ServerConnection:
         except TimeoutError as error:
             if link is None:
                 raise never_sent(self.config.name, tool, self.config.timeout_s) from error
-            link.note_overdue(self.config.breaker.failures)
+            link.note_overdue(max(LATE_CALLS, self.config.breaker.failures))
             raise too_slow(self.config.name, tool, self.config.timeout_s) from error
 
     async def _connected(self, tool: str) -> tuple[Link, "McpSession"]:
@@ -253,6 +255,8 @@ class ServerConnection:
             self.status.set("ready", f"it is open to signed-in callers only: {self.redaction.clean(ending.reason)}")
             return self.pace.rest_s
         self._show_down(ending.reason)
+        if self.is_declined and self._is_callers:
+            return self.pace.rest_s
         return self._backoff.next_delay(exited=ending.exited and not lasted)
 
     def take(self, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:

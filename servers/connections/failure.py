@@ -11,10 +11,12 @@ from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
 from toolweave.errors import ToolError
 from toolweave.servers.connections.faults import NOT_MCP, OVERSIZE, TRANSPORT_FAULT, in_short, status_line
 from toolweave.servers.connections.redaction import in_brief
-from toolweave.servers.connections.wording import lost, not_understood, too_large, unauthorized, unavailable
+from toolweave.servers.connections.wording import declined, lost, not_understood, too_large, unauthorized, unavailable
 
 BAD_REQUEST = 400
 UNAUTHORIZED = (401, 403)
+PASSING = (None, BAD_REQUEST, 404, 408, 425, 429)
+"""Statuses of requests that may succeed later; older servers answer 400 to a session they have forgotten."""
 BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
 
 
@@ -78,7 +80,7 @@ def classify(error: BaseException, server: str, tool: str | None = None) -> Tool
     if is_unauthorized(error):
         return unauthorized(server, tool)
     if surely_not_executed(error):
-        return unavailable(server, tool)
+        return unavailable(server, tool) if _status(error) in PASSING else declined(server, tool)
     if ends_session(error) or (isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT):
         return lost(server, tool)
     if isinstance(error, McpError) and error.error.code == OVERSIZE:

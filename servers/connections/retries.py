@@ -15,7 +15,7 @@ from tenacity import (
     wait_fixed,
 )
 
-from toolweave.errors import CallRefused, ServerUnavailable
+from toolweave.errors import CallRefused, RequestDeclined, ServerUnavailable
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.tool_spec import ToolSpec
@@ -60,9 +60,9 @@ async def attempt(
 def may_be_repeated(error: BaseException, spec: ToolSpec | None) -> bool:
     """Say whether a failed attempt is no danger to repeat: it was surely not executed, or the tool says it is none.
 
-    A call that was refused or passed its deadline is never repeated.
+    A call that was refused, by us or by the server, or passed its deadline is never repeated.
     """
-    if not isinstance(error, ServerUnavailable) or isinstance(error, CallRefused):
+    if not isinstance(error, ServerUnavailable) or isinstance(error, CallRefused | RequestDeclined):
         return False
     hints = spec.annotations if spec else {}
     return error.executed == "no" or hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True

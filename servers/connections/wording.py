@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from toolweave.errors import (
     CallRefused,
     InvalidArguments,
+    RequestDeclined,
     RetriesExhausted,
     ServerUnavailable,
     ToolProtocolError,
@@ -91,6 +92,17 @@ def too_slow(server: str, tool: str, limit_s: float) -> ToolTimeout:
         "Please try again later or ask for less at once.",
         server=server,
         tool=tool,
+    )
+
+
+def declined(server: str, tool: str | None = None) -> RequestDeclined:
+    """Build the error for a request that a server refuses for what it is; it is no use to try the same again."""
+    return RequestDeclined(
+        f"The tool server {server!r} refused the request, for example because it is too large; nothing was done. "
+        "Please try again with other arguments.",
+        server=server,
+        tool=tool,
+        executed="no",
     )
 
 

@@ -7,6 +7,7 @@ ToolweaveError
 ├── ToolError                   a tool call could not be carried out
 │   ├── ServerUnavailable       its server is down, misconfigured or unknown
 │   │   ├── CallRefused         it was not even tried: the server is known to be down
+│   │   ├── RequestDeclined     the server refuses the request for what it is
 │   │   └── RetriesExhausted    it was tried as often as may be
 │   ├── InvalidArguments        the tool does not take these arguments; they were not sent
 │   ├── ToolTimeout             the deadline passed
@@ -84,6 +85,10 @@ class ServerUnavailable(ToolError):
 
 class CallRefused(ServerUnavailable):
     """The call was not tried, because its server is known to be down, or never will be up (D-5)."""
+
+
+class RequestDeclined(ServerUnavailable):
+    """The server refuses the request for what it is, so that the same again is no use."""
 
 
 class RetriesExhausted(ServerUnavailable):

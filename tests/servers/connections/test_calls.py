@@ -190,6 +190,16 @@ async def test_three_deadlines_in_a_row_have_the_server_replaced() -> None:
     assert reasons == ["MCP server peer is down: 3 calls in a row were not answered in time"]
 
 
+async def test_one_late_answer_never_has_the_server_replaced_however_soon_its_breaker_opens() -> None:
+    clock = Clock()
+    async with plane_at(clock, misbehaving(timeout_s=0.5), failures=1) as (plane, _):
+        pid = await pid_of(plane)
+        assert failure_kind(await call(plane, "sleep", seconds=30)) == "timeout"
+        assert breaker(plane) == "OPEN"
+        clock.now = 2.0
+        assert await pid_of(plane) == pid
+
+
 async def test_deadlines_with_an_answer_between_them_leave_the_server_alone() -> None:
     async with plane_at(Clock(), misbehaving(timeout_s=0.5)) as (plane, _):
         pid = await pid_of(plane)

@@ -108,6 +108,19 @@ async def test_a_busy_answer_is_a_reason_to_ask_again() -> None:
     assert records[0].attempts == 3
 
 
+@pytest.mark.parametrize("code", [413, 422])
+async def test_a_request_that_the_server_refuses_for_what_it_is_is_not_repeated(code: int) -> None:
+    pauses = Pauses()
+    async with misbehaving_http() as peer, plane_with(pauses, peer.config) as (plane, records):
+        result = await call(plane, "busy", times=1, code=code)
+        assert text_of(await call(plane, "busy", times=1, code=code)) == "after 1"
+        assert connection(plane).breaker.state == "CLOSED"
+    assert failure_kind(result) == "transport"
+    assert "with other arguments" in text_of(result)
+    assert [(record.outcome, record.attempts) for record in records] == [("transport", 1), ("ok", 1)]
+    assert pauses.asked == []
+
+
 async def test_an_error_of_the_server_that_may_have_begun_is_not_repeated() -> None:
     pauses = Pauses()
     async with misbehaving_http() as peer, plane_with(pauses, peer.config) as (plane, _):
