@@ -15,16 +15,20 @@ from toolweave.servers.connections.caller_headers import Headers, caller_secrets
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.wording import closing, too_many_callers
 
+CLOCK_S = 0.01
+"""How much too early a timer may be."""
+
 Key = frozenset[tuple[str, str]]
 Connect = Callable[[McpServerConfig, ServerConnection], ServerConnection]
 
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """One caller's session, how many calls use it, and when it goes if nobody does."""
+    """One caller's session, how many calls use it, since when none does, and when that is looked at next."""
 
     connection: ServerConnection
     uses: int = 0
+    idle_since: float = 0.0
     expiry: asyncio.TimerHandle | None = None
 
 
@@ -125,7 +129,21 @@ class CallerSessions:
             # To go on connecting with credentials that are not taken would only annoy the server.
             self._close(key)
         else:
-            held.expiry = asyncio.get_running_loop().call_later(self._pace.caller_idle_s, self._close, key)
+            held.idle_since = asyncio.get_running_loop().time()
+            self._look_later(key, held)
+
+    def _look_later(self, key: Key, held: _Held) -> None:
+        loop = asyncio.get_running_loop()
+        left = held.idle_since + self._pace.caller_idle_s - loop.time()
+        held.expiry = loop.call_later(min(left, self._pace.rest_s), self._look, key, held)
+
+    def _look(self, key: Key, held: _Held) -> None:
+        """Close an idle session when its time is over, or when it is down: nobody waits for it to be back."""
+        idle_s = asyncio.get_running_loop().time() - held.idle_since
+        if idle_s >= self._pace.caller_idle_s - CLOCK_S or held.connection.status.state != "ready":
+            self._close(key)
+        else:
+            self._look_later(key, held)
 
     def _close(self, key: Key) -> None:
         held = self._held.pop(key)

@@ -209,6 +209,17 @@ async def test_a_session_goes_when_it_was_idle_for_long_and_a_second_token_repla
         assert (await seen_as(plane, user("ada", github_token="newer")))["authorization"] == "Bearer newer"
 
 
+async def test_an_idle_session_that_its_server_declines_is_given_up_and_not_tried_for_ever(recorder: Recorder) -> None:
+    async with plane_of(recorder.config(headers=TOKEN), pace=replace(QUICK, rest_s=0.5)) as plane:
+        await seen_as(plane, user("ada"))
+        recorder.refused.add("Bearer token-of-ada")
+        await eventually(lambda: len(sessions(plane)) == 0)
+        refused = [request for request in recorder.requests if request.method == "initialize"]
+        assert plane.health()["peer"]["state"] == "ready"
+        assert not (await call_as(plane, user("bob"))).isError
+    assert len(refused) <= 5
+
+
 async def test_a_session_in_use_is_not_idle(recorder: Recorder) -> None:
     config = recorder.config(headers=TOKEN, timeout_s=BOUND_S)
     async with plane_of(config, pace=replace(QUICK, caller_idle_s=0.0)) as plane:
