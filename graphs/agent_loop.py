@@ -19,6 +19,7 @@ from toolweave.nodes.iteration_cap import OnIterationLimit, iteration_cap_node, 
 from toolweave.nodes.prompts import SystemPrompt
 from toolweave.nodes.questions import answer_questions_node
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
+from toolweave.nodes.tool_selection import MAX_TOOLS, OfferedTools
 from toolweave.nodes.tools import tools_node
 
 AgentBuilder = StateGraph[AgentState, None, AgentInput, AgentOutput]
@@ -49,6 +50,7 @@ def build_agent_loop(
     max_iterations: int = 10,
     on_iteration_limit: OnIterationLimit = "end",
     system_prompt: SystemPrompt = None,
+    max_tools: int = MAX_TOOLS,
 ) -> AgentGraph:
     """Compile the agent loop; it is a Runnable, async only because MCP tools are (S-04).
 
@@ -67,10 +69,12 @@ def build_agent_loop(
         on_iteration_limit: "end" says so in a last message, "error" fails the run, "summarize" asks the model once
             more without tools.
         system_prompt: A text, or a function that writes it for each model call.
+        max_tools: How many tools the model is offered at a turn; of more than these, the relevant ones and one to find
+            the others. Endpoints take 128 at most.
 
     Raises:
         ConfigError: two tools have the same name.
-        ValueError: `max_iterations` is less than 1.
+        ValueError: `max_iterations` is less than 1, or `max_tools` not from 1 to 128.
     """
     loop = agent_loop_graph(
         catalog=as_catalog(tools),
@@ -78,6 +82,7 @@ def build_agent_loop(
         max_iterations=max_iterations,
         on_iteration_limit=on_iteration_limit,
         system_prompt=system_prompt,
+        max_tools=max_tools,
     )
     loop.add_node("accept_input", accept_input)
     loop.add_edge(START, "accept_input")
@@ -92,6 +97,7 @@ def agent_loop_graph(
     max_iterations: int,
     on_iteration_limit: OnIterationLimit,
     system_prompt: SystemPrompt,
+    max_tools: int = MAX_TOOLS,
 ) -> AgentBuilder:
     """Draw the loop itself, from call_model on; the way in is for the caller to add.
 
@@ -101,6 +107,7 @@ def agent_loop_graph(
     if max_iterations < 1:
         raise ValueError("max_iterations must be at least 1")
     lazy_model = as_lazy(model)
+    offered = OfferedTools(catalog, max_tools)
 
     def next_step(state: AgentState) -> list[Send] | Next:
         if state.get("waiting_calls"):
@@ -115,10 +122,10 @@ def agent_loop_graph(
         return [Send("tools", [call]) for call in calls]
 
     graph: AgentBuilder = StateGraph(AgentState, input_schema=AgentInput, output_schema=AgentOutput)
-    call_model = call_model_node(lazy_model, catalog, system_prompt, steps_to_an_end=_STEPS_TO_AN_END)
+    call_model = call_model_node(lazy_model, offered, system_prompt, steps_to_an_end=_STEPS_TO_AN_END)
     graph.add_node("call_model", call_model)
     graph.add_node("approve", approve_node(catalog), destinations={"tools": "approved", "call_model": "none to run"})
-    graph.add_node("tools", tools_node(catalog))
+    graph.add_node("tools", tools_node(catalog, offered.own_tools))
     graph.add_node("answer_questions", answer_questions_node(), destinations={"tools": "answered"})
     graph.add_node("iteration_cap", iteration_cap_node(on_iteration_limit))
     graph.add_conditional_edges("call_model", next_step, _WAYS_ON)

@@ -17,6 +17,7 @@ agent_loop = build_agent_loop(
     max_iterations=_settings.max_iterations,
     on_iteration_limit=_settings.on_iteration_limit,
     system_prompt=AGENT_PROMPT,
+    max_tools=_settings.max_tools,
 ).with_config(metadata=model_metadata(_settings))
 
 todo_agent = build_todo_agent(

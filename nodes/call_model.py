@@ -11,15 +11,17 @@ from toolweave.nodes.approval import calls_to_approve
 from toolweave.nodes.chat_model_source import LazyChatModel
 from toolweave.nodes.dialogue import for_model, requested_calls, with_unique_call_ids
 from toolweave.nodes.model_turn import ModelRunnable, answer_status, model_turn
-from toolweave.nodes.openai_format import convert_mcp_tools_to_openai
+from toolweave.nodes.openai_format import OpenAITool
 from toolweave.nodes.prompts import SystemPrompt, prompt_text
-from toolweave.nodes.tool_catalog import ToolCatalog
+from toolweave.nodes.tool_selection import OfferedTools
 
 
 def call_model_node(
-    model: LazyChatModel, catalog: ToolCatalog, system_prompt: SystemPrompt, *, steps_to_an_end: int
+    model: LazyChatModel, catalog: OfferedTools, system_prompt: SystemPrompt, *, steps_to_an_end: int
 ) -> ModelNode:
     """Return the node; it asks the catalogue at every turn, so tools come and go with their servers (A-02).
+
+    Of a large catalogue the model is offered what is relevant (D-2).
 
     When fewer than `steps_to_an_end` steps are left, calls that the model asks for come too late (D-10).
     """
@@ -30,7 +32,7 @@ def call_model_node(
             return {}
         messages = state["messages"]
         tools = await catalog.tools()
-        offered = _offer(await model.get(), tools)
+        offered = _offer(await model.get(), await catalog.offer(tools, messages))
         answer = await model_turn(offered, for_model(prompt_text(system_prompt), messages), config)
         answer = with_unique_call_ids(answer, messages)
         status: Status = "running" if state["remaining_steps"] >= steps_to_an_end else "iteration_limit"
@@ -45,5 +47,5 @@ def call_model_node(
     return call_model
 
 
-def _offer(model: BaseChatModel, tools: Sequence[BaseTool]) -> ModelRunnable:
-    return model.bind_tools(convert_mcp_tools_to_openai(tools)) if tools else model
+def _offer(model: BaseChatModel, tools: Sequence[OpenAITool]) -> ModelRunnable:
+    return model.bind_tools(tools) if tools else model

@@ -5,6 +5,7 @@ name, and looked for with `find_tools`.
 """
 
 import asyncio
+import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,10 +22,13 @@ from toolweave.nodes.openai_format import OpenAITool, openai_name_map, openai_to
 from toolweave.nodes.tool_catalog import ToolCatalog
 from toolweave.nodes.tool_relevance import ToolIndex
 
+MAX_TOOLS = 64
+MOST_TOOLS = 128
 FIND_TOOL = "find_tools"
 FOUND = "found_tools"
 MOST_FOUND = 10
 LONGEST_SUMMARY = 200
+LONGEST_NAME = 128
 _USER_WEIGHTS = (1.0, 0.5, 0.25)
 _ERROR_WEIGHT = 0.4
 _PLAN_WEIGHT = 0.4
@@ -56,9 +60,14 @@ class OfferedTools:
     """What a catalogue offers to a model: at most `max_tools` tools, and our own beside them where they are of use.
 
     `find_tools` is offered where tools had to be left out, `read_tool_result` once a result was too long to show.
+
+    Raises:
+        ValueError: `max_tools` is not from 1 to 128.
     """
 
-    def __init__(self, catalog: ToolCatalog, max_tools: int) -> None:
+    def __init__(self, catalog: ToolCatalog, max_tools: int = MAX_TOOLS) -> None:
+        if not 1 <= max_tools <= MOST_TOOLS:
+            raise ValueError(f"max_tools must be from 1 to {MOST_TOOLS}")
         self._catalog = catalog
         self._max_tools = max_tools
         self._indexed = Indexed(())
@@ -68,6 +77,10 @@ class OfferedTools:
     def own_tools(self) -> tuple[BaseTool, ...]:
         """Return our own tools, for the node that carries out calls; the catalogue's of the same name come first."""
         return (self._find_tools, read_tool_result)
+
+    async def tools(self) -> Sequence[BaseTool]:
+        """Return all tools of the catalogue."""
+        return await self._catalog.tools()
 
     async def offer(self, tools: Sequence[BaseTool], messages: Sequence[AnyMessage]) -> list[OpenAITool]:
         """Choose among the catalogue's `tools` by a dialogue, in the catalogue's order and the OpenAI format."""
@@ -102,6 +115,16 @@ class OfferedTools:
         return StructuredTool.from_function(
             coroutine=find_tools, name=FIND_TOOL, response_format="content_and_artifact"
         )
+
+
+def no_such_tool(name: str, tools: Sequence[BaseTool]) -> str:
+    """Say that there is no tool of that name, and which ones there are (A-08)."""
+    names = [tool.name for tool in tools]
+    if len(names) > MAX_TOOLS:
+        near = difflib.get_close_matches(name[:LONGEST_NAME], names, n=MOST_FOUND, cutoff=0.5)
+        alike = f"Similar ones: {', '.join(near)}. " if near else ""
+        return f"There is no tool {name[:LONGEST_NAME]!r}. {alike}Look for one with {FIND_TOOL}."
+    return f"There is no tool {name[:LONGEST_NAME]!r}. Available tools: {', '.join(names) or 'none'}."
 
 
 def _chosen(indexed: Indexed, messages: Sequence[AnyMessage], room: int) -> list[int]:

@@ -4,20 +4,22 @@ The loop sends it one task per call, so calls of a turn run at the same time and
 its siblings are resumed (S-07).
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import ToolException
+from langchain_core.tools import BaseTool, ToolException
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest, ToolInvocationError
 from langgraph.types import Command
 from loguru import logger
 
 from toolweave.errors import ToolError
+from toolweave.nodes.large_results import keeping_tool
 from toolweave.nodes.openai_format import find_tool
 from toolweave.nodes.questions import waiting_for_answers, with_answers
 from toolweave.nodes.tool_catalog import ToolCatalog
+from toolweave.nodes.tool_selection import no_such_tool
 from toolweave.nodes.tool_task import ToolTask, requested_call, requires_approval
 
 LONGEST_ERROR = 2_000
@@ -26,8 +28,11 @@ Result = ToolMessage | Command[Any]
 Execute = Callable[[ToolCallRequest], Awaitable[Result]]
 
 
-def tools_node(catalog: ToolCatalog) -> ToolNode:
-    """Return the node; its input is a list with the one call, as `Send("tools", [call])` gives it (A-02, A-08)."""
+def tools_node(catalog: ToolCatalog, own_tools: Sequence[BaseTool] = ()) -> ToolNode:
+    """Return the node; its input is a list with the one call, as `Send("tools", [call])` gives it (A-02, A-08).
+
+    `own_tools` are carried out beside those of the catalogue.
+    """
 
     async def carry_out(request: ToolCallRequest, execute: Execute) -> Result:
         call = cast("ToolTask", request.tool_call)
@@ -35,14 +40,14 @@ def tools_node(catalog: ToolCatalog) -> ToolNode:
         if isinstance(arguments, str):
             return _refusal(request, f"The arguments are not a JSON object: {arguments[:LONGEST_ERROR]}")
         tools = await catalog.tools()
-        tool = find_tool(tools, call["name"])
+        tool = find_tool([*tools, *own_tools], call["name"])
         if tool is None:
-            names = ", ".join(tool.name for tool in tools) or "none"
-            return _refusal(request, f"There is no tool {call['name']!r}. Available tools: {names}.")
+            return _refusal(request, no_such_tool(call["name"], tools))
         if requires_approval(tool) and not call.get("approved"):
             return _refusal(request, NOT_APPROVED)
         with logger.contextualize(tool=tool.name, tool_call_id=call["id"]):
             answering = with_answers(tool, call, request.runtime.config)
+            answering = keeping_tool(answering, call["id"], request.runtime)
             requested = requested_call(call, tool.name)
             result = await execute(request.override(tool=answering, tool_call=requested))
             return waiting_for_answers(call, result) or _plain_text(result)
