@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool
 
 from toolweave.nodes.agent_state import AgentState, AgentUpdate, ModelNode, Status
 from toolweave.nodes.approval import calls_to_approve

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 
 from tests.fixtures.scripted_model import ScriptedModel, calling
@@ -62,7 +62,7 @@ async def test_what_failed_draws_in_the_tools_it_speaks_of() -> None:
         return "never"
 
     complaint = StructuredTool.from_function(coroutine=complain, name="complain", description="Complain.")
-    messages: list[BaseMessage] = [
+    messages: list[AnyMessage] = [
         HumanMessage("zzz"),
         calling(("complain", {}, "1")),
         ToolMessage("The robot vacuum must clean the floor first.", tool_call_id="1", status="error"),
@@ -74,7 +74,7 @@ async def test_what_failed_draws_in_the_tools_it_speaks_of() -> None:
 
 
 async def test_earlier_words_of_the_user_count_less_than_the_newest() -> None:
-    messages: list[BaseMessage] = [HumanMessage("play a song"), AIMessage("ok"), HumanMessage("book a hotel room")]
+    messages: list[AnyMessage] = [HumanMessage("play a song"), AIMessage("ok"), HumanMessage("book a hotel room")]
     offered = await OfferedTools(FixedTools(tuple(TOOLS)), 8).offer(TOOLS, messages)
     names = [each["function"]["name"] for each in offered]
     assert {"hotels_book", "spotify_play"} <= set(names)
