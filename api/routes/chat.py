@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolweave.api.clients import api_client
 from toolweave.api.routes.chat_events import ChatEvents
+from toolweave.nodes.human_interrupt import UNATTENDED
 
 router = APIRouter(tags=["chat"])
 
@@ -52,7 +53,8 @@ class ChatRequest(BaseModel):
 async def chat_stream(chat: ChatRequest, client: Annotated[LangGraphClient, Depends(api_client)]) -> StreamingResponse:
     """Stream one turn: metadata, then tokens, tool calls and results, ending with message, interrupt or error.
 
-    Without a thread_id the turn leaves nothing behind (D-7); an unknown thread_id is created.
+    Without a thread_id the turn leaves nothing behind (D-7), so that nobody can be asked; an unknown thread_id is
+    created. An `interrupt` event has what a person is asked; the turn goes on with `resume` on the same thread (S-07).
     """
     return StreamingResponse(
         _frames(chat, client), media_type="text/event-stream", headers={"cache-control": "no-store"}
@@ -83,8 +85,11 @@ async def _events(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[
 
 def _run(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[StreamPart, None]:
     fields: dict[str, Any] = {"stream_mode": ["messages-tuple", "updates"], "on_disconnect": "cancel"}
-    if chat.user_id is not None:
-        fields["config"] = {"configurable": {"user_id": chat.user_id}}
+    configurable: dict[str, Any] = {} if chat.user_id is None else {"user_id": chat.user_id}
+    if chat.thread_id is None:
+        # Nothing is kept that an answer could go to: calls that need a person are refused instead (S-07).
+        configurable[UNATTENDED] = True
+    fields["config"] = {"configurable": configurable}
     if chat.message is not None:
         fields["input"] = {"messages": [{"role": "user", "content": chat.message}]}
     else:
