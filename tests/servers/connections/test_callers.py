@@ -6,13 +6,16 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.types import CallToolResult
 
 from tests.fixtures.caller_recorder import Recorder, caller_recorder
+from tests.fixtures.mcp_server import http_mcp_server
 from tests.servers.connections.peers import BOUND_S, QUICK, connection, failure_kind, log_records, text_of, until
+from toolweave.config.header_templates import parse_template
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallRecord
@@ -20,6 +23,7 @@ from toolweave.servers.connections.caller_sessions import CallerSessions
 from toolweave.servers.connections.pace import Pace
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
+WHOAMI = str(Path(__file__).parents[2] / "fixtures" / "whoami_server.py")
 TOKEN = {"Authorization": "Bearer {user:github_token}"}
 WITH_DEFAULT = {"Authorization": "Bearer {user:github_token:-service-token}"}
 
@@ -366,6 +370,17 @@ async def test_callers_on_another_loop_have_their_sessions_too(recorder: Recorde
         await asyncio.to_thread(asyncio.run, elsewhere())
         assert seen[0] == ["peer_hold", "peer_whoami"]
         assert seen[1]["authorization"] == "Bearer token-of-ada"
+
+
+async def test_over_sse_each_user_has_their_own_session_too() -> None:
+    async with http_mcp_server(WHOAMI, "sse", "{port}", transport="sse", name="peer") as server:
+        templates = {name: parse_template(text, {}) for name, text in TOKEN.items()}
+        config = replace(server.config, caller_headers={name: each for name, each in templates.items() if each})
+        async with plane_of(config) as plane:
+            names = ["ada", "bob", "ada", "bob"]
+            seen = await asyncio.gather(*(seen_as(plane, user(name)) for name in names))
+            assert len(sessions(plane)) == 2
+    assert [each["authorization"] for each in seen] == [f"Bearer token-of-{name}" for name in names]
 
 
 async def test_secrets_are_neither_in_representations_nor_in_the_log(recorder: Recorder) -> None:
