@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.health import ServerState
+from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 # Each round waits as long as a run would for a server that is still connecting.
@@ -31,10 +32,10 @@ class Surveyed:
     ready_ms: int | None = None
 
 
-async def survey(servers: Sequence[McpServerConfig]) -> list[Surveyed]:
+async def survey(servers: Sequence[McpServerConfig], tokens: TokenPlace) -> list[Surveyed]:
     """Connect to all servers, wait a bounded time for those that are slow, and close them again."""
     started = datetime.now(UTC)
-    async with open_tool_plane(servers) as plane:
+    async with open_tool_plane(servers, token_place=tokens) as plane:
         for _ in range(ROUNDS):
             await plane.tools()
             if all(server["state"] != "connecting" for server in plane.health().values()):

@@ -18,6 +18,7 @@ from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import served_mcp_config
 from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError
+from toolweave.servers.connections.oauth.place import token_place
 
 COLOURS = {"ready": "green", "disabled": "dim", "connecting": "yellow", "misconfigured": "red", "down": "red"}
 ANSWER_TIMEOUT_S = 10.0
@@ -64,7 +65,7 @@ def _survey(config: Path | None) -> list[Surveyed]:
         servers = served_mcp_config(settings)
         for warning in servers.warnings:
             sys.stderr.write(f"{warning}\n")
-        return asyncio.run(survey(servers.servers))
+        return asyncio.run(survey(servers.servers, token_place(load_settings())))
 
 
 def _health(url: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from langchain_core.tools import BaseTool
 from loguru import logger
 
 from toolweave.config.mcp import McpConfig, McpServerConfig
+from toolweave.config.settings import load_settings
 from toolweave.errors import ModelError, ServerUnavailable
 from toolweave.graphs.agent_loop import Tools, build_agent_loop
 from toolweave.graphs.background_loop import background_loop
@@ -19,6 +20,7 @@ from toolweave.nodes.chat_model_source import ChatModel, as_lazy
 from toolweave.nodes.human_interrupt import UNATTENDED
 from toolweave.nodes.prompts import SystemPrompt
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
+from toolweave.servers.connections.oauth.place import TokenPlace, token_place
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 Connections = McpConfig | Mapping[str, McpServerConfig] | Sequence[McpServerConfig]
@@ -69,7 +71,7 @@ class AgentLoop:
             raise ValueError("the task is empty")
         if not isinstance(self._source, tuple):
             return await self._answer(task, self._source)
-        async with open_tool_plane(self._source) as plane:
+        async with open_tool_plane(self._source, token_place=_token_place(self._source)) as plane:
             available = PlaneTools(plane)
             await _first_tools(available)
             return await self._answer(task, available)
@@ -97,6 +99,11 @@ class AgentLoop:
         if problem := _CUT_SHORT.get(result["status"]):
             raise ModelError(problem)
         return str(result["messages"][-1].text)
+
+
+def _token_place(servers: Sequence[McpServerConfig]) -> TokenPlace | None:
+    """Find the tokens of servers that a person has signed in to where the settings of this process say."""
+    return token_place(load_settings()) if any(server.auth for server in servers) else None
 
 
 def _in_event_loop() -> bool:

@@ -9,7 +9,9 @@ from toolweave.cli.server_survey import Surveyed, survey
 from toolweave.config.mcp import served_mcp_config
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
+from toolweave.servers.connections.oauth.place import token_place
 
+SIGN_IN = "toolweave servers login"
 ADVICE = {
     "down": 'Correct its command or URL in mcp.jsonc, or disable it there with "enabled": false.',
     "connecting": "It is slow; see whether it starts by itself in a terminal.",
@@ -25,7 +27,7 @@ def check_servers(settings: Settings) -> list[Finding]:
         except ToolweaveError as error:
             return [failure("mcp.jsonc", error)]
         warnings = [Finding("warn", "mcp.jsonc", f"{warning}.") for warning in config.warnings]
-        found = asyncio.run(survey(config.servers))
+        found = asyncio.run(survey(config.servers, token_place(settings)))
     read = Finding("ok", "mcp.jsonc", f"{config.path}.")
     return [*warnings, read, *(_finding(server) for server in found)]
 
@@ -36,4 +38,7 @@ def _finding(server: Surveyed) -> Finding:
         return Finding("ok", subject, f"{len(server.tools)} tools in {server.ready_ms} ms.")
     if server.state == "disabled":
         return Finding("ok", subject, "disabled.")
-    return Finding("fail", subject, f"{server.state}: {server.reason or 'no answer yet'}", ADVICE.get(server.state))
+    reason = server.reason or "no answer yet"
+    # That one says by itself what to do.
+    advice = None if SIGN_IN in reason else ADVICE.get(server.state)
+    return Finding("fail", subject, f"{server.state}: {reason}", advice)

@@ -1,0 +1,25 @@
+"""Look after the MCP servers of mcp.jsonc: the commands below `toolweave servers`."""
+
+import typer
+
+from toolweave.cli.command_table import Row, table_of
+
+# Command: the function that implements it, and the line in the overview.
+COMMANDS: dict[str, Row] = {
+    "list": ("toolweave.cli.servers_list:list_servers", "List the configured servers; nothing is started."),
+    "login": ("toolweave.cli.servers_login:login", "Sign in to a remote server with OAuth, in the browser."),
+    "logout": ("toolweave.cli.servers_login:logout", "Forget the tokens of a remote server."),
+}
+
+servers = typer.Typer(
+    cls=table_of(COMMANDS),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@servers.callback()
+def overview() -> None:
+    """Look after the MCP servers of mcp.jsonc."""
