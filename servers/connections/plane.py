@@ -80,7 +80,8 @@ class ToolPlane:
         tools: Mapping[str, list[McpTool]] = self._tools
         if configurable is not None and any(lists_for_callers_only(each) for each in ready):
             names = [each.config.name for each in ready]
-            tools = await self._home.run(self._callers.tools(names, configurable, self._tools))
+            with contextlib.suppress(ServerUnavailable):  # it has closed this moment
+                tools = await self._home.run(self._callers.tools(names, configurable, self._tools))
         return [tool for connection in ready for tool in tools.get(connection.config.name, ())]
 
     async def settle(self, servers: Sequence[str] | None = None, *, timeout_s: float | None = None) -> None:
