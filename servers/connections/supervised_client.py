@@ -19,7 +19,7 @@ from toolweave import __version__
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import LOOPBACK_HOSTS
 from toolweave.servers.connections.child_process import Program
-from toolweave.servers.connections.child_stderr import child_stderr
+from toolweave.servers.connections.child_stderr import ChildStderr, child_stderr
 from toolweave.servers.connections.elicitations import Elicitations
 from toolweave.servers.connections.failure import describe
 from toolweave.servers.connections.http_faults import FaultReportingClient
@@ -54,7 +54,7 @@ class SupervisedClient(MultiServerMCPClient):
         self._link = link
         self._elicitations = elicitations
         self._config = config
-        self._redaction = Redaction(config)
+        self._redaction = link.redaction or Redaction(config)
         self._server_log = ServerLog(config.name, self._redaction, LogBudget(burst=50, per_s=10))
         self._listener = RemoteListener(config, link, elicitations)
         self._budget = LogBudget(burst=50, per_s=5)
@@ -96,11 +96,12 @@ class SupervisedClient(MultiServerMCPClient):
 
     @asynccontextmanager
     async def _its_stderr(self) -> AsyncIterator[IO[bytes]]:
-        async with child_stderr(self._config.name, self._redaction) as (for_child, reader):
-            try:
+        reader: ChildStderr | None = None
+        try:
+            async with child_stderr(self._config.name, self._redaction) as (for_child, reader):
                 yield for_child
-            finally:
-                self._link.last_words = reader.last_words
+        finally:
+            self._link.last_words = reader.last_words if reader is not None else ""
 
     def _program(self) -> Program:
         config = self._config

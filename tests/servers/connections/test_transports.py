@@ -2,17 +2,21 @@
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
+from langchain_core.messages import ToolCall
 
-from tests.fixtures.mcp_server import HttpMcpServer, todo_environment, todo_over
-from tests.servers.connections.peers import BOUND_S, QUICK, call, failure_kind, text_of, until
+from tests.fixtures.mcp_server import HttpMcpServer, free_port, todo_environment, todo_over
+from tests.servers.connections.faulty import TRANSPORTS
+from tests.servers.connections.peers import BOUND_S, QUICK, call, failure_kind, until
 from toolweave.config.mcp import McpServerConfig
+from toolweave.config.mcp_entry import Transport
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 TODO_TOOLS = ["todo_create_todo", "todo_delete_todo", "todo_list_todos", "todo_search_todos", "todo_update_todo"]
@@ -49,14 +53,61 @@ async def test_a_remote_server_serves_tools_and_is_used_again_after_it_died_and_
         assert "Buy milk" in await tools["todo_list_todos"].ainvoke({})
 
 
-async def test_a_stdio_server_of_ours_serves_the_same_tools(tmp_path: Path) -> None:
-    config = McpServerConfig(
-        name="todo",
-        transport="stdio",
-        command=sys.executable,
-        args=("-m", "toolweave.servers.todo"),
-        env=todo_environment(tmp_path),
-    )
-    async with open_tool_plane([config], pace=QUICK) as plane:
-        assert [tool.name for tool in await plane.tools()] == TODO_TOOLS
-        assert "Buy milk" in text_of(await call(plane, "create_todo", server="todo", title="Buy milk"))
+def todo_config(transport: Transport, folder: Path) -> McpServerConfig:
+    """Configure the todo server; over HTTP and SSE the plane starts it, too."""
+    started: dict[str, Any] = {
+        "name": "todo",
+        "transport": transport,
+        "command": sys.executable,
+        "args": ("-m", "toolweave.servers.todo"),
+        "env": todo_environment(folder),
+    }
+    if transport != "stdio":
+        port = free_port()
+        started["args"] += ("--transport", transport, "--port", str(port))
+        started |= {"url": f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}", "spawn": True}
+    return McpServerConfig(**started)
+
+
+async def everything_seen(transport: Transport, folder: Path) -> list[Any]:
+    """Use the todo server in every way a caller can; return what is to be seen of it."""
+    async with open_tool_plane([todo_config(transport, folder)], pace=QUICK) as plane:
+        tools = {tool.name: tool for tool in await plane.tools()}
+        seen: list[Any] = [(tool.name, tool.description, tool.args_schema, tool.metadata) for tool in tools.values()]
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("create_todo", {"title": "Buy milk", "due_date": "2030-01-02", "tags": ["shop", "müsli 🥣"]}),
+            ("list_todos", {}),
+            ("update_todo", {"id": 1, "status": "completed"}),
+            ("search_todos", {"query": "milk"}),
+            ("delete_todo", {"id": 1}),
+            ("delete_todo", {"id": 1}),
+            ("create_todo", {"title": ""}),
+            ("create_todo", {}),
+            ("list_todos", {"limit": "many"}),
+            ("no_such_tool", {}),
+        ]
+        for tool, arguments in calls:
+            result = await call(plane, tool, server="todo", **arguments)
+            seen.append((tool, result.isError, without_times(result.model_dump(mode="json"))))
+        message = await tools["todo_list_todos"].ainvoke(
+            ToolCall(name="todo_list_todos", args={}, id="1", type="tool_call")
+        )
+        return [*seen, without_times(message.model_dump())]
+
+
+def without_times(value: Any) -> Any:
+    """Blank out what differs from one run to the next."""
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)?", "then", json.dumps(value))
+    return json.loads(re.sub(r"(duration_ms\\*\": ?)[\d.]+", r"\g<1>0", text))
+
+
+async def test_the_same_server_is_the_same_over_each_transport(tmp_path: Path) -> None:
+    seen = []
+    for transport in TRANSPORTS:
+        folder = tmp_path / transport
+        folder.mkdir()
+        seen.append(await everything_seen(transport, folder))
+    stdio, http, sse = seen
+    assert [tool[0] for tool in stdio[:5]] == TODO_TOOLS
+    assert http == stdio
+    assert sse == stdio

@@ -1,0 +1,225 @@
+"""A server with `spawn: true` is started by us, reached by its URL, and ends with its connection (T-07, T-09)."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import textwrap
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.fixtures.mcp_server import child_pids, free_port
+from tests.servers.connections.peers import (
+    BOUND_S,
+    MISBEHAVING,
+    QUICK,
+    call,
+    failure_kind,
+    is_running,
+    log_records,
+    misbehaving_http,
+    pid_of,
+    text_of,
+    until,
+)
+from tests.servers.connections.test_termination import GUARDED, nothing_left
+from toolweave.config.mcp import McpServerConfig
+from toolweave.config.mcp_entry import Transport
+from toolweave.servers.connections.plane import open_tool_plane
+
+over_both = pytest.mark.parametrize("transport", ["http", "sse"])
+PATHS = {"http": "/mcp", "sse": "/sse"}
+
+
+def spawned(transport: Transport, *behave: str, port: int | None = None, **config: Any) -> McpServerConfig:
+    """Configure a misbehaving server that the plane starts."""
+    port = port or free_port()
+    given: dict[str, Any] = {
+        "command": sys.executable,
+        "args": (MISBEHAVING, "--transport", transport, "--port", str(port), "--behave", *behave),
+        **config,
+    }
+    url = f"http://127.0.0.1:{port}{PATHS[transport]}"
+    return McpServerConfig(name="peer", transport=transport, url=url, spawn=True, **given)
+
+
+@over_both
+async def test_a_server_is_started_used_and_ended_with_the_plane(transport: Transport) -> None:
+    async with open_tool_plane([spawned(transport)], pace=QUICK) as plane:
+        await plane.settle()
+        [pid] = child_pids(MISBEHAVING)
+        assert await pid_of(plane) == pid
+    assert not is_running(pid)
+
+
+@over_both
+async def test_a_server_that_dies_fails_its_calls_at_once_and_is_started_again(transport: Transport) -> None:
+    async with open_tool_plane([spawned(transport, timeout_s=600)], pace=QUICK) as plane:
+        pid = await pid_of(plane)
+        waiting = asyncio.create_task(call(plane, "wait"))
+        os.kill(pid, signal.SIGKILL)
+        assert failure_kind(await waiting) == "transport"
+        await until(plane, "down")
+        assert plane.health()["peer"]["last_error"]
+        await until(plane, "ready")
+        assert await pid_of(plane) != pid
+
+
+async def test_a_reconnect_that_is_asked_for_starts_the_server_anew() -> None:
+    async with open_tool_plane([spawned("http")], pace=QUICK) as plane:
+        pid = await pid_of(plane)
+        await plane.reconnect("peer")
+        assert await pid_of(plane) != pid
+        assert not is_running(pid)
+
+
+@over_both
+async def test_a_server_that_ends_at_once_is_down_with_its_reason_and_rests(transport: Transport) -> None:
+    pace = replace(QUICK, exits_before_rest=2, rest_s=600, steady_s=1.0)
+    async with open_tool_plane([spawned(transport, "exit-at-once")], pace=pace) as plane:
+        with log_records() as records:
+            await until(plane, "down")
+        error = str(plane.health()["peer"]["last_error"])
+        assert error == "its process ended with exit code 1; it wrote: no key: set MISBEHAVING_KEY"
+        assert [r for r in records if r["message"] == "peer: no key: set MISBEHAVING_KEY"]
+        connection = plane._connections["peer"]
+        async with asyncio.timeout(BOUND_S):
+            while not connection._backoff.is_resting:
+                await connection.status.change()
+        assert failure_kind(await call(plane, "echo")) == "transport"
+        assert child_pids(MISBEHAVING) == []
+
+
+async def test_a_program_that_does_not_exist_is_named() -> None:
+    async with open_tool_plane([spawned("http", command="no-such-program")], pace=QUICK) as plane:
+        await until(plane, "down")
+        assert plane.health()["peer"]["last_error"] == "no-such-program was not found"
+
+
+async def test_a_program_that_never_serves_is_given_up_and_ended() -> None:
+    idle = spawned("http", args=("-c", "import time; time.sleep(600)"))
+    async with open_tool_plane([idle], pace=replace(QUICK, connect_s=0.3)) as plane:
+        await until(plane, "down")
+        assert plane.health()["peer"]["last_error"] == "it did not get ready within 0.3 s"
+
+
+async def test_a_port_that_somebody_else_serves_is_not_taken_for_our_server() -> None:
+    async with misbehaving_http(name="other") as other:
+        config = spawned("http", port=other.port)
+        async with open_tool_plane([config], pace=QUICK) as plane:
+            await until(plane, "down")
+            assert "something else serves on 127.0.0.1:" in str(plane.health()["peer"]["last_error"])
+            assert child_pids(MISBEHAVING) == [other.pid]
+            await other.kill()
+            await until(plane, "ready")
+
+
+@over_both
+async def test_what_it_writes_is_in_our_log_and_its_environment_is_the_configured_one(transport: Transport) -> None:
+    config = spawned(transport, env={"KEY": "hunter2hunter2"})
+    with log_records() as records:
+        async with open_tool_plane([config], pace=QUICK) as plane:
+            await call(plane, "say", text="the key is hunter2hunter2")
+            await call(plane, "print", text="to stdout")
+            env = json.loads(text_of(await call(plane, "env")))
+    said = [record["message"] for record in records if record["extra"].get("server") == "peer"]
+    assert "peer: the key is ***" in said
+    assert "peer: to stdout" in said
+    assert env["KEY"] == "hunter2hunter2"
+    assert "PYTEST_CURRENT_TEST" not in env
+
+
+@over_both
+async def test_a_stubborn_server_is_killed(transport: Transport) -> None:
+    async with open_tool_plane([spawned(transport, "stubborn")], pace=replace(QUICK, leave_s=0.3)) as plane:
+        pid = await pid_of(plane)
+    assert not is_running(pid)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3, 10, 30])
+async def test_a_plane_that_closes_while_its_server_starts_leaves_nothing_behind(rounds: int) -> None:
+    async with open_tool_plane([spawned("http")], pace=QUICK) as plane:
+        await plane.settle()
+    async with nothing_left(), open_tool_plane([spawned("http"), spawned("sse")], pace=QUICK):
+        for _ in range(rounds):
+            await asyncio.sleep(0.002)
+    assert child_pids(MISBEHAVING) == []
+
+
+async def test_a_plane_that_loses_its_server_again_and_again_leaves_nothing_behind() -> None:
+    async def lose() -> None:
+        async with open_tool_plane([spawned("sse")], pace=QUICK) as plane:
+            for _ in range(3):
+                os.kill(await pid_of(plane), signal.SIGKILL)
+                await until(plane, "down")
+                await until(plane, "ready")
+
+    await lose()
+    async with nothing_left():
+        await lose()
+    assert child_pids(MISBEHAVING) == []
+
+
+HOST = """
+    import asyncio, sys, uvloop
+    from toolweave.config.mcp import McpServerConfig
+    from toolweave.servers.connections.call_context import CallContext
+    from toolweave.servers.connections.plane import open_tool_plane
+
+    async def main():
+        url, *args = sys.argv[1:]
+        server = McpServerConfig(
+            name="peer", transport="http", url=url, spawn=True, command=sys.executable, args=tuple(args)
+        )
+        async with open_tool_plane([server]) as plane:
+            await plane.settle(timeout_s=20)
+            print((await plane.call("peer", "pid", {}, CallContext())).content[0].text, flush=True)
+            await asyncio.sleep(600)
+
+    asyncio.Runner(loop_factory=uvloop.new_event_loop).run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "behave"),
+    [pytest.param(signal.SIGKILL, ("stubborn",), marks=GUARDED), (signal.SIGINT, ())],
+)
+async def test_no_spawned_server_outlives_the_process_that_started_it(
+    number: signal.Signals, behave: tuple[str, ...]
+) -> None:
+    config = spawned("http", *behave)
+    host = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        textwrap.dedent(HOST),
+        str(config.url),
+        *config.args,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert host.stdout is not None
+    async with asyncio.timeout(BOUND_S):
+        server = int(await host.stdout.readline())
+        assert is_running(server)
+        host.send_signal(number)
+        await host.wait()
+        # Nobody tells us of the end of a process that is not our child.
+        while is_running(server):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def test_the_port_is_free_again_at_once() -> None:
+    port = free_port()
+
+    async def once() -> None:
+        async with open_tool_plane([spawned("http", port=port)], pace=QUICK) as plane:
+            await pid_of(plane)
+
+    asyncio.run(once())
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
