@@ -222,19 +222,20 @@ class ServerConnection:
 
     async def _own(self) -> None:
         await asyncio.to_thread(loading.load)
-        async with loading.open_authorization(self.config, self.token_place) as self._authorization:
+        learn = self.redaction.add
+        async with loading.open_authorization(self.config, self.token_place, learn) as self._authorization:
             await self._stay_connected()
 
     async def _stay_connected(self) -> None:
         # The flag beside the cancellation is needed: the SDK's cancel scopes can swallow one that comes as they close.
         while not self._stopping:
             self._link = Link(self.config.name)
-            self._link.authorization = self._authorization
+            self._link.authorization, self._link.redaction = self._authorization, self.redaction
             self._connecting = True
             delay = self._after(await hold_session(self._link, self.config, self.pace, self))
             self._connecting = False
-            if self._backoff.is_resting and not self._renewing:
-                self._hurry.clear()
+            if self._backoff.is_resting and not (self._renewing or self._stopping):
+                self._hurry.clear()  # a caller asked meanwhile, to no avail
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay):
                     await self._hurry.wait()

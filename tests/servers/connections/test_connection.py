@@ -158,6 +158,13 @@ async def test_a_command_that_exits_at_once_five_times_rests_until_a_reconnect_i
     assert len([record for record in records if "is down" in record["message"]]) == 2
 
 
+async def test_closing_a_plane_does_not_wait_for_the_end_of_a_rest() -> None:
+    pace = Pace(first_wait_s=BOUND_S, steady_s=600.0, exits_before_rest=1, rest_s=600.0, leave_s=600.0)
+    async with asyncio.timeout(BOUND_S), open_tool_plane([misbehaving()], pace=pace) as plane:
+        # What is left before it lasted counts as an exit, after which this one would rest.
+        await plane.settle()
+
+
 async def test_a_server_that_leaves_as_soon_as_it_is_ready_rests_too() -> None:
     async with open_tool_plane([misbehaving("gone-after-list")], pace=RESTING) as plane:
         async with asyncio.timeout(BOUND_S):
