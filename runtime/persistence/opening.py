@@ -46,9 +46,18 @@ class Persistence:
         """Say whether a run's answer was taken and the next question asked on an earlier run's checkpoint."""
         return await self.checkpointer.asked_again(thread_id, run_id)
 
-    async def delete_thread_checkpoints(self, thread_id: str) -> None:
-        """Delete all checkpoints of a thread; do it before the thread's row goes, so that a crash leaves no orphans."""
+    async def delete_thread_contents(self, thread_id: str) -> None:
+        """Delete a thread's kept tool results and checkpoints (D-7).
+
+        Do it before the thread's row goes, so that a crash leaves no orphans.
+        """
+        await self.store.delete_thread(thread_id)
         await self.checkpointer.adelete_thread(thread_id)
+
+    async def copy_thread_contents(self, source: str, target: str) -> None:
+        """Copy a thread's checkpoints, and the tool results that they speak of, to another one that has none."""
+        await self.store.copy_thread(source, target)
+        await self.checkpointer.acopy_thread(source, target)
 
 
 @asynccontextmanager

@@ -141,7 +141,7 @@ class EmbeddedEngine:
         if stopping:
             await asyncio.wait([live.ended for live in stopping], timeout=STOP_SECONDS)
         # The row goes last: if the process dies in between, the thread is still there to be deleted again.
-        await self.runtime.persistence.delete_thread_checkpoints(thread_id)
+        await self.runtime.persistence.delete_thread_contents(thread_id)
         await self.runtime.persistence.threads.delete(thread_id)
         for live in self._live_on(thread_id):
             # Started meanwhile, or not to be stopped in time: its row is gone, so nobody need wait for it.
@@ -283,7 +283,7 @@ class EmbeddedEngine:
         if execution.outcome.rolled_back:
             body = None
         if run.kwargs.get("temporary"):
-            await persistence.delete_thread_checkpoints(run.thread_id)
+            await persistence.delete_thread_contents(run.thread_id)
         self._end(live, body)
         if run.kwargs.get("temporary"):
             self.end_streams(run.thread_id)

@@ -60,8 +60,8 @@ async def sweep_expired(engine: EmbeddedEngine, now: datetime, limit: int) -> in
         if strategy == "keep_latest":
             swept += await keep_latest(engine, thread_id) and await threads.clear_expiry(thread_id, now)
         elif await threads.delete_expired(thread_id, now):
-            # A crash here leaves checkpoints without a thread: the next start clears them.
-            await engine.runtime.persistence.delete_thread_checkpoints(thread_id)
+            # A crash here leaves what a thread has without the thread: the next start clears them.
+            await engine.runtime.persistence.delete_thread_contents(thread_id)
             engine.end_streams(thread_id)
             swept += 1
     return swept

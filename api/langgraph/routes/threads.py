@@ -90,9 +90,9 @@ async def copy(request: Request) -> Response:
     except NotFound:
         raise Conflict("Conflict") from None
     target = str(uuid4())
-    # The row comes first: checkpoints without one are cleared away.
+    # The row comes first: what has none is cleared away.
     made = thread_json(await persistence.threads.create(target, metadata=source.metadata))
-    await persistence.checkpointer.acopy_thread(thread_id, target)
+    await persistence.copy_thread_contents(thread_id, target)
     return json_answer({name: item for name, item in made.items() if name != "values"})
 
 

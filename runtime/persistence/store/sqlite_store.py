@@ -45,6 +45,12 @@ from toolweave.runtime.persistence.store.item_rows import (
 )
 from toolweave.runtime.persistence.store.store_index import StoreIndex
 from toolweave.runtime.persistence.store.store_sql import CREATE
+from toolweave.runtime.persistence.store.thread_items import (
+    copy_items,
+    delete_items,
+    has_items,
+    threads_with_items,
+)
 
 SWEEP_SECONDS = 300.0
 
@@ -110,6 +116,26 @@ class SqliteStore(BaseStore):
     async def sweep(self) -> int:
         """Delete expired items, which nobody sees any more; gives how many."""
         return await self._database.write(partial(delete_expired, now=self._clock()))
+
+    async def delete_thread(self, thread_id: str) -> None:
+        """Delete what the store keeps for a thread; most have nothing, which costs no write."""
+        if await self._database.read(partial(has_items, thread_id=thread_id)):
+            await self._database.write(partial(delete_items, until={thread_id: self._clock()}))
+
+    async def copy_thread(self, source: str, target: str) -> None:
+        """Keep for a thread what is kept for another one."""
+        if await self._database.read(partial(has_items, thread_id=source)):
+            await self._database.write(partial(copy_items, source=source, target=target))
+
+    async def threads_after(self, after: str, most: int) -> dict[str, datetime]:
+        """Name the next threads for which something is kept, each with the moment at which that was so."""
+        now = self._clock()
+        found = await self._database.read(partial(threads_with_items, after=after, most=most))
+        return dict.fromkeys(found, now)
+
+    async def delete_up_to(self, until: Mapping[str, datetime]) -> None:
+        """Delete what is kept for threads and was put there up to a moment each."""
+        await self._database.write(partial(delete_items, until=until))
 
     async def _read(self, ops: Sequence[Op]) -> list[Result]:
         vectors = {op.query: await self._vector(op.query) for op in ops if isinstance(op, SearchOp) and op.query}

@@ -95,7 +95,7 @@ async def test_deleting_a_threads_checkpoints_leaves_nothing_of_it(persistence: 
     await run(persistence, "t", "second", "again")
     await run(persistence, "other", "third", "hello")
 
-    await persistence.delete_thread_checkpoints("t")
+    await persistence.delete_thread_contents("t")
 
     assert await stored(persistence, "t") == (set(), 0)
     assert await log(persistence, "other") != []
@@ -162,7 +162,7 @@ async def test_what_was_kept_aside_goes_with_the_thread(persistence: Persistence
     await graph.ainvoke(Command(resume="yes"), config_of("second"))
     assert await rows(persistence, "kept_writes", "t") != []
 
-    await persistence.delete_thread_checkpoints("t")
+    await persistence.delete_thread_contents("t")
 
     assert await rows(persistence, "kept_writes", "t") == []
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
@@ -32,6 +33,31 @@ async def test_only_checkpoints_without_a_thread_go(persistence: Persistence) ->
     assert await sweep_orphans(persistence, batch=2) == 4
     assert await threads_left(persistence) == ["thread 1", "thread 4", "thread 6"]
     assert await sweep_orphans(persistence) == 0
+
+
+async def test_only_kept_tool_results_without_a_thread_go(persistence: Persistence) -> None:
+    ids = sorted(str(uuid4()) for _ in range(7))
+    for number, thread_id in enumerate(ids):
+        await persistence.store.aput(("threads", thread_id, "tool_results"), "call", {"text": "long"})
+        if number in (1, 4, 6):
+            await persistence.threads.create(thread_id)
+    await persistence.store.aput(("threads", "an", "application's", "tool_results"), "own", {})
+    assert await sweep_orphans(persistence, batch=2) == 4
+    left = [item.namespace[1] for item in await persistence.store.asearch(("threads",))]
+    assert sorted(left) == sorted([ids[1], ids[4], ids[6], "an"])
+    assert await sweep_orphans(persistence) == 0
+
+
+async def test_what_is_kept_for_a_thread_of_the_same_id_meanwhile_stays(persistence: Persistence) -> None:
+    thread_id = str(uuid4())
+    namespace = ("threads", thread_id, "tool_results")
+    await persistence.store.aput(namespace, "old", {"text": "x"})
+    found = await persistence.store.threads_after("", 10)
+    await persistence.store.aput(namespace, "new", {"text": "y"})
+
+    await persistence.store.delete_up_to(found)
+
+    assert [item.key for item in await persistence.store.asearch(namespace)] == ["new"]
 
 
 async def test_what_a_thread_of_the_same_id_writes_meanwhile_stays(persistence: Persistence) -> None:

@@ -43,9 +43,14 @@ async def thread(bench: Bench, thread_id: str) -> Thread | None:
 async def test_an_expired_thread_goes_with_all_it_has(shared_bench: Bench) -> None:
     doomed = await used_thread(shared_bench, ThreadTtl(10))
     staying = [await used_thread(shared_bench, ThreadTtl(30)), await used_thread(shared_bench)]
+    store = shared_bench.persistence.store
+    for thread_id in (doomed, staying[0]):
+        await store.aput(("threads", thread_id, "tool_results"), "call", {"text": "long"})
     assert await sweep_expired(shared_bench.engine, later(9), LIMIT) == 0
     assert await sweep_expired(shared_bench.engine, later(11), LIMIT) == 1
     assert await thread(shared_bench, doomed) is None
+    kept = [item.namespace[1] for item in await store.asearch(("threads",))]
+    assert kept == [staying[0]]
     assert await checkpoints(shared_bench, doomed) == 0
     assert [await checkpoints(shared_bench, thread_id) for thread_id in staying] == [4, 4]
 
