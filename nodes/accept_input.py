@@ -20,7 +20,7 @@ def accept_input(state: AgentState) -> AgentUpdate:
         raise InvalidRequest('There is nothing to answer: the input needs {"messages": [...]} with at least one.')
     begun: AgentUpdate = {"iterations": 0, "status": "running"}
     if state.get("to_approve") or state.get("waiting_calls"):
-        begun |= {"messages": _left_behind(state), "to_approve": [], "waiting_calls": []}
+        begun |= {"messages": _left_behind(state), "to_approve": {}, "waiting_calls": []}
     return begun
 
 

@@ -37,11 +37,11 @@ def collected(waiting: list[WaitingCall], more: list[WaitingCall]) -> list[Waiti
 class AgentState(AgentOutput):
     """The output, what a person is to be asked, and the number of steps that the caller's recursion limit allows.
 
-    `to_approve` has the ids of the last message's calls that need approval; `waiting_calls` those whose servers asked
-    something. Both are absent on threads that never needed a person.
+    `to_approve` maps the ids of the last message's calls that need approval to their tools, by the tools' own names;
+    `waiting_calls` are those whose servers asked something. Both are absent on threads that never needed a person.
     """
 
-    to_approve: list[str]
+    to_approve: dict[str, str]
     waiting_calls: Annotated[list[WaitingCall] | None, collected]
     remaining_steps: RemainingSteps
 
@@ -52,7 +52,7 @@ class AgentUpdate(TypedDict, total=False):
     messages: list[AnyMessage]
     iterations: int
     status: Status
-    to_approve: list[str]
+    to_approve: dict[str, str]
     waiting_calls: list[WaitingCall]
 
 

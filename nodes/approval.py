@@ -1,7 +1,7 @@
 """Ask a person before tools run that need it: once per turn, for all of its calls, before any of them (S-07)."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage, ToolMessage
@@ -23,12 +23,16 @@ Verdict = ToolTask | ToolMessage
 """What becomes of a call: it runs, perhaps edited, or this message is its result."""
 
 
-def calls_to_approve(message: AnyMessage, tools: Sequence[BaseTool]) -> list[str]:
-    """List the ids of the requested calls that need a person's approval; calls that cannot run need none."""
+def calls_to_approve(message: AnyMessage, tools: Sequence[BaseTool]) -> dict[str, str]:
+    """Map the ids of the calls that need a person's approval to their tools; calls that cannot run need none."""
     if not any(requires_approval(tool) for tool in tools):
-        return []
+        return {}
     found = [(call, find_tool(tools, call["name"])) for call in requested_calls(message)]
-    return [call["id"] for call, tool in found if tool and requires_approval(tool) and isinstance(call["args"], dict)]
+    return {
+        call["id"]: tool.name
+        for call, tool in found
+        if tool and requires_approval(tool) and isinstance(call["args"], dict)
+    }
 
 
 def approve_node(catalog: ToolCatalog) -> RoutingNode:
@@ -41,7 +45,8 @@ def approve_node(catalog: ToolCatalog) -> RoutingNode:
             verdicts: list[Verdict] = [_result(call, NOBODY_TO_ASK) for call in gated]
         else:
             tools = await catalog.tools()
-            verdicts = ask([_request(call) for call in gated], lambda answers: _verdicts(gated, answers, tools))
+            meant = state["to_approve"]
+            verdicts = ask([_request(call) for call in gated], lambda given: _verdicts(gated, given, meant, tools))
         return _carried_out(asked, {call["id"]: verdict for call, verdict in zip(gated, verdicts, strict=True)})
 
     return approve
@@ -53,7 +58,7 @@ def _carried_out(asked: AnyMessage, verdicts: dict[str, Verdict]) -> Command[Any
     tasks = [each for each in outcome if not isinstance(each, ToolMessage)]
     messages: list[AnyMessage] = [each for each in outcome if isinstance(each, ToolMessage)]
     goto: list[Send] | str = [Send("tools", [task]) for task in tasks] or "call_model"
-    return Command(update={"messages": [*with_calls(asked, tasks), *messages], "to_approve": []}, goto=goto)
+    return Command(update={"messages": [*with_calls(asked, tasks), *messages], "to_approve": {}}, goto=goto)
 
 
 def _request(call: RequestedCall) -> HumanInterrupt:
@@ -67,18 +72,22 @@ def _request(call: RequestedCall) -> HumanInterrupt:
 
 
 def _verdicts(
-    gated: Sequence[RequestedCall], answers: Sequence[HumanResponse], tools: Sequence[BaseTool]
+    gated: Sequence[RequestedCall],
+    answers: Sequence[HumanResponse],
+    meant: Mapping[str, str],
+    tools: Sequence[BaseTool],
 ) -> list[Verdict]:
-    return [_verdict(call, answer, tools) for call, answer in zip(gated, answers, strict=True)]
+    return [_verdict(call, answer, meant[call["id"]], tools) for call, answer in zip(gated, answers, strict=True)]
 
 
-def _verdict(call: RequestedCall, answer: HumanResponse, tools: Sequence[BaseTool]) -> Verdict:
+def _verdict(call: RequestedCall, answer: HumanResponse, meant: str, tools: Sequence[BaseTool]) -> Verdict:
     match answer.kind:
         case "approve":
-            return task_of(call, approved=True)
+            return task_of(call, approved_tool=meant)
         case "edit":
-            name, arguments = _edited(call, answer.args, tools)
-            return task_of({**call, "name": name, "args": arguments}, approved=True)
+            name, arguments = _edited(call, answer.args)
+            tool = meant if name == call["name"] else _known(name, tools)
+            return task_of({**call, "name": name, "args": arguments}, approved_tool=tool)
         case "respond":
             return _result(call, _text(answer.args), status="success")
         case "reject":
@@ -86,16 +95,21 @@ def _verdict(call: RequestedCall, answer: HumanResponse, tools: Sequence[BaseToo
             return _result(call, f"The user rejected this call; it was not executed. {reason}".rstrip())
 
 
-def _edited(call: RequestedCall, args: Any, tools: Sequence[BaseTool]) -> tuple[str, dict[str, Any]]:
+def _edited(call: RequestedCall, args: Any) -> tuple[str, dict[str, Any]]:
     """Read an edit: an action with its arguments, or the arguments alone."""
     name, arguments = call["name"], args
     if isinstance(args, dict) and args.keys() == {"action", "args"} and isinstance(args["action"], str):
         name, arguments = args["action"], args["args"]
     if not isinstance(arguments, dict):
         raise Unusable(f"the edited arguments of {call['name']} are not an object.")
-    if name != call["name"] and find_tool(tools, name) is None:
-        raise Unusable(f"there is no tool {name[:100]!r} to call instead of {call['name']}.")
     return name, arguments
+
+
+def _known(name: str, tools: Sequence[BaseTool]) -> str:
+    tool = find_tool(tools, name)
+    if tool is None:
+        raise Unusable(f"there is no tool {name[:100]!r}.")
+    return tool.name
 
 
 def _text(args: Any) -> str:

@@ -29,10 +29,11 @@ class Answer(Question):
 class ToolTask(RequestedCall, total=False):
     """A call as the tool node gets it; only nodes that asked a person add to what the model requested.
 
-    `approved`: a person let this very call run. `answers`: what a person said to its server's questions so far.
+    `approved_tool`: a person let this very call of this tool run. `answers`: what a person said to its server's
+    questions so far.
     """
 
-    approved: bool
+    approved_tool: str
     answers: list[Answer]
 
 
@@ -52,10 +53,10 @@ class AskingTool(Protocol):
         ...
 
 
-def task_of(call: RequestedCall, *, approved: bool = False) -> ToolTask:
+def task_of(call: RequestedCall, *, approved_tool: str | None = None) -> ToolTask:
     """Make the task of a call as it was requested."""
     task: ToolTask = {"name": call["name"], "args": call["args"], "id": call["id"], "type": "tool_call"}
-    return task | {"approved": True} if approved else task
+    return task | {"approved_tool": approved_tool} if approved_tool else task
 
 
 def requested_call(task: ToolTask, name: str) -> ToolCall:

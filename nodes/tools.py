@@ -43,7 +43,7 @@ def tools_node(catalog: ToolCatalog, own_tools: Sequence[BaseTool] = ()) -> Tool
         tool = find_tool([*tools, *own_tools], call["name"])
         if tool is None:
             return _refusal(request, no_such_tool(call["name"], tools))
-        if requires_approval(tool) and not call.get("approved"):
+        if requires_approval(tool) and call.get("approved_tool") != tool.name:
             return _refusal(request, NOT_APPROVED)
         with logger.contextualize(tool=tool.name, tool_call_id=call["id"]):
             answering = with_answers(tool, call, request.runtime.config)

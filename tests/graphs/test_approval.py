@@ -96,7 +96,9 @@ async def test_content_blocks_that_repeat_an_edited_call_are_changed_with_it() -
     turn = calling(ERASE)
     turn.content = ["hm", {"type": "tool_use", "id": "e", "name": "erase", "input": {"path": "a"}}]
     graph = desk.graph("later", "ok")
-    await graph.aupdate_state(THREAD, {"messages": [HumanMessage("go"), turn], "to_approve": ["e"]}, "call_model")
+    await graph.aupdate_state(
+        THREAD, {"messages": [HumanMessage("go"), turn], "to_approve": {"e": "erase"}}, "call_model"
+    )
     asked = await graph.ainvoke(None, THREAD)
     assert len(requests(asked)) == 1
 
@@ -245,6 +247,21 @@ async def test_what_is_asked_stays_the_same_when_tools_vanish_meanwhile() -> Non
 
     assert desk.ran == []
     assert all("There is no tool" in text for _, text in results(result).values())
+
+
+async def test_an_approval_is_for_the_tool_that_was_meant_and_for_no_other_that_takes_its_name() -> None:
+    desk, other = Desk(), Desk()
+    meant = desk.tools[1].model_copy(update={"name": "erase.it"})
+    taking_its_name = other.tools[1].model_copy(update={"name": "erase it"})
+    catalog = Flickering([meant], [meant], [taking_its_name])
+    model = ScriptedModel(turns=[calling(("erase_it", {"path": "a"}, "e")), "ok"])
+    graph = build_agent_loop(tools=catalog, model=model, checkpointer=InMemorySaver())
+
+    assert len(requests(await graph.ainvoke(GO, THREAD))) == 1
+    result = await graph.ainvoke(Command(resume="approve"), THREAD)
+
+    assert (desk.ran, other.ran) == ([], [])
+    assert "needs a person's approval" in results(result)["e"][1]
 
 
 async def test_a_task_that_somebody_sends_past_the_person_is_refused() -> None:

@@ -105,7 +105,7 @@ async def test_a_new_message_instead_of_an_answer_leaves_the_call_behind_unexecu
     assert (desk.ran, result["messages"][-1].text) == ([], "never mind")
     assert "__interrupt__" not in result
     state = await graph.aget_state(THREAD)
-    assert (state.next, state.values["to_approve"]) == ((), [])
+    assert (state.next, state.values["to_approve"]) == ((), {})
     assert "went on without a decision" in told_about(desk.model.prompts[-1], "e")
 
 
@@ -145,6 +145,15 @@ async def test_going_back_to_before_the_approval_asks_again() -> None:
 
     assert len(requests(asked)) == 1
     assert len(desk.ran) == 1, "an old approval is not used again"
+
+
+async def test_a_turn_that_needs_nobody_takes_no_step_more_than_its_nodes() -> None:
+    desk = Desk()
+    graph = desk.graph(calling(LOOK), "ok")
+
+    steps = [update async for update in graph.astream(GO, THREAD, stream_mode="updates")]
+
+    assert [list(step) for step in steps] == [["accept_input"], ["call_model"], ["tools"], ["call_model"]]
 
 
 async def test_a_finished_call_is_not_repeated_when_the_turn_is_cut_off_after_its_approval() -> None:

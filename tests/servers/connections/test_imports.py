@@ -6,7 +6,10 @@ import pytest
 
 HEAVY = ("mcp", "fastmcp", "langchain_mcp_adapters", "starlette", "uvicorn", "fastapi")
 ROOM = Path(__file__).parents[3] / "servers" / "connections"
-BEHIND_THE_SESSION = {"session", "supervised_client", "failure"}
+BEHIND_THE_SESSION = {
+    *("session", "supervised_client", "failure", "elicitations", "server_log"),
+    *("http_answers", "http_faults", "stdio_transport", "remote_listener"),
+}
 
 
 @pytest.mark.requirement("S-04")
