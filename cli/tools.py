@@ -22,6 +22,10 @@ from toolweave.servers.connections.oauth.place import token_place
 
 COLOURS = {"ready": "green", "disabled": "dim", "connecting": "yellow", "misconfigured": "red", "down": "red"}
 ANSWER_TIMEOUT_S = 10.0
+REFUSALS = {
+    "OPEN": "calls are refused because it failed too often",
+    "HALF_OPEN": "it failed too often; the next call finds out whether it is back",
+}
 
 
 def tools(
@@ -82,8 +86,19 @@ def _health(url: str) -> dict[str, Any]:
 
 def _show_health(console: Console, health: dict[str, Any]) -> None:
     for name, server in health["servers"].items():
-        ready = server["state"] == "ready"
-        _show_state(console, name, server["state"], f"{server['tools']} tools" if ready else server["last_error"] or "")
+        _show_state(console, name, server["state"], in_words(server))
+
+
+def in_words(server: dict[str, Any]) -> str:
+    """Say what /health tells of a server beside its state."""
+    if server["state"] != "ready":
+        return str(server["last_error"] or "")
+    parts = [f"{server['tools']} tools"]
+    if latency := server.get("latency_ms"):
+        parts.append(f"calls take {latency['p50']:g} ms, 1 in 100 more than {latency['p99']:g} ms")
+    if refusal := REFUSALS.get(server.get("breaker", "CLOSED")):
+        parts.append(refusal)
+    return "; ".join(parts)
 
 
 def _show_state(console: Console, name: str, state: str, about: str) -> None:

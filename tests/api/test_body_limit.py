@@ -1,5 +1,6 @@
 """A request body that is too large is refused before it fills the memory."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -87,3 +88,13 @@ async def test_a_client_that_leaves_in_the_middle_is_not_answered() -> None:
 
     await BodyLimit(Starlette())({"type": "http", "headers": []}, receive, send)
     assert sent == []
+
+
+async def test_only_the_paths_that_were_named_are_limited() -> None:
+    paths = (re.compile("^/limited/(?P<name>[^/]+)$"),)
+    routes = [Route("/limited/{name}", length, methods=["POST"]), Route("/free", length, methods=["POST"])]
+    app: Any = BodyLimit(Starlette(routes=routes), paths=paths)
+    async with httpx.AsyncClient(transport=StreamingAsgiTransport(app), base_url="http://127.0.0.1") as http:
+        limited = await http.post("/limited/a", content=b"x" * (MIB + 1))
+        free = await http.post("/free", content=b"x" * (MIB + 1))
+    assert (limited.status_code, free.text) == (413, str(MIB + 1))

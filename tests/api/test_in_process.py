@@ -106,3 +106,20 @@ async def test_a_fast_application_waits_for_a_slow_reader() -> None:
         assert sent < 2000
         total = 1 + sum([len(chunk) async for chunk in chunks])
     assert (total, sent) == (2000, 2000)
+
+
+async def test_a_caller_that_gives_up_before_the_answer_ends_the_application() -> None:
+    ended = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with client(app) as http:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await http.get("/")
+        async with asyncio.timeout(5):
+            await ended.wait()

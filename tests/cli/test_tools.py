@@ -3,8 +3,12 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.cli.command import Running, serving, toolweave
+from toolweave.cli.tools import in_words
 
 MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 SERVERS = {
@@ -75,3 +79,27 @@ def written(folder: Path) -> Path:
     path = folder / "mcp.jsonc"
     path.write_text(json.dumps({"mcpServers": SERVERS}), encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize(
+    ("health", "about"),
+    [
+        ({"state": "ready", "tools": 5, "last_error": None}, "5 tools"),
+        (
+            {"state": "ready", "tools": 5, "last_error": None, "latency_ms": {"p50": 1.5, "p99": 20.25}},
+            "5 tools; calls take 1.5 ms, 1 in 100 more than 20.25 ms",
+        ),
+        (
+            {"state": "ready", "tools": 1, "last_error": None, "breaker": "OPEN"},
+            "1 tools; calls are refused because it failed too often",
+        ),
+        (
+            {"state": "ready", "tools": 1, "last_error": None, "breaker": "HALF_OPEN"},
+            "1 tools; it failed too often; the next call finds out whether it is back",
+        ),
+        ({"state": "down", "tools": 0, "last_error": "it is gone", "breaker": "OPEN"}, "it is gone"),
+        ({"state": "disabled", "tools": 0, "last_error": None, "breaker": "CLOSED"}, ""),
+    ],
+)
+def test_a_running_servers_answer_is_put_into_words(health: dict[str, Any], about: str) -> None:
+    assert in_words(health) == about

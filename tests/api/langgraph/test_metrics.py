@@ -7,9 +7,11 @@ from uuid import uuid4
 import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
+from prometheus_client import REGISTRY, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.api.langgraph.steering import new_thread, run_at_gate
+from toolweave.api.langgraph.meters import Meters
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 SERVER_ENV = {"TOOLWEAVE_MAX_CONCURRENT_RUNS": "1"}
@@ -112,3 +114,18 @@ async def test_requests_are_listed_as_json(http: httpx.AsyncClient) -> None:
 @pytest.mark.api("GET /metrics", "422 refuses a format that is none")
 async def test_another_format_is_refused(http: httpx.AsyncClient) -> None:
     assert (await http.get("/metrics?format=xml")).status_code == 422
+
+
+def test_what_the_application_registers_itself_is_shown_and_what_is_in_every_registry_only_once() -> None:
+    meters = Meters(workers=1)
+    counter = Counter("answers_of_the_application", "Answers.")
+    counter.inc(42)
+    try:
+        text = meters.as_text().decode()
+    finally:
+        REGISTRY.unregister(counter)
+    types = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")]
+    assert "answers_of_the_application_total 42.0" in text
+    assert {"process_cpu_seconds_total", "python_gc_objects_collected_total", "python_info"} <= set(types)
+    assert len(types) == len(set(types))
+    assert "answers_of_the_application" not in meters.as_text().decode()
