@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolweave.errors import ToolProtocolError
+from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.wording import lost, unavailable
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Link:
         self.tools_changed = False
         self.declined = False
         self.authorization: httpx.Auth | None = None
+        self.redaction: Redaction | None = None
         self.deaf = False
         self.exited = False
         self._suspected = False

@@ -6,6 +6,7 @@ here cost nothing. No other module imports `toolweave.servers.connections.sessio
 
 import asyncio
 import sys
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
@@ -33,12 +34,12 @@ def open_session(config: McpServerConfig, link: Link) -> "AbstractAsyncContextMa
 
 
 def open_authorization(
-    config: McpServerConfig, place: TokenPlace | None
+    config: McpServerConfig, place: TokenPlace | None, learn: Callable[[str], None]
 ) -> "AbstractAsyncContextManager[ServerAuthorization | None]":
     """Open what gives a server's requests their tokens; see `authorization.open_authorization`."""
     from toolweave.servers.connections.oauth import authorization  # noqa: PLC0415
 
-    return authorization.open_authorization(config, place)
+    return authorization.open_authorization(config, place, learn)
 
 
 async def failed_result(text: str, kind: str) -> "CallToolResult":

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -25,6 +26,7 @@ CLOSING_LIMIT_S = 2.0
 LARGEST_REFUSAL = 64 * 1024
 # The first newer token may be one that another process had stored, and be refused as well.
 MOST_RENEWALS = 2
+_SCOPE = re.compile(r'\bscope="([\x20-\x21\x23-\x7e]{1,200})"')
 
 
 class Source(Protocol):
@@ -53,13 +55,17 @@ class ServerAuthorization(httpx.Auth):
     authorization server's answer, which ends the old refresh token, and the keeping of the new one.
     """
 
-    def __init__(self, server: str, source: Source, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, server: str, source: Source, learn: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._server = server
         self._source = source
+        self._learn = learn
         self._clock = clock
         self._grant: Grant | None = None
         self._renewal: asyncio.Task[Grant] | None = None
         self._halt: _Halt | None = None
+        self._hint = ""
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
         """Send a request with the token there is; when it is refused with 401, again with a newer one.
@@ -70,15 +76,16 @@ class ServerAuthorization(httpx.Auth):
             AuthorizationFault: there is no token, or the new one is refused, too.
         """
         grant = await self._usable()
-        _carry(request, grant)
+        self._carry(request, grant)
         response = yield request
         for _ in range(MOST_RENEWALS):
             if response.status_code != httpx.codes.UNAUTHORIZED:
+                self._look_at_scope(response)
                 return
             response.headers.pop("content-encoding", None)
             response.stream = _Beginning(response.stream)
             grant = await self._newer_than(grant, Refusal(response.headers.get("www-authenticate")))
-            _carry(request, grant)
+            self._carry(request, grant)
             response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED:
             fault = AuthorizationFault("it refuses the token that its authorization server has just given")
@@ -95,6 +102,24 @@ class ServerAuthorization(httpx.Auth):
         if self._renewal is not None and not self._renewal.done():
             await asyncio.wait({self._renewal}, timeout=CLOSING_LIMIT_S)
             self._renewal.cancel()
+
+    def _carry(self, request: httpx.Request, grant: Grant | None) -> None:
+        if grant is not None:
+            self._learn(grant.access_token)
+            request.headers["Authorization"] = f"Bearer {grant.access_token}"
+
+    def _look_at_scope(self, response: httpx.Response) -> None:
+        """Say once which scope the server misses; only a person, or the configuration, can widen it."""
+        challenge = response.headers.get("www-authenticate", "")
+        if response.status_code != httpx.codes.FORBIDDEN or "insufficient_scope" not in challenge:
+            return
+        wanted = _SCOPE.search(challenge)
+        hint = (
+            f"its token lacks the scope {wanted[1] if wanted else 'for it'!r}: add it to auth.scope, and sign in again"
+        )
+        if hint != self._hint:
+            self._hint = hint
+            logger.bind(server=self._server).warning("MCP server {} refuses a request: {}", self._server, hint)
 
     async def _usable(self) -> Grant | None:
         if self._halt is not None:
@@ -162,16 +187,17 @@ class _Beginning(httpx.AsyncByteStream):
 
 @asynccontextmanager
 async def open_authorization(
-    config: McpServerConfig, place: TokenPlace | None
+    config: McpServerConfig, place: TokenPlace | None, learn: Callable[[str], None]
 ) -> AsyncIterator[ServerAuthorization | None]:
     """Open the authorization that a server's configuration asks for, None where it asks for none.
 
-    At its end a renewal that is under way has ended, within a bound.
+    `learn` is told every token before it is sent, so that no log shows what a server repeats. At the end a renewal
+    that is under way has ended, within a bound.
     """
     if config.auth is None or config.url is None:
         yield None
         return
-    authorization = ServerAuthorization(config.name, _source(config.name, config.url, config.auth, place))
+    authorization = ServerAuthorization(config.name, _source(config.name, config.url, config.auth, place), learn)
     try:
         yield authorization
     finally:
@@ -182,11 +208,6 @@ def _source(server: str, url: str, auth: OAuth, place: TokenPlace | None) -> Sou
     if auth.grant == "client_credentials":
         return CredentialsSource(url, auth)
     return KeptSource(server, url, auth, place)
-
-
-def _carry(request: httpx.Request, grant: Grant | None) -> None:
-    if grant is not None:
-        request.headers["Authorization"] = f"Bearer {grant.access_token}"
 
 
 def _look_at(renewal: asyncio.Task[Grant]) -> None:

@@ -21,7 +21,7 @@ from tests.servers.connections.oauth.guarded import (
     signed_in,
     stored_text,
 )
-from tests.servers.connections.peers import QUICK, call, failure_kind, log_records, text_of, until
+from tests.servers.connections.peers import QUICK, call, connection, failure_kind, log_records, text_of, until
 from toolweave.servers.connections.plane import open_tool_plane
 
 CALLER = """
@@ -128,6 +128,24 @@ async def test_tokens_that_cannot_be_kept_serve_as_long_as_the_process_lives(gua
                 assert text_of(await call(plane, "echo", text="hello")) == "hello"
     assert (await guarded.asked("refresh_token"), await guarded.asked("reuse")) == (2, 0)
     assert [each for each in records if "its new tokens live as long as this process" in each["message"]]
+
+
+async def test_a_scope_that_is_missing_is_said_once(guarded: Guarded) -> None:
+    with log_records() as records:
+        async with open_tool_plane([guarded.machine()], pace=QUICK) as plane:
+            await until(plane, "ready")
+            await guarded.tell(set={"scope_wanted": "admin write"})
+            for _ in range(2):
+                assert failure_kind(await call(plane, "echo", text="hello"))
+    said = [each["message"] for each in records if "its token lacks the scope 'admin write'" in each["message"]]
+    assert len(said) == 1
+
+
+async def test_what_a_server_repeats_of_its_token_is_not_shown(guarded: Guarded) -> None:
+    async with open_tool_plane([guarded.machine()], pace=QUICK) as plane:
+        await until(plane, "ready")
+        (token,) = (await guarded.told())["access"]
+        assert connection(plane).redaction.clean(f"bad token {token}!") == "bad token ***!"
 
 
 async def test_no_log_error_or_health_holds_a_token_code_verifier_or_secret(
