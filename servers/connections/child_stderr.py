@@ -9,6 +9,7 @@ from typing import IO
 
 from loguru import logger
 
+from toolweave.redact import TAIL
 from toolweave.servers.connections.log_budget import LogBudget
 from toolweave.servers.connections.redaction import Redaction
 
@@ -70,7 +71,11 @@ class ChildStderr(asyncio.Protocol):
             self._log.warning("{}: … {} more lines, too many to log", self._server, left_out)
 
     def _clean(self, line: bytes) -> str:
-        return self._redaction.clean(line.decode(errors="replace"))
+        text = line.decode(errors="replace")
+        if len(line) == LONGEST_LINE:
+            # It was cut, and perhaps a secret with it.
+            text = self._redaction.blank(text)[:-TAIL]
+        return self._redaction.clean(text)
 
 
 @contextlib.asynccontextmanager

@@ -11,6 +11,7 @@ from toolweave.config.mcp import McpServerConfig
 from toolweave.redact import HIDDEN, redact, redact_text
 
 SHORTEST_SECRET = 6
+SHORTEST_LINE = 12
 LONGEST_TEXT = 600
 MOST_LEARNED = 200
 
@@ -84,7 +85,8 @@ def _is_a_place(text: str) -> bool:
 
 
 def _forms(secret: str) -> set[str]:
-    """Give a secret as it is and as it stands in JSON and in URLs."""
+    """Give a secret as it is and as it stands in JSON, in URLs and, if it has several lines, in a log."""
     written = json.dumps(secret), json.dumps(secret, ensure_ascii=False)
     forms = {secret, *(text[1:-1] for text in written), quote(secret, safe="", errors="replace")}
+    forms |= {line for line in map(str.strip, secret.splitlines()) if len(line) >= SHORTEST_LINE}
     return {form for form in forms if len(form) >= SHORTEST_SECRET}

@@ -99,6 +99,21 @@ def is_running(pid: int) -> bool:
         return False
 
 
+async def ended(pid: int) -> None:
+    """Return when a process has ended, whoever started it."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    gone = asyncio.Event()
+    asyncio.get_running_loop().add_reader(process, gone.set)
+    try:
+        await gone.wait()
+    finally:
+        asyncio.get_running_loop().remove_reader(process)
+        os.close(process)
+
+
 def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  one call sees one moment
 

@@ -18,6 +18,7 @@ from tests.servers.connections.peers import (
     MISBEHAVING,
     QUICK,
     call,
+    ended,
     failure_kind,
     is_running,
     log_records,
@@ -61,6 +62,7 @@ async def test_a_server_that_dies_fails_its_calls_at_once_and_is_started_again(t
     async with open_tool_plane([spawned(transport, timeout_s=600)], pace=QUICK) as plane:
         pid = await pid_of(plane)
         waiting = asyncio.create_task(call(plane, "wait"))
+        await call(plane, "entered", calls=1)
         os.kill(pid, signal.SIGKILL)
         assert failure_kind(await waiting) == "transport"
         await until(plane, "down")
@@ -207,9 +209,7 @@ async def test_no_spawned_server_outlives_the_process_that_started_it(
         assert is_running(server)
         host.send_signal(number)
         await host.wait()
-        # Nobody tells us of the end of a process that is not our child.
-        while is_running(server):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+        await ended(server)
 
 
 def test_the_port_is_free_again_at_once() -> None:

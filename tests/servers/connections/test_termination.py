@@ -17,6 +17,7 @@ from tests.servers.connections.peers import (
     MISBEHAVING,
     QUICK,
     call,
+    ended,
     is_running,
     misbehaving,
     misbehaving_http,
@@ -146,6 +147,4 @@ async def test_no_server_outlives_the_process_that_started_it(
         assert is_running(server)
         host.send_signal(number)
         await host.wait()
-        # Nobody tells us of the end of a process that is not our child.
-        while is_running(server):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+        await ended(server)

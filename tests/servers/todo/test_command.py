@@ -84,7 +84,7 @@ def test_lines_that_are_no_requests_are_survived_and_the_end_of_stdin_ends_the_p
 @pytest.mark.requirement("T-09")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
 def test_the_program_dies_with_its_parent_though_its_stdin_stays_open(tmp_path: Path) -> None:
-    starts_it = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(600)"
+    starts_it = "import signal, subprocess, sys; subprocess.Popen(sys.argv[1:]); signal.pause()"
     parent = subprocess.Popen(
         (sys.executable, "-c", starts_it, *PROGRAM),
         env=environment(tmp_path),
