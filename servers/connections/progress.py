@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,6 +35,8 @@ class ProgressEvents:
         self._facts = {"type": EVENT_TYPE, **facts}
         self._interval_s = interval_s
         self._loop = asyncio.get_running_loop()
+        # LangGraph's writer looks into the context for where in the graph it is.
+        self._context = contextvars.copy_context()
         self._pause: asyncio.TimerHandle | None = None
         self._newest: dict[str, Any] | None = None
         self._ended = False
@@ -46,7 +49,7 @@ class ProgressEvents:
         words = note(message) if message else None
         event = {**self._facts, "progress": progress, "total": known_total, "message": words}
         with contextlib.suppress(RuntimeError):  # the graph's loop has closed: nobody is there any more
-            self._loop.call_soon_threadsafe(self._take, event)
+            self._loop.call_soon_threadsafe(self._take, event, context=self._context)
 
     def end(self) -> None:
         """Write what waits, and nothing after that."""
@@ -63,7 +66,8 @@ class ProgressEvents:
             self._write_and_pause()
 
     def _write_and_pause(self) -> None:
-        self._pause = self._loop.call_later(self._interval_s, self._after_pause) if self._newest else None
+        if self._newest is not None:
+            self._pause = self._loop.call_later(self._interval_s, self._after_pause, context=self._context)
         self._write_newest()
 
     def _after_pause(self) -> None:

@@ -1,0 +1,86 @@
+"""A tool's progress is in the `custom` stream while it runs, in any form a server may send it (mcp.md 2.4)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from tests.api.langgraph.steering import new_thread
+
+APP = Path(__file__).parent / "apps" / "talking"
+LANGGRAPH_JSON = APP / "langgraph.json"
+SERVER_ENV = {"TOOLWEAVE_MCP_CONFIG": str(APP / "mcp.jsonc")}
+
+Events = list[tuple[str, dict[str, Any]]]
+
+
+def told(name: str, call_id: str, **arguments: Any) -> dict[str, Any]:
+    """Make the input that has the model call a tool."""
+    calls = [{"name": name, "args": arguments, "id": call_id}]
+    return {"messages": [{"role": "user", "content": json.dumps(calls)}]}
+
+
+async def custom(sdk: LangGraphClient, graph: str, told_input: dict[str, Any], **options: Any) -> Events:
+    """Run a graph; give the names and data of its custom events."""
+    thread_id = await new_thread(sdk)
+    parts = sdk.runs.stream(thread_id, graph, input=told_input, stream_mode=["custom"], **options)
+    found = [(part.event, part.data) async for part in parts]
+    assert found[-1][0] != "error", found[-1]
+    return [(event, data) for event, data in found if event.startswith("custom")]
+
+
+async def test_progress_reaches_a_client_of_the_custom_stream(sdk: LangGraphClient) -> None:
+    reports = [{"progress": 1, "total": 4, "message": "one"}]
+    events = await custom(sdk, "talking", told("progress", "c1", reports=reports))
+    assert events == [
+        (
+            "custom",
+            {
+                "type": "tool_progress",
+                "tool": "progress",
+                "server": "talk",
+                "tool_call_id": "c1",
+                "progress": 1.0,
+                "total": 4.0,
+                "message": "one",
+            },
+        )
+    ]
+
+
+@pytest.mark.parametrize("graph", ["talking", "around"])
+async def test_a_flood_is_thinned_out_and_its_last_report_always_comes(sdk: LangGraphClient, graph: str) -> None:
+    options = {"stream_subgraphs": True} if graph == "around" else {}
+    events = await custom(sdk, graph, told("progress_flood", "c1", reports=5_000), **options)
+    reported = [data["progress"] for _, data in events]
+    assert reported[-1] == 5_000
+    assert reported == sorted(reported)
+    assert len(reported) < 200
+    assert {event.partition("|")[2].partition(":")[0] for event, _ in events} == {"inner" if options else ""}
+
+
+async def test_numbers_that_are_none_and_endless_messages_do_no_harm(sdk: LangGraphClient) -> None:
+    reports = [
+        {"progress": float("nan")},
+        {"progress": float("inf"), "total": 1},
+        {"progress": "half"},
+        {"progress": 1e300, "total": float("nan"), "message": "\x1b[31m" + "m" * 1_000_000},
+    ]
+    [(_, event)] = await custom(sdk, "talking", told("progress", "c1", reports=reports))
+    assert (event["progress"], event["total"]) == (1e300, None)
+    assert event["message"].startswith("mmm")
+    assert len(event["message"]) == 500
+
+
+async def test_what_is_reported_after_the_answer_is_dropped(sdk: LangGraphClient) -> None:
+    assert await custom(sdk, "talking", told("late_progress", "c1")) == []
+
+
+async def test_a_client_that_asks_for_no_custom_events_gets_none(sdk: LangGraphClient) -> None:
+    thread_id = await new_thread(sdk)
+    asked = told("progress", "c1", reports=[{"progress": 1}])
+    parts = [part async for part in sdk.runs.stream(thread_id, "talking", input=asked, stream_mode=["values"])]
+    assert {part.event for part in parts} == {"metadata", "values"}
+    assert parts[-1].data["messages"][-2]["content"] == "done"

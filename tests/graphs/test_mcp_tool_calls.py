@@ -1,0 +1,79 @@
+"""What the model is told when a call of an MCP tool goes wrong, through the whole loop (A-08, T-10, T-12)."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages.tool import invalid_tool_call
+
+from tests.fixtures.scripted_model import ScriptedModel, calling
+from tests.servers.connections.peers import QUICK, log_records, misbehaving, talkative
+from toolweave.graphs import build_agent_loop
+from toolweave.graphs.plane_tools import PlaneTools
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def plane() -> AsyncIterator[ToolPlane]:
+    servers = [talkative(prefix=""), misbehaving(timeout_s=0.5, include=("sleep", "rpc_error", "wrong_shape"))]
+    async with open_tool_plane(servers, pace=QUICK) as opened:
+        yield opened
+
+
+async def results_of(plane: ToolPlane, turn: AIMessage) -> list[ToolMessage]:
+    """Run one turn of tool calls; the run must go on to the model's answer."""
+    graph = build_agent_loop(tools=PlaneTools(plane), model=ScriptedModel(turns=[turn, "understood"]))
+    result = await graph.ainvoke({"messages": [HumanMessage("go")]})
+    assert (result["status"], result["messages"][-1].text) == ("done", "understood")
+    return [message for message in result["messages"] if isinstance(message, ToolMessage)]
+
+
+async def test_wrong_arguments_are_answered_and_the_good_call_beside_them_is_carried_out(plane: ToolPlane) -> None:
+    wrong = ("create_todo", {"title": 7, "priority": "urgent", "colour": "red"})
+    right = ("create_todo", {"title": "Buy milk"})
+    refused, created = await results_of(plane, calling(wrong, right))
+    assert (refused.status, created.status) == ("error", "success")
+    assert refused.text == (
+        "The call of 'create_todo' was not sent, its arguments do not fit: title must be a string; got 7; "
+        "priority must be one of low, medium, high; got 'urgent'; "
+        "colour is not a known field; known: title, priority, tags, position. Correct them and call the tool again."
+    )
+    assert created.text == '{"title": "Buy milk"}'
+
+
+async def test_an_unknown_tool_is_answered_with_the_names_of_the_known_ones(plane: ToolPlane) -> None:
+    [result] = await results_of(plane, calling(("make_todo", {})))
+    assert result.status == "error"
+    assert result.text.startswith("There is no tool 'make_todo'. Available tools: asked_level, big_image, ")
+
+
+async def test_arguments_that_are_not_json_are_answered_with_what_arrived(plane: ToolPlane) -> None:
+    broken = invalid_tool_call(name="create_todo", args='{"title": "Buy', id="x", error="cut")
+    [result] = await results_of(plane, AIMessage("", invalid_tool_calls=[broken]))
+    assert (result.status, result.text) == ("error", 'The arguments are not a JSON object: {"title": "Buy')
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("peer_wrong_shape", {}, "The tool server 'peer' gave an answer that could not be understood."),
+        ("peer_rpc_error", {"code": -32603}, "The tool server 'peer' gave an answer that could not be understood."),
+        ("peer_sleep", {"seconds": 3}, "The tool 'sleep' took longer than 0.5 seconds and was stopped."),
+    ],
+)
+async def test_a_failure_of_the_server_is_a_sentence_and_its_own_words_are_in_the_log_only(
+    plane: ToolPlane, tool: str, arguments: dict[str, object], said: str
+) -> None:
+    with log_records() as records:
+        [result] = await results_of(plane, calling((tool, arguments)))
+    assert result.status == "error"
+    assert result.text.startswith(said)
+    assert "own words" not in result.text
+    if tool == "peer_rpc_error":
+        assert any("the server's own words" in record["message"] for record in records)
+
+
+async def test_a_tools_own_error_reaches_the_model_in_its_words(plane: ToolPlane) -> None:
+    [result] = await results_of(plane, calling(("fail", {"text": "Only 3 seats are left."})))
+    assert (result.status, result.text) == ("error", "Only 3 seats are left.")
