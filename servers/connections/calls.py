@@ -4,6 +4,7 @@
 `ServerConnection.call` (D-5, D-6). An exception would crash the graph that called.
 """
 
+import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -131,7 +132,8 @@ def reason_of(failure: ToolError, connection: ServerConnection) -> str:
     cause: BaseException = failure
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    ours = isinstance(cause, ToolError | TimeoutError)
+    # What passes a deadline is cancelled first.
+    ours = isinstance(cause, ToolError | TimeoutError | asyncio.CancelledError)
     return connection.redaction.clean(str(failure) if ours else in_brief(cause))
 
 

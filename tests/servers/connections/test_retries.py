@@ -170,6 +170,7 @@ async def test_a_call_that_passed_its_deadline_is_not_repeated() -> None:
     async with plane_with(pauses, misbehaving(timeout_s=0.3)) as (plane, records):
         assert failure_kind(await call(plane, "sleep", seconds=5)) == "timeout"
     assert (pauses.asked, records[0].attempts, records[0].outcome) == ([], 1, "timeout")
+    assert "took longer than 0.3 seconds" in records[0].reason
 
 
 @pytest.mark.parametrize("tool", ["wrong_shape", "fail"])
