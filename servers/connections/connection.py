@@ -178,10 +178,12 @@ class ServerConnection:
         link: Link | None = None
         try:
             async with asyncio.timeout(self.config.timeout_s), self.slots:
-                link, session = await (self._reconnected(tool) if again else self._connected(tool))
-                return await link.call(
-                    session.call(tool, arguments, context.meta(), context.answers, context.on_progress)
-                )
+                connected, session = await (self._reconnected(tool) if again else self._connected(tool))
+                async with session.turn():
+                    link = connected
+                    return await link.call(
+                        session.call(tool, arguments, context.meta(), context.answers, context.on_progress)
+                    )
         except TimeoutError as error:
             if link is None:
                 raise never_sent(self.config.name, tool, self.config.timeout_s) from error

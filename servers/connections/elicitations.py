@@ -7,8 +7,8 @@ question it belongs to.
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,13 +64,21 @@ class Elicitations:
         self._open: dict[RequestId, OpenCall] = {}
         self._carried_by: dict[RequestId, RequestId] = {}
         self._one_at_a_time = config.elicit and config.transport != "http"
+        self._begun = 0
         self._ended = asyncio.Event()
 
-    async def turn(self) -> None:
-        """Wait until a call may begin; what follows at once is `during`."""
-        while self._one_at_a_time and self._open:
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until a call may begin, and let the next one begin when the block ends."""
+        while self._one_at_a_time and self._begun:
             self._ended.clear()
             await self._ended.wait()
+        self._begun += 1
+        try:
+            yield
+        finally:
+            self._begun -= 1
+            self._ended.set()
 
     @contextmanager
     def during(self, request_id: RequestId, answers: Sequence[Answer]) -> Iterator[OpenCall]:
@@ -81,7 +89,6 @@ class Elicitations:
         finally:
             del self._open[request_id]
             self._carried_by = {asked: by for asked, by in self._carried_by.items() if by != request_id}
-            self._ended.set()
 
     def arrived_with(self, elicitation: RequestId, request_id: RequestId) -> None:
         """Note that a question came on the stream that answers the request `request_id`."""

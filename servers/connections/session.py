@@ -98,6 +98,10 @@ class McpSession:
             self._link.lose(describe(error))
             raise classify(error, self._link.server) from error
 
+    def turn(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Wait for the turn of a call; it matters only for a server that asks people something (S-07)."""
+        return self._elicitations.turn()
+
     async def call(
         self,
         tool: str,
@@ -113,7 +117,6 @@ class McpSession:
         """
         if problem := unsendable({"arguments": arguments, "meta": meta}):
             raise unsent(self._link.server, tool, problem)
-        await self._elicitations.turn()
         # The number call_tool is about to take: nothing runs between here and its use. The SDK offers no other way.
         request_id = self._session._request_id  # noqa: SLF001
         try:
