@@ -2,29 +2,22 @@
 
 import asyncio
 import json
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.types import CallToolResult
 
 from tests.fixtures.caller_recorder import Recorder, caller_recorder
 from tests.fixtures.mcp_server import http_mcp_server
+from tests.servers.connections.calling import TOKEN, call_as, eventually, plane_of, seen_as, sessions, user
 from tests.servers.connections.peers import BOUND_S, QUICK, connection, failure_kind, log_records, text_of, until
 from toolweave.config.header_templates import parse_template
-from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallRecord
-from toolweave.servers.connections.caller_sessions import CallerSessions
-from toolweave.servers.connections.pace import Pace
-from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 WHOAMI = str(Path(__file__).parents[2] / "fixtures" / "whoami_server.py")
-TOKEN = {"Authorization": "Bearer {user:github_token}"}
 WITH_DEFAULT = {"Authorization": "Bearer {user:github_token:-service-token}"}
 
 
@@ -32,43 +25,6 @@ WITH_DEFAULT = {"Authorization": "Bearer {user:github_token:-service-token}"}
 def recorder() -> Iterator[Recorder]:
     with caller_recorder() as server:
         yield server
-
-
-@asynccontextmanager
-async def plane_of(*configs: McpServerConfig, pace: Pace = QUICK, **options: Any) -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane(configs, pace=pace, **options) as plane:
-        await plane.settle()
-        yield plane
-
-
-def user(name: str, **members: Any) -> dict[str, Any]:
-    known = {"identity": name, "github_token": f"token-of-{name}", **members}
-    return {"langgraph_auth_user": known, "langgraph_auth_user_id": name}
-
-
-async def call_as(
-    plane: ToolPlane, configurable: dict[str, Any], tool: str = "whoami", server: str = "peer"
-) -> CallToolResult:
-    async with asyncio.timeout(BOUND_S):
-        return await plane.call(server, tool, {}, CallContext.from_configurable(configurable, None))
-
-
-async def seen_as(plane: ToolPlane, configurable: dict[str, Any], tool: str = "whoami") -> dict[str, Any]:
-    result = await call_as(plane, configurable, tool)
-    assert not result.isError, text_of(result)
-    seen: dict[str, Any] = json.loads(text_of(result))
-    return seen
-
-
-def sessions(plane: ToolPlane, name: str = "peer") -> CallerSessions:
-    return plane._callers._sessions[name]
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    """Wait, bounded, for what a server in a thread has seen: it tells nobody."""
-    async with asyncio.timeout(BOUND_S):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def test_each_user_is_called_for_with_their_own_token_over_their_own_session(recorder: Recorder) -> None:
@@ -266,60 +222,6 @@ async def test_the_limit_of_concurrent_calls_is_the_servers_not_each_users(recor
         await asyncio.gather(first, second)
 
 
-async def test_a_server_that_needs_a_caller_to_connect_is_ready_and_lists_tools_to_callers(recorder: Recorder) -> None:
-    recorder.needs_token = True
-    recorder.own_tools["Bearer token-of-ada"] = "only_for_ada"
-    async with plane_of(recorder.config(headers=TOKEN)) as plane:
-        health = plane.health()["peer"]
-        assert (health["state"], health["tools"]) == ("ready", 0)
-        assert "signed-in callers only: HTTP 401" in str(health["last_error"])
-        assert await plane.tools() == await plane.tools(configurable={}) == []
-        ada = await plane.tools(configurable=user("ada"))
-        assert [tool.name for tool in ada] == ["peer_hold", "peer_only_for_ada", "peer_whoami"]
-        assert [tool.name for tool in await plane.tools(configurable=user("bob"))] == ["peer_hold", "peer_whoami"]
-        again = await plane.tools(["peer"], configurable=user("ada"))
-        assert all(one is other for one, other in zip(again, ada, strict=True)), "they are not built anew each turn"
-        seen = await ada[2].ainvoke({}, {"configurable": user("ada")})
-        assert json.loads(seen)["authorization"] == "Bearer token-of-ada"
-        assert recorder.opened == 2
-
-
-async def test_a_server_that_lists_nothing_to_strangers_lists_its_tools_to_callers(recorder: Recorder) -> None:
-    recorder.lists_nothing_without_token = True
-    async with plane_of(recorder.config(headers=TOKEN)) as plane:
-        assert await plane.tools() == []
-        assert len(await plane.tools(configurable=user("ada"))) == 2
-
-
-async def test_a_caller_whose_token_is_refused_is_offered_what_the_others_have(recorder: Recorder) -> None:
-    recorder.needs_token = True
-    recorder.refused.add("Bearer token-of-eve")
-    other = replace(recorder.config(name="other"), headers={"Authorization": "Bearer fixed"})
-    async with plane_of(recorder.config(headers=TOKEN), other) as plane:
-        offered = [tool.name for tool in await plane.tools(configurable=user("eve"))]
-        both = [tool.name for tool in await plane.tools(configurable=user("ada"))]
-    assert offered == ["other_hold", "other_whoami"]
-    assert both == ["peer_hold", "peer_whoami", *offered]
-
-
-async def test_a_callers_tools_yield_to_those_of_an_earlier_server(recorder: Recorder) -> None:
-    recorder.needs_token = True
-    first = replace(recorder.config(name="first", prefix=""), headers={"Authorization": "Bearer fixed"})
-    async with plane_of(first, recorder.config(headers=TOKEN, prefix="")) as plane:
-        with log_records() as records:
-            tools = await plane.tools(configurable=user("ada"))
-    assert [getattr(tool, "server", None) for tool in tools] == ["first", "first"]
-    assert [record["message"] for record in records if "offers a caller nothing" in record["message"]]
-
-
-async def test_a_server_that_is_down_is_down_whoever_asks(recorder: Recorder) -> None:
-    gone = replace(recorder.config(headers=TOKEN), url="http://127.0.0.1:9/mcp")
-    async with plane_of(gone) as plane:
-        assert plane.health()["peer"]["state"] == "down"
-        assert await plane.tools(configurable=user("ada")) == []
-        assert failure_kind(await call_as(plane, user("ada"))) == "transport"
-
-
 async def test_a_reconnect_closes_the_sessions_that_are_not_in_use(recorder: Recorder) -> None:
     async with plane_of(recorder.config(headers=TOKEN)) as plane:
         before = (await seen_as(plane, user("ada")))["session"]
@@ -400,10 +302,3 @@ async def test_a_template_with_an_unsendable_default_makes_the_server_misconfigu
         await until(plane, "misconfigured")
         assert "X-Tenant" in str(plane.health()["peer"]["last_error"])
         assert failure_kind(await call_as(plane, user("ada"))) == "transport"
-
-
-def test_threads_of_the_recorder_end_with_it() -> None:
-    before = threading.active_count()
-    with caller_recorder():
-        pass
-    assert threading.active_count() <= before

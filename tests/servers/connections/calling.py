@@ -1,0 +1,55 @@
+"""Set up what the tests of callers share: who calls, as whom, and what the server saw."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp.types import CallToolResult
+
+from tests.servers.connections.peers import BOUND_S, QUICK, text_of
+from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.caller_sessions import CallerSessions
+from toolweave.servers.connections.pace import Pace
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+
+TOKEN = {"Authorization": "Bearer {user:github_token}"}
+
+
+@asynccontextmanager
+async def plane_of(*configs: McpServerConfig, pace: Pace = QUICK, **options: Any) -> AsyncIterator[ToolPlane]:
+    async with open_tool_plane(configs, pace=pace, **options) as plane:
+        await plane.settle()
+        yield plane
+
+
+def user(name: str, **members: Any) -> dict[str, Any]:
+    known = {"identity": name, "github_token": f"token-of-{name}", **members}
+    return {"langgraph_auth_user": known, "langgraph_auth_user_id": name}
+
+
+async def call_as(
+    plane: ToolPlane, configurable: dict[str, Any], tool: str = "whoami", server: str = "peer"
+) -> CallToolResult:
+    async with asyncio.timeout(BOUND_S):
+        return await plane.call(server, tool, {}, CallContext.from_configurable(configurable, None))
+
+
+async def seen_as(plane: ToolPlane, configurable: dict[str, Any], tool: str = "whoami") -> dict[str, Any]:
+    result = await call_as(plane, configurable, tool)
+    assert not result.isError, text_of(result)
+    seen: dict[str, Any] = json.loads(text_of(result))
+    return seen
+
+
+def sessions(plane: ToolPlane, name: str = "peer") -> CallerSessions:
+    return plane._callers._sessions[name]
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait, bounded, for what a server in a thread has seen: it tells nobody."""
+    async with asyncio.timeout(BOUND_S):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
