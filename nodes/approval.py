@@ -40,21 +40,23 @@ def approve_node(catalog: ToolCatalog) -> RoutingNode:
 
     async def approve(state: AgentState, config: RunnableConfig) -> Command[Any]:
         asked = state["messages"][-1]
-        gated = [call for call in requested_calls(asked) if call["id"] in state["to_approve"]]
+        meant = state.get("to_approve", {})
+        gated = [call for call in requested_calls(asked) if call["id"] in meant]
         if is_unattended(config):
             verdicts: list[Verdict] = [_result(call, NOBODY_TO_ASK) for call in gated]
         else:
             tools = await catalog.tools()
-            meant = state["to_approve"]
             verdicts = ask([_request(call) for call in gated], lambda given: _verdicts(gated, given, meant, tools))
-        return _carried_out(asked, {call["id"]: verdict for call, verdict in zip(gated, verdicts, strict=True)})
+        decided = iter(verdicts)
+        return _carried_out(
+            asked, [next(decided) if call in gated else task_of(call) for call in requested_calls(asked)]
+        )
 
     return approve
 
 
-def _carried_out(asked: AnyMessage, verdicts: dict[str, Verdict]) -> Command[Any]:
+def _carried_out(asked: AnyMessage, outcome: Sequence[Verdict]) -> Command[Any]:
     """Send each call that may run to the tool node; the message that asked for it then says what really runs."""
-    outcome = [verdicts.get(call["id"]) or task_of(call) for call in requested_calls(asked)]
     tasks = [each for each in outcome if not isinstance(each, ToolMessage)]
     messages: list[AnyMessage] = [each for each in outcome if isinstance(each, ToolMessage)]
     goto: list[Send] | str = [Send("tools", [task]) for task in tasks] or "call_model"

@@ -79,12 +79,13 @@ def ask(requests: Sequence[HumanInterrupt], understand: Callable[[list[HumanResp
         understand: makes sense of as many answers; raises `Unusable` where it cannot.
     """
     problem = ""
-    while True:
+    while requests:
         answer = interrupt([_again(request, problem) for request in requests])
         try:
             return understand(_responses(answer, len(requests)))
         except Unusable as error:
             problem = str(error)
+    return understand([])
 
 
 def _again(request: HumanInterrupt, problem: str) -> HumanInterrupt:

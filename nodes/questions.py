@@ -44,7 +44,7 @@ def answer_questions_node() -> RoutingNode:
     """Return the node: one interrupt for all questions of the turn, then each of their calls once more."""
 
     async def answer_questions(state: AgentState, config: RunnableConfig) -> Command[Any]:
-        waiting = state["waiting_calls"] or []
+        waiting = state.get("waiting_calls") or []
         questions = [question for call in waiting for question in call["questions"]]
         requests = [_request(call, question) for call in waiting for question in call["questions"]]
         if is_unattended(config):

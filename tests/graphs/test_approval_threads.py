@@ -59,6 +59,30 @@ async def test_where_nobody_can_be_asked_every_turn_is_refused_until_the_cap(rec
         assert result["iterations"] == 10
 
 
+@pytest.mark.requirement("D-10")
+@pytest.mark.parametrize("recursion_limit", range(5, 12))
+async def test_however_few_steps_the_caller_allows_a_run_with_approvals_ends_at_its_cap(recursion_limit: int) -> None:
+    desk = Desk()
+    graph = desk.graph(calling(("erase", {"path": "a"}), ("look", {})), on_iteration_limit="summarize")
+    config: Any = {**THREAD, "recursion_limit": recursion_limit}
+
+    result = await graph.ainvoke(GO, config)
+    while "__interrupt__" in result:
+        result = await graph.ainvoke(Command(resume="approve"), config)
+
+    assert result["status"] == "iteration_limit"
+
+
+async def test_a_run_that_is_sent_to_ask_when_there_is_nothing_to_ask_interrupts_nobody() -> None:
+    desk = Desk()
+    graph = desk.graph("hello")
+    await graph.ainvoke(GO, THREAD)
+
+    for node in ("approve", "answer_questions"):
+        result = await graph.ainvoke(Command(goto=node), THREAD)
+        assert "__interrupt__" not in result
+
+
 async def test_where_nobody_can_be_asked_the_model_is_told_so() -> None:
     desk = Desk()
     graph = desk.graph(calling(ERASE, LOOK), "I may not.").with_config(configurable={"unattended": True})

@@ -168,14 +168,16 @@ async def test_an_approved_call_stays_approved_when_it_is_issued_anew(catalog: P
     assert results(result) == {"o": ("success", "1 large")}, "a default is filled in"
 
 
-async def test_a_server_that_never_stops_asking_is_given_up(catalog: PlaneTools) -> None:
+@pytest.mark.parametrize("few_steps", [{}, {"recursion_limit": 6}])
+async def test_a_server_that_never_stops_asking_is_given_up(catalog: PlaneTools, few_steps: dict[str, int]) -> None:
     graph = graph_of(catalog, calling(("restless", {}, "r")), "ok", max_iterations=2)
+    config: Any = {**THREAD, **few_steps}
 
     result = await graph.ainvoke(GO, THREAD)
     rounds = 0
     while "__interrupt__" in result:
         rounds += 1
-        result = await resume(graph, responding("x"))
+        result = await graph.ainvoke(Command(resume=[responding("x")]), config)
 
     assert rounds == 20
     status, text = results(result)["r"]
