@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,6 +82,13 @@ async def test_what_a_template_names_is_found_in_the_user_or_the_runs_configurat
     assert (seen["authorization"], seen["tenant"]) == ("deep", "blue-3")
 
 
+async def test_a_user_may_be_an_object_with_attributes_as_other_servers_have_it(recorder: Recorder) -> None:
+    async with plane_of(recorder.config(headers=TOKEN)) as plane:
+        ada = SimpleNamespace(identity="ada", github_token="of-an-object", _secret="x")
+        assert (await seen_as(plane, {"langgraph_auth_user": ada}))["authorization"] == "Bearer of-an-object"
+        assert recorder.calls[-1].meta["user_id"] == "ada"
+
+
 @pytest.mark.parametrize("value", ["", None, True, ["a"], {"a": "b"}])
 async def test_what_is_no_text_is_no_value(recorder: Recorder, value: object) -> None:
     async with plane_of(recorder.config(headers=TOKEN)) as plane:
@@ -146,6 +154,17 @@ async def test_a_refused_token_hurts_nobody_else_and_opens_no_breaker(recorder: 
         assert (await seen_as(plane, user("eve")))["authorization"] == "Bearer token-of-eve"
     assert asked < 40, "a token that is not taken is not tried again by itself"
     assert "token-of-eve" not in json.dumps(records)
+
+
+async def test_a_server_that_hangs_for_one_user_holds_up_neither_the_others_nor_the_end(recorder: Recorder) -> None:
+    recorder.frozen.add("Bearer token-of-eve")
+    async with plane_of(recorder.config(headers=TOKEN, timeout_s=0.5)) as plane:
+        slow = asyncio.create_task(call_as(plane, user("eve")))
+        assert not (await call_as(plane, user("ada"))).isError
+        assert failure_kind(await slow) == "timeout"
+        assert connection(plane).breaker.state == "CLOSED"
+        async with asyncio.timeout(BOUND_S):
+            await plane.stop()
 
 
 async def test_a_token_that_expires_is_said_at_once_and_its_session_left(recorder: Recorder) -> None:
