@@ -1,6 +1,7 @@
 """Get tokens by client_credentials; they are kept in memory only, as new ones are to be had at any time."""
 
 from toolweave.config.mcp_entry import OAuth
+from toolweave.servers.connections.oauth.destinations import Destinations
 from toolweave.servers.connections.oauth.exchange import Refusal, carry_out
 from toolweave.servers.connections.oauth.grant import Grant, GrantDraft
 from toolweave.servers.connections.oauth.provider import credentials_provider
@@ -25,4 +26,5 @@ class CredentialsSource:
             AuthorizationFault: it cannot be reached or used.
         """
         draft = GrantDraft()
-        return await carry_out(credentials_provider(self._url, self._auth, draft), draft, refusal)
+        destinations = Destinations(self._url, self._auth.issuer)
+        return await carry_out(credentials_provider(self._url, self._auth, draft), draft, refusal, destinations)

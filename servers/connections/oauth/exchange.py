@@ -19,9 +19,9 @@ from mcp.types import LATEST_PROTOCOL_VERSION
 from pydantic import BaseModel, ValidationError
 
 from toolweave import __version__
-from toolweave.config.mcp_entry import LOOPBACK_HOSTS
 from toolweave.servers.connections.authorization_fault import AuthorizationFault
 from toolweave.servers.connections.faults import status_line
+from toolweave.servers.connections.oauth.destinations import Destinations
 from toolweave.servers.connections.oauth.grant import Grant, GrantDraft
 
 REQUEST_LIMIT_S = 10.0
@@ -63,7 +63,12 @@ class Refusal:
 
 
 async def carry_out(
-    provider: OAuthClientProvider, draft: GrantDraft, refusal: Refusal, *, limit_s: float = EXCHANGE_LIMIT_S
+    provider: OAuthClientProvider,
+    draft: GrantDraft,
+    refusal: Refusal,
+    destinations: Destinations,
+    *,
+    limit_s: float = EXCHANGE_LIMIT_S,
 ) -> Grant:
     """Drive the flow from a refused request until the provider has put new tokens into `draft`.
 
@@ -75,7 +80,7 @@ async def carry_out(
     request = httpx.Request("GET", context.server_url)
     try:
         async with asyncio.timeout(limit_s), _client() as client, aclosing(provider.async_auth_flow(request)) as flow:
-            await _drive(flow, draft, client, request, refusal)
+            await _drive(flow, draft, _Carrier(client, destinations), request, refusal)
     except TimeoutError:
         raise AuthorizationFault(f"its authorization server did not finish within {limit_s:g} s") from None
     except AuthorizationFault:
@@ -118,7 +123,7 @@ async def first_refusal(url: str, headers: dict[str, str], *, listens: bool) -> 
 async def _drive(
     flow: AsyncGenerator[httpx.Request, httpx.Response],
     draft: GrantDraft,
-    client: httpx.AsyncClient,
+    carrier: "_Carrier",
     request: httpx.Request,
     refusal: Refusal,
 ) -> None:
@@ -127,7 +132,7 @@ async def _drive(
         if outgoing is request:
             answer = refusal.answer(request)
         else:
-            answer = await _send(client, outgoing, request.url)
+            answer = await carrier.send(outgoing)
             _check(outgoing, answer)
         outgoing = await flow.asend(answer)
 
@@ -137,25 +142,36 @@ def _client() -> httpx.AsyncClient:
     return httpx.AsyncClient(timeout=REQUEST_LIMIT_S, headers={"Accept-Encoding": "identity"})
 
 
-async def _send(client: httpx.AsyncClient, request: httpx.Request, resource: httpx.URL) -> httpx.Response:
-    refuse_unsafe(request.url, resource)
-    request.headers["Accept-Encoding"] = "identity"
-    origin = f"{request.url.scheme}://{request.url.netloc.decode()}"
-    try:
-        response = await client.send(request, stream=True)
+class _Carrier:
+    """Send single requests to where they may go, and take in answers of a bounded size."""
+
+    def __init__(self, client: httpx.AsyncClient, destinations: Destinations) -> None:
+        self._client = client
+        self._destinations = destinations
+
+    async def send(self, request: httpx.Request) -> httpx.Response:
+        """Send one request; redirects are not followed.
+
+        Raises:
+            AuthorizationFault: it may not go there, nobody answers, or the answer is too large.
+        """
+        await self._destinations.check(request.url)
+        request.headers["Accept-Encoding"] = "identity"
+        origin = f"{request.url.scheme}://{request.url.netloc.decode()}"
         try:
-            content = await _content(response, origin)
-        finally:
-            await response.aclose()
-    except httpx.TransportError as error:
-        if isinstance(error, AuthorizationFault):
+            response = await self._client.send(request, stream=True)
+            try:
+                content = await _content(response, origin)
+            finally:
+                await response.aclose()
+        except AuthorizationFault:
             raise
-        raise AuthorizationFault(
-            f"{origin} cannot be reached for its authorization ({type(error).__name__})"
-        ) from error
-    whole = httpx.Response(response.status_code, headers=response.headers, content=content, request=request)
-    whole.next_request = response.next_request
-    return whole
+        except httpx.TransportError as error:
+            why = type(error).__name__
+            raise AuthorizationFault(f"{origin} cannot be reached for its authorization ({why})") from error
+        whole = httpx.Response(response.status_code, headers=response.headers, content=content, request=request)
+        whole.next_request = response.next_request
+        return whole
 
 
 async def _content(response: httpx.Response, origin: str) -> bytes:
@@ -167,15 +183,6 @@ async def _content(response: httpx.Response, origin: str) -> bytes:
         if len(content) > LARGEST_ANSWER:
             raise AuthorizationFault(f"{origin} answers with more than {LARGEST_ANSWER} bytes")
     return bytes(content)
-
-
-def refuse_unsafe(url: httpx.URL, resource: httpx.URL) -> None:
-    """Keep secrets off the open net, and a server elsewhere from sending us to services of this machine."""
-    local = url.host in LOOPBACK_HOSTS
-    if local and resource.host not in LOOPBACK_HOSTS:
-        raise AuthorizationFault("it points at this machine for its authorization, which is refused")
-    if (url.scheme != "https" and not local) or url.userinfo:
-        raise AuthorizationFault(f"it points at {url.scheme}://{url.host} for its authorization: only https is used")
 
 
 def _check(request: httpx.Request, answer: httpx.Response) -> None:

@@ -8,6 +8,7 @@ from loguru import logger
 from toolweave.config.mcp_entry import OAuth
 from toolweave.errors import TokenStoreError
 from toolweave.servers.connections.authorization_fault import AuthorizationFault, SignInNeeded
+from toolweave.servers.connections.oauth.destinations import Destinations
 from toolweave.servers.connections.oauth.exchange import Refusal, Refused, carry_out
 from toolweave.servers.connections.oauth.grant import Grant, GrantDraft
 from toolweave.servers.connections.oauth.opening import hold, open_vault
@@ -79,7 +80,8 @@ class KeptSource:
             raise SignInNeeded(self._key.server, "its token has run out, and came without a way to renew it")
         draft = GrantDraft(old.client, old.tokens)
         try:
-            new = await carry_out(renewing_provider(self._key.url, old, draft), draft, Refusal())
+            destinations = Destinations(self._key.url, self._auth.issuer)
+            new = await carry_out(renewing_provider(self._key.url, old, draft), draft, Refusal(), destinations)
         except Refused as refused:
             self._why = str(refused)
             if refused.code == "invalid_grant":

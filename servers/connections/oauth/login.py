@@ -9,7 +9,8 @@ from mcp.client.auth.oauth2 import OAuthContext
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
 from toolweave.servers.connections.oauth.callback import Callback, listen
-from toolweave.servers.connections.oauth.exchange import EXCHANGE_LIMIT_S, carry_out, first_refusal, refuse_unsafe
+from toolweave.servers.connections.oauth.destinations import Destinations
+from toolweave.servers.connections.oauth.exchange import EXCHANGE_LIMIT_S, carry_out, first_refusal
 from toolweave.servers.connections.oauth.grant import GrantDraft
 from toolweave.servers.connections.oauth.opening import hold, open_vault
 from toolweave.servers.connections.oauth.place import TokenPlace
@@ -22,16 +23,18 @@ PATIENCE_S = 300.0
 class _Visitor:
     """The person, as the SDK's flow knows them."""
 
-    def __init__(self, callback: Callback, url: str, show: Callable[[str], None], patience_s: float) -> None:
+    def __init__(
+        self, callback: Callback, destinations: Destinations, show: Callable[[str], None], patience_s: float
+    ) -> None:
         self.redirect_uri = callback.redirect_uri
         self._callback = callback
-        self._resource = httpx.URL(url)
+        self._destinations = destinations
         self._show = show
         self._patience_s = patience_s
         self.context: OAuthContext | None = None
 
     async def show(self, url: str) -> None:
-        refuse_unsafe(httpx.URL(url), self._resource)
+        await self._destinations.check(httpx.URL(url))
         metadata = self.context.oauth_metadata if self.context else None
         self._callback.expect(url, str(metadata.issuer) if metadata else None)
         await asyncio.to_thread(self._show, url)
@@ -61,10 +64,11 @@ async def sign_in(
     refusal = await first_refusal(url, config.headers, listens=config.transport == "sse")
     async with listen(auth.redirect_port) as callback:
         draft = GrantDraft(registered_client(auth, callback.redirect_uri))
-        visitor = _Visitor(callback, url, show, patience_s)
+        destinations = Destinations(url, auth.issuer)
+        visitor = _Visitor(callback, destinations, show, patience_s)
         provider = person_provider(url, auth, draft, visitor)
         visitor.context = provider.context
-        grant = await carry_out(provider, draft, refusal, limit_s=patience_s + EXCHANGE_LIMIT_S)
+        grant = await carry_out(provider, draft, refusal, destinations, limit_s=patience_s + EXCHANGE_LIMIT_S)
     async with hold(place, key):
         await asyncio.to_thread(vault.write, key, grant.written())
 

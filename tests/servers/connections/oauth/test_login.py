@@ -22,9 +22,11 @@ from tests.servers.connections.oauth.guarded import (
     signed_in,
 )
 from toolweave.config.mcp_entry import OAuth
+from toolweave.outbound_policy import OutboundPolicy
 from toolweave.servers.connections.authorization_fault import AuthorizationFault
 from toolweave.servers.connections.oauth.callback import listen
-from toolweave.servers.connections.oauth.exchange import LARGEST_ANSWER, refuse_unsafe
+from toolweave.servers.connections.oauth.destinations import Destinations, refuse_unsafe
+from toolweave.servers.connections.oauth.exchange import LARGEST_ANSWER
 from toolweave.servers.connections.oauth.login import sign_in
 
 
@@ -176,6 +178,38 @@ def test_secrets_go_over_https_or_stay_on_this_machine(url: str, resource: str, 
         return
     with pytest.raises(AuthorizationFault):
         refuse_unsafe(httpx.URL(url), httpx.URL(resource))
+
+
+NAMES = {"mcp.example": "93.184.215.14", "login.example": "93.184.215.15", "inward.example": "10.0.0.7"}
+
+
+async def looked_up(host: str, _: int) -> list[str]:
+    if host not in NAMES:
+        raise OSError("there is no such name")
+    return [NAMES[host]]
+
+
+@pytest.mark.parametrize(
+    ("url", "resource", "issuer", "allowed"),
+    [
+        ("https://login.example/token", "https://mcp.example/mcp", None, True),
+        ("https://inward.example/token", "https://mcp.example/mcp", None, False),
+        ("https://10.0.0.7/token", "https://mcp.example/mcp", None, False),
+        ("https://169.254.169.254/latest", "https://mcp.example/mcp", None, False),
+        ("https://inward.example/token", "https://mcp.example/mcp", "https://inward.example/", True),
+        ("https://10.0.0.8/token", "https://inward.example/mcp", None, True),
+        ("https://known-to-a-proxy.example/token", "https://mcp.example/mcp", None, True),
+    ],
+)
+async def test_a_public_server_sends_us_into_no_private_network(
+    url: str, resource: str, issuer: str | None, allowed: bool
+) -> None:
+    destinations = Destinations(resource, issuer, OutboundPolicy(resolver=looked_up))
+    if allowed:
+        await destinations.check(httpx.URL(url))
+        return
+    with pytest.raises(AuthorizationFault, match="in a private network"):
+        await destinations.check(httpx.URL(url))
 
 
 async def page(uri: str, request: bytes) -> bytes:
