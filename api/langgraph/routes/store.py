@@ -18,6 +18,8 @@ from toolweave.api.langgraph.wire import timestamp
 from toolweave.errors import BadRequest, RequestError
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.store.item_filter import check_filter
+from toolweave.runtime.persistence.store.sqlite_store import SqliteStore
+from toolweave.runtime.persistence.store.thread_items import is_kept_for_a_thread
 
 PUT = body_schema("StorePutRequest")
 DELETE = body_schema("StoreDeleteRequest")
@@ -39,7 +41,8 @@ async def put(request: Request) -> Response:
         raise BadRequest("Namespace cannot be empty.")
     if namespace[0] == RESERVED_ROOT:
         raise BadRequest(f'Root label for namespace cannot be "{RESERVED_ROOT}". Got: {namespace}')
-    await served(request).persistence.store.aput(
+    _refuse_kept(namespace)
+    await _store(request).aput(
         namespace, body.fields["key"], body.fields["value"], body.get("index"), ttl=body.get("ttl", NOT_PROVIDED)
     )
     return empty_answer(204, body.headers())
@@ -52,7 +55,7 @@ async def get(request: Request) -> Response:
     if not key:
         return json_answer({"error": "Key is required"}, status=400)
     refresh = query_flag(request, "refresh_ttl") if "refresh_ttl" in request.query_params else None
-    item = await served(request).persistence.store.aget(namespace, key, refresh_ttl=refresh)
+    item = await _store(request).aget(namespace, key, refresh_ttl=refresh)
     return json_answer(None if item is None else item_json(item))
 
 
@@ -60,7 +63,8 @@ async def delete(request: Request) -> Response:
     """Delete an item, if it is there."""
     body = await read_body(request, DELETE)
     namespace = labels(body.get("namespace", ()))
-    await served(request).persistence.store.adelete(namespace, body.fields["key"])
+    _refuse_kept(namespace)
+    await _store(request).adelete(namespace, body.fields["key"])
     return empty_answer(204, body.headers())
 
 
@@ -72,7 +76,7 @@ async def search(request: Request) -> Response:
         check_filter(wanted)
     except ValueError as error:
         raise BadRequest(str(error)) from None
-    found = await served(request).persistence.store.asearch(
+    found = await _store(request).asearch(
         prefix,
         filter=wanted,
         # Zero counts as not given.
@@ -89,7 +93,7 @@ async def namespaces(request: Request) -> Response:
     """List namespaces that have items."""
     body = await read_body(request, NAMESPACES)
     prefix, suffix = labels(body.get("prefix", ())), labels(body.get("suffix", ()))
-    found = await served(request).persistence.store.alist_namespaces(
+    found = await _store(request).alist_namespaces(
         prefix=prefix or None,
         suffix=suffix or None,
         max_depth=body.get("max_depth"),
@@ -97,6 +101,15 @@ async def namespaces(request: Request) -> Response:
         offset=body.get("offset", 0),
     )
     return json_answer({"namespaces": found}, headers=body.headers())
+
+
+def _store(request: Request) -> SqliteStore:
+    return served(request).persistence.store.without_kept_results()
+
+
+def _refuse_kept(namespace: tuple[str, ...]) -> None:
+    if is_kept_for_a_thread(namespace):
+        raise BadRequest("What is kept there belongs to a thread, and goes with it.")
 
 
 def labels(given: Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, SearchItem, SearchOp
 from sqlalchemy import Connection
@@ -38,6 +38,13 @@ class Lifetime:
     namespace: Namespace
     key: str
     minutes: float
+
+
+class View(NamedTuple):
+    """What a reader sees: what is alive at a moment, and the tool results kept for threads or all but these."""
+
+    now: datetime
+    shows_kept: bool = True
 
 
 def write_items(connection: Connection, items: Sequence[ItemWrite], now: datetime) -> None:
@@ -75,19 +82,20 @@ def delete_expired(connection: Connection, now: datetime) -> int:
     return driver_of(connection).execute(sql.SWEEP, {"now": _text(now)}).rowcount
 
 
-def find_item(driver: sqlite3.Connection, op: GetOp, now: datetime) -> tuple[Item | None, list[Lifetime]]:
+def find_item(driver: sqlite3.Connection, op: GetOp, view: View) -> tuple[Item | None, list[Lifetime]]:
     """Read one item."""
-    row = driver.execute(sql.GET, {"prefix": ".".join(op.namespace), "key": op.key, "now": _text(now)}).fetchone()
+    parameters = {"prefix": ".".join(op.namespace), "key": op.key, **_view_parameters(view)}
+    row = driver.execute(sql.GET, parameters).fetchone()
     if row is None:
         return None, []
     return Item(**_fields(row)), _lifetimes([row] if op.refresh_ttl else [])
 
 
 def search_items(
-    driver: sqlite3.Connection, op: SearchOp, now: datetime, vector: bytes | None
+    driver: sqlite3.Connection, op: SearchOp, view: View, vector: bytes | None
 ) -> tuple[list[SearchItem], list[Lifetime]]:
     """Read the items under a namespace that fit the filter: nearest first with a vector, else as they were put."""
-    parameters = {"prefix": ".".join(op.namespace_prefix), "now": _text(now)}
+    parameters = {"prefix": ".".join(op.namespace_prefix), **_view_parameters(view)}
     statement = sql.SEARCH
     if vector is not None:
         driver.create_function("nearness", 1, nearness_to(vector), deterministic=True)
@@ -98,13 +106,17 @@ def search_items(
     return items, _lifetimes(found if op.refresh_ttl else [])
 
 
-def find_namespaces(driver: sqlite3.Connection, op: ListNamespacesOp, now: datetime) -> list[Namespace]:
+def find_namespaces(driver: sqlite3.Connection, op: ListNamespacesOp, view: View) -> list[Namespace]:
     """List namespaces that have items, cut to a depth, in order."""
-    found = (tuple(prefix.split(".")) for (prefix,) in driver.execute(sql.NAMESPACES, {"now": _text(now)}))
+    found = (tuple(prefix.split(".")) for (prefix,) in driver.execute(sql.NAMESPACES, _view_parameters(view)))
     conditions = op.match_conditions or ()
     fitting = (namespace for namespace in found if all(_fits(namespace, one) for one in conditions))
     listed = sorted({namespace[: op.max_depth] for namespace in fitting})
     return listed[op.offset : op.offset + op.limit]
+
+
+def _view_parameters(view: View) -> dict[str, object]:
+    return {"now": _text(view.now), "shows_kept": view.shows_kept}
 
 
 def _fitting(rows: sqlite3.Cursor, wanted: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:

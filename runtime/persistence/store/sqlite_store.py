@@ -7,11 +7,12 @@ so one that fails fails alone, nothing waits for a lock, and the event loop neve
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from langgraph.store.base import (
     BaseStore,
@@ -36,6 +37,7 @@ from toolweave.runtime.persistence.store.item_filter import check_filter
 from toolweave.runtime.persistence.store.item_rows import (
     ItemWrite,
     Lifetime,
+    View,
     delete_expired,
     find_item,
     find_namespaces,
@@ -74,6 +76,7 @@ class SqliteStore(BaseStore):
         self._database = database
         self._index = options.index
         self._clock = clock
+        self._shows_kept = True
         self._loop = asyncio.get_running_loop()
         self.ttl_config = TTLConfig(refresh_on_read=options.refresh_on_read, default_ttl=options.default_ttl)
 
@@ -117,6 +120,12 @@ class SqliteStore(BaseStore):
         """Delete expired items, which nobody sees any more; gives how many."""
         return await self._database.write(partial(delete_expired, now=self._clock()))
 
+    def without_kept_results(self) -> Self:
+        """Give the store as clients see it: what is kept for a thread is for the runs of that thread only (D-7)."""
+        view = copy(self)
+        view._shows_kept = False  # noqa: SLF001 - of its own kind
+        return view
+
     async def delete_thread(self, thread_id: str) -> None:
         """Delete what the store keeps for a thread; most have nothing, which costs no write."""
         if await self._database.read(partial(has_items, thread_id=thread_id)):
@@ -140,7 +149,9 @@ class SqliteStore(BaseStore):
     async def _read(self, ops: Sequence[Op]) -> list[Result]:
         vectors = {op.query: await self._vector(op.query) for op in ops if isinstance(op, SearchOp) and op.query}
         now = self._clock()
-        results, used = await self._database.read(partial(_read_all, ops=ops, vectors=vectors, now=now))
+        results, used = await self._database.read(
+            partial(_read_all, ops=ops, vectors=vectors, view=View(now, self._shows_kept))
+        )
         if used:
             await self._database.write(partial(prolong, items=used, now=now))
         return results
@@ -203,7 +214,7 @@ def _create(connection: Connection) -> None:
 
 
 def _read_all(
-    connection: Connection, ops: Sequence[Op], vectors: Mapping[str, bytes | None], now: datetime
+    connection: Connection, ops: Sequence[Op], vectors: Mapping[str, bytes | None], view: View
 ) -> tuple[list[Result], list[Lifetime]]:
     driver = driver_of(connection)
     results: list[Result] = []
@@ -212,11 +223,11 @@ def _read_all(
         found: Any
         lifetimes: list[Lifetime] = []
         if isinstance(op, GetOp):
-            found, lifetimes = find_item(driver, op, now)
+            found, lifetimes = find_item(driver, op, view)
         elif isinstance(op, SearchOp):
-            found, lifetimes = search_items(driver, op, now, vectors.get(op.query or ""))
+            found, lifetimes = search_items(driver, op, view, vectors.get(op.query or ""))
         elif isinstance(op, ListNamespacesOp):
-            found = find_namespaces(driver, op, now)
+            found = find_namespaces(driver, op, view)
         else:
             raise TypeError(f"no store operation: {type(op).__name__}")
         results.append(found)

@@ -40,7 +40,9 @@ REFRESH = (
 )
 SWEEP = "DELETE FROM store WHERE expires_at IS NOT NULL AND expires_at <= :now"
 
-_ALIVE = "(s.expires_at IS NULL OR s.expires_at > :now)"
+# Tool results kept for a thread: a server's threads have UUIDs, what looks otherwise is an application's own.
+KEPT_FOR_A_THREAD = "LIKE 'threads.________-____-____-____-____________.tool_results'"
+_ALIVE = f"(s.expires_at IS NULL OR s.expires_at > :now) AND (:shows_kept OR s.prefix NOT {KEPT_FOR_A_THREAD})"
 # '/' is the character after '.': everything below a namespace, found by the index and without wildcards.
 _UNDER = "(:prefix = '' OR s.prefix = :prefix OR (s.prefix >= :prefix || '.' AND s.prefix < :prefix || '/'))"
 _COLUMNS = "s.prefix, s.key, s.value, s.created_at, s.updated_at, s.ttl_minutes"

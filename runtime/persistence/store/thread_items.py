@@ -4,14 +4,17 @@ They are at ("threads", id, "tool_results"), where `nodes.large_results` puts th
 below "threads" is its own.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection
 
 from toolweave.runtime.persistence.sqlite import driver_of
+from toolweave.runtime.persistence.store.store_sql import KEPT_FOR_A_THREAD
 
 _FIRST, _LAST = "threads.", ".tool_results"
+_KEPT = re.compile(r"threads\.[^-]{8}-[^-]{4}-[^-]{4}-[^-]{4}-[^-]{12}\.tool_results", re.IGNORECASE)
 
 _HAS = "SELECT 1 FROM store WHERE prefix = :prefix LIMIT 1"
 _DELETE = "DELETE FROM store WHERE prefix = :prefix AND updated_at <= :until"
@@ -19,11 +22,16 @@ _COPY = (
     "INSERT OR REPLACE INTO store (prefix, key, value, created_at, updated_at, expires_at, ttl_minutes) "
     "SELECT :target, key, value, created_at, updated_at, expires_at, ttl_minutes FROM store WHERE prefix = :source"
 )
-# '/' is the character after '.'. A server's threads have UUIDs: what looks otherwise is not ours.
+# '/' is the character after '.'.
 _AFTER = (
-    "SELECT DISTINCT prefix FROM store WHERE prefix > :after AND prefix >= 'threads.' AND prefix < 'threads/' "
-    "AND prefix LIKE 'threads.________-____-____-____-____________.tool_results' ORDER BY prefix LIMIT :most"
+    "SELECT DISTINCT prefix FROM store WHERE prefix > :after AND prefix >= 'threads.' AND prefix < 'threads/' "  # noqa: S608 - constants
+    f"AND prefix {KEPT_FOR_A_THREAD} ORDER BY prefix LIMIT :most"
 )
+
+
+def is_kept_for_a_thread(namespace: Sequence[str]) -> bool:
+    """Say whether a namespace holds tool results kept for a thread of a server, whose id is a UUID."""
+    return _KEPT.fullmatch(".".join(namespace)) is not None
 
 
 def has_items(connection: Connection, thread_id: str) -> bool:

@@ -1,34 +1,35 @@
 """What the store keeps of a thread's tool results is there as long as the thread is, and no longer (D-7)."""
 
 import asyncio
-import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+import pytest_asyncio
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import BadRequestError
 
 from tests.api.langgraph.steering import new_thread
+from tests.api.langgraph.talking import TALKING, TALKING_ENV, told, until_ready
 from tests.fixtures.app_server import AppProcess, AppServer
 
-APP = Path(__file__).parent / "apps" / "talking"
-LANGGRAPH_JSON = APP / "langgraph.json"
-SERVER_ENV = {"TOOLWEAVE_MCP_CONFIG": str(APP / "mcp.jsonc")}
-BOUND_S = 20.0
+LANGGRAPH_JSON = TALKING
+SERVER_ENV = TALKING_ENV
 
 Sdk = LangGraphClient
-
-
-def told(*calls: tuple[str, dict[str, Any], str]) -> dict[str, Any]:
-    """Make the input that has the model call tools."""
-    listed = [{"name": name, "args": args, "id": call_id} for name, args, call_id in calls]
-    return {"messages": [{"role": "user", "content": json.dumps(listed)}]}
+Keys = Callable[[str], list[str]]
 
 
 LONG = told(("long_text", {"lines": 500}, "long"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def ready(app_server: AppServer) -> None:
+    await until_ready(app_server.url)
 
 
 async def long_result(sdk: Sdk, thread_id: str | None) -> str:
@@ -38,73 +39,91 @@ async def long_result(sdk: Sdk, thread_id: str | None) -> str:
     return str(text)
 
 
-async def kept(sdk: Sdk, thread_id: str) -> list[str]:
-    found = await sdk.store.search_items(["threads", thread_id, "tool_results"])
-    return [item["key"] for item in found["items"]]
+@pytest.fixture
+def keys(app_server: AppServer) -> Callable[[str], list[str]]:
+    """Read the store's file beside the server: what is kept for a thread is not for clients."""
+
+    def kept(thread_id: str) -> list[str]:
+        query = "SELECT key FROM store WHERE prefix = ?"
+        return [key for (key,) in tables(app_server.settings.data_dir, query, f"threads.{thread_id}.tool_results")]
+
+    return kept
 
 
-def prefixes(app_server: AppServer) -> set[str]:
-    """Read the store's file beside the server."""
-    with sqlite3.connect(app_server.settings.data_dir / "store.db") as connection:
-        return {row[0] for row in connection.execute("SELECT prefix FROM store")}
+def tables(data_dir: Path, query: str, *values: str) -> list[Any]:
+    with closing(sqlite3.connect(data_dir / "store.db")) as connection:
+        return connection.execute(query, values).fetchall()
 
 
-async def test_a_long_result_is_kept_whole_and_read_on_in_a_later_run(sdk: Sdk) -> None:
+async def test_a_long_result_is_kept_whole_and_read_on_in_a_later_run(sdk: Sdk, keys: Keys) -> None:
     thread_id = await new_thread(sdk)
     text = await long_result(sdk, thread_id)
     assert len(text) < 1_300
-    assert await kept(sdk, thread_id) == ["long"]
+    assert keys(thread_id) == ["long"]
     read = told(("read_tool_result", {"id": "long", "search": "line 499"}, "read"))
     state: Any = await sdk.runs.wait(thread_id, "talking", input=read)
     assert "line 499: plain" in state["messages"][-2]["content"]
 
 
-async def test_deleting_a_thread_deletes_what_is_kept_and_nothing_else(sdk: Sdk) -> None:
+async def test_clients_of_the_store_neither_see_nor_change_what_is_kept(sdk: Sdk, keys: Keys) -> None:
+    thread_id = await new_thread(sdk)
+    await long_result(sdk, thread_id)
+    place = ["threads", thread_id, "tool_results"]
+    await sdk.store.put_item(["threads", thread_id], "mine", {"a": 1})
+    for prefix in (place, ["threads", thread_id], ["threads"]):
+        found = await sdk.store.search_items(prefix, limit=1_000)
+        assert not [item for item in found["items"] if item["namespace"][-1] == "tool_results"]
+    listed: Any = await sdk.store.list_namespaces(prefix=["threads", thread_id])
+    assert listed["namespaces"] == [["threads", thread_id]]
+    assert await sdk.store.get_item(place, "long") is None
+    for change in (sdk.store.put_item(place, "long", {"text": "another"}), sdk.store.delete_item(place, "long")):
+        with pytest.raises(BadRequestError):
+            await change
+    assert keys(thread_id) == ["long"]
+
+
+async def test_deleting_a_thread_deletes_what_is_kept_and_nothing_else(sdk: Sdk, keys: Keys) -> None:
     doomed, staying = await new_thread(sdk), await new_thread(sdk)
     await asyncio.gather(long_result(sdk, doomed), long_result(sdk, staying))
     await sdk.store.put_item(["threads", doomed, "notes"], "mine", {"text": "the application's own"})
 
     await sdk.threads.delete(doomed)
 
-    assert await kept(sdk, doomed) == []
-    assert await kept(sdk, staying) == ["long"]
+    assert keys(doomed) == []
+    assert keys(staying) == ["long"]
     assert await sdk.store.get_item(["threads", doomed, "notes"], "mine")
 
 
-async def test_pruning_deletes_it_and_keeping_the_latest_keeps_it(sdk: Sdk) -> None:
+async def test_pruning_deletes_it_and_keeping_the_latest_keeps_it(sdk: Sdk, keys: Keys) -> None:
     doomed, shortened = await new_thread(sdk), await new_thread(sdk)
     await asyncio.gather(long_result(sdk, doomed), long_result(sdk, shortened))
     await sdk.threads.prune([doomed])
     await sdk.threads.prune([shortened], strategy="keep_latest")
-    assert (await kept(sdk, doomed), await kept(sdk, shortened)) == ([], ["long"])
+    assert (keys(doomed), keys(shortened)) == ([], ["long"])
 
 
-async def test_a_copied_thread_has_its_own_copy(sdk: Sdk) -> None:
+async def test_a_copied_thread_has_its_own_copy(sdk: Sdk, keys: Keys) -> None:
     source = await new_thread(sdk)
     await long_result(sdk, source)
     copied: Any = await sdk.threads.copy(source)  # type: ignore[func-returns-value]  # as the SDK has it
     await sdk.threads.delete(source)
-    assert await kept(sdk, copied["thread_id"]) == ["long"]
+    assert keys(copied["thread_id"]) == ["long"]
     read = told(("read_tool_result", {"id": "long", "offset": 1000}, "read"))
     state: Any = await sdk.runs.wait(copied["thread_id"], "talking", input=read)
     assert "[Characters 1000 to " in state["messages"][-2]["content"]
 
 
 async def test_a_run_without_a_thread_leaves_nothing(sdk: Sdk, app_server: AppServer) -> None:
-    before = prefixes(app_server)
+    query = "SELECT DISTINCT prefix FROM store ORDER BY prefix"
+    before = tables(app_server.settings.data_dir, query)
     await long_result(sdk, None)
-    assert prefixes(app_server) == before
+    assert tables(app_server.settings.data_dir, query) == before
 
 
-async def test_a_subgraph_keeps_results_for_the_thread_it_runs_on(sdk: Sdk) -> None:
+async def test_a_subgraph_keeps_results_for_the_thread_it_runs_on(sdk: Sdk, keys: Keys) -> None:
     thread_id = await new_thread(sdk)
     await sdk.runs.wait(thread_id, "around", input=LONG)
-    assert await kept(sdk, thread_id) == ["long"]
-
-
-def tables(data_dir: Path, file: str, query: str) -> list[Any]:
-    with sqlite3.connect(data_dir / file) as connection:
-        return connection.execute(query).fetchall()
+    assert keys(thread_id) == ["long"]
 
 
 @pytest.fixture
@@ -119,15 +138,14 @@ def test_what_a_crash_left_of_deleted_threads_goes_at_the_next_start(leftover: t
     process.start()
     process.kill()
     gone, foreign = str(uuid4()), "not-a-thread"
-    with sqlite3.connect(data_dir / "store.db") as connection:
+    with closing(sqlite3.connect(data_dir / "store.db")) as connection, connection:
         for prefix in (f"threads.{gone}.tool_results", f"threads.{foreign}.tool_results", f"threads.{gone}.notes"):
             connection.execute(
                 "INSERT INTO store (prefix, key, value, created_at, updated_at) VALUES (?, 'k', '{}', ?, ?)",
                 (prefix, "2026-01-01 00:00:00.000000+00:00", "2026-01-01 00:00:00.000000+00:00"),
             )
-    connection.close()
     process.start()
     process.wait_for_log("cleared what a crash had left of 1 deleted threads")
     process.kill()
-    left = {row[0] for row in tables(data_dir, "store.db", "SELECT prefix FROM store")}
+    left = {row[0] for row in tables(data_dir, "SELECT prefix FROM store")}
     assert left == {f"threads.{foreign}.tool_results", f"threads.{gone}.notes"}

@@ -1,25 +1,24 @@
 """A tool's progress is in the `custom` stream while it runs, in any form a server may send it (mcp.md 2.4)."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from langgraph_sdk.client import LangGraphClient
 
 from tests.api.langgraph.steering import new_thread
+from tests.api.langgraph.talking import TALKING, TALKING_ENV, told, until_ready
+from tests.fixtures.app_server import AppServer
 
-APP = Path(__file__).parent / "apps" / "talking"
-LANGGRAPH_JSON = APP / "langgraph.json"
-SERVER_ENV = {"TOOLWEAVE_MCP_CONFIG": str(APP / "mcp.jsonc")}
+LANGGRAPH_JSON = TALKING
+SERVER_ENV = TALKING_ENV
 
 Events = list[tuple[str, dict[str, Any]]]
 
 
-def told(name: str, call_id: str, **arguments: Any) -> dict[str, Any]:
-    """Make the input that has the model call a tool."""
-    calls = [{"name": name, "args": arguments, "id": call_id}]
-    return {"messages": [{"role": "user", "content": json.dumps(calls)}]}
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def ready(app_server: AppServer) -> None:
+    await until_ready(app_server.url)
 
 
 async def custom(sdk: LangGraphClient, graph: str, told_input: dict[str, Any], **options: Any) -> Events:
@@ -33,7 +32,7 @@ async def custom(sdk: LangGraphClient, graph: str, told_input: dict[str, Any], *
 
 async def test_progress_reaches_a_client_of_the_custom_stream(sdk: LangGraphClient) -> None:
     reports = [{"progress": 1, "total": 4, "message": "one"}]
-    events = await custom(sdk, "talking", told("progress", "c1", reports=reports))
+    events = await custom(sdk, "talking", told(("progress", {"reports": reports}, "c1")))
     assert events == [
         (
             "custom",
@@ -53,7 +52,7 @@ async def test_progress_reaches_a_client_of_the_custom_stream(sdk: LangGraphClie
 @pytest.mark.parametrize("graph", ["talking", "around"])
 async def test_a_flood_is_thinned_out_and_its_last_report_always_comes(sdk: LangGraphClient, graph: str) -> None:
     options = {"stream_subgraphs": True} if graph == "around" else {}
-    events = await custom(sdk, graph, told("progress_flood", "c1", reports=5_000), **options)
+    events = await custom(sdk, graph, told(("progress_flood", {"reports": 5_000}, "c1")), **options)
     reported = [data["progress"] for _, data in events]
     assert reported[-1] == 5_000
     assert reported == sorted(reported)
@@ -68,19 +67,19 @@ async def test_numbers_that_are_none_and_endless_messages_do_no_harm(sdk: LangGr
         {"progress": "half"},
         {"progress": 1e300, "total": float("nan"), "message": "\x1b[31m" + "m" * 1_000_000},
     ]
-    [(_, event)] = await custom(sdk, "talking", told("progress", "c1", reports=reports))
+    [(_, event)] = await custom(sdk, "talking", told(("progress", {"reports": reports}, "c1")))
     assert (event["progress"], event["total"]) == (1e300, None)
     assert event["message"].startswith("mmm")
     assert len(event["message"]) == 500
 
 
 async def test_what_is_reported_after_the_answer_is_dropped(sdk: LangGraphClient) -> None:
-    assert await custom(sdk, "talking", told("late_progress", "c1")) == []
+    assert await custom(sdk, "talking", told(("late_progress", {}, "c1"))) == []
 
 
 async def test_a_client_that_asks_for_no_custom_events_gets_none(sdk: LangGraphClient) -> None:
     thread_id = await new_thread(sdk)
-    asked = told("progress", "c1", reports=[{"progress": 1}])
+    asked = told(("progress", {"reports": [{"progress": 1}]}, "c1"))
     parts = [part async for part in sdk.runs.stream(thread_id, "talking", input=asked, stream_mode=["values"])]
     assert {part.event for part in parts} == {"metadata", "values"}
     assert parts[-1].data["messages"][-2]["content"] == "done"
