@@ -74,7 +74,7 @@ async def ready(response: Response, client: Annotated[LangGraphClient, Depends(a
     """Say whether requests can be served: 503 only without persistence, whatever state MCP servers are in."""
     try:
         async with client, asyncio.timeout(DATABASE_LIMIT_S):
-            await client.http.get("/ok", params={"check_db": "true"})
+            await client.http.get("/ok", params={"check_db": "1"})
     except (httpx.HTTPError, LangGraphError, TimeoutError) as error:
         logger.warning("not ready: the database behind the LangGraph API does not answer: {!r}", error)
         response.status_code = 503

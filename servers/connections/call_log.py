@@ -4,9 +4,10 @@ It is a sink of loguru's with a level of its own, below all others: no other sin
 written before a call's caller goes on, so a process that is killed has them up to its last finished call.
 """
 
+import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
@@ -33,23 +34,25 @@ MOST_BLOCKS = 100
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 ROTATION_BYTES = 10_000_000
 KEPT_FILES = 5
+PATIENCE_S = 2.0
 
 
-@contextmanager
-def open_call_log(data_dir: Path, mode: LogMode) -> Iterator[tuple[CallObserver, ...]]:
+@asynccontextmanager
+async def open_call_log(data_dir: Path, mode: LogMode) -> AsyncIterator[tuple[CallObserver, ...]]:
     """Give what writes the log while the block runs; nothing with the mode "off".
 
     The mode "ids" leaves arguments and answers out. A file that cannot be written is warned about once and tried again
-    with each call: calls go on without it.
+    later: calls go on without it.
     """
     if mode == "off":
         yield ()
         return
     log = CallLog(data_dir / FOLDER / FILE, with_contents=mode == "full")
+    await log.look_after_file()
     try:
         yield (log,)
     finally:
-        log.close()
+        await log.close()
 
 
 class CallLog:
@@ -60,8 +63,11 @@ class CallLog:
         self._with_contents = with_contents
         self._plane = uuid4().hex[:12]
         self._warned = False
+        self._file = LineFile(path, limit=ROTATION_BYTES, kept=KEPT_FILES)
+        # Whatever may block is done on a thread; a line itself is one system call that does not.
+        self._looking: asyncio.Task[None] | None = None
         self._sink = logger.add(
-            LineFile(path, limit=ROTATION_BYTES, kept=KEPT_FILES),
+            self._file,
             level=LEVEL,
             format="{message}",
             filter=self._is_ours,
@@ -75,6 +81,8 @@ class CallLog:
     def __call__(self, record: CallRecord) -> None:
         """Write a call that has ended."""
         facts = self._facts(record)
+        if self._file.is_due and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self.look_after_file())
         try:
             logger.bind(plane=self._plane, **facts).log(
                 LEVEL, "MCP call {}/{} {}", record.server, record.tool, record.outcome
@@ -84,11 +92,18 @@ class CallLog:
                 self._warned = True
                 logger.warning("MCP calls cannot be written to {}: {}; they go on", self._path, error)
 
-    def close(self) -> None:
+    async def look_after_file(self) -> None:
+        """Open the file, or see to it that it is still there and not too large."""
+        await asyncio.to_thread(self._file.look_after)
+
+    async def close(self) -> None:
         """Write no more."""
+        if self._looking is not None:
+            await asyncio.wait([self._looking], timeout=PATIENCE_S)
         # It may be gone: an application may have removed all sinks.
         with suppress(ValueError):
             logger.remove(self._sink)
+        self._file.stop()
 
     def _is_ours(self, record: "Record") -> bool:
         return record["level"].no == LEVEL and record["extra"].get("plane") is self._plane

@@ -18,6 +18,8 @@ async def open_served_plane(settings: Settings) -> AsyncIterator[ToolPlane]:
         ConfigError: mcp.jsonc is wrong.
     """
     servers = served_mcp_config(settings).servers
-    with open_call_log(settings.data_dir, settings.mcp_log) as observers:
-        async with open_tool_plane(servers, observers=observers, token_place=token_place(settings)) as plane:
-            yield plane
+    async with (
+        open_call_log(settings.data_dir, settings.mcp_log) as observers,
+        open_tool_plane(servers, observers=observers, token_place=token_place(settings)) as plane,
+    ):
+        yield plane

@@ -119,3 +119,13 @@ async def test_our_own_routes_are_served_beside_the_api(http: httpx.AsyncClient)
     events = [line.removeprefix("event: ") for line in answer.text.splitlines() if line.startswith("event: ")]
     assert events
     assert "error" not in events
+
+
+async def test_the_state_of_the_process_and_of_its_mcp_servers_is_shown_there_too(
+    official: str, http: httpx.AsyncClient, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for path, status in (("/health/live", "ok"), ("/health/ready", "ready"), ("/health", "ok")):
+        answer = await http.get(path)
+        assert (path, answer.status_code, answer.json()["status"]) == (path, 200, status)
+    assert (await http.get("/servers/todo")).json()["tools"] == 5
+    assert 'toolweave_mcp_server_state{server="todo",state="ready"} 1.0' in (await http.get("/servers/metrics")).text
