@@ -236,6 +236,15 @@ async def test_a_server_that_comes_back_is_used_again_after_the_breaker_opened()
     assert "transport" not in [record.outcome for record in records[-1:]]
 
 
+async def test_a_server_that_is_switched_off_refuses_without_a_breaker() -> None:
+    servers = [misbehaving(enabled=False), misbehaving(name="bad", misconfigured="KEY is not set.")]
+    async with plane_at(Clock(), *servers, failures=1) as (plane, records):
+        texts = [text_of(await call(plane, "echo", server=name)) for name in ("peer", "bad") for _ in range(2)]
+        assert (breaker(plane), breaker(plane, "bad")) == ("CLOSED", "CLOSED")
+    assert ["disabled" in text or "misconfigured" in text for text in texts] == [True] * 4
+    assert {(record.outcome, record.attempts) for record in records} == {("refused", 0)}
+
+
 async def test_closing_a_plane_under_its_calls_is_no_failure_of_the_server() -> None:
     with log_records() as records:
         async with plane_at(Clock(), misbehaving(timeout_s=600)) as (plane, _):
