@@ -5,13 +5,11 @@ can act on. A server whose schemas cannot be used is asked without a check: it j
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from toolweave.schema import Schema, check_size
-from toolweave.servers.connections.quick_check import quick_check
+from toolweave.servers.connections.compiled_schema import CompiledSchema
 from toolweave.servers.connections.tool_spec import ToolSpec
 from toolweave.servers.connections.untrusted import in_bytes, visible
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from toolweave.servers.connections.connection import ServerConnection
 
 LONGEST_TEXT = 1_900
-Problems = Callable[[dict[str, Any]], list[str]]
 
 
 async def check_arguments(connection: "ServerConnection", tool: str, arguments: dict[str, Any]) -> str | None:
@@ -44,7 +41,6 @@ class ArgumentChecks:
         """Return the check for a tool as it is listed now."""
         check = self._checks.get(spec.name)
         if check is None or (check.spec is not spec and check.spec != spec):
-            # A monstrous schema takes up to half a second.
             check = await asyncio.to_thread(ArgumentCheck, self._server, spec)
             self._checks[spec.name] = check
         check.spec = spec
@@ -56,13 +52,9 @@ class ArgumentCheck:
 
     def __init__(self, server: str, spec: ToolSpec) -> None:
         self.spec = spec
-        self._fits = None
-        self._judge: Problems | None = None
+        self._compiled: CompiledSchema | None = None
         try:
-            check_size(spec.input_schema)
-            self._fits = quick_check(spec.input_schema)
-            # A schema that was compiled is well-formed; judging that by the draft's own schema takes milliseconds.
-            self._judge = Schema(spec.input_schema, well_formed=self._fits is not None).problems
+            self._compiled = CompiledSchema(spec.input_schema)
         except ValueError as error:
             logger.bind(server=server, tool=spec.name).warning(
                 "the arguments of {}/{} are sent unchecked, its schema cannot be used: {}", server, spec.name, error
@@ -70,6 +62,4 @@ class ArgumentCheck:
 
     def problems(self, arguments: dict[str, Any]) -> list[str]:
         """Name what is wrong."""
-        if self._judge is None or (self._fits is not None and self._fits(arguments)):
-            return []
-        return self._judge(arguments)
+        return self._compiled.problems(arguments) if self._compiled else []

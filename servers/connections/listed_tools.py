@@ -32,6 +32,7 @@ class ListedTool(Protocol):
     name: str
     description: str | None
     inputSchema: dict[str, Any]  # noqa: N815 - the protocol's own spelling
+    outputSchema: dict[str, Any] | None  # noqa: N815
     meta: dict[str, Any] | None
 
     @property
@@ -73,6 +74,7 @@ class Listing:
             input_schema=schema,
             annotations=dict(list(_short(hints).items())[:MOST_HINTS]),
             meta=None if is_longer(tool.meta, LONGEST_META) else tool.meta,
+            output_schema=tool.outputSchema,
         )
 
     def _warn(self, text: str) -> None:

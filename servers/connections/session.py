@@ -13,11 +13,15 @@ from mcp.shared.exceptions import McpError
 from mcp.shared.session import ProgressFnT
 from mcp.types import (
     METHOD_NOT_FOUND,
+    CallToolRequest,
+    CallToolRequestParams,
     CallToolResult,
     CancelledNotification,
     CancelledNotificationParams,
     ClientNotification,
+    ClientRequest,
     PaginatedRequestParams,
+    RequestParams,
     TextContent,
 )
 from pydantic_core import PydanticSerializationError, to_json
@@ -36,6 +40,7 @@ from toolweave.servers.connections.failure import (
 from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.listed_tools import Listing
 from toolweave.servers.connections.questions import Answer
+from toolweave.servers.connections.result_checks import ResultChecks
 from toolweave.servers.connections.server_log import ask_for_messages
 from toolweave.servers.connections.supervised_client import SupervisedClient
 from toolweave.servers.connections.tool_spec import ToolSpec
@@ -56,6 +61,7 @@ class McpSession:
         self._link = link
         self._elicitations = elicitations
         self._listing = Listing(link.server)
+        self._results = ResultChecks(link.server)
 
     async def list_tools(self) -> tuple[ToolSpec, ...]:
         """List all tools in the server's order; a server without the tools capability has none.
@@ -74,6 +80,7 @@ class McpSession:
                     specs += self._listing.specs(page.tools)
                 cursor = page.nextCursor
                 if not cursor:
+                    self._results.take(specs)
                     return tuple(specs)
         except Exception as error:
             if isinstance(error, McpError) and error.error.code == METHOD_NOT_FOUND:
@@ -117,14 +124,17 @@ class McpSession:
         """
         if problem := unsendable({"arguments": arguments, "meta": meta}):
             raise unsent(self._link.server, tool, problem)
-        # The number call_tool is about to take: nothing runs between here and its use. The SDK offers no other way.
+        # The number the request is about to take: nothing runs between here and its use. The SDK offers no other way.
         request_id = self._session._request_id  # noqa: SLF001
         try:
             with self._elicitations.during(request_id, answers) as call:
-                asked = self._session.call_tool(
-                    tool, arguments, meta=meta, progress_callback=_progress_callback(on_progress)
+                params = CallToolRequestParams(name=tool, arguments=arguments, _meta=RequestParams.Meta(**meta))
+                result = await self._session.send_request(
+                    ClientRequest(CallToolRequest(params=params)),
+                    CallToolResult,
+                    progress_callback=_progress_callback(on_progress),
                 )
-                return call.with_questions(await asked)
+                result = call.with_questions(result)
         except asyncio.CancelledError:
             if not self._link.is_lost:
                 self._link.spawn(self._tell_cancelled(request_id))
@@ -135,6 +145,14 @@ class McpSession:
             if ends_session(error):
                 self._link.lose(describe(error))
             raise classify(error, self._link.server, tool) from error
+        if not result.isError:
+            await self._check(tool, result)
+        return result
+
+    async def _check(self, tool: str, result: CallToolResult) -> None:
+        if problems := await self._results.problems(tool, result.structuredContent):
+            said = RuntimeError(f"its structured content does not fit its output schema: {'; '.join(problems)}")
+            raise not_understood(self._link.server, tool) from said
 
     async def _tell_cancelled(self, request_id: int) -> None:
         params = CancelledNotificationParams(requestId=request_id, reason="the caller no longer waits")

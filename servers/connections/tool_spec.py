@@ -13,3 +13,4 @@ class ToolSpec:
     input_schema: dict[str, Any]
     annotations: dict[str, Any]
     meta: dict[str, Any] | None
+    output_schema: dict[str, Any] | None = None
