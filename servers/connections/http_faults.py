@@ -7,6 +7,7 @@ owner's ping decides whether the session still lives. It is a client and not a t
 environment and authentication flows, which live in `httpx.AsyncClient`, keep working and see the real statuses.
 """
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -36,6 +37,9 @@ from toolweave.servers.connections.http_answers import (
 
 CLOSING_LIMIT_S = 1.0
 NOTICE_LIMIT_S = 2.0
+STREAM_PAUSE_S = 0.25
+"""How long a stream is not opened again at least: a server may ask the SDK to do so without a pause."""
+
 LIMITS = httpx.Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=3.0)
 """Room for all calls at once; idle connections go before servers (mostly after 5 s) close them under a call."""
 
@@ -77,6 +81,7 @@ class FaultReportingClient(httpx.AsyncClient):
         self._listener = listener
         self._answers_in_posts = answers_in_posts
         self._waiting: dict[int | str, Callable[[], object]] = {}
+        self._next_stream_at = 0.0
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         """Send one request; a POST always comes back with something the SDK can pass on."""
@@ -89,6 +94,10 @@ class FaultReportingClient(httpx.AsyncClient):
         return await super().send(request, **options)
 
     async def _open_stream(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        now = asyncio.get_running_loop().time()
+        early_s = max(0.0, self._next_stream_at - now)
+        self._next_stream_at = now + early_s + STREAM_PAUSE_S
+        await asyncio.sleep(early_s)
         try:
             response = await super().send(request, **options)
         except httpx.RequestError as error:

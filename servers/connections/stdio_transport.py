@@ -24,6 +24,8 @@ from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.message_size import TOO_LARGE, LineSplitter, Oversize
 
 READ_SIZE = 256 * 1024
+MOST_LINES = 100
+LONG_LINE = 16 * 1024
 LAST_WORDS_S = 0.05
 """How long the end of the output and the end of the process wait for each other: one says why, the other what."""
 
@@ -162,10 +164,19 @@ def _message(line: bytes | Oversize) -> Received | None:
 
 async def _transmit(to_send: MemoryObjectReceiveStream[SessionMessage], outlet: Outlet, link: Link) -> None:
     async for message in to_send:
-        line = message.message.model_dump_json(by_alias=True, exclude_none=True)
-        if not await outlet.write(line.encode(errors="replace") + b"\n"):
+        # What concurrent calls have to say goes in one write.
+        lines = [_line(message)]
+        with contextlib.suppress(anyio.WouldBlock, anyio.EndOfStream):
+            while len(lines) < MOST_LINES and len(lines[-1]) < LONG_LINE:
+                lines.append(_line(to_send.receive_nowait()))
+        if not await outlet.write(b"".join(lines)):
             link.lose("it reads its input no more")
             return
+
+
+def _line(message: SessionMessage) -> bytes:
+    text = message.message.model_dump_json(by_alias=True, exclude_none=True)
+    return text.encode(errors="replace") + b"\n"
 
 
 async def _report_exit(process: Process, reading: asyncio.Task[None], link: Link) -> None:

@@ -24,6 +24,7 @@ from tests.servers.connections.peers import (
 )
 from tests.servers.connections.test_termination import nothing_left
 from toolweave.config.mcp_entry import Transport
+from toolweave.servers.connections.http_faults import STREAM_PAUSE_S
 
 over_all = pytest.mark.parametrize("transport", TRANSPORTS)
 over_http = pytest.mark.parametrize("transport", ["http", "sse"])
@@ -149,6 +150,24 @@ async def test_new_tools_appear_though_the_stream_of_announcements_cannot_be_ope
         await peer.call("grow")
         await extra_tool(peer)
         assert not (await peer.call("echo")).isError
+
+
+async def test_a_server_that_ends_its_stream_again_and_again_does_not_keep_us_busy() -> None:
+    async with faulty("http", "ends-streams") as peer:
+        begun = asyncio.get_running_loop().time()
+        before = int(text_of(await peer.call("streams")))
+        async with asyncio.timeout(BOUND_S):
+            while (opened := int(text_of(await peer.call("streams")))) < before + 4:
+                pass
+        assert opened - before <= (asyncio.get_running_loop().time() - begun) / STREAM_PAUSE_S + 1
+
+
+@over_http
+async def test_answers_that_come_as_event_streams_are_answers(transport: Transport) -> None:
+    async with faulty(transport, "streams") as peer:
+        assert text_of(await peer.call("echo", number=1)) == json.dumps({"number": 1})
+        assert failure_kind(await peer.call("huge", size=34_000_000)) == "protocol"
+        await peer.recovered()
 
 
 @over_all
