@@ -244,7 +244,6 @@ async def test_retries_leave_a_server_alone_that_rests_because_it_always_exits_a
     async with plane_with(pauses, misbehaving(timeout_s=600), pace=pace) as (plane, _):
         result = await call(plane, "flaky_read", file=str(file), crashes=1)
         assert connection(plane).status.state == "down"
-        # What the first retry asked for, before it was clear that the server would rest, is not granted either.
         assert not connection(plane)._connecting
     assert failure_kind(result) == "transport"
     assert (pauses.asked, lines(file)) == ([1.0, 2.0, 4.0], 1)
