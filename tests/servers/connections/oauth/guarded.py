@@ -75,6 +75,19 @@ async def guarded_server(
         yield Guarded(server, f"http://127.0.0.1:{login_port}")
 
 
+@asynccontextmanager
+async def eavesdropper() -> AsyncIterator[tuple[str, list[bytes]]]:
+    """Listen on a port and note what comes; yields its origin and the notes."""
+    heard: list[bytes] = []
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(65536))
+        writer.close()
+
+    async with await asyncio.start_server(hear, "127.0.0.1", 0) as listener:
+        yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}", heard
+
+
 async def failed_attempts(plane: ToolPlane, count: int) -> None:
     """Wait until the plane has failed to connect `count` times more."""
     reached = connection(plane)._failures_ever + count

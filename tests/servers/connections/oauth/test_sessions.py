@@ -9,6 +9,7 @@ import pytest_asyncio
 from tests.fixtures.mcp_server import free_port
 from tests.servers.connections.oauth.guarded import (
     Guarded,
+    eavesdropper,
     failed_attempts,
     file_place,
     guarded_server,
@@ -260,11 +261,13 @@ async def test_after_a_sign_out_a_reconnect_finds_nothing(guarded: Guarded, tmp_
 async def test_tokens_are_not_sent_to_another_url_or_by_another_client(guarded: Guarded, tmp_path: Path) -> None:
     place = file_place(tmp_path)
     await signed_in(guarded.config(), place)
-    async with guarded_server() as elsewhere:
-        async with open_tool_plane([elsewhere.config()], pace=QUICK, token_place=place) as plane:
+    async with eavesdropper() as (origin, heard):
+        moved = guarded.config(url=f"{origin}/mcp")
+        async with open_tool_plane([moved], pace=QUICK, token_place=place) as plane:
             await until(plane, "down")
+            await failed_attempts(plane, 2)
             assert "needs a sign-in" in last_error(plane)
-        assert (await elsewhere.told())["seen"] == []
+        assert heard == []
     other_client = guarded.config(guarded.config().auth.model_copy(update={"client_id": "fixed-client"}))  # type: ignore[union-attr]
     async with open_tool_plane([other_client], pace=QUICK, token_place=place) as plane:
         await until(plane, "down")
