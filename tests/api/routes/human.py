@@ -9,7 +9,7 @@ from typing import Any
 ASKING = Path(__file__).parents[2] / "fixtures" / "asking_server.py"
 
 
-def with_a_person(folder: Path) -> Mapping[str, str]:
+def with_a_person(folder: Path, *, asking: bool = True) -> Mapping[str, str]:
     """Write an mcp.jsonc to `folder` and give the environment that serves it."""
     servers: dict[str, Any] = {
         "todo": {
@@ -20,8 +20,15 @@ def with_a_person(folder: Path) -> Mapping[str, str]:
             "timeout_s": 20,
             "approve": ["create_*"],
         },
-        "asking": {"command": sys.executable, "args": [str(ASKING)], "prefix": "", "timeout_s": 20, "elicit": True},
     }
+    if asking:
+        servers["asking"] = {
+            "command": sys.executable,
+            "args": [str(ASKING)],
+            "prefix": "",
+            "timeout_s": 20,
+            "elicit": True,
+        }
     path = folder / "mcp.jsonc"
     path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     return {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_MCP_CONFIG": str(path)}

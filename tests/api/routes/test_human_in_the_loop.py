@@ -138,6 +138,31 @@ async def test_a_copied_thread_is_answered_by_itself(client: LangGraphClient) ->
     assert texts == ["Hello Eve", "Hello Bob"]
 
 
+async def test_going_back_to_a_request_asks_again_and_runs_nothing(client: LangGraphClient) -> None:
+    thread_id = (await client.threads.create())["thread_id"]
+    await client.runs.wait(thread_id, "todo_agent", input=MILK)
+    waiting = (await client.threads.get_state(thread_id))["checkpoint"]["checkpoint_id"]
+    await client.runs.wait(thread_id, "todo_agent", command={"resume": "approve"})
+
+    again: Any = await client.runs.wait(thread_id, "todo_agent", input=None, checkpoint_id=waiting)
+
+    assert again["__interrupt__"][0]["value"][0]["action_request"]["action"] == "create_todo"
+    assert [message["type"] for message in again["messages"]] == ["human", "ai"]
+
+
+async def test_a_call_edited_in_the_state_is_asked_about_as_it_is_now(client: LangGraphClient) -> None:
+    thread_id = (await client.threads.create())["thread_id"]
+    await client.runs.wait(thread_id, "todo_agent", input=MILK)
+    state: Any = await client.threads.get_state(thread_id)
+    asked = state["values"]["messages"][-1]
+    asked["tool_calls"][0]["args"] = {"title": "Buy tea"}
+
+    await client.threads.update_state(thread_id, {"messages": [asked]})
+    again: Any = await client.runs.wait(thread_id, "todo_agent", input=None)
+
+    assert again["__interrupt__"][0]["value"][0]["action_request"]["args"] == {"title": "Buy tea"}
+
+
 async def test_a_stateless_run_cannot_be_resumed_and_says_what_it_would_ask(client: LangGraphClient) -> None:
     values: Any = await client.runs.wait(None, "todo_agent", input=MILK)
     assert values["__interrupt__"][0]["value"][0]["action_request"]["action"] == "create_todo"
@@ -172,7 +197,7 @@ async def test_many_people_are_asked_at_once_and_each_answer_goes_to_its_thread(
 
 def test_an_approval_outlives_a_crash_and_the_call_runs_once(tmp_path: Path) -> None:
     thread_id = str(uuid4())
-    with serve_ours(tmp_path / "data", with_a_person(tmp_path)) as process:
+    with serve_ours(tmp_path / "data", with_a_person(tmp_path, asking=False)) as process:
         wait_for_health(process, "ok")
         assert chat(process, message="Add a task to buy milk", thread_id=thread_id)[-1][0] == "interrupt"
         process.kill()
