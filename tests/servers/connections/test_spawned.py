@@ -142,7 +142,7 @@ async def test_a_stubborn_server_is_killed(transport: Transport) -> None:
     assert not is_running(pid)
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 3, 10, 30])
+@pytest.mark.parametrize("rounds", [0, 3, 30])
 async def test_a_plane_that_closes_while_its_server_starts_leaves_nothing_behind(rounds: int) -> None:
     async with open_tool_plane([spawned("http")], pace=QUICK) as plane:
         await plane.settle()
