@@ -1,6 +1,6 @@
 """Compare a tool call through the whole tool plane with one over a raw held session and with the adapter's default.
 
-Everything on: checked arguments, breaker, deadline, `_meta`, log line, figures. All three call the same server program;
+Everything on: checked arguments, breaker, deadline, `_meta`, call log, figures. All three call the same server program;
 raw and plane take turns in short rounds, so that both see the same machine. Trust the ratios before single figures.
 """
 
@@ -28,6 +28,7 @@ from tests.fixtures.mcp_server import http_mcp_server
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings
+from toolweave.servers.connections.call_log import open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 SERVER = str(Path(__file__).parent / "bench_tools_server.py")
@@ -141,17 +142,22 @@ async def echo_of(plane: ToolPlane) -> BaseTool:
     return next(tool for tool in await plane.tools() if tool.name == "bench_echo")
 
 
-async def over_stdio() -> None:
+async def over_stdio(folder: Path) -> None:
     server = McpServerConfig(name="bench", transport="stdio", command=sys.executable, args=(SERVER,))
-    async with open_tool_plane([server]) as plane, raw_stdio() as session:
+    async with (
+        open_call_log(folder, "full") as observers,
+        open_tool_plane([server], observers=observers) as plane,
+        raw_stdio() as session,
+    ):
         default = await adapters_default({"transport": "stdio", "command": sys.executable, "args": [SERVER]})
         await compare("stdio", over(session), through(await echo_of(plane)), default)
 
 
-async def over_http() -> None:
+async def over_http(folder: Path) -> None:
     async with (
         http_mcp_server(SERVER, "{port}", name="bench") as server,
-        open_tool_plane([server.config]) as plane,
+        open_call_log(folder, "full") as observers,
+        open_tool_plane([server.config], observers=observers) as plane,
         raw_http(server.url) as session,
     ):
         default = await adapters_default({"transport": "streamable_http", "url": server.url})
@@ -161,8 +167,8 @@ async def over_http() -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Path(folder, "log").open("w", encoding="utf-8") as log:
         configure_logging(Settings(data_dir=Path(folder)), stream=log)
-        uvloop.run(over_stdio())
-        uvloop.run(over_http())
+        uvloop.run(over_stdio(Path(folder)))
+        uvloop.run(over_http(Path(folder)))
 
 
 if __name__ == "__main__":

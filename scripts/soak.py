@@ -35,6 +35,7 @@ from tests.fixtures.mcp_server import HttpMcpServer, http_mcp_server
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings
+from toolweave.servers.connections.call_log import open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 SERVER = str(Path(__file__).parent / "bench_tools_server.py")
@@ -143,14 +144,15 @@ def pid_of(plane: ToolPlane, name: str) -> int:
     raise RuntimeError(f"{name} has no process: {plane.health()[name]}")
 
 
-async def soak(minutes: float, felt: Felt) -> tuple[Held, Held]:
+async def soak(minutes: float, folder: Path, felt: Felt) -> tuple[Held, Held]:
     local = [
         McpServerConfig(name=name, transport="stdio", command=sys.executable, args=(SERVER, f"--name={name}"))
         for name in ("one", "two")
     ]
     async with (
         http_mcp_server(SERVER, "{port}", name="remote") as remote,
-        open_tool_plane([*local, remote.config]) as plane,
+        open_call_log(folder, "full") as observers,
+        open_tool_plane([*local, remote.config], observers=observers) as plane,
     ):
         await plane.settle(timeout_s=20)
         tools = await plane.tools()
@@ -207,7 +209,7 @@ def main() -> int:
     felt = Felt()
     with tempfile.TemporaryDirectory() as folder, Path(folder, "log").open("w", encoding="utf-8") as log:
         configure_logging(Settings(data_dir=Path(folder)), stream=log)
-        before, after = uvloop.run(soak(options.minutes, felt))
+        before, after = uvloop.run(soak(options.minutes, Path(folder), felt))
     text = report(options.minutes, felt, before, after)
     print(text)
     if options.report:

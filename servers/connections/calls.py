@@ -153,7 +153,10 @@ def outcome_of(failure: ToolError) -> Outcome:
 
 
 def log_line(record: CallRecord) -> None:
-    """Write one line into the process's log: who, what, how it ended; never arguments or answers."""
+    """Write one line into the process's log: who, what, how it ended; never arguments or answers.
+
+    The call log has every call; what went well is of interest here to somebody who looks for it only.
+    """
     facts = {
         "server": record.server,
         "tool": record.tool,
@@ -161,7 +164,7 @@ def log_line(record: CallRecord) -> None:
         "duration_ms": record.duration_ms,
     }
     logger.bind(**facts, **record.context.ids()).log(
-        "WARNING" if record.reason else "INFO",
+        "WARNING" if record.reason else "DEBUG" if record.outcome == "ok" else "INFO",
         "MCP call {}/{} {} in {} ms{}",
         record.server,
         record.tool,
