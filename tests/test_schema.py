@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from toolweave.schema import Schema, matcher, shown
-from toolweave.servers.connections.quick_check import quick_check
+from toolweave.servers.connections.checks.quick_check import quick_check
 
 TODO: dict[str, Any] = {
     "type": "object",

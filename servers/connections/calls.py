@@ -22,10 +22,10 @@ from toolweave.errors import (
     ToolTimeout,
 )
 from toolweave.servers.connections import loading
-from toolweave.servers.connections.arguments import check_arguments
 from toolweave.servers.connections.breaker import Verdict
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallObserver, CallRecord, Outcome
+from toolweave.servers.connections.checks.arguments import check_arguments
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.redaction import in_brief
 from toolweave.servers.connections.retries import attempt

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections import loading
-from toolweave.servers.connections.arguments import ArgumentChecks
 from toolweave.servers.connections.backoff import Backoff
 from toolweave.servers.connections.breaker import Breaker
 from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.checks.arguments import ArgumentChecks
 from toolweave.servers.connections.health import ServerState
 from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.oauth.place import TokenPlace

@@ -9,8 +9,8 @@ from mcp.shared.exceptions import McpError
 from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
 
 from toolweave.errors import ToolError
-from toolweave.servers.connections.faults import NOT_MCP, OVERSIZE, TRANSPORT_FAULT, in_short, status_line
 from toolweave.servers.connections.redaction import in_brief
+from toolweave.servers.connections.transport.faults import NOT_MCP, OVERSIZE, TRANSPORT_FAULT, in_short, status_line
 from toolweave.servers.connections.wording import declined, lost, not_understood, too_large, unauthorized, unavailable
 
 BAD_REQUEST = 400

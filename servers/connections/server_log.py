@@ -8,8 +8,8 @@ from mcp.shared.exceptions import McpError
 from mcp.types import LoggingLevel, LoggingMessageNotificationParams
 from pydantic import ValidationError
 
-from toolweave.servers.connections.log_budget import LogBudget
 from toolweave.servers.connections.redaction import Redaction
+from toolweave.servers.connections.transport.log_budget import LogBudget
 from toolweave.servers.connections.untrusted import note
 
 WANTED_LEVEL: LoggingLevel = "info"

@@ -28,6 +28,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.call_context import OnProgress
+from toolweave.servers.connections.checks.result_checks import ResultChecks
 from toolweave.servers.connections.elicitations import Elicitations
 from toolweave.servers.connections.failure import (
     classify,
@@ -40,7 +41,6 @@ from toolweave.servers.connections.failure import (
 from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.listed_tools import Listing
 from toolweave.servers.connections.questions import Answer
-from toolweave.servers.connections.result_checks import ResultChecks
 from toolweave.servers.connections.server_log import ask_for_messages
 from toolweave.servers.connections.supervised_client import SupervisedClient
 from toolweave.servers.connections.tool_spec import ToolSpec

@@ -18,19 +18,19 @@ from mcp.types import ClientResult, Implementation, ServerNotification, ServerRe
 from toolweave import __version__
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import LOOPBACK_HOSTS
-from toolweave.servers.connections.child_process import Program
-from toolweave.servers.connections.child_stderr import ChildStderr, child_stderr
 from toolweave.servers.connections.elicitations import Elicitations
 from toolweave.servers.connections.failure import describe
-from toolweave.servers.connections.http_faults import FaultReportingClient
-from toolweave.servers.connections.launching import launch_line
 from toolweave.servers.connections.link import Link
-from toolweave.servers.connections.log_budget import LogBudget
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.remote_listener import RemoteListener
 from toolweave.servers.connections.server_log import ServerLog
-from toolweave.servers.connections.spawned import answering_server
-from toolweave.servers.connections.stdio_transport import stdio_transport
+from toolweave.servers.connections.transport.child_process import Program
+from toolweave.servers.connections.transport.child_stderr import ChildStderr, child_stderr
+from toolweave.servers.connections.transport.http_faults import FaultReportingClient
+from toolweave.servers.connections.transport.launching import launch_line
+from toolweave.servers.connections.transport.log_budget import LogBudget
+from toolweave.servers.connections.transport.spawned import answering_server
+from toolweave.servers.connections.transport.stdio_transport import stdio_transport
 
 PLAIN_LOGS = {
     "FASTMCP_CHECK_FOR_UPDATES": "off",

@@ -14,12 +14,12 @@ from loguru import logger
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
-from toolweave.servers.connections.authorization_fault import AuthorizationFault, SignInNeeded
 from toolweave.servers.connections.oauth.credentials_source import CredentialsSource
 from toolweave.servers.connections.oauth.exchange import Refusal, Refused
 from toolweave.servers.connections.oauth.grant import Grant
 from toolweave.servers.connections.oauth.kept_source import KeptSource
 from toolweave.servers.connections.oauth.place import TokenPlace
+from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault, SignInNeeded
 
 PAUSE_S = 30.0
 CLOSING_LIMIT_S = 2.0

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from mcp.client.auth.utils import issuers_match
 
-from toolweave.servers.connections.authorization_fault import AuthorizationFault
+from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault
 
 HOST = "127.0.0.1"
 PATH = "/callback"

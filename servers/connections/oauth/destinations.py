@@ -5,7 +5,7 @@ import httpx
 from toolweave.config.mcp_entry import LOOPBACK_HOSTS
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound_policy import OutboundPolicy
-from toolweave.servers.connections.authorization_fault import AuthorizationFault
+from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault
 
 
 def refuse_unsafe(url: httpx.URL, resource: httpx.URL) -> None:

@@ -19,10 +19,10 @@ from mcp.types import LATEST_PROTOCOL_VERSION
 from pydantic import BaseModel, ValidationError
 
 from toolweave import __version__
-from toolweave.servers.connections.authorization_fault import AuthorizationFault
-from toolweave.servers.connections.faults import status_line
 from toolweave.servers.connections.oauth.destinations import Destinations
 from toolweave.servers.connections.oauth.grant import Grant, GrantDraft
+from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault
+from toolweave.servers.connections.transport.faults import status_line
 
 REQUEST_LIMIT_S = 10.0
 EXCHANGE_LIMIT_S = 30.0

@@ -7,7 +7,6 @@ from loguru import logger
 
 from toolweave.config.mcp_entry import OAuth
 from toolweave.errors import TokenStoreError
-from toolweave.servers.connections.authorization_fault import AuthorizationFault, SignInNeeded
 from toolweave.servers.connections.oauth.destinations import Destinations
 from toolweave.servers.connections.oauth.exchange import Refusal, Refused, carry_out
 from toolweave.servers.connections.oauth.grant import Grant, GrantDraft
@@ -15,6 +14,7 @@ from toolweave.servers.connections.oauth.opening import hold, open_vault
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.oauth.provider import renewing_provider
 from toolweave.servers.connections.oauth.vault import GrantKey, Vault
+from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault, SignInNeeded
 
 
 class KeptSource:

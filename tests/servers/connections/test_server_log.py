@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.servers.connections.peers import QUICK, call, log_records, talkative, text_of
-from toolweave.servers.connections.log_budget import LogBudget
 from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.transport.log_budget import LogBudget
 
 Lines = list[dict[str, Any]]
 

@@ -25,8 +25,8 @@ from tests.servers.connections.peers import (
     pid_of,
     until,
 )
-from toolweave.servers.connections.launching import death_guard
 from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.transport.launching import death_guard
 
 
 async def use_and_lose(http: HttpMcpServer) -> None:

@@ -9,8 +9,8 @@ import pytest_asyncio
 from mcp.types import CallToolResult
 
 from tests.servers.connections.peers import QUICK, call, connection, failure_kind, log_records, talkative, text_of
-from toolweave.servers.connections.arguments import ArgumentCheck
 from toolweave.servers.connections.call_record import CallRecord
+from toolweave.servers.connections.checks.arguments import ArgumentCheck
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.tool_spec import ToolSpec
 

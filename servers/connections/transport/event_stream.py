@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable
 import anyio
 import httpx
 
-from toolweave.servers.connections.event_limit import EventLimiter, error_event
-from toolweave.servers.connections.faults import ABANDONED, OVERSIZE, TRANSPORT_FAULT, in_short
-from toolweave.servers.connections.message_size import TOO_LARGE
+from toolweave.servers.connections.transport.event_limit import EventLimiter, error_event
+from toolweave.servers.connections.transport.faults import ABANDONED, OVERSIZE, TRANSPORT_FAULT, in_short
+from toolweave.servers.connections.transport.message_size import TOO_LARGE
 
 ENDED = "the event stream ended without an answer"
 ELICITATION = b"elicitation/create"

@@ -16,8 +16,8 @@ import anyio
 import httpx
 from mcp.shared._httpx_utils import next_request_within_origin
 
-from toolweave.servers.connections.event_stream import EventStream
-from toolweave.servers.connections.faults import (
+from toolweave.servers.connections.transport.event_stream import EventStream
+from toolweave.servers.connections.transport.faults import (
     ABANDONED,
     NOT_MCP,
     TRANSPORT_FAULT,
@@ -25,7 +25,7 @@ from toolweave.servers.connections.faults import (
     executed_after,
     in_short,
 )
-from toolweave.servers.connections.http_answers import (
+from toolweave.servers.connections.transport.http_answers import (
     ENCODINGS,
     content_type,
     emptied,

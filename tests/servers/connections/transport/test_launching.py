@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolweave.servers.connections.failure import describe
-from toolweave.servers.connections.launching import death_guard, launch_line
+from toolweave.servers.connections.transport.launching import death_guard, launch_line
 
 
 def refusal(command: str, *, cwd: str | None = None, search_path: str | None = None) -> str:

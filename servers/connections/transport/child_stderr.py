@@ -10,8 +10,8 @@ from typing import IO
 from loguru import logger
 
 from toolweave.redact import TAIL
-from toolweave.servers.connections.log_budget import LogBudget
 from toolweave.servers.connections.redaction import Redaction
+from toolweave.servers.connections.transport.log_budget import LogBudget
 
 LONGEST_LINE = 8_192
 LAST_LINES = 5

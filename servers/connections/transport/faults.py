@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from toolweave.servers.connections.authorization_fault import AuthorizationFault
+from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault
 
 TRANSPORT_FAULT = -32080
 NOT_MCP = -32081

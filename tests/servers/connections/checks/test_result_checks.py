@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.servers.connections.peers import QUICK, call, failure_kind, log_records, talkative, text_of
+from toolweave.servers.connections.checks.result_checks import ResultChecks
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.result_checks import ResultChecks
 from toolweave.servers.connections.tool_spec import ToolSpec
 
 COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from toolweave.servers.connections.compiled_schema import CompiledSchema
+from toolweave.servers.connections.checks.compiled_schema import CompiledSchema
 from toolweave.servers.connections.tool_spec import ToolSpec
 from toolweave.servers.connections.untrusted import in_bytes, visible
 

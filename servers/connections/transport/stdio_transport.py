@@ -18,10 +18,10 @@ from mcp.shared.message import SessionMessage
 from mcp.types import ErrorData, JSONRPCError, JSONRPCMessage
 from pydantic import ValidationError
 
-from toolweave.servers.connections.child_process import Program, has_ended, how_it_ended, running
-from toolweave.servers.connections.faults import OVERSIZE
 from toolweave.servers.connections.link import Link
-from toolweave.servers.connections.message_size import TOO_LARGE, LineSplitter, Oversize
+from toolweave.servers.connections.transport.child_process import Program, has_ended, how_it_ended, running
+from toolweave.servers.connections.transport.faults import OVERSIZE
+from toolweave.servers.connections.transport.message_size import TOO_LARGE, LineSplitter, Oversize
 
 READ_SIZE = 256 * 1024
 MOST_LINES = 100

@@ -2,8 +2,8 @@
 
 import json
 
-from toolweave.servers.connections.faults import OVERSIZE, error_message
-from toolweave.servers.connections.message_size import EDGE, MESSAGE_LIMIT, TOO_LARGE, answered_id
+from toolweave.servers.connections.transport.faults import OVERSIZE, error_message
+from toolweave.servers.connections.transport.message_size import EDGE, MESSAGE_LIMIT, TOO_LARGE, answered_id
 
 # Its name keeps the SDK from parsing what it has got of the event.
 GIVEN_UP = b"\nevent: oversize\n\n"

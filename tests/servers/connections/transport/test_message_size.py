@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolweave.servers.connections.event_limit import GIVEN_UP, EventLimiter
-from toolweave.servers.connections.faults import OVERSIZE
-from toolweave.servers.connections.message_size import LineSplitter, Oversize, answered_id
+from toolweave.servers.connections.transport.event_limit import GIVEN_UP, EventLimiter
+from toolweave.servers.connections.transport.faults import OVERSIZE
+from toolweave.servers.connections.transport.message_size import LineSplitter, Oversize, answered_id
 
 LIMIT = 1_000
 BLANKS = [b"\n\n", b"\r\n\r\n", b"\r\r"]

@@ -10,8 +10,8 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from toolweave.errors import ServerUnavailable
-from toolweave.servers.connections.child_process import Program, how_it_ended, running, send_to_group
 from toolweave.servers.connections.link import Link
+from toolweave.servers.connections.transport.child_process import Program, how_it_ended, running, send_to_group
 
 LOOK_EVERY_S = 0.05
 DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -10,7 +10,7 @@ from typing import Any
 
 from loguru import logger
 
-from toolweave.servers.connections.compiled_schema import CompiledSchema
+from toolweave.servers.connections.checks.compiled_schema import CompiledSchema
 from toolweave.servers.connections.tool_spec import ToolSpec
 
 

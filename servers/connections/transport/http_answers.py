@@ -4,9 +4,9 @@ import httpx
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
 from pydantic import ValidationError
 
-from toolweave.servers.connections.event_stream import EventStream
-from toolweave.servers.connections.faults import NOT_MCP, OVERSIZE, TRANSPORT_FAULT, status_line
-from toolweave.servers.connections.message_size import MESSAGE_LIMIT, TOO_LARGE
+from toolweave.servers.connections.transport.event_stream import EventStream
+from toolweave.servers.connections.transport.faults import NOT_MCP, OVERSIZE, TRANSPORT_FAULT, status_line
+from toolweave.servers.connections.transport.message_size import MESSAGE_LIMIT, TOO_LARGE
 
 Problem = tuple[int, str]
 """A code of `faults` and what to say in the log."""

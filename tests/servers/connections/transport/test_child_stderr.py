@@ -9,10 +9,10 @@ import pytest
 from tests.servers.connections.faulty import NEVER_S
 from tests.servers.connections.peers import BOUND_S, QUICK, call, log_records, misbehaving, text_of
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.child_stderr import LONGEST_LINE, ChildStderr
-from toolweave.servers.connections.log_budget import LogBudget
 from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.connections.redaction import Redaction
+from toolweave.servers.connections.transport.child_stderr import LONGEST_LINE, ChildStderr
+from toolweave.servers.connections.transport.log_budget import LogBudget
 
 SECRET = "hunter2hunter2"
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from toolweave.schema import Schema, check_size
-from toolweave.servers.connections.quick_check import quick_check
+from toolweave.servers.connections.checks.quick_check import quick_check
 
 
 class CompiledSchema:

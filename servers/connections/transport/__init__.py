@@ -1,0 +1,1 @@
+"""Carry bytes to and from one MCP server: child processes, streams, HTTP, and what goes wrong with them."""
