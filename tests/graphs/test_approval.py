@@ -16,6 +16,7 @@ MOVE = ("move", {"path": "b", "to": "c"}, "m")
 LOOK = ("look", {"path": "d"}, "l")
 
 
+@pytest.mark.requirement("S-07")
 async def test_the_run_stops_before_any_tool_of_the_turn_and_asks_once_for_all_that_need_it() -> None:
     desk = Desk()
 
@@ -37,6 +38,7 @@ async def test_the_run_stops_before_any_tool_of_the_turn_and_asks_once_for_all_t
 
 
 @pytest.mark.parametrize("word", ["accept", "approve"])
+@pytest.mark.requirement("S-07")
 async def test_what_is_approved_runs_as_asked_beside_what_needs_no_approval(word: str) -> None:
     desk = Desk()
     graph = desk.graph(calling(LOOK, ERASE, MOVE), "ok")
@@ -54,6 +56,7 @@ async def test_what_is_approved_runs_as_asked_beside_what_needs_no_approval(word
 
 
 @pytest.mark.parametrize("args", [{"action": "erase", "args": {"path": "z"}}, {"path": "z"}])
+@pytest.mark.requirement("S-07")
 async def test_an_edited_call_runs_with_the_new_arguments_and_the_dialogue_shows_what_really_ran(args: Any) -> None:
     desk = Desk()
     graph = desk.graph(calling(LOOK, ERASE), "ok")
@@ -111,6 +114,7 @@ async def test_content_blocks_that_repeat_an_edited_call_are_changed_with_it() -
 
 
 @pytest.mark.parametrize("word", ["ignore", "reject"])
+@pytest.mark.requirement("S-07")
 async def test_a_rejected_call_is_an_error_the_model_reads_and_its_siblings_run(word: str) -> None:
     desk = Desk()
     graph = desk.graph(calling(ERASE, MOVE, LOOK), "ok")
@@ -137,6 +141,7 @@ async def test_when_everything_is_rejected_the_model_goes_on_at_once() -> None:
 
 
 @pytest.mark.parametrize("word", ["response", "respond"])
+@pytest.mark.requirement("S-07")
 async def test_a_persons_text_takes_the_place_of_the_result(word: str) -> None:
     desk = Desk()
     graph = desk.graph(calling(ERASE), "ok")

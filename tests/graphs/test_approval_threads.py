@@ -180,6 +180,7 @@ async def test_a_turn_that_needs_nobody_takes_no_step_more_than_its_nodes() -> N
     assert [list(step) for step in steps] == [["accept_input"], ["call_model"], ["tools"], ["call_model"]]
 
 
+@pytest.mark.requirement("S-07")
 async def test_a_finished_call_is_not_repeated_when_the_turn_is_cut_off_after_its_approval() -> None:
     desk = Desk()
     graph = desk.graph(calling(ERASE, LOOK), "ok")

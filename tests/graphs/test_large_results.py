@@ -54,6 +54,7 @@ def whole(lines: int, word: str = "plain") -> str:
     return "\n".join(f"line {number}: {word}" for number in range(lines))
 
 
+@pytest.mark.requirement("T-12")
 async def test_what_was_cut_can_be_read_on_to_the_end(plane: ToolPlane) -> None:
     store = InMemoryStore()
     reads = [calling(("read_tool_result", {"id": "call-1", "offset": place, "limit": 900})) for place in (1_000, 1_900)]
@@ -163,6 +164,7 @@ async def test_kept_results_are_forgotten_by_an_application_that_deletes_threads
     assert left == {(("threads", "a", "notes"), "mine"), (("threads", "b", "tool_results"), "call-1")}
 
 
+@pytest.mark.requirement("T-12")
 async def test_an_error_of_a_tool_is_clean_and_short(plane: ToolPlane) -> None:
     wild = "\x1b[31mdisk full\x1b[0m\x00\u200b " + "é" * 50_000
     [result] = results(await Chat(plane, None, calling(("fail", {"text": wild}))).say())

@@ -62,6 +62,7 @@ async def test_arguments_that_are_not_json_are_answered_with_what_arrived(plane:
         ("peer_sleep", {"seconds": 3}, "The tool 'sleep' took longer than 0.5 seconds and was stopped."),
     ],
 )
+@pytest.mark.requirement("T-12")
 async def test_a_failure_of_the_server_is_a_sentence_and_its_own_words_are_in_the_log_only(
     plane: ToolPlane, tool: str, arguments: dict[str, object], said: str
 ) -> None:

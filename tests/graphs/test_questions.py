@@ -69,6 +69,7 @@ def responding(args: Any) -> dict[str, Any]:
     return {"type": "response", "args": args}
 
 
+@pytest.mark.requirement("S-07")
 async def test_a_servers_question_interrupts_the_run_when_the_turns_other_calls_have_finished(
     catalog: PlaneTools, log: Path
 ) -> None:

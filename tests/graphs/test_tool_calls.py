@@ -40,6 +40,7 @@ def failing(error: Exception) -> BaseTool:
     return StructuredTool.from_function(coroutine=fail, name="fail", description="Fail.")
 
 
+@pytest.mark.requirement("A-08")
 async def test_an_unknown_tool_is_answered_with_the_names_of_the_known_ones() -> None:
     [result] = await results_of(calling(("substract", {"a": 1})), add)
 
@@ -47,6 +48,7 @@ async def test_an_unknown_tool_is_answered_with_the_names_of_the_known_ones() ->
     assert result.text == "There is no tool 'substract'. Available tools: add."
 
 
+@pytest.mark.requirement("A-08")
 async def test_arguments_that_are_not_json_are_answered_with_what_arrived() -> None:
     broken = AIMessage("", invalid_tool_calls=[invalid_tool_call(name="add", args='{"a": 1', id="x", error="cut")])
 
@@ -56,6 +58,7 @@ async def test_arguments_that_are_not_json_are_answered_with_what_arrived() -> N
     assert result.text == 'The arguments are not a JSON object: {"a": 1'
 
 
+@pytest.mark.requirement("A-08")
 async def test_arguments_of_wrong_types_are_answered_with_field_and_expectation() -> None:
     [result] = await results_of(calling(("add", {"a": "one"})), add)
 

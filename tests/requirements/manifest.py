@@ -9,7 +9,6 @@ ALL_IDS = frozenset(
 )
 
 WAITING_FOR: dict[str, tuple[str, ...]] = {
-    "issue 4": ("D-5", "D-6", "A-08", "T-03", "T-04", "T-05", "T-06", "T-07", "T-10", "T-12", "S-07"),
     "issue 5": ("W-01", "W-02", "W-03", "W-04", "W-05", "W-06", "W-07", "W-08", "W-10", "D-11"),
     "issue 6": (
         *(f"C-{number:02}" for number in range(1, 10)),

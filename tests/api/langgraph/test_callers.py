@@ -121,6 +121,7 @@ def test_no_client_can_say_what_only_the_auth_handler_knows(
     assert recorder.calls[-1].meta["user_id"] == "ted"
 
 
+@pytest.mark.requirement("T-03")
 def test_the_meta_of_a_call_says_which_run_of_whom_it_belongs_to(client: httpx.Client, recorder: Recorder) -> None:
     thread = client.post("/threads", json={}, headers=TED).json()["thread_id"]
     wanted = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "peer_whoami"}]}}
@@ -164,6 +165,7 @@ def test_the_trace_of_a_request_goes_on_to_the_servers_of_its_run(client: httpx.
     assert "traceparent" not in recorder.calls[-1].meta
 
 
+@pytest.mark.requirement("T-03")
 def test_tokens_are_in_no_answer_of_the_api_and_in_no_log(client: httpx.Client, data_dir: Path) -> None:
     thread = str(uuid4())
     wanted = {"assistant_id": "agent", "if_not_exists": "create"}

@@ -70,6 +70,7 @@ def critical_lines(process: AppProcess) -> list[str]:
     return [line for line in process.logs().splitlines() if " CRITICAL " in line]
 
 
+@pytest.mark.requirement("T-06")
 async def test_a_remote_todo_server_that_comes_later_has_its_tools_without_a_restart(tmp_path: Path) -> None:
     async with todo_over("http", tmp_path) as remote:
         await remote.terminate()
@@ -95,6 +96,7 @@ def partly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[AppProces
         yield process, folder / "mode"
 
 
+@pytest.mark.requirement("T-06")
 def test_without_the_todo_tools_the_rest_is_up_and_chat_health_and_the_command_line_say_so(
     partly: tuple[AppProcess, Path], tmp_path: Path
 ) -> None:
@@ -123,6 +125,7 @@ def test_a_todo_server_that_is_installed_later_is_reached_at_once_by_a_reconnect
     assert "Created" in answer_of(process)
 
 
+@pytest.mark.requirement("T-06")
 def test_a_killed_server_is_not_ready_soon_and_comes_back_by_itself_while_the_others_stay(
     partly: tuple[AppProcess, Path],
 ) -> None:
@@ -137,6 +140,7 @@ def test_a_killed_server_is_not_ready_soon_and_comes_back_by_itself_while_the_ot
     assert children_of(process.pid, MISBEHAVING) != [child]
 
 
+@pytest.mark.requirement("T-06")
 def test_with_no_server_at_all_the_chat_says_so(tmp_path: Path) -> None:
     path = tmp_path / "mcp.jsonc"
     path.write_text('{"mcpServers": {}}', encoding="utf-8")
@@ -179,6 +183,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[AppProces
     ("mode", "requests"),
     [("error", REQUESTS), ("rpc_error", REQUESTS), ("wrong_shape", REQUESTS), ("silent", REQUESTS[:3])],
 )
+@pytest.mark.requirement("T-06")
 def test_no_answer_claims_success_without_a_successful_result_in_its_run(
     faulty: tuple[AppProcess, Path], mode: str, requests: tuple[str, ...]
 ) -> None:

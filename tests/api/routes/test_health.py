@@ -37,6 +37,7 @@ OFF = {"command": "never-run", "enabled": False}
         ),
     ],
 )
+@pytest.mark.requirement("T-06")
 async def test_health_is_200_and_says_which_servers_are_not_there_and_whether_there_are_tools(
     tmp_path: Path, servers: dict[str, Any], status: str, detail: str | None, states: dict[str, str]
 ) -> None:
@@ -124,10 +125,12 @@ async def test_ready_is_503_when_the_database_behind_the_api_fails_or_does_not_a
     assert answer.json()["detail"] == "The database does not answer."
 
 
+@pytest.mark.requirement("T-06")
 async def test_ready_is_503_without_an_api(tmp_path: Path) -> None:
     assert (await readiness(tmp_path, f"http://127.0.0.1:{free_port()}")).status_code == 503
 
 
+@pytest.mark.requirement("T-06")
 async def test_ready_is_200_while_mcp_is_degraded(tmp_path: Path) -> None:
     async with api_that_answers(
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"

@@ -195,6 +195,7 @@ async def test_many_people_are_asked_at_once_and_each_answer_goes_to_its_thread(
     assert [f'"Edited {number}"' in result for number, result in enumerate(results)] == [True] * 10
 
 
+@pytest.mark.requirement("S-07")
 def test_an_approval_outlives_a_crash_and_the_call_runs_once(tmp_path: Path) -> None:
     thread_id = str(uuid4())
     with serve_ours(tmp_path / "data", with_a_person(tmp_path, asking=False)) as process:

@@ -1,5 +1,6 @@
 """The breaker against a model of it that is written the other way round: from the rules of D-6, not from its code."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -99,6 +100,7 @@ class BreakerMachine(RuleBasedStateMachine):
         self.current.clear()
 
 
+@pytest.mark.requirement("D-6")
 def test_the_breaker_does_what_its_model_does() -> None:
     run_state_machine_as_test(
         BreakerMachine, settings=settings(max_examples=200, stateful_step_count=40, deadline=None)

@@ -71,6 +71,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
         ("crash", {}, "transport", "broke before it answered"),
     ],
 )
+@pytest.mark.requirement("T-03")
 async def test_a_line_is_complete_whatever_became_of_the_call(
     tmp_path: Path, tool: str, arguments: dict[str, Any], outcome: str, said: str
 ) -> None:
@@ -285,6 +286,7 @@ async def test_the_file_is_rotated_and_only_the_newest_are_kept(
     assert {path.name for path in log_file(tmp_path).parent.iterdir()} == names
 
 
+@pytest.mark.requirement("T-03")
 def test_a_process_that_is_killed_has_written_every_call_that_ended(tmp_path: Path) -> None:
     script = """
 import asyncio, os, signal, sys

@@ -64,6 +64,8 @@ async def break_protocol(plane: ToolPlane, times: int = 3) -> None:
         assert failure_kind(await call(plane, "wrong_shape")) == "protocol"
 
 
+@pytest.mark.requirement("D-6")
+@pytest.mark.requirement("T-04")
 async def test_three_failed_calls_in_a_row_have_the_next_refused_at_once_and_no_other_server_notices() -> None:
     async with plane_at(Clock(), misbehaving(), misbehaving(name="other")) as (plane, records):
         pid = await pid_of(plane)
@@ -78,6 +80,7 @@ async def test_three_failed_calls_in_a_row_have_the_next_refused_at_once_and_no_
     assert [(record.outcome, record.attempts) for record in records[-2:]] == [("refused", 0), ("ok", 1)]
 
 
+@pytest.mark.requirement("D-6")
 async def test_errors_of_the_tools_themselves_are_answers_and_keep_it_closed() -> None:
     async with plane_at(Clock(), misbehaving()) as (plane, _):
         for _ in range(2):
@@ -119,6 +122,7 @@ async def test_after_the_recovery_time_a_call_that_is_answered_closes_it() -> No
         assert breaker(plane) == "CLOSED"
 
 
+@pytest.mark.requirement("D-6")
 async def test_of_fifty_callers_at_once_exactly_one_finds_out_whether_the_server_is_back(tmp_path: Path) -> None:
     clock, file = Clock(), tmp_path / "calls"
     async with plane_at(clock, misbehaving()) as (plane, records):
@@ -219,6 +223,7 @@ async def test_an_answer_counts_as_late_only_for_the_session_that_owed_it() -> N
         assert await pid_of(plane) == pid
 
 
+@pytest.mark.requirement("T-04")
 async def test_a_server_that_comes_back_is_used_again_after_the_breaker_opened() -> None:
     async with misbehaving_http() as peer, plane_at(Clock(), peer.config) as (plane, records):
         await peer.kill()

@@ -93,6 +93,7 @@ async def test_other_servers_do_not_notice_that_one_dies() -> None:
         assert plane.health()["other"]["since"] == since
 
 
+@pytest.mark.requirement("T-05")
 async def test_a_slow_tool_is_cut_at_the_deadline_and_the_server_is_told_which_request() -> None:
     async with open_tool_plane([misbehaving(timeout_s=0.5)], pace=QUICK) as plane:
         before = json.loads(text_of(await call(plane, "cancelled")))

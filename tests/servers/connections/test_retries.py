@@ -72,6 +72,8 @@ def lines(file: Path) -> int:
     return len(file.read_text(encoding="utf-8").splitlines())
 
 
+@pytest.mark.requirement("D-5")
+@pytest.mark.requirement("T-04")
 async def test_a_server_that_cannot_be_reached_is_tried_four_times_and_then_the_breaker_is_open() -> None:
     pauses = Pauses(lambda: until(plane, "down"))
     async with misbehaving_http() as peer, plane_with(pauses, peer.config) as (plane, records):
@@ -88,6 +90,7 @@ async def test_a_server_that_cannot_be_reached_is_tried_four_times_and_then_the_
     assert breaker != "CLOSED"
 
 
+@pytest.mark.requirement("T-04")
 async def test_a_server_that_is_back_after_the_first_retry_answers_the_call_and_the_breaker_stays_closed() -> None:
     async with misbehaving_http() as peer:
         pauses = Pauses(lambda: until(plane, "down"), peer.start)
@@ -130,6 +133,7 @@ async def test_an_error_of_the_server_that_may_have_begun_is_not_repeated() -> N
     assert pauses.asked == []
 
 
+@pytest.mark.requirement("D-5")
 async def test_a_call_lost_on_its_way_is_executed_once_if_the_tool_does_not_say_that_twice_is_harmless(
     tmp_path: Path,
 ) -> None:
@@ -142,6 +146,7 @@ async def test_a_call_lost_on_its_way_is_executed_once_if_the_tool_does_not_say_
 
 
 @pytest.mark.parametrize("tool", ["flaky_read", "flaky_repeatable"])
+@pytest.mark.requirement("D-5")
 async def test_a_call_lost_on_its_way_is_repeated_if_the_tool_is_read_only_or_idempotent(
     tool: str, tmp_path: Path
 ) -> None:
@@ -165,6 +170,8 @@ async def test_a_repeatable_call_that_kills_its_server_each_time_ends_after_four
     assert (lines(file), pauses.asked) == (4, [1.0, 2.0, 4.0])
 
 
+@pytest.mark.requirement("D-5")
+@pytest.mark.requirement("T-05")
 async def test_a_call_that_passed_its_deadline_is_not_repeated() -> None:
     pauses = Pauses()
     async with plane_with(pauses, misbehaving(timeout_s=0.3)) as (plane, records):
@@ -181,6 +188,7 @@ async def test_an_answer_of_any_kind_is_not_asked_for_again(tool: str) -> None:
     assert (pauses.asked, records[0].attempts) == ([], 1)
 
 
+@pytest.mark.requirement("D-5")
 async def test_a_server_known_to_be_down_is_not_waited_for_and_three_such_refusals_open_the_breaker() -> None:
     pauses = Pauses()
     pace = replace(PATIENT, reconnect_s=(600.0,))

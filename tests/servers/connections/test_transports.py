@@ -101,6 +101,7 @@ def without_times(value: Any) -> Any:
     return json.loads(re.sub(r"(duration_ms\\*\": ?)[\d.]+", r"\g<1>0", text))
 
 
+@pytest.mark.requirement("T-07")
 async def test_the_same_server_is_the_same_over_each_transport(tmp_path: Path) -> None:
     seen = []
     for transport in TRANSPORTS:

@@ -41,6 +41,7 @@ async def created(plane: ToolPlane) -> int:
     return int(text_of(await ask(plane, "created_so_far")))
 
 
+@pytest.mark.requirement("T-10")
 async def test_wrong_arguments_are_answered_with_field_and_expectation_and_never_sent(
     plane: ToolPlane, records: Records
 ) -> None:
@@ -63,6 +64,7 @@ async def test_right_arguments_are_sent_as_they_are(plane: ToolPlane) -> None:
     assert json.loads(text_of(await ask(plane, "create_todo", **arguments))) == arguments
 
 
+@pytest.mark.requirement("T-10")
 async def test_wrong_arguments_say_nothing_about_the_server(plane: ToolPlane) -> None:
     for _ in range(20):
         assert failure_kind(await ask(plane, "create_todo")) == "invalid_arguments"

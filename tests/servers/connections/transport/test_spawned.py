@@ -49,6 +49,7 @@ def spawned(transport: Transport, *behave: str, port: int | None = None, **confi
 
 
 @over_both
+@pytest.mark.requirement("T-07")
 async def test_a_server_is_started_used_and_ended_with_the_plane(transport: Transport) -> None:
     async with open_tool_plane([spawned(transport)], pace=QUICK) as plane:
         await plane.settle()
@@ -190,6 +191,7 @@ HOST = """
     ("number", "behave"),
     [pytest.param(signal.SIGKILL, ("stubborn",), marks=GUARDED), (signal.SIGINT, ())],
 )
+@pytest.mark.requirement("T-09")
 async def test_no_spawned_server_outlives_the_process_that_started_it(
     number: signal.Signals, behave: tuple[str, ...]
 ) -> None:
