@@ -15,6 +15,6 @@ The way of a connection: `connection` owns it, `supervision` holds one session f
 notice that it is lost, `backoff` and `pace` say when it is tried again, `supervised_client` opens it over `transport/`,
 `oauth/` gets its tokens.
 
-What is seen of both: `call_record` goes to `call_log` and `figures`; `health`, `status` and `details` are what operators
-read, without what `redaction` knows. What a server says is cleaned by `untrusted`, `listed_tools` and `contents`.
+What is seen of both: `call_record` goes to `call_log` and `figures`; `health`, `status` and `details` are what an
+operator reads, without what `redaction` knows. What servers say is cleaned by `untrusted`, `listed_tools`, `contents`.
 """
