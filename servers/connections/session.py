@@ -41,6 +41,7 @@ from toolweave.servers.connections.failure import (
 from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.listed_tools import Listing
 from toolweave.servers.connections.questions import Answer
+from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.server_log import ask_for_messages
 from toolweave.servers.connections.supervised_client import SupervisedClient
 from toolweave.servers.connections.tool_spec import ToolSpec
@@ -56,11 +57,12 @@ TELL_LIMIT_S = 1.0
 class McpSession:
     """An initialised session; its methods raise only our own errors."""
 
-    def __init__(self, session: ClientSession, link: Link, elicitations: Elicitations) -> None:
+    def __init__(self, session: ClientSession, link: Link, elicitations: Elicitations, redaction: Redaction) -> None:
         self._session = session
         self._link = link
         self._elicitations = elicitations
-        self._listing = Listing(link.server)
+        self._redaction = redaction
+        self._listing = Listing(link.server, redaction)
         self._results = ResultChecks(link.server)
 
     async def list_tools(self) -> tuple[ToolSpec, ...]:
@@ -132,7 +134,7 @@ class McpSession:
                 result = await self._session.send_request(
                     ClientRequest(CallToolRequest(params=params)),
                     CallToolResult,
-                    progress_callback=_progress_callback(on_progress),
+                    progress_callback=self._progress_callback(on_progress),
                 )
                 result = call.with_questions(result)
         except asyncio.CancelledError:
@@ -154,21 +156,20 @@ class McpSession:
             said = RuntimeError(f"its structured content does not fit its output schema: {'; '.join(problems)}")
             raise not_understood(self._link.server, tool) from said
 
+    def _progress_callback(self, on_progress: OnProgress | None) -> ProgressFnT | None:
+        if on_progress is None:
+            return None
+
+        async def callback(progress: float, total: float | None, message: str | None) -> None:
+            on_progress(progress, total, self._redaction.withhold(message))
+
+        return callback
+
     async def _tell_cancelled(self, request_id: int) -> None:
         params = CancelledNotificationParams(requestId=request_id, reason="the caller no longer waits")
         with contextlib.suppress(TimeoutError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             async with asyncio.timeout(TELL_LIMIT_S):
                 await self._session.send_notification(ClientNotification(CancelledNotification(params=params)))
-
-
-def _progress_callback(on_progress: OnProgress | None) -> ProgressFnT | None:
-    if on_progress is None:
-        return None
-
-    async def callback(progress: float, total: float | None, message: str | None) -> None:
-        on_progress(progress, total, message)
-
-    return callback
 
 
 def unsendable(message: dict[str, Any]) -> str | None:
@@ -191,16 +192,17 @@ async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[Mcp
     """
     closing, closed = anyio.create_memory_object_stream[Any](1)
     try:
-        elicitations = Elicitations(config)
+        redaction = link.redaction or Redaction(config)
+        elicitations = Elicitations(config, redaction)
         async with SupervisedClient(config, link, elicitations).session(config.name, auto_initialize=False) as session:
             # When the incoming stream ends, the SDK answers every open request with an error and tells nobody else.
             # An entry that no request owns makes that visible at once, where a ping would notice seconds later. Nor
             # does the server know its name, with which it could claim to answer.
             session._response_streams[f"end-{uuid4()}"] = closing  # noqa: SLF001
             link.spawn(_report_end(closed, link))
-            await link.race(session.initialize())
+            await _initialized(session, config, link)
             link.spawn(ask_for_messages(session))
-            yield McpSession(session, link, elicitations)
+            yield McpSession(session, link, elicitations, redaction)
     except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
         link.declined = link.declined or declines_caller(error)
         link.lose(describe(error, command=config.command))
@@ -208,6 +210,15 @@ async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[Mcp
     finally:
         closing.close()
         closed.close()
+
+
+async def _initialized(session: ClientSession, config: McpServerConfig, link: Link) -> None:
+    try:
+        await link.race(session.initialize())
+    except Exception as error:
+        # Before its process ends because of it, which is the lesser reason.
+        link.lose(describe(error, command=config.command))
+        raise
 
 
 async def _report_end(closed: MemoryObjectReceiveStream[Any], link: Link) -> None:
