@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from loguru import logger
+from pydantic import ValidationError
 
 from toolweave.errors import (
     CallRefused,
@@ -29,7 +30,7 @@ from toolweave.servers.connections.checks.arguments import check_arguments
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.redaction import in_brief
 from toolweave.servers.connections.retries import attempt
-from toolweave.servers.connections.wording import refused
+from toolweave.servers.connections.wording import not_understood, refused
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -76,7 +77,7 @@ async def carry(
     try:
         if refusal is not None:
             raise refusal
-        result = await _permitted(connection, tool, arguments, context, course)
+        result = _without_credentials(connection, tool, await _permitted(connection, tool, arguments, context, course))
         course.end("tool_error" if result.isError else "ok")
     except ToolError as failure:
         course.end(outcome_of(failure), reason_of(failure, connection))
@@ -123,6 +124,13 @@ async def _permitted(
     finally:
         permit.settle(verdict, reason)
     return result
+
+
+def _without_credentials(connection: ServerConnection, tool: str, result: "CallToolResult") -> "CallToolResult":
+    try:
+        return connection.redaction.withheld(result)
+    except ValidationError as error:
+        raise not_understood(connection.config.name, tool) from error
 
 
 def reason_of(failure: ToolError, connection: ServerConnection) -> str:

@@ -20,9 +20,12 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.questions import QUESTIONS_KEY, Answer, Question
+from toolweave.servers.connections.redaction import Redaction
+from toolweave.servers.connections.untrusted import visible
 
 MOST_QUESTIONS = 20
 LONGEST_QUESTION = 20_000
+MOST_CARRIED = 100
 CANCEL = ElicitResult(action="cancel")
 DECLINE = ElicitResult(action="decline")
 
@@ -59,8 +62,9 @@ class Elicitations:
     belongs to, so a server that asks runs one call at a time; `elicit: true` says from the start that it does.
     """
 
-    def __init__(self, config: McpServerConfig) -> None:
+    def __init__(self, config: McpServerConfig, redaction: Redaction) -> None:
         self._server = config.name
+        self._redaction = redaction
         self._open: dict[RequestId, OpenCall] = {}
         self._carried_by: dict[RequestId, RequestId] = {}
         self._one_at_a_time = config.elicit and config.transport != "http"
@@ -88,19 +92,19 @@ class Elicitations:
             yield call
         finally:
             del self._open[request_id]
-            self._carried_by = {asked: by for asked, by in self._carried_by.items() if by != request_id}
 
     def arrived_with(self, elicitation: RequestId, request_id: RequestId) -> None:
-        """Note that a question came on the stream that answers the request `request_id`."""
-        if request_id in self._open:
-            self._carried_by[elicitation] = request_id
+        """Note that a question came on the stream of the request `request_id`, whose call may be over by now."""
+        self._carried_by[elicitation] = request_id
+        if len(self._carried_by) > MOST_CARRIED:  # of questions that the SDK could not read
+            del self._carried_by[next(iter(self._carried_by))]
 
     async def answer(self, context: RequestContext[ClientSession, Any], params: ElicitRequestParams) -> ElicitResult:
         """Answer one question: the session's elicitation callback."""
         call = self._asking(context.request_id)
         if not isinstance(params, ElicitRequestFormParams):
             return DECLINE
-        question: Question = {"message": params.message, "requestedSchema": params.requestedSchema}
+        question = self._shown(params)
         if call is None or len(json.dumps(question)) > LONGEST_QUESTION:
             why = "its text is too long" if call else "it cannot be told which of its calls it belongs to"
             logger.bind(server=self._server).warning(
@@ -108,6 +112,12 @@ class Elicitations:
             )
             return CANCEL
         return call.reply(question)
+
+    def _shown(self, params: ElicitRequestFormParams) -> Question:
+        """Write a question as a person gets it, and as it is known again when it comes once more."""
+        asked = {"message": params.message, "requestedSchema": params.requestedSchema}
+        plain: Question = self._redaction.withhold(asked)
+        return {**plain, "message": visible(plain["message"])}
 
     def _asking(self, elicitation: RequestId) -> OpenCall | None:
         carrier = self._carried_by.pop(elicitation, None)

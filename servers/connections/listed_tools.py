@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from loguru import logger
 
 from toolweave.servers.connections.contents import is_longer
+from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.tool_spec import ToolSpec
 from toolweave.servers.connections.untrusted import SchemaTooLarge, description_text, note, shown_schema
 
@@ -44,8 +45,9 @@ class ListedTool(Protocol):
 class Listing:
     """The tool lists of one session; a warning that was given for one is not repeated for the next."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, redaction: Redaction) -> None:
         self._server = server
+        self._redaction = redaction
         self._warned: set[str] = set()
 
     def specs(self, tools: Iterable[ListedTool]) -> list[ToolSpec]:
@@ -59,9 +61,10 @@ class Listing:
         return False
 
     def _spec(self, tool: ListedTool) -> ToolSpec:
-        description = description_text(tool.description)
+        # Cut only then: nothing finds the first half of a credential.
+        description = description_text(self._redaction.withhold(tool.description))
         try:
-            schema = shown_schema(tool.inputSchema)
+            schema = shown_schema(self._redaction.withhold(tool.inputSchema))
         except SchemaTooLarge as error:
             self._warn(
                 f"the tool {tool.name} is offered without its schema, and its arguments are not checked: {error}"
@@ -72,8 +75,8 @@ class Listing:
             name=tool.name,
             description=description or None,
             input_schema=schema,
-            annotations=dict(list(_short(hints).items())[:MOST_HINTS]),
-            meta=None if is_longer(tool.meta, LONGEST_META) else tool.meta,
+            annotations=dict(list(_short(self._redaction.withhold(hints)).items())[:MOST_HINTS]),
+            meta=None if is_longer(tool.meta, LONGEST_META) else self._redaction.withhold(tool.meta),
             output_schema=tool.outputSchema,
         )
 

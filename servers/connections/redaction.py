@@ -1,16 +1,21 @@
 """Keep a server's configured values, and the secrets learned about it later, out of what is logged and shown."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, urlsplit
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.redact import HIDDEN, redact, redact_text
+from toolweave.redact import HIDDEN, names_a_secret, redact, redact_text
+
+Model = TypeVar("Model", bound=BaseModel)
 
 SHORTEST_SECRET = 6
+SHORTEST_CREDENTIAL = 12
+RANDOM_LENGTH = 20
 SHORTEST_LINE = 12
 LONGEST_TEXT = 600
 MOST_LEARNED = 200
@@ -22,6 +27,9 @@ class Redaction:
     They are its env values, header values, URL credentials, the variables filled into its entry (A-06), and what was
     learned since, such as tokens and the headers of callers; of these the newest 200. What has the form of a secret,
     or is kept under a name for one, is hidden too.
+
+    That is for logs, where it is better to hide too much. `withhold` is for what models and people get of the server's
+    words: there only credentials go, so that an answer does not lose the name of a tenant or a region.
     """
 
     def __init__(self, config: McpServerConfig) -> None:
@@ -33,8 +41,10 @@ class Redaction:
         # A variable that names a folder or an interpreter is no secret, and errors are about it.
         candidates += [value for value in config.filled_in if not _is_a_place(value)]
         self._configured = {form for text in candidates for form in _forms(text)}
+        self._own_credentials = {form for text in _credentials(config) for form in _forms(text)}
         self._learned: dict[str, None] = {}
         self._secrets: tuple[str, ...] = ()
+        self._credentials: tuple[str, ...] = ()
         self._arrange()
 
     def add(self, secret: str) -> None:
@@ -55,6 +65,29 @@ class Redaction:
             text = text.replace(secret, HIDDEN)
         return text
 
+    def withhold(self, value: Any) -> Any:
+        """Return JSON values without the server's credentials, and otherwise as they are."""
+        if isinstance(value, str):
+            for credential in self._credentials:
+                value = value.replace(credential, HIDDEN)
+            return value
+        if isinstance(value, dict):
+            return {self.withhold(key): self.withhold(item) for key, item in value.items()}
+        return [self.withhold(item) for item in value] if isinstance(value, list) else value
+
+    def withheld(self, message: Model) -> Model:
+        """Return a message of the server's without its credentials.
+
+        Raises:
+            ValidationError: it is no such message without them.
+        """
+        if not self._credentials:
+            return message
+        written = message.model_dump_json(by_alias=True)
+        if not any(credential in written for credential in self._credentials):
+            return message
+        return type(message).model_validate_json(self.withhold(written))
+
     def clean(self, text: str) -> str:
         """Return `text` on one line, without secrets and control characters, cut to a readable length."""
         text = redact_text(text, self.blank)
@@ -68,6 +101,8 @@ class Redaction:
     def _arrange(self) -> None:
         learned = {form for text in self._learned for form in _forms(text)}
         self._secrets = tuple(sorted(self._configured | learned, key=len, reverse=True))
+        credentials = {form for form in self._own_credentials | learned if len(form) >= SHORTEST_CREDENTIAL}
+        self._credentials = tuple(sorted(credentials, key=len, reverse=True))
 
 
 def in_brief(error: BaseException) -> str:
@@ -75,6 +110,32 @@ def in_brief(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return f"it has not the form of a {error.title}"
     return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def _credentials(config: McpServerConfig) -> Iterator[str]:
+    """Give the values of an entry that are secrets for certain: their names say so, or they look drawn by lot."""
+    url = urlsplit(config.url or "")
+    named = [*config.env.items(), *config.headers.items(), *parse_qsl(url.query)]
+    for name, value in named:
+        if names_a_secret(name) or name.lower().endswith("key"):
+            yield from (value, value.partition(" ")[2])
+    for address in (config.url or "", *config.env.values()):
+        yield from _passwords(address)
+    yield (config.auth and config.auth.client_secret) or ""
+    yield from (value for value in config.filled_in if _is_random(value) and not _is_a_place(value))
+
+
+def _passwords(address: str) -> Iterator[str]:
+    try:
+        password = urlsplit(address).password or ""
+    except ValueError:
+        return  # no address at all
+    yield from (password, unquote(password))
+
+
+def _is_random(text: str) -> bool:
+    kinds = (any(map(str.isalpha, text)), any(map(str.isdigit, text)))
+    return len(text) >= RANDOM_LENGTH and all(kinds) and not any(map(str.isspace, text)) and "://" not in text
 
 
 def _is_a_place(text: str) -> bool:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.transport.log_budget import LogBudget
-from toolweave.servers.connections.untrusted import note
+from toolweave.servers.connections.untrusted import visible
 
 WANTED_LEVEL: LoggingLevel = "info"
 LONGEST_DATA = 4_000
@@ -36,10 +36,14 @@ class ServerLog:
             LEVELS.get(params.level, "ERROR"),
             "MCP server {}{}: {}{}",
             self._server,
-            f" {note(params.logger)[:LONGEST_NAME]}" if params.logger else "",
-            self._redaction.clean(note(_words(params.data))),
+            f" {self._shown(params.logger)[:LONGEST_NAME]}" if params.logger else "",
+            self._shown(_words(params.data)),
             f" ({left_out} messages before it were left out)" if left_out else "",
         )
+
+    def _shown(self, text: str) -> str:
+        # Only then is it cut: of a secret that was cut in two, nothing would find the first half.
+        return self._redaction.clean(visible(text))
 
 
 async def ask_for_messages(session: ClientSession) -> None:

@@ -13,6 +13,8 @@ from toolweave.servers.connections.transport.message_size import TOO_LARGE
 
 ENDED = "the event stream ended without an answer"
 ELICITATION = b"elicitation/create"
+LONGEST_LINE = 64 * 1024
+"""Of a line that has come in part so much is kept, to see whether it is a question; longer ones nobody is shown."""
 
 OnElicitation = Callable[[int | str, int | str], None]
 """Called with the ids of a question of the server and of the request on whose stream it came."""
@@ -47,6 +49,7 @@ class EventStream(httpx.AsyncByteStream):
         self._on_elicitation = on_elicitation
         self._on_close = on_close
         self._limiter = EventLimiter()
+        self._begun = b""
         self._abandoned = False
         self._scope = anyio.CancelScope()
 
@@ -58,7 +61,7 @@ class EventStream(httpx.AsyncByteStream):
             while (chunk := await self._next(chunks)) is not None:
                 # A stream with event ids is one the SDK itself takes up again.
                 resumable = resumable or chunk.startswith(b"id:") or b"\nid:" in chunk
-                if self._request_id is not None and ELICITATION in chunk:
+                if self._request_id is not None:
                     self._note_elicitations(chunk, self._request_id)
                 yield self._limiter.feed(chunk)
                 if self._limiter.is_dropping and self._request_id is not None:
@@ -91,8 +94,13 @@ class EventStream(httpx.AsyncByteStream):
         return None
 
     def _note_elicitations(self, chunk: bytes, request_id: int | str) -> None:
-        """Tell whose stream a question came on; one whose event came in pieces is left to be guessed."""
-        for line in chunk.splitlines():
+        """Tell whose stream a question came on, also one that comes in pieces."""
+        seen = self._begun + chunk
+        end = max(seen.rfind(b"\n"), seen.rfind(b"\r")) + 1
+        self._begun = seen[end : end + LONGEST_LINE]
+        if ELICITATION not in seen[:end]:
+            return
+        for line in seen[:end].splitlines():
             if line.startswith(b"data:") and ELICITATION in line:
                 with contextlib.suppress(ValueError, TypeError, KeyError):
                     message = json.loads(line[5:])

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.fixtures.app_server import AppServer, serve_in_thread
-from tests.fixtures.caller_recorder import Recorder, caller_recorder
+from tests.fixtures.caller_recorder import Recorder, caller_recorder, seen_in
 from tests.servers.connections.peers import log_records
 
 APP = Path(__file__).parent / "apps" / "callers" / "langgraph.json"
@@ -68,8 +68,7 @@ def said(state: dict[str, Any]) -> str:
 def test_fifty_users_at_once_each_reach_the_server_as_themselves(client: httpx.Client) -> None:
     def seen_by(number: int) -> dict[str, Any]:
         headers = {"authorization": f"Bearer t{number}", "x-tenant": f"tenant-{number}"}
-        seen: dict[str, Any] = json.loads(said(ask(client, "peer_whoami", headers)))
-        return seen
+        return seen_in(said(ask(client, "peer_whoami", headers)))
 
     with ThreadPoolExecutor(16) as threads:
         answers = list(threads.map(seen_by, range(50)))
@@ -87,7 +86,7 @@ def test_somebody_without_a_token_is_told_what_is_needed_and_the_run_goes_on(
     assert state["messages"][-2]["status"] == "error"
     assert "needs mcp_token of the signed-in user" in said(state)
     assert len(recorder.calls) == before
-    assert json.loads(said(ask(client, "open_whoami", {"authorization": "Bearer nobody"})))["authorization"] is None
+    assert seen_in(said(ask(client, "open_whoami", {"authorization": "Bearer nobody"})))["authorization"] is None
 
 
 FORGED = {
@@ -116,7 +115,7 @@ def test_no_client_can_say_what_only_the_auth_handler_knows(
     before = len(recorder.calls)
     assert "needs mcp_token of the signed-in user" in said(ask(client, "peer_whoami", nobody, **body))
     assert len(recorder.calls) == before
-    seen = json.loads(said(ask(client, "peer_whoami", TED, **body)))
+    seen = seen_in(said(ask(client, "peer_whoami", TED, **body)))
     assert seen["authorization"] == "Bearer mcp-token-of-ted"
     assert recorder.calls[-1].meta["user_id"] == "ted"
 

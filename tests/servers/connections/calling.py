@@ -1,13 +1,13 @@
 """Set up what the tests of callers share: who calls, as whom, and what the server saw."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from mcp.types import CallToolResult
 
+from tests.fixtures.caller_recorder import seen_in
 from tests.servers.connections.peers import BOUND_S, QUICK, text_of
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.call_context import CallContext
@@ -40,8 +40,7 @@ async def call_as(
 async def seen_as(plane: ToolPlane, configurable: dict[str, Any], tool: str = "whoami") -> dict[str, Any]:
     result = await call_as(plane, configurable, tool)
     assert not result.isError, text_of(result)
-    seen: dict[str, Any] = json.loads(text_of(result))
-    return seen
+    return seen_in(text_of(result))
 
 
 def sessions(plane: ToolPlane, name: str = "peer") -> CallerSessions:

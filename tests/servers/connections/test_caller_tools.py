@@ -1,12 +1,11 @@
 """A server that tells only its callers which tools it has: each is offered what their own session lists."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from tests.fixtures.caller_recorder import Recorder, caller_recorder
+from tests.fixtures.caller_recorder import Recorder, caller_recorder, seen_in
 from tests.servers.connections.calling import TOKEN, call_as, plane_of, user
 from tests.servers.connections.peers import failure_kind, log_records
 
@@ -31,7 +30,7 @@ async def test_a_server_that_needs_a_caller_to_connect_is_ready_and_lists_tools_
         again = await plane.tools(["peer"], configurable=user("ada"))
         assert all(one is other for one, other in zip(again, ada, strict=True)), "they are not built anew each turn"
         seen = await ada[2].ainvoke({}, {"configurable": user("ada")})
-        assert json.loads(seen)["authorization"] == "Bearer token-of-ada"
+        assert seen_in(seen)["authorization"] == "Bearer token-of-ada"
         assert recorder.opened == 2
 
 

@@ -123,7 +123,7 @@ async def test_a_port_that_somebody_else_serves_is_not_taken_for_our_server() ->
 
 @over_both
 async def test_what_it_writes_is_in_our_log_and_its_environment_is_the_configured_one(transport: Transport) -> None:
-    config = spawned(transport, env={"KEY": "hunter2hunter2"})
+    config = spawned(transport, env={"KEY": "hunter2hunter2", "COLOUR": "ultramarine"})
     with log_records() as records:
         async with open_tool_plane([config], pace=QUICK) as plane:
             await call(plane, "say", text="the key is hunter2hunter2")
@@ -132,7 +132,7 @@ async def test_what_it_writes_is_in_our_log_and_its_environment_is_the_configure
     said = [record["message"] for record in records if record["extra"].get("server") == "peer"]
     assert "peer: the key is ***" in said
     assert "peer: to stdout" in said
-    assert env["KEY"] == "hunter2hunter2"
+    assert (env["KEY"], env["COLOUR"]) == ("***", "ultramarine")
     assert "PYTEST_CURRENT_TEST" not in env
 
 
