@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from toolweave.servers.connections.health import ServerState
 from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.pace import Pace
+from toolweave.servers.connections.questions import is_doubtful
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.status import ServerStatus
 from toolweave.servers.connections.supervision import Ending, hold_session
@@ -181,9 +182,11 @@ class ServerConnection:
                 connected, session = await (self._reconnected(tool) if again else self._connected(tool))
                 async with session.turn():
                     link = connected
-                    return await link.call(
-                        session.call(tool, arguments, context.meta(), context.answers, context.on_progress)
-                    )
+                    result = await link.call(_request(session, tool, arguments, context))
+                if not (is_doubtful(result) and self._may_be_repeated(tool)):
+                    return result
+                async with session.turn():  # Alone this time, so that what is asked is known to be its question (S-07).
+                    return await link.call(_request(session, tool, arguments, context))
         except TimeoutError as error:
             if link is None:
                 raise never_sent(self.config.name, tool, self.config.timeout_s) from error
@@ -215,6 +218,10 @@ class ServerConnection:
         if self._live is None or self._link.is_lost:
             raise unavailable(self.config.name, tool)
         return self._link, self._live
+
+    def _may_be_repeated(self, tool: str) -> bool:
+        spec = self.spec(tool)
+        return spec is not None and spec.may_be_repeated
 
     def _check_wanted(self, tool: str) -> None:
         if self._stopping:
@@ -288,6 +295,12 @@ class ServerConnection:
     def _show_down(self, reason: str) -> None:
         if not self._stopping:
             self.status.set("connecting" if self._renewing else "down", self.redaction.clean(reason))
+
+
+def _request(
+    session: "McpSession", tool: str, arguments: dict[str, Any], context: CallContext
+) -> Coroutine[Any, Any, "CallToolResult"]:
+    return session.call(tool, arguments, context.meta(), context.answers, context.on_progress)
 
 
 def _first_state(config: McpServerConfig) -> ServerState:

@@ -19,7 +19,7 @@ from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitRequestPara
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.questions import QUESTIONS_KEY, Answer, Question
+from toolweave.servers.connections.questions import DOUBT_KEY, QUESTIONS_KEY, Answer, Question
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.untrusted import visible
 
@@ -32,10 +32,14 @@ DECLINE = ElicitResult(action="decline")
 
 @dataclass(slots=True)
 class OpenCall:
-    """A call that waits for its result: the answers it brought, and what was asked beyond them."""
+    """A call that waits for its result: the answers it brought, and what was asked beyond them.
+
+    `doubt`: something was asked that this call, or another that was open, may have asked.
+    """
 
     answers: list[Answer]
     questions: list[Question] = field(default_factory=list)
+    doubt: bool = False
 
     def reply(self, question: Question) -> ElicitResult:
         """Use the answer kept for this very question, each one once; without one, note the question and cancel."""
@@ -49,17 +53,19 @@ class OpenCall:
 
     def with_questions(self, result: CallToolResult) -> CallToolResult:
         """Put what was asked into the result's `_meta`; a server cannot put anything there itself."""
+        ours = {QUESTIONS_KEY: self.questions, DOUBT_KEY: self.doubt}
         given = result.meta or {}
-        if not self.questions and QUESTIONS_KEY not in given:
+        if not any(ours.values()) and not ours.keys() & given.keys():
             return result
-        return result.model_copy(update={"meta": {**given, QUESTIONS_KEY: self.questions}})
+        return result.model_copy(update={"meta": {**given, **ours}})
 
 
 class Elicitations:
     """What one session's server asks, and during which of the open calls.
 
     Over streamable HTTP a question comes on the stream of its call's POST. Elsewhere nothing says which call it
-    belongs to, so a server that asks runs one call at a time; `elicit: true` says from the start that it does.
+    belongs to, so a server that asks runs one call at a time; `elicit: true` says from the start that it does. Until
+    then calls may be in doubt, and are issued again by whoever made them if they may be repeated.
     """
 
     def __init__(self, config: McpServerConfig, redaction: Redaction) -> None:
@@ -106,7 +112,11 @@ class Elicitations:
             return DECLINE
         question = self._shown(params)
         if call is None or len(json.dumps(question)) > LONGEST_QUESTION:
-            why = "its text is too long" if call else "it cannot be told which of its calls it belongs to"
+            why = (
+                "its text is too long"
+                if call
+                else "it cannot be told which of its calls it belongs to; now they take turns"
+            )
             logger.bind(server=self._server).warning(
                 "MCP server {} asked something that nobody was shown: {}", self._server, why
             )
@@ -124,7 +134,11 @@ class Elicitations:
         if carrier is not None:
             return self._open.get(carrier)
         self._one_at_a_time = True
-        return next(iter(self._open.values())) if len(self._open) == 1 else None
+        if len(self._open) == 1:
+            return next(iter(self._open.values()))
+        for call in self._open.values():
+            call.doubt = True
+        return None
 
 
 def _sendable(answer: Answer) -> ElicitResult:

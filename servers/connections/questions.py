@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 QUESTIONS_KEY = "toolweave/questions"
 """Where a result's `_meta`, and the artifact of a tool message, hold the questions that nobody has answered yet."""
 
+DOUBT_KEY = "toolweave/doubt"
+"""Where a result's `_meta` says that something was cancelled which this call, or another, may have asked."""
+
 
 class Question(TypedDict):
     """What a server wants to know, and the JSON schema of the flat object that answers it."""
@@ -28,6 +31,11 @@ class Answer(Question):
 def questions_of(result: "CallToolResult") -> list[Question]:
     """Return what was asked during the call and answered `cancel`."""
     return list((result.meta or {}).get(QUESTIONS_KEY, ()))
+
+
+def is_doubtful(result: "CallToolResult") -> bool:
+    """Say whether the call may have asked something that could not be told to be its question."""
+    return bool((result.meta or {}).get(DOUBT_KEY))
 
 
 def unanswered(questions: list[Question], why: str, answered: str) -> str:

@@ -64,8 +64,7 @@ def may_be_repeated(error: BaseException, spec: ToolSpec | None) -> bool:
     """
     if not isinstance(error, ServerUnavailable) or isinstance(error, CallRefused | RequestDeclined):
         return False
-    hints = spec.annotations if spec else {}
-    return error.executed == "no" or hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
+    return error.executed == "no" or (spec is not None and spec.may_be_repeated)
 
 
 def _retrying(connection: ServerConnection, tool: str) -> AsyncRetrying:

@@ -14,3 +14,8 @@ class ToolSpec:
     annotations: dict[str, Any]
     meta: dict[str, Any] | None
     output_schema: dict[str, Any] | None = None
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Say whether the server calls it read-only or idempotent: executing it twice does no harm (D-5)."""
+        return any(self.annotations.get(hint) is True for hint in ("readOnlyHint", "idempotentHint"))
