@@ -147,7 +147,8 @@ def test_a_chat_without_a_thread_has_one_in_its_meta_and_leaves_none_behind(
     count = client.post("/threads/count", json={}, headers=TED).json()
     body = {"message": "peer_whoami", "user_id": "somebody-else"}
     answer = client.post("/chat/stream", json=body, headers={**TED, "traceparent": TRACEPARENT})
-    assert "mcp-token-of-ted" in answer.text
+    assert "mcp-token-of-ted" not in answer.text
+    assert recorder.calls[-1].headers["authorization"] == "Bearer mcp-token-of-ted"
     meta = recorder.calls[-1].meta
     assert str(UUID(meta["thread_id"])) == meta["thread_id"]
     assert meta["idempotency_key"] == f"{meta['run_id']}:call-1"

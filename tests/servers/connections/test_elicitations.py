@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from langchain_core.messages import ToolMessage
-from mcp.types import CallToolResult
+from mcp.shared.context import RequestContext
+from mcp.types import CallToolResult, ElicitRequestFormParams
 
 from tests.fixtures.mcp_server import http_mcp_server
 from tests.servers.connections.peers import BOUND_S, QUICK, log_records, text_of
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.elicitations import Elicitations
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.questions import QUESTIONS_KEY, Answer, questions_of
+from toolweave.servers.connections.redaction import Redaction
 
 ASKING = str(Path(__file__).parents[2] / "fixtures" / "asking_server.py")
 
@@ -200,3 +203,34 @@ async def test_a_tool_that_may_not_be_called_twice_says_what_would_allow_it(stdi
     assert "Really?" in message.text
     assert '"elicit": true' in message.text
     assert "wiped: cancel" in message.text
+
+
+async def test_a_question_of_a_call_that_is_over_is_put_to_no_other_caller() -> None:
+    config = McpServerConfig(name="asking", transport="http", url="http://127.0.0.1:9")
+    elicitations = Elicitations(config, Redaction(config))
+    asks = ElicitRequestFormParams(message="Your card number?", requestedSchema={"type": "object", "properties": {}})
+    with elicitations.during(1, ()):
+        pass
+    elicitations.arrived_with("late", 1)
+
+    with elicitations.during(2, ()) as call:
+        context: Any = RequestContext(request_id="late", meta=None, session=None, lifespan_context=None)
+        assert (await elicitations.answer(context, asks)).action == "cancel"
+
+    assert call.questions == []
+
+
+async def test_a_question_is_shown_without_credentials_and_what_a_terminal_obeys_and_known_again() -> None:
+    config = McpServerConfig(name="asking", transport="http", url="http://h", env={"API_KEY": "op-key-1234567890"})
+    elicitations = Elicitations(config, Redaction(config))
+    schema = {"type": "object", "properties": {"a": {"type": "string", "default": "op-key-1234567890"}}}
+    asks = ElicitRequestFormParams(message="Use op-key-1234567890\x1b[2J\u202e?", requestedSchema=schema)
+    context: Any = RequestContext(request_id="q", meta=None, session=None, lifespan_context=None)
+    with elicitations.during(1, ()) as call:
+        await elicitations.answer(context, asks)
+    [question] = call.questions
+    shown = {"type": "object", "properties": {"a": {"type": "string", "default": "***"}}}
+    assert question == {"message": "Use ***?", "requestedSchema": shown}
+
+    with elicitations.during(2, [{**question, "action": "accept", "content": {"a": "b"}}]):
+        assert (await elicitations.answer(context, asks)).content == {"a": "b"}

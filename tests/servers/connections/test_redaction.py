@@ -3,7 +3,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from mcp.types import JSONRPCMessage
+from mcp.types import CallToolResult, JSONRPCMessage, TextContent
 from pydantic import ValidationError
 
 from toolweave.config.mcp import McpServerConfig, load_mcp_config
@@ -95,3 +95,39 @@ def test_a_text_for_the_log_hides_what_has_the_form_of_a_secret_and_a_huge_one_c
 def test_a_client_secret_of_the_configuration_does_not_appear() -> None:
     server = McpServerConfig(name="s", transport="http", url="http://h/", auth=OAuth(client_secret="client-secret-1"))
     assert Redaction(server).clean("refused client-secret-1") == "refused ***"
+
+
+KEY = "k3y-of-the-operator"
+KEYED = McpServerConfig(
+    name="s",
+    transport="http",
+    url="https://ann:pass%2Fword-of-ann@host/mcp?api_key=query-credential&region=europe-west-4",
+    headers={"Authorization": "Bearer header-credential", "X-Tenant": "the-whole-company"},
+    env={"SEARCH_KEY": KEY, "MODE": "production-mode", "DATABASE_URL": "postgresql://u:database-pw-1@db/x"},
+    filled_in=("a-tenant-of-many-words", "drawn-by-lot-7f3a9c21"),
+)
+
+
+def test_an_answer_loses_credentials_and_keeps_every_other_configured_value() -> None:
+    redaction = Redaction(KEYED)
+    redaction.add("learned-token")
+    credentials = [KEY, "header-credential", "query-credential", "pass%2Fword-of-ann", "pass/word-of-ann"]
+    credentials += ["database-pw-1", "learned-token", "drawn-by-lot-7f3a9c21"]
+    for credential in credentials:
+        assert redaction.withhold({f"a {credential}": [credential, 1, None]}) == {"a ***": ["***", 1, None]}, credential
+    plain = "the-whole-company production-mode europe-west-4 a-tenant-of-many-words"
+    assert redaction.withhold(plain) == plain
+
+
+def test_a_message_is_the_same_object_unless_it_repeats_a_credential() -> None:
+    redaction = Redaction(McpServerConfig(name="s", transport="stdio", env={"TOKEN": 'sa"id-aloud-ü'}))
+    quiet = CallToolResult(content=[TextContent(type="text", text="nothing to see")])
+    loud = CallToolResult(
+        content=[TextContent(type="text", text='it is sa"id-aloud-ü')], structuredContent={"deep": ['sa"id-aloud-ü']}
+    )
+    assert redaction.withheld(quiet) is quiet
+    assert redaction.withheld(loud).model_dump(exclude_none=True) == {
+        "content": [{"type": "text", "text": "it is ***"}],
+        "structuredContent": {"deep": ["***"]},
+        "isError": False,
+    }

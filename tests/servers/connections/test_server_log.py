@@ -80,3 +80,15 @@ async def test_a_server_that_logs_is_asked_for_what_we_want() -> None:
 async def test_a_server_without_log_messages_is_not_asked() -> None:
     async with open_tool_plane([talkative("--no-logging")], pace=QUICK) as plane:
         assert text_of(await call(plane, "asked_level", server="talk")) == "None"
+
+
+async def test_no_part_of_a_secret_is_logged_wherever_in_a_message_it_stands() -> None:
+    secret = "hunter2-and-a-long-tail-of-letters"
+    lines = await logged(
+        {"level": "info", "logger": f"db {secret}", "data": "named"},
+        *({"level": "info", "data": "x" * length + " " + secret} for length in range(460, 620, 10)),
+        env={"KEY": secret},
+    )
+    assert len(lines) == 17
+    assert lines[0]["message"] == "MCP server talk db ***: named"
+    assert "hunt" not in "".join(line["message"] for line in lines)
