@@ -6,7 +6,7 @@ The adapter's `load_mcp_tools` is not used for this: the tools it builds silentl
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
@@ -33,6 +33,20 @@ NOT_TWICE = (
 Call = Callable[[str, str, dict[str, Any], CallContext], Awaitable["CallToolResult"]]
 
 
+class Asked(NamedTuple):
+    """What a tool is invoked with. LangChain evaluates the hints of `_arun` at each call: unions would cost 50 µs."""
+
+    arguments: str | dict[str, Any]
+    tool_call_id: str | None
+
+
+class Told(NamedTuple):
+    """What becomes of a result: a message's content and its artifact."""
+
+    content: str | list[str | dict[str, Any]]
+    artifact: dict[str, Any] | None
+
+
 class McpTool(BaseTool):
     """One tool of one MCP server; invoking it goes through the tool plane.
 
@@ -57,11 +71,10 @@ class McpTool(BaseTool):
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         # Positional, so that no argument of a tool can collide with a parameter of ours.
-        return (tool_input, tool_call_id), {}
+        return (Asked(tool_input, tool_call_id),), {}
 
-    async def _arun(
-        self, arguments: str | dict[str, Any], tool_call_id: str | None, *, config: RunnableConfig
-    ) -> tuple[str | list[str | dict[str, Any]], dict[str, Any] | None]:
+    async def _arun(self, asked: Asked, *, config: RunnableConfig) -> Told:
+        arguments, tool_call_id = asked
         if not isinstance(arguments, dict):
             raise ToolException(f"The tool {self.name} takes an object of named arguments, not a plain string.")
         context = CallContext.from_configurable(config.get("configurable") or {}, tool_call_id, self.answers or ())
@@ -72,11 +85,11 @@ class McpTool(BaseTool):
             if self.answers is None or not self.may_be_reissued:
                 why = NOBODY_THERE if self.may_be_reissued else NOT_TWICE.format(server=self.server)
                 raise ToolException(unanswered(questions, why, message_text(result)))
-            return "", {QUESTIONS_KEY: questions}
+            return Told("", {QUESTIONS_KEY: questions})
         if result.isError:
             words = error_text(message_text(result))
             raise ToolException(words or f"The tool {self.name} failed without saying why.")
-        return await message_parts(result, self.max_result_chars, self.keep)
+        return Told(*await message_parts(result, self.max_result_chars, self.keep))
 
     def answering(self, answers: Sequence[Answer]) -> Self:
         """Return this tool for one call with a person's answers; what else is asked becomes the message's artifact."""
@@ -111,7 +124,6 @@ def build_tools(config: McpServerConfig, offer: Mapping[str, ToolSpec], call: Ca
 def _own_fields(config: McpServerConfig, name: str, spec: ToolSpec) -> dict[str, Any]:
     schema = {**spec.input_schema, "type": "object"}
     schema.setdefault("properties", {})
-    is_repeatable = any(spec.annotations.get(hint) is True for hint in ("readOnlyHint", "idempotentHint"))
     return {
         "name": name,
         "description": spec.description or f"Tool {spec.name} of the MCP server {config.name}; it has no description.",
@@ -120,5 +132,5 @@ def _own_fields(config: McpServerConfig, name: str, spec: ToolSpec) -> dict[str,
         | ({"_meta": spec.meta} if spec.meta else {})
         | {"requires_approval": requires_approval(config, spec)},
         "mcp_name": spec.name,
-        "may_be_reissued": config.elicit or is_repeatable,
+        "may_be_reissued": config.elicit or spec.may_be_repeated,
     }

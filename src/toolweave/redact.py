@@ -90,8 +90,10 @@ def redact_text(text: str, clean: Clean | None = None) -> str:
         begun = clean(begun)
     lowered = begun.lower()
     for needles, form, instead in _FORMS:
-        if any(needle in lowered for needle in needles):
-            begun = form.sub(instead, begun)
+        for needle in needles:  # quicker than any(): most texts have none
+            if needle in lowered:
+                begun = form.sub(instead, begun)
+                break
     return begun if len(text) <= LONGEST_TEXT else begun[:-TAIL] + CUT
 
 
