@@ -48,7 +48,7 @@ class Conversation:
         return await self._turn(command={"resume": answer})
 
     async def _turn(self, **given: Any) -> TurnEnd:
-        events = ChatEvents(self.thread_id)
+        events = ChatEvents(self.thread_id, resumes="command" in given)
         end = TurnEnd("failed")
         # Read to the stream's end: leaving earlier would cancel a run that is just being stored.
         async for part in self._client.runs.stream(

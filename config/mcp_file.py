@@ -7,7 +7,7 @@ from typing import Any
 
 from toolweave.config.ignored_keys import ignored_keys
 from toolweave.config.jsonc import JsoncDocument, JsonPath, read_jsonc
-from toolweave.config.mcp_entry import OAuth, ServerEntry, ToolFilter, check_written
+from toolweave.config.mcp_entry import BreakerRules, OAuth, ServerEntry, ToolFilter, check_written
 from toolweave.errors import ConfigError
 
 _SERVER_KEYS = ("mcpServers", "servers")
@@ -98,8 +98,8 @@ def _written_server(document: JsoncDocument, path: JsonPath, name: str, raw: Any
 def _entry_warnings(document: JsoncDocument, path: JsonPath, server: WrittenServer) -> list[str]:
     owner = f"server {server.name!r}: "
     warnings = ignored_keys(document, path, ServerEntry.model_fields, owner=owner)
-    warnings += ignored_keys(document, (*path, "tools"), ToolFilter.model_fields, owner=f"{owner}tools: ")
-    warnings += ignored_keys(document, (*path, "auth"), OAuth.model_fields, owner=f"{owner}auth: ")
+    for key, inner in (("tools", ToolFilter), ("breaker", BreakerRules), ("auth", OAuth)):
+        warnings += ignored_keys(document, (*path, key), inner.model_fields, owner=f"{owner}{key}: ")
     if not server.entry.spawn:
         unused = ("headers",) if server.entry.resolved_transport() == "stdio" else ("args", "env", "cwd")
         warnings += [

@@ -68,7 +68,7 @@ async def _frames(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[b
 
 
 async def _events(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
-    translation = ChatEvents(str(chat.thread_id) if chat.thread_id else None)
+    translation = ChatEvents(str(chat.thread_id) if chat.thread_id else None, resumes=chat.resume is not None)
     try:
         # Read to the end even after the last event: leaving earlier would cancel a run that is about to be stored.
         async with aclosing(_run(chat, client)) as parts:

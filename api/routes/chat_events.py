@@ -7,17 +7,19 @@ ChatEvent = tuple[str, dict[str, Any]]
 
 FAILED = "Something went wrong while answering. Please try again."
 NO_ANSWER = "The assistant ended without an answer. Please try again."
+NOTHING_ASKED = "Nothing in this chat waits for an answer: it was given already, or nothing was asked. Send a message."
 
 
 class ChatEvents:
     """Translate one run: tokens as the model writes them, tool calls and results as nodes finish, then the end.
 
-    `ended` turns true with the event that ends the chat turn.
+    `ended` turns true with the event that ends the chat turn. `resumes`: the turn answers an interrupt.
     """
 
-    def __init__(self, thread_id: str | None) -> None:
+    def __init__(self, thread_id: str | None, *, resumes: bool = False) -> None:
         self.thread_id = thread_id
         self.ended = False
+        self._idle_resume = resumes
         self._run_id: str | None = None
         self._announced = False
         self._answer: str | None = None
@@ -40,6 +42,7 @@ class ChatEvents:
             yield from self._announce()
             yield from self._token(data[0])
         elif event == "updates":
+            self._idle_resume = False
             yield from self._updates(data)
 
     def finish(self) -> Iterator[ChatEvent]:
@@ -48,7 +51,7 @@ class ChatEvents:
             return
         yield from self._announce()
         if self._answer is None:
-            yield from self._end("error", {"message": NO_ANSWER})
+            yield from self._end("error", {"message": NOTHING_ASKED if self._idle_resume else NO_ANSWER})
         else:
             yield from self._end("message", {"content": self._answer, "status": self._status})
 

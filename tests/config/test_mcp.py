@@ -249,6 +249,7 @@ def test_unknown_keys_are_warned_of_with_line_and_nearest_name(load: Load, tmp_p
             "command": "x",
             "timeout": 3,
             "tools": { "includes": [] },
+            "breaker": { "failure": 5 },
             "headers": { "A": "b" },
         }, "b": { "url": "http://h/", "args": ["y"] } } }"""
     )
@@ -257,8 +258,9 @@ def test_unknown_keys_are_warned_of_with_line_and_nearest_name(load: Load, tmp_p
         f"{file}:2: unknown key 'version' is ignored",
         f"{file}:5: server 'a': unknown key 'timeout' is ignored (did you mean 'timeout_s'?)",
         f"{file}:6: server 'a': tools: unknown key 'includes' is ignored (did you mean 'include'?)",
-        f"{file}:7: server 'a': headers is ignored by this transport",
-        f"{file}:8: server 'b': args is ignored by this transport",
+        f"{file}:7: server 'a': breaker: unknown key 'failure' is ignored (did you mean 'failures'?)",
+        f"{file}:8: server 'a': headers is ignored by this transport",
+        f"{file}:9: server 'b': args is ignored by this transport",
     )
     assert only(load('{servers: {a: {command: "x", timeout: 3}}}')).timeout_s == 5.0
 

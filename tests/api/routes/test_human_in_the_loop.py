@@ -68,6 +68,17 @@ def test_a_chat_shows_an_edited_call_as_it_really_ran(server: AppProcess) -> Non
     assert created(answered) == ["Buy oat milk"]
 
 
+def test_an_answer_that_nobody_waits_for_is_told_so(server: AppProcess) -> None:
+    thread_id = str(uuid4())
+    chat(server, message="Add a task to buy milk", thread_id=thread_id)
+    chat(server, resume=[{"type": "accept"}], thread_id=thread_id)
+
+    twice = chat(server, resume=[{"type": "accept"}], thread_id=thread_id)
+
+    assert [name for name, _ in twice] == ["metadata", "error"]
+    assert "Nothing in this chat waits for an answer" in twice[-1][1]["message"]
+
+
 def test_a_chat_asks_again_when_the_answer_cannot_be_used(server: AppProcess) -> None:
     thread_id = str(uuid4())
     chat(server, message="Add a task to buy milk", thread_id=thread_id)
