@@ -1,8 +1,10 @@
 """Turn what an MCP tool answers into what a LangChain ToolMessage holds.
 
 A result of text alone becomes a plain string: models, and clients of `/chat/stream`, read it as it is, and equal
-results stay equal. Images and files become content blocks beside the text; audio, which no chat model takes in a tool
-message, becomes a notice. Blocks are told apart by their `type`, so that this module needs no MCP library.
+results stay equal. Images and files become content blocks beside the text. What models take nowhere becomes a notice:
+audio, files of unknown types, and links to resources, which only their server can read. As blocks they would fail every
+later turn of the thread, or have a model's endpoint fetch whatever address a server names. Blocks are told apart by
+their `type`, so that this module needs no MCP library.
 """
 
 import json
@@ -20,6 +22,8 @@ KEPT = "kept_result"
 MOST_MEDIA = 20
 MOST_MEDIA_CHARS = 8_000_000
 LONGEST_URL = 4_000
+LONGEST_LINK_NAME = 200
+PDF = "application/pdf"
 ASK_FOR_LESS = "Ask for less at once, for example with a filter, a smaller limit or the next page."
 
 
@@ -58,7 +62,7 @@ def _blocks(result: "CallToolResult") -> list[Block]:
         if block["type"] != "text":
             media += 1
             size = len(block.get("base64", ""))
-            if media > MOST_MEDIA or size > left or len(block.get("url", "")) > LONGEST_URL:
+            if media > MOST_MEDIA or size > left:
                 blocks.append(_text(f"[{block['type']}, {size * 3 // 4} bytes, too much to show]"))
                 continue
             left -= size
@@ -106,11 +110,12 @@ def _block(content: Any) -> Block:
         case "audio":
             return _text(f"[audio of type {_kind(content.mimeType)}, {len(content.data) * 3 // 4} bytes, not shown]")
         case "resource_link":
-            return _file(content.mimeType, url=str(content.uri))
+            named = f"{content.name[:LONGEST_LINK_NAME]}, {str(content.uri)[:LONGEST_URL]}"
+            return _text(f"[resource {named}{_of_kind(content.mimeType)}, not shown]")
         case "resource" if hasattr(content.resource, "text"):
             return _text(content.resource.text)
         case "resource":
-            return _file(content.resource.mimeType, base64=content.resource.blob)
+            return _file(content.resource.mimeType, content.resource.blob)
         case other:
             return _text(f"[content of type {_kind(other)}, not shown]")
 
@@ -119,9 +124,17 @@ def _text(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
-def _file(mime_type: str | None, **where: str) -> Block:
-    kind = "image" if (mime_type or "").startswith("image/") else "file"
-    return {"type": kind, **where} | ({"mime_type": _kind(mime_type)} if mime_type else {})
+def _file(mime_type: str | None, data: str) -> Block:
+    kind = (mime_type or "").lower()
+    if kind.startswith("image/"):
+        return {"type": "image", "base64": data, "mime_type": _kind(kind)}
+    if kind == PDF:
+        return {"type": "file", "base64": data, "mime_type": PDF, "filename": "file.pdf"}
+    return _text(f"[file{_of_kind(mime_type)}, {len(data) * 3 // 4} bytes, not shown]")
+
+
+def _of_kind(mime_type: str | None) -> str:
+    return f" of type {_kind(mime_type)}" if mime_type else ""
 
 
 def _kind(name: str) -> str:

@@ -1,12 +1,17 @@
 """What the model is told when a call of an MCP tool goes wrong, through the whole loop (A-08, T-10, T-12)."""
 
+import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
+from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from tests.servers.connections.peers import QUICK, log_records, misbehaving, talkative
 from toolweave.graphs import build_agent_loop
@@ -78,3 +83,31 @@ async def test_a_failure_of_the_server_is_a_sentence_and_its_own_words_are_in_th
 async def test_a_tools_own_error_reaches_the_model_in_its_words(plane: ToolPlane) -> None:
     [result] = await results_of(plane, calling(("fail", {"text": "Only 3 seats are left."})))
     assert (result.status, result.text) == ("error", "Only 3 seats are left.")
+
+
+LINK = {"type": "resource_link", "uri": "http://169.254.169.254/latest", "name": "instance"}
+PICTURE = {**LINK, "uri": "file:///etc/passwd", "mimeType": "image/png"}
+BLOB = {"type": "resource", "resource": {"uri": "a://b", "blob": "AAAA"}}
+ARCHIVE = {"type": "resource", "resource": {"uri": "a://b", "blob": "AAAA", "mimeType": "application/zip"}}
+PAPER = {"type": "resource", "resource": {"uri": "a://b", "blob": "AAAA", "mimeType": "application/pdf"}}
+
+
+@pytest.mark.parametrize(
+    ("block", "sent"),
+    [
+        (LINK, "[resource instance, http://169.254.169.254/latest, not shown]"),
+        (PICTURE, "[resource instance, file:///etc/passwd of type image/png, not shown]"),
+        (BLOB, "[file, 3 bytes, not shown]"),
+        (ARCHIVE, "[file of type application/zip, 3 bytes, not shown]"),
+        (PAPER, [{"type": "file", "file": {"filename": "file.pdf", "file_data": "data:application/pdf;base64,AAAA"}}]),
+    ],
+)
+async def test_no_kind_of_result_keeps_a_thread_from_going_on(plane: ToolPlane, block: Any, sent: Any) -> None:
+    arguments = json.dumps({"content": [block]})
+    turns = [WireTurn(calls=(WireCall("blocks", arguments),)), WireTurn(text="understood")]
+    with openai_wire(turns) as endpoint:
+        model = ChatOpenAI(model="m", base_url=endpoint.base_url, api_key=SecretStr("none"))
+        graph = build_agent_loop(tools=PlaneTools(plane), model=model)
+        result = await graph.ainvoke({"messages": [HumanMessage("go")]})
+        assert result["messages"][-1].text == "understood"
+        assert endpoint.requests[-1].messages[-1]["content"] == sent
