@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 LATE_CALLS = 3
 FORCED_ROUNDS = 4
 FORCED_ROUND_S = 0.5
+RENEWAL = "a reconnect was asked for"
 
 
 class ServerConnection:
@@ -156,7 +157,7 @@ class ServerConnection:
         if self._authorization is not None:
             self._authorization.retry()
         self.status.set("connecting")
-        self._link.lose("a reconnect was asked for")
+        self._link.lose(RENEWAL)
         await self.status.wait_for("ready", "down")
 
     async def call(
@@ -294,7 +295,8 @@ class ServerConnection:
 
     def _show_down(self, reason: str) -> None:
         if not self._stopping:
-            self.status.set("connecting" if self._renewing else "down", self.redaction.clean(reason))
+            fault = None if reason == RENEWAL else self.redaction.clean(reason)
+            self.status.set("connecting" if self._renewing else "down", fault)
 
 
 def _request(

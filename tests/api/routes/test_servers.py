@@ -134,6 +134,7 @@ async def test_a_reconnect_gives_a_new_session_and_says_how_the_server_is_then(t
         after = (await called(app, "pid")).content[0].text
         failed = await http.post("/servers/remote/reconnect")
     assert (answer.status_code, answer.json()["state"], answer.json()["tools"]) == (200, "ready", 4)
+    assert answer.json()["last_error"] is None, "that it was asked for is no error"
     assert before != after
     assert (failed.status_code, failed.json()["state"]) == (200, "down")
 
