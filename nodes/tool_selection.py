@@ -6,7 +6,7 @@ name, and looked for with `find_tools`.
 
 import asyncio
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -86,9 +86,9 @@ class OfferedTools:
         """Choose among the catalogue's `tools` by a dialogue, in the catalogue's order and the OpenAI format."""
         own = [read_tool_result] if has_kept_results(messages) else []
         if len(tools) + len(own) <= self._max_tools:
-            return openai_tools([*tools, *_unless_named_alike(own, tools)], among=tools)
+            return openai_tools([*tools, *_unless_named_alike(own, openai_name_map(tools))], among=tools)
         indexed = await self._index(tools)
-        own = _unless_named_alike([self._find_tools, *own], tools)
+        own = _unless_named_alike([self._find_tools, *own], indexed.names)
         room = max(1, self._max_tools - len(own))
         places = _chosen(indexed, messages, room)
         logger.debug("{} of {} tools are offered to the model, {} left out", room, len(tools), len(tools) - room)
@@ -162,9 +162,9 @@ def _since_input(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
     return messages[inputs[-1] :] if inputs else messages
 
 
-def _unless_named_alike(own: Sequence[BaseTool], tools: Sequence[BaseTool]) -> list[BaseTool]:
-    taken = {tool.name for tool in tools}
-    return [tool for tool in own if tool.name not in taken]
+def _unless_named_alike(own: Sequence[BaseTool], names: Container[str]) -> list[BaseTool]:
+    """Leave out those of our tools whose names models get for others: `read.tool_result` becomes one of ours."""
+    return [tool for tool in own if tool.name not in names]
 
 
 def _is_same(one: BaseTool, other: BaseTool) -> bool:

@@ -129,3 +129,14 @@ async def test_a_tool_of_the_applications_own_comes_before_ours_of_the_same_name
 def test_a_limit_no_endpoint_takes_is_refused(max_tools: int) -> None:
     with pytest.raises(ValueError, match="max_tools must be from 1 to 128"):
         build_agent_loop(tools=TOOLS, model=ScriptedModel(turns=[]), max_tools=max_tools)
+
+
+@pytest.mark.parametrize("name", ["find.tools", "find tools"])
+async def test_a_tool_whose_name_becomes_one_of_ours_takes_its_place_and_no_name_is_offered_twice(name: str) -> None:
+    async def answer() -> str:
+        return "their own"
+
+    theirs = StructuredTool.from_function(coroutine=answer, name=name, description="Find tools.")
+    model, [result] = await run(calling(("find_tools", {})), said="find tools", tools=[theirs, *TOOLS], max_tools=10)
+    assert result.text == "their own"
+    assert model.offered[0].count("find_tools") == 1
