@@ -19,7 +19,7 @@ from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitRequestPara
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.questions import DOUBT_KEY, QUESTIONS_KEY, Answer, Question
+from toolweave.servers.connections.questions import DOUBT_KEY, OUR_KEYS, QUESTIONS_KEY, Answer, Question
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.untrusted import visible
 
@@ -52,12 +52,13 @@ class OpenCall:
         return CANCEL
 
     def with_questions(self, result: CallToolResult) -> CallToolResult:
-        """Put what was asked into the result's `_meta`; a server cannot put anything there itself."""
-        ours = {QUESTIONS_KEY: self.questions, DOUBT_KEY: self.doubt}
+        """Put what was asked into the result's `_meta`; under keys of ours a server cannot put anything itself."""
         given = result.meta or {}
-        if not any(ours.values()) and not ours.keys() & given.keys():
+        its = {key: value for key, value in given.items() if not key.startswith(OUR_KEYS)}
+        ours = {key: value for key, value in ((QUESTIONS_KEY, self.questions), (DOUBT_KEY, self.doubt)) if value}
+        if not ours and len(its) == len(given):
             return result
-        return result.model_copy(update={"meta": {**given, **ours}})
+        return result.model_copy(update={"meta": {**its, **ours}})
 
 
 class Elicitations:

@@ -7,6 +7,9 @@ from typing_extensions import TypedDict
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
+OUR_KEYS = "toolweave/"
+"""How those keys of a result's `_meta` begin that only we set."""
+
 QUESTIONS_KEY = "toolweave/questions"
 """Where a result's `_meta`, and the artifact of a tool message, hold the questions that nobody has answered yet."""
 
