@@ -27,6 +27,7 @@ class RemoteListener:
         self._was_opened = False
         self._refusals = 0
         self.elicited = elicitations.arrived_with
+        self.beside = link.spawn
         self.session: ClientSession | None = None
 
     def fault(self, reason: str) -> None:

@@ -9,7 +9,7 @@ environment and authentication flows, which live in `httpx.AsyncClient`, keep wo
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 import anyio
@@ -35,6 +35,7 @@ from toolweave.servers.connections.transport.http_answers import (
     with_body,
 )
 
+CANCELLED = "notifications/cancelled"
 CLOSING_LIMIT_S = 1.0
 NOTICE_LIMIT_S = 2.0
 STREAM_PAUSE_S = 0.25
@@ -64,6 +65,9 @@ class Listener(Protocol):
 
     def stream_ended(self, reason: str) -> None:
         """That stream has ended."""
+
+    def beside(self, work: Coroutine[Any, Any, object]) -> object:
+        """Do this meanwhile, as long as the session lives."""
 
 
 class FaultReportingClient(httpx.AsyncClient):
@@ -116,8 +120,12 @@ class FaultReportingClient(httpx.AsyncClient):
     async def _post(self, request: httpx.Request, **options: Any) -> httpx.Response:
         message = json.loads(request.content)
         request_id = message.get("id") if "method" in message else None
+        if message.get("method") == CANCELLED:
+            # One after the other, as the SDK sends what has no answer, many would take too long.
+            self._listener.beside(self._cancel(request, message, **options))
+            return httpx.Response(httpx.codes.ACCEPTED, request=request)
         if request_id is None:
-            return await self._notify(request, message, **options)
+            return await self._notify(request, **options)
         with anyio.CancelScope() as scope:
             let_go = self._waiting[request_id] = scope.cancel
             try:
@@ -132,7 +140,17 @@ class FaultReportingClient(httpx.AsyncClient):
                     del self._waiting[request_id]
         return self._failed(request, request_id, TRANSPORT_FAULT, ABANDONED, is_news=False)
 
-    async def _notify(self, request: httpx.Request, message: dict[str, Any], **options: Any) -> httpx.Response:
+    async def _cancel(self, request: httpx.Request, message: dict[str, Any], **options: Any) -> None:
+        """Tell the server that nobody waits for a request, and wait no more."""
+        following: httpx.Request | None = request
+        try:
+            for _ in range(1 + self.max_redirects):
+                following = following and next_request_within_origin(await self._notify(following, **options))
+        finally:
+            # A server that hangs would hold the connection of the cancelled request for minutes.
+            self._waiting.get(message["params"]["requestId"], bool)()
+
+    async def _notify(self, request: httpx.Request, **options: Any) -> httpx.Response:
         """Send what has no answer; whatever comes back, the SDK is told that it is through."""
         # The SDK sends nothing else before this one is through.
         request.extensions["timeout"] = httpx.Timeout(NOTICE_LIMIT_S).as_dict()
@@ -145,9 +163,6 @@ class FaultReportingClient(httpx.AsyncClient):
                 self._listener.fault(problem[1])
         except httpx.RequestError as error:
             self._listener.fault(in_short(error))
-        if message.get("method") == "notifications/cancelled":
-            # A server that hangs would hold the connection of the cancelled request for minutes.
-            self._waiting.get(message["params"]["requestId"], bool)()
         return httpx.Response(httpx.codes.ACCEPTED, request=request)
 
     async def _checked(self, request_id: int | str, response: httpx.Response) -> httpx.Response:

@@ -1,6 +1,7 @@
 """What a caller gets when an HTTP server fails; without help of ours it would wait for its deadline (mcp.md 3.1)."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.fixtures.mcp_server import HttpMcpServer, free_port
+from tests.fixtures.misbehaving_tools import TOGETHER
 from tests.servers.connections.peers import (
     BOUND_S,
     QUICK,
@@ -28,6 +30,12 @@ from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 @pytest_asyncio.fixture
 async def peer() -> AsyncIterator[HttpMcpServer]:
     async with misbehaving_http() as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def gathering() -> AsyncIterator[HttpMcpServer]:
+    async with misbehaving_http("gathers") as server:
         yield server
 
 
@@ -117,3 +125,17 @@ async def test_a_frozen_server_is_found_by_the_ping(plane: ToolPlane, peer: Http
     assert plane.health()["peer"]["last_error"] == "it did not answer a ping within 2 s"
     os.kill(peer.pid, signal.SIGCONT)
     await until(plane, "ready")
+
+
+async def test_a_server_is_told_of_many_cancelled_calls_at_once(gathering: HttpMcpServer) -> None:
+    config = replace(gathering.config, timeout_s=600)
+    async with open_tool_plane([config], pace=QUICK) as plane:
+        await plane.settle()
+        waiting = [asyncio.create_task(call(plane, "wait")) for _ in range(TOGETHER)]
+        await call(plane, "entered", calls=TOGETHER)
+        for each in waiting:
+            each.cancel()
+        await asyncio.wait(waiting)
+        async with asyncio.timeout(BOUND_S):
+            while len(json.loads(text_of(await call(plane, "cancelled")))["cancelled"]) < TOGETHER:
+                pass  # each look is a round trip
