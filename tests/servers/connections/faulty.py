@@ -13,6 +13,7 @@ from mcp.types import CallToolResult
 from tests.fixtures.mcp_server import HttpMcpServer
 from tests.servers.connections.peers import BOUND_S, QUICK, call, misbehaving, misbehaving_http, pid_of, until
 from toolweave.config.mcp_entry import BreakerRules, Transport
+from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.pace import Pace
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
@@ -70,8 +71,10 @@ async def faulty(
         bystander = misbehaving(name="bystander", timeout_s=NEVER_S)
         plane = await stack.enter_async_context(open_tool_plane([config, bystander], pace=pace))
         await plane.settle(["peer", "bystander"] if settled else ["bystander"])
+        await until(plane, "ready", name="bystander")
         pid = await pid_of(plane, "bystander")
-        open_call = asyncio.create_task(call(plane, "wait", server="bystander"))
+        # Without the bound of other calls: many a block lasts longer.
+        open_call = asyncio.create_task(plane.call("bystander", "wait", {}, CallContext()))
         yield Faulty(plane, transport, remote)
         assert not open_call.done()
         await call(plane, "release", server="bystander")

@@ -88,9 +88,9 @@ async def test_a_server_that_refuses_everything_for_a_while_is_used_again_by_its
 async def test_an_initialise_that_hangs_is_given_up_and_tried_again(transport: Transport, tmp_path: Path) -> None:
     hangs = tmp_path / "hangs"
     hangs.touch()
-    async with faulty(transport, str(hangs), pace=replace(PACE, connect_s=0.5), settled=False) as peer:
+    async with faulty(transport, str(hangs), pace=replace(PACE, connect_s=2.0), settled=False) as peer:
         await until(peer.plane, "down")
-        assert peer.plane.health()["peer"]["last_error"] == "it did not get ready within 0.5 s"
+        assert peer.plane.health()["peer"]["last_error"] == "it did not get ready within 2 s"
         assert failure_kind(await peer.call("echo")) == "transport"
         hangs.unlink()
         await peer.recovered()

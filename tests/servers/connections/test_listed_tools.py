@@ -91,7 +91,7 @@ async def test_a_catalogue_of_five_thousand_tools_is_offered_whole_and_kept_thro
     config = talkative("--catalogue", "5000", prefix="", exclude=("*_flood",), include=("tool_*", "progress*"))
     with log_records() as records:
         async with open_tool_plane([config], pace=QUICK) as plane:
-            async with asyncio.timeout(BOUND_S):
+            async with asyncio.timeout(2 * BOUND_S):
                 await plane.settle()
                 first = await plane.tools()
                 await plane.reconnect("talk")
