@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from toolweave.servers.connections.transport.event_stream import EventStream
 from toolweave.servers.connections.transport.faults import NOT_MCP, OVERSIZE, TRANSPORT_FAULT, status_line
-from toolweave.servers.connections.transport.message_size import MESSAGE_LIMIT, TOO_LARGE
+from toolweave.servers.connections.transport.message_size import MESSAGE_LIMIT, TOO_LARGE, has_too_many_values
 
 Problem = tuple[int, str]
 """A code of `faults` and what to say in the log."""
@@ -39,7 +39,7 @@ def problem_of(response: httpx.Response, *, expects_answer: bool) -> Problem | N
 
 def problem_in(body: bytes | None, request_id: int | str) -> Problem | None:
     """Say what is wrong with a JSON body, None if it is the answer to that request; `body` None: it was too large."""
-    if body is None:
+    if body is None or has_too_many_values(body):
         return OVERSIZE, TOO_LARGE
     if len(body) > CHECKED_SIZE:
         return None

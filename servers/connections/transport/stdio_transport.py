@@ -21,7 +21,14 @@ from pydantic import ValidationError
 from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.transport.child_process import Program, has_ended, how_it_ended, running
 from toolweave.servers.connections.transport.faults import OVERSIZE
-from toolweave.servers.connections.transport.message_size import TOO_LARGE, LineSplitter, Oversize
+from toolweave.servers.connections.transport.message_size import (
+    EDGE,
+    TOO_LARGE,
+    LineSplitter,
+    Oversize,
+    answered_id,
+    has_too_many_values,
+)
 
 READ_SIZE = 256 * 1024
 MOST_LINES = 100
@@ -156,6 +163,8 @@ def _message(line: bytes | Oversize) -> Received | None:
         return SessionMessage(JSONRPCMessage(JSONRPCError(jsonrpc="2.0", id=line.request_id, error=error)))
     if not line.strip():
         return None
+    if has_too_many_values(line):
+        return _message(Oversize(answered_id(line[:EDGE], line[-EDGE:])))
     try:
         return SessionMessage(JSONRPCMessage.model_validate_json(line.decode(errors="replace")))
     except ValidationError as error:

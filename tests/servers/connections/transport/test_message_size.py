@@ -2,15 +2,36 @@
 
 import json
 import tracemalloc
+from contextlib import AsyncExitStack
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.servers.connections.peers import (
+    BOUND_S,
+    QUICK,
+    call,
+    failure_kind,
+    misbehaving,
+    misbehaving_http,
+    text_of,
+    until,
+)
+from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.connections.transport.event_limit import GIVEN_UP, EventLimiter
 from toolweave.servers.connections.transport.faults import OVERSIZE
-from toolweave.servers.connections.transport.message_size import LineSplitter, Oversize, answered_id
+from toolweave.servers.connections.transport.message_size import (
+    MOST_VALUES,
+    LineSplitter,
+    Oversize,
+    ValueCount,
+    answered_id,
+    has_too_many_values,
+)
 
 LIMIT = 1_000
 BLANKS = [b"\n\n", b"\r\n\r\n", b"\r\r"]
@@ -100,3 +121,50 @@ def test_an_event_over_the_limit_is_replaced_by_an_error_for_its_request(
     message = json.loads(error.partition(b"data: ")[2])
     assert (message["id"], message["error"]["code"]) == (7, OVERSIZE)
     assert last == event(b'{"last": 1}', blank)
+
+
+@given(
+    st.recursive(st.integers() | st.text(alphabet='a,"\\\\b'), st.lists),
+    st.lists(st.integers(0, 10**6)),
+)
+def test_values_are_counted_wherever_their_message_is_cut_and_commas_in_texts_are_not(
+    value: Any, cuts: list[int]
+) -> None:
+    def commas(part: Any) -> int:
+        return sum(map(commas, part)) + max(len(part) - 1, 0) if isinstance(part, list) else 0
+
+    count = ValueCount()
+    for piece in in_pieces(json.dumps(value).encode(), cuts):
+        count.add(piece)
+    assert count.commas == commas(value)
+
+
+def test_a_long_text_full_of_commas_is_one_value() -> None:
+    assert not has_too_many_values(json.dumps({"text": "a,b" * MOST_VALUES}).encode())
+    assert has_too_many_values(json.dumps({"rows": [0] * (MOST_VALUES + 1)}).encode())
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_an_event_of_too_many_values_gives_way_to_an_error_and_the_next_one_passes(blank: bytes) -> None:
+    answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"rows": [0] * (MOST_VALUES + 50_000)}}).encode()
+    limiter = EventLimiter()
+    passed = limiter.feed(event(answer, blank) + event(b"{}", blank))
+    assert GIVEN_UP in passed
+    assert b'"id": 7, "error"' in passed
+    assert passed.endswith(event(b"{}", blank))
+    assert len(passed) < len(answer)
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
+async def test_an_answer_of_too_many_values_is_refused_and_the_session_goes_on(transport: Any) -> None:
+    async with AsyncExitStack() as stack:
+        config = misbehaving(timeout_s=BOUND_S)
+        if transport != "stdio":
+            remote = await stack.enter_async_context(misbehaving_http(transport=transport))
+            config = McpServerConfig(name="peer", transport=transport, url=remote.url, timeout_s=BOUND_S)
+        plane = await stack.enter_async_context(open_tool_plane([config], pace=QUICK))
+        await until(plane, "ready")
+        refused = await call(plane, "intricate", values=MOST_VALUES + 50_000)
+        assert "too large to be read" in text_of(refused)
+        assert failure_kind(refused) == "protocol"
+        assert text_of(await call(plane, "intricate", values=1_000)) == "see there"
