@@ -28,6 +28,10 @@ class PlaneTools:
             self._settled = True
         return await self.plane.tools(self.plane.ready(), _configurable())
 
+    async def absent(self) -> Sequence[BaseTool]:
+        """Return the tools of servers that were lost and are being connected again (D-5)."""
+        return self.plane.absent_tools()
+
 
 class CurrentPlaneTools:
     """The catalogue of whichever plane the process has now; waits for one that is still opening."""
@@ -41,10 +45,21 @@ class CurrentPlaneTools:
         Raises:
             ServerUnavailable: the plane did not open in time.
         """
+        return await (await self._current()).tools()
+
+    async def absent(self) -> Sequence[BaseTool]:
+        """Return the tools of servers that were lost and are being connected again (D-5).
+
+        Raises:
+            ServerUnavailable: the plane did not open in time.
+        """
+        return await (await self._current()).absent()
+
+    async def _current(self) -> PlaneTools:
         plane = await current_plane()
         if self._of is None or self._of.plane is not plane:
             self._of = PlaneTools(plane)
-        return await self._of.tools()
+        return self._of
 
 
 def _configurable() -> Mapping[str, Any]:

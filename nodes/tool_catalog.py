@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from langchain_core.tools import BaseTool
 
@@ -15,6 +15,15 @@ class ToolCatalog(Protocol):
 
     async def tools(self) -> Sequence[BaseTool]:
         """Return the tools that can be called now, in registry order (D-2)."""
+        ...
+
+
+@runtime_checkable
+class RemembersTools(Protocol):
+    """A catalogue that still knows the tools of servers that are gone for the moment."""
+
+    async def absent(self) -> Sequence[BaseTool]:
+        """Return them; a call of one waits for its server to come back, or says that it is down (D-5)."""
         ...
 
 
@@ -49,6 +58,10 @@ class SelectedTools:
         """Return the wanted tools that can be called now."""
         return self.among(await self.catalog.tools())
 
+    async def absent(self) -> Sequence[BaseTool]:
+        """Return the wanted tools whose servers are gone for the moment."""
+        return self.among(await absent_tools(self.catalog))
+
     def among(self, tools: Sequence[BaseTool]) -> Sequence[BaseTool]:
         """Pick the wanted ones out of `tools`."""
         suffixes = tuple(f"_{name}" for name in self.wanted)
@@ -58,3 +71,8 @@ class SelectedTools:
 def as_catalog(tools: Sequence[BaseTool] | ToolCatalog) -> ToolCatalog:
     """Wrap a plain sequence of tools; return a catalogue as it is."""
     return FixedTools(tuple(tools)) if isinstance(tools, Sequence) else tools
+
+
+async def absent_tools(catalog: ToolCatalog) -> Sequence[BaseTool]:
+    """Return the tools that a catalogue knows and does not offer now; none for one that forgets them."""
+    return await catalog.absent() if isinstance(catalog, RemembersTools) else ()

@@ -18,12 +18,13 @@ from toolweave.errors import ToolError
 from toolweave.nodes.large_results import keeping_tool
 from toolweave.nodes.openai_format import find_tool
 from toolweave.nodes.questions import waiting_for_answers, with_answers
-from toolweave.nodes.tool_catalog import ToolCatalog
+from toolweave.nodes.tool_catalog import ToolCatalog, absent_tools
 from toolweave.nodes.tool_selection import no_such_tool
 from toolweave.nodes.tool_task import ToolTask, requested_call, requires_approval
 
 LONGEST_ERROR = 2_000
 NOT_APPROVED = "Not executed: this tool needs a person's approval. Call it again, and the person will be asked."
+ABSENT = "Not executed: the server of this tool is not available right now. Please try again later."
 Result = ToolMessage | Command[Any]
 Execute = Callable[[ToolCallRequest], Awaitable[Result]]
 
@@ -40,11 +41,13 @@ def tools_node(catalog: ToolCatalog, own_tools: Sequence[BaseTool] = ()) -> Tool
         if isinstance(arguments, str):
             return _refusal(request, f"The arguments are not a JSON object: {arguments[:LONGEST_ERROR]}")
         tools = await catalog.tools()
-        tool = find_tool([*tools, *own_tools], call["name"])
+        present = find_tool([*tools, *own_tools], call["name"])
+        # The model was offered it, and perhaps a person approved it, before its server was lost.
+        tool = present or find_tool(await absent_tools(catalog), call["name"])
         if tool is None:
             return _refusal(request, no_such_tool(call["name"], tools))
         if requires_approval(tool) and call.get("approved_tool") != tool.name:
-            return _refusal(request, NOT_APPROVED)
+            return _refusal(request, NOT_APPROVED if present else ABSENT)
         with logger.contextualize(tool=tool.name, tool_call_id=call["id"]):
             answering = with_answers(tool, call, request.runtime.config)
             answering = keeping_tool(answering, call["id"], request.runtime)

@@ -84,6 +84,11 @@ class ToolPlane:
                 tools = await self._home.run(self._callers.tools(names, configurable, self._tools))
         return [tool for connection in ready for tool in tools.get(connection.config.name, ())]
 
+    def absent_tools(self) -> list[BaseTool]:
+        """Return the tools of servers that are not ready now, as they were listed last: a call waits for the server."""
+        lost = [each for each in self._connections.values() if each.is_wanted and each.status.state != "ready"]
+        return [tool for connection in lost for tool in self._tools.get(connection.config.name, ())]
+
     async def settle(self, servers: Sequence[str] | None = None, *, timeout_s: float | None = None) -> None:
         """Wait until each server has connected or failed to for the first time, at most `timeout_s` (default: 2)."""
         limit = self._pace.first_wait_s if timeout_s is None else timeout_s
