@@ -110,8 +110,9 @@ async def keep_calling(tools: list[BaseTool], until: float, felt: Felt) -> None:
 async def keep_killing(plane: ToolPlane, remote: HttpMcpServer, until: float, felt: Felt) -> None:
     """Kill one server after the other and time how long the plane takes to offer its tools again."""
     loop = asyncio.get_running_loop()
-    for name in itertools.cycle(("one", "two", "remote")):
-        await asyncio.sleep(KILL_EVERY_S)
+    begun = loop.time()
+    for number, name in enumerate(itertools.cycle(("one", "two", "remote")), start=1):
+        await asyncio.sleep(begun + number * KILL_EVERY_S - loop.time())
         if loop.time() > until:
             return
         felt.kills[name] += 1
@@ -123,7 +124,7 @@ async def keep_killing(plane: ToolPlane, remote: HttpMcpServer, until: float, fe
             os.kill(pid_of(plane, name), signal.SIGKILL)
         back = time.perf_counter()
         try:
-            async with asyncio.timeout(KILL_EVERY_S):
+            async with asyncio.timeout(KILL_EVERY_S / 2):
                 await until_back(plane, name, before)
             felt.recoveries.append(time.perf_counter() - back)
         except TimeoutError:
