@@ -8,6 +8,7 @@ from typing import Any
 
 from toolweave.config.header_templates import CallerField, HeaderTemplate
 from toolweave.config.mcp import McpServerConfig
+from toolweave.redact import names_a_secret
 from toolweave.servers.connections.wording import unknown_caller, unsendable_header
 
 AUTH_USER = "langgraph_auth_user"
@@ -55,6 +56,13 @@ def caller_secrets(config: McpServerConfig, configurable: Mapping[str, Any]) -> 
     fields = [part for template in config.caller_headers.values() for part in template.parts]
     values = (_value(part, configurable) for part in fields if isinstance(part, CallerField))
     return tuple(value for value in values if value is not None)
+
+
+def caller_credentials(config: McpServerConfig, configurable: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return those of them that are secrets for certain: the names of their fields say so."""
+    fields = [part for template in config.caller_headers.values() for part in template.parts]
+    named = [part for part in fields if isinstance(part, CallerField) and names_a_secret(part.path)]
+    return tuple(value for part in named if (value := _value(part, configurable)) is not None)
 
 
 def identity_of(configurable: Mapping[str, Any]) -> str | None:

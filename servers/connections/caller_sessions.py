@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakSet
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.caller_headers import Headers, caller_secrets, headers_of
+from toolweave.servers.connections.caller_headers import Headers, caller_credentials, caller_secrets, headers_of
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.wording import closing, too_many_callers
 
@@ -73,7 +73,7 @@ class CallerSessions:
         if key == self._shared_key:
             yield self.shared
             return
-        held = self._held.pop(key, None) or self._opened(headers, caller_secrets(config, configurable), tool)
+        held = self._held.pop(key, None) or self._opened(headers, configurable, tool)
         self._held[key] = held
         held.uses += 1
         if held.expiry is not None:
@@ -108,7 +108,7 @@ class CallerSessions:
         while self._closing:
             await asyncio.wait(self._closing)
 
-    def _opened(self, headers: Headers, secrets: tuple[str, ...], tool: str | None) -> _Held:
+    def _opened(self, headers: Headers, configurable: Mapping[str, Any], tool: str | None) -> _Held:
         config = self.shared.config
         if self._closed:
             raise closing(config.name, tool)
@@ -118,9 +118,12 @@ class CallerSessions:
             if idle is None or len(self._closing) >= self._pace.caller_sessions:
                 raise too_many_callers(config.name, tool)
             self._close(idle)
-        filled_in = (*config.filled_in, *secrets)
+        filled_in = (*config.filled_in, *caller_secrets(config, configurable))
         own = replace(config, headers=headers, caller_headers={}, filled_in=filled_in)
-        return _Held(self._connect(own, self.shared))
+        connection = self._connect(own, self.shared)
+        for credential in caller_credentials(config, configurable):
+            connection.redaction.add(credential)
+        return _Held(connection)
 
     def _leave_idle(self, key: Key, held: _Held) -> None:
         if self._held.get(key) is not held:

@@ -149,6 +149,18 @@ def test_a_file_that_cannot_be_read_or_written_is_an_error_of_ours(tmp_path: Pat
         files.write(KEY, SECRET)
 
 
+def test_a_link_that_somebody_has_put_in_the_way_is_not_written_through(tmp_path: Path) -> None:
+    other = tmp_path / "another file"
+    other.write_text("theirs", encoding="utf-8")
+    folder = tmp_path / "tokens"
+    vault = SealedFiles(folder, "key")
+    vault.write(KEY, "first")
+    (folder / f"{KEY.label}.new").symlink_to(other)
+    with pytest.raises(TokenStoreError):
+        vault.write(KEY, "second")
+    assert (other.read_text("utf-8"), vault.read(KEY)) == ("theirs", "first")
+
+
 def test_all_who_make_the_key_file_at_once_make_the_same(tmp_path: Path) -> None:
     def write(number: int) -> None:
         SealedFiles(tmp_path).write(GrantKey(str(number), "u"), SECRET)
