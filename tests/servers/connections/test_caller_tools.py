@@ -75,7 +75,7 @@ async def test_a_server_that_repeats_a_callers_token_is_quoted_without_it_whatev
 ) -> None:
     recorder.lists_nothing_without_token = True
     recorder.description = "Works with token-of-ada for blue-and-large"
-    headers = {"Authorization": "Bearer {user:name}", "X-Mine": "{user:github_token}", "X-Tenant": "{user:tenant}"}
+    headers = {"Authorization": "Bearer {user:login}", "X-Mine": "{user:github_token}", "X-Tenant": "{user:tenant}"}
     async with plane_of(recorder.config(headers=headers)) as plane:
-        ada = await plane.tools(configurable=user("ada", name="the-name-of-ada", tenant="blue-and-large"))
+        ada = await plane.tools(configurable=user("ada", login="the-name-of-ada", tenant="blue-and-large"))
     assert {tool.description for tool in ada} == {"Works with *** for blue-and-large"}
