@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.tools import BaseTool
@@ -60,6 +61,7 @@ class ToolPlane:
         self._observers = (self.figures, *observers)
         self._registry = Registry({}, {})
         self._tools: dict[str, list[McpTool]] = {}
+        self._told: dict[str, tuple[datetime, list[str]]] = {}
 
     async def tools(
         self, servers: Sequence[str] | None = None, configurable: Mapping[str, Any] | None = None
@@ -196,6 +198,10 @@ class ToolPlane:
             for server, offer in self._registry.offers.items()
         }
         offered = self._tools.get(name, [])
+        news = (connection.status.since, [tool.name for tool in offered])
+        if self._told.get(name) == news:
+            return  # some servers are asked for their list every few seconds
+        self._told[name] = news
         shown = ", ".join(tool.name for tool in offered[:SHOWN_NAMES]) + (", …" if len(offered) > SHOWN_NAMES else "")
         logger.bind(server=name).info("MCP server {} is ready with {} tools: {}", name, len(offered), shown)
 

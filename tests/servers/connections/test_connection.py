@@ -194,6 +194,16 @@ async def test_a_storm_of_list_changed_keeps_nobody_from_calling() -> None:
             assert text_of(await call(plane, "echo")) == "{}"
 
 
+async def test_a_list_that_is_read_anew_and_has_the_same_tools_is_no_news() -> None:
+    with log_records() as records:
+        async with open_tool_plane([misbehaving("storm")], pace=QUICK) as plane:
+            await plane.settle()
+            async with asyncio.timeout(BOUND_S):
+                for _ in range(3):
+                    await connection(plane).status.change()
+    assert sum("is ready with" in record["message"] for record in records) == 1
+
+
 @pytest.mark.requirement("T-09")
 async def test_a_server_that_ignores_every_request_to_end_is_killed() -> None:
     pace = Pace(first_wait_s=BOUND_S, leave_s=0.3)
