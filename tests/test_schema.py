@@ -143,6 +143,11 @@ def test_what_is_no_schema_is_refused_with_the_reason(schema: dict[str, Any], re
         Schema(schema)
 
 
+def test_what_was_found_before_a_check_grew_too_long_is_a_problem_all_the_same() -> None:
+    assert Schema(TODO).problems({"tags": ["a"] * 20_000}) == []
+    assert Schema(TODO).problems({"title": 7, "tags": ["a"] * 20_000}) == ["title must be a string; got 7"]
+
+
 def test_a_schema_of_a_thousand_levels_is_refused() -> None:
     schema: dict[str, Any] = {}
     for _ in range(1_000):

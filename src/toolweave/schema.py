@@ -64,10 +64,12 @@ class Schema:
         What cannot be judged, because a reference leads nowhere or the check grows too long, is not a problem.
         """
         token = _steps_left.set([MOST_STEPS])
+        found: list[ValidationError] = []
         try:
-            found = list(islice(self._validator.iter_errors(value), MOST_PROBLEMS))
+            # One by one: what was found before the check breaks off is wrong all the same.
+            found.extend(islice(self._validator.iter_errors(value), MOST_PROBLEMS))
         except _BREAKS_A_CHECK:
-            return []
+            pass
         finally:
             _steps_left.reset(token)
         return list(dict.fromkeys(map(_sentence, found)))
