@@ -48,8 +48,25 @@ def _approval(request: dict[str, Any], ask: Ask) -> dict[str, Any]:
     if kind == "edit":
         return {"type": kind, "args": {"action": action.get("action"), "args": _object(ask, arguments)}}
     if kind == "response":
-        return {"type": kind, "args": ask("your answer> ")}
+        return {"type": kind, "args": _answer(ask, arguments.get("requestedSchema"))}
     return {"type": kind, "args": None}
+
+
+def _answer(ask: Ask, schema: Any) -> Any:
+    """Ask for a text, or for each field where an MCP server asks for several; what is left empty is left out."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    fields = properties if isinstance(properties, dict) else {}
+    if len(fields) < 2:
+        return ask("your answer> ")
+    given = {name: ask(f"{harmless(name)}> ") for name in fields}
+    return {name: _field_value(fields[name], text) for name, text in given.items() if text.strip()}
+
+
+def _field_value(field: Any, text: str) -> Any:
+    kind = field.get("type") if isinstance(field, dict) else None
+    if kind == "boolean":
+        return {"yes": True, "no": False}.get(text.strip().lower(), _as_json_or_text(text))
+    return text if kind == "string" else _as_json_or_text(text)
 
 
 def _one_of(words: list[str], ask: Ask, question: str) -> str:

@@ -44,6 +44,17 @@ def test_an_approval_is_answered_in_the_words_of_agent_inbox(answers: list[str],
     assert asked(REQUEST, *answers) == [response]
 
 
+def test_a_question_with_several_fields_is_answered_field_by_field() -> None:
+    properties = {"zip": {"type": "string"}, "days": {"type": "integer"}, "vip": {"type": "boolean"}, "note": {}}
+    question = {"message": "Where to?", "requestedSchema": {"type": "object", "properties": properties}}
+    person = Person("respond", "0150", "4", "yes", "")
+
+    [answer] = ask_one([{"action_request": {"action": "plan", "args": question}}], person)
+
+    assert answer == {"type": "response", "args": {"zip": "0150", "days": 4, "vip": True}}
+    assert person.questions[1:] == ["zip> ", "days> ", "vip> ", "note> "]
+
+
 def test_only_what_the_request_allows_can_be_chosen() -> None:
     person = Person("edit", "approve", "reject")
     config = {"allow_accept": False, "allow_edit": False, "allow_respond": False, "allow_ignore": True}
