@@ -7,8 +7,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-# Line feeds and tabs stay; an escape sequence in a model's or a server's text must not reach the terminal.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Line feeds and tabs stay; an escape sequence in a model's or a server's text must not reach the terminal, nor what
+# shows a text in another order than it is in, or not at all: somebody approves it. Joiners stay, scripts need them.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+)
 SHOWN_CHARACTERS = 400
 
 

@@ -17,6 +17,8 @@ from toolweave.nodes.tool_catalog import ToolCatalog
 from toolweave.nodes.tool_task import ToolTask, as_object, requires_approval, task_of
 
 SHOWN_ARGUMENTS = 1_000
+SHORTEST_PART = 40
+MOST_PARTS = 100
 NOBODY_TO_ASK = "Not executed: this tool needs a person's approval, and nobody can be asked in this run."
 
 Verdict = ToolTask | ToolMessage
@@ -64,13 +66,30 @@ def _carried_out(asked: AnyMessage, outcome: Sequence[Verdict]) -> Command[Any]:
 
 
 def _request(call: RequestedCall) -> HumanInterrupt:
-    shown = json.dumps(call["args"], ensure_ascii=False, default=str)
-    cut = shown if len(shown) <= SHOWN_ARGUMENTS else f"{shown[:SHOWN_ARGUMENTS]}… ({len(shown)} characters)"
     return {
         "action_request": {"action": call["name"], "args": as_object(call["args"])},
         "config": {"allow_ignore": True, "allow_respond": True, "allow_edit": True, "allow_accept": True},
-        "description": f"The agent wants to call {call['name']} with {cut}",
+        "description": f"The agent wants to call {call['name']} with {_shown(as_object(call['args']))}",
     }
+
+
+def _shown(arguments: Mapping[str, Any]) -> str:
+    """Write arguments for a person to read; of long ones each a part, so that none hides behind another."""
+    whole = _json(arguments)
+    if len(whole) <= SHOWN_ARGUMENTS:
+        return whole
+    most = max(SHORTEST_PART, SHOWN_ARGUMENTS // len(arguments))
+    parts = [f"{_cut(_json(name), most)}: {_cut(_json(value), most)}" for name, value in arguments.items()]
+    more = f" and {len(parts) - MOST_PARTS} more" if len(parts) > MOST_PARTS else ""
+    return f"{{{', '.join(parts[:MOST_PARTS])}{more}}}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
 def _verdicts(

@@ -286,3 +286,14 @@ async def test_a_model_cannot_approve_its_own_call() -> None:
 
     assert len(requests(await desk.graph(turn, "ok").ainvoke(GO, THREAD))) == 1
     assert desk.ran == []
+
+
+async def test_no_argument_hides_behind_a_longer_one_from_the_person() -> None:
+    desk = Desk()
+    hidden = ("move", {"path": "b" * 5_000, "to": "/etc/passwd"}, "m")
+
+    [request] = requests(await desk.graph(calling(hidden), "ok").ainvoke(GO, THREAD))
+
+    assert request["description"].endswith('… (5002 characters), "to": "/etc/passwd"}')
+    assert len(request["description"]) < 700
+    assert request["action_request"]["args"] == hidden[1]
