@@ -241,6 +241,7 @@ class ServerConnection:
         while not self._stopping:
             self._link = Link(self.config.name)
             self._link.authorization, self._link.redaction = self._authorization, self.redaction
+            self._link.when_lost(self._note_failed_connect)
             self._connecting = True
             delay = self._after(await hold_session(self._link, self.config, self.pace, self))
             self._connecting = False
@@ -252,11 +253,22 @@ class ServerConnection:
             self._hurry.clear()
             self._renewing = False
 
+    def _note_failed_connect(self, link: Link) -> None:
+        """Refuse calls as soon as it is known that there will be no session; its process may take long to go."""
+        if link is self._link and self._connecting and not (self._renewing or self._stopping):
+            self.is_declined = link.declined
+            self._count_failed_connect()
+            self.status.wake()
+
+    def _count_failed_connect(self) -> None:
+        self._connecting = False
+        self._failed_connects += 1
+        self._failures_ever += 1
+
     def _after(self, ending: Ending) -> float:
         """Take note of how a session ended; return how long to wait before the next."""
-        if ending.ready_s is None:
-            self._failed_connects += 1
-            self._failures_ever += 1
+        if ending.ready_s is None and self._connecting:
+            self._count_failed_connect()
         lasted = (ending.ready_s or 0.0) >= self.pace.steady_s
         if lasted:
             self._backoff.reset()

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolweave.errors import ToolProtocolError
@@ -60,6 +60,10 @@ class Link:
         if not self._lost.done():
             self._lost.set_result(None)
             self._disturbed.set()
+
+    def when_lost(self, tell: Callable[["Link"], object]) -> None:
+        """Have somebody told of the loss, shortly after it."""
+        self._lost.add_done_callback(lambda _: tell(self))
 
     def suspect(self) -> None:
         """Ask for a ping now."""

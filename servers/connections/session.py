@@ -217,6 +217,7 @@ async def _initialized(session: ClientSession, config: McpServerConfig, link: Li
         await link.race(session.initialize())
     except Exception as error:
         # Before its process ends because of it, which is the lesser reason.
+        link.declined = declines_caller(error)
         link.lose(describe(error, command=config.command))
         raise
 

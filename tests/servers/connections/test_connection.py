@@ -138,6 +138,14 @@ async def test_a_server_of_another_protocol_is_down_with_the_reason() -> None:
         assert "1999-01-01" in str(plane.health()["peer"]["last_error"])
 
 
+async def test_a_server_that_could_not_be_initialised_refuses_calls_though_its_process_is_not_gone_yet() -> None:
+    peer = misbehaving("old-protocol", "stubborn", timeout_s=600)
+    async with open_tool_plane([peer], pace=QUICK) as plane:
+        assert text_of(await call(plane, "echo")) == REFUSED
+        # Not before it has been left and its process has been killed does it show as down.
+        assert plane.health()["peer"]["state"] == "connecting"
+
+
 async def test_a_known_down_server_refuses_calls_at_once() -> None:
     async with open_tool_plane([misbehaving("exit-at-once", timeout_s=600)], pace=RESTING) as plane:
         await until(plane, "down")
