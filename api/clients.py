@@ -1,5 +1,7 @@
 """Give our own routes a client of the LangGraph API, wherever they happen to be served."""
 
+import sys
+
 import httpx
 from fastapi import Request
 from langgraph_sdk import get_client
@@ -11,25 +13,41 @@ from toolweave.api.in_process import StreamingAsgiTransport
 SERVED_BY = "toolweave.asgi"
 # The path below which it serves everything, when langgraph.json gives one.
 PREFIX = "toolweave.prefix"
+# Loaded where the official server runs us, whose client then reaches it without a socket.
+OFFICIAL_SERVER = "langgraph_api.server"
 # Who asks us asks the API behind us: by these headers it knows whom to let.
 CREDENTIALS = ("authorization", "x-api-key", "cookie")
 # And it stays in their trace.
 PASSED_ON = (*CREDENTIALS, "traceparent", "tracestate")
 
 
+class NoApi(httpx.AsyncBaseTransport):
+    """The way to an API that is not there."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Refuse the request.
+
+        Raises:
+            ConnectError: always.
+        """
+        text = "No LangGraph API serves this application. Start it with toolweave serve, or set TOOLWEAVE_API_URL."
+        raise httpx.ConnectError(text, request=request)
+
+
 def api_client(request: Request) -> LangGraphClient:
     """Make a client of the LangGraph API for one request.
 
     In our server it calls the same process without a socket; with TOOLWEAVE_API_URL it calls that server; under the
-    official server its own in-process client is used.
+    official server its own in-process client is used. Where there is none of them, requests fail like those to a server
+    that is down.
     """
     url: str | None = request.app.state.settings.api_url
     if url is not None:
         return get_client(url=url)
     served_by = request.scope.get(SERVED_BY)
-    if served_by is None:
+    if served_by is None and OFFICIAL_SERVER in sys.modules:
         return get_client()
-    transport = StreamingAsgiTransport(served_by)
+    transport = StreamingAsgiTransport(served_by) if served_by is not None else NoApi()
     http = httpx.AsyncClient(
         transport=transport,
         base_url=f"http://127.0.0.1{request.scope.get(PREFIX, '')}",

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from toolweave.api.plane_metrics import PlaneMetrics
+from toolweave.api.routes.callers import known_to_the_api
 from toolweave.runtime.streaming.codec import dumps
 from toolweave.servers.connections.details import ServerDetails, ServerSummary
 from toolweave.servers.connections.health import ServerHealth
@@ -30,9 +31,10 @@ def the_plane(request: Request) -> ToolPlane:
 
 
 Plane = Annotated[ToolPlane, Depends(the_plane)]
+GUARDED = [Depends(known_to_the_api)]
 
 
-@router.get("", response_model=list[ServerSummary])
+@router.get("", response_model=list[ServerSummary], dependencies=GUARDED)
 async def list_servers(plane: Plane) -> Response:
     """List all configured MCP servers and how they are, in the order of mcp.jsonc."""
     return _json(plane.summaries())
@@ -47,7 +49,7 @@ async def metrics(plane: Plane) -> Response:
     return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
-@router.get("/{name}", response_model=ServerDetails, responses=UNKNOWN)
+@router.get("/{name}", response_model=ServerDetails, responses=UNKNOWN, dependencies=GUARDED)
 async def show_server(name: str, plane: Plane) -> Response:
     """Show one MCP server: target, limits, tools with their schemas, calls and last errors; never a secret."""
     details = plane.details(name)
@@ -59,6 +61,7 @@ async def show_server(name: str, plane: Plane) -> Response:
 @router.post(
     "/{name}/reconnect",
     response_model=ServerHealth,
+    dependencies=GUARDED,
     responses={**UNKNOWN, 409: {"description": "The server is disabled or misconfigured."}},
 )
 async def reconnect(name: str, plane: Plane) -> Response:

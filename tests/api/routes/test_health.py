@@ -126,6 +126,14 @@ async def test_ready_is_503_when_the_database_behind_the_api_fails_or_does_not_a
 
 
 @pytest.mark.requirement("T-06")
+async def test_ready_is_503_without_an_api_even_where_none_is_configured(tmp_path: Path) -> None:
+    async with running(configured(tmp_path, {"gone": MISSING})) as (_, http):
+        assert (await http.get("/health/ready")).status_code == 503
+        turn = await http.post("/chat/stream", json={"message": "hi"})
+        assert "cannot be reached right now" in turn.text
+
+
+@pytest.mark.requirement("T-06")
 async def test_ready_is_503_without_an_api(tmp_path: Path) -> None:
     assert (await readiness(tmp_path, f"http://127.0.0.1:{free_port()}")).status_code == 503
 

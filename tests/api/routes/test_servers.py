@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -211,9 +213,14 @@ async def test_two_applications_in_one_process_do_not_collide_and_leave_nothing_
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """Serve the application below a prefix, with authentication for its routes."""
-    folder = tmp_path_factory.mktemp("guarded")
+    with served(tmp_path_factory.mktemp("guarded"), enable_custom_route_auth=True) as client:
+        yield client
+
+
+@contextmanager
+def served(folder: Path, **http: bool) -> Iterator[httpx.Client]:
     configured(folder, {"good": peer(tools={"include": ["echo"]})})
     (folder / "keys.py").write_text(KEYS, encoding="utf-8")
     (folder / "langgraph.json").write_text(
@@ -221,7 +228,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Any:
             {
                 "graphs": {"todo_agent": "toolweave.graphs.served:todo_agent"},
                 "auth": {"path": "./keys.py:auth"},
-                "http": {"app": "toolweave.api.app:app", "enable_custom_route_auth": True, "mount_prefix": "/api"},
+                "http": {"app": "toolweave.api.app:app", "mount_prefix": "/api", **http},
             }
         ),
         encoding="utf-8",
@@ -231,6 +238,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Any:
         serve_in_thread(folder / "langgraph.json", folder / "data", env) as server,
         httpx.Client(base_url=f"{server.url}/api", timeout=30) as client,
     ):
+        assert client.post("/servers/good/reconnect", headers=ANN).json()["state"] == "ready"
         yield client
 
 
@@ -256,6 +264,15 @@ def test_the_pages_are_below_the_prefix_and_behind_the_authentication_that_is_wa
     assert guarded.post("/servers/good/reconnect", headers=ANN).json()["state"] == "ready"
     outside = str(guarded.base_url).removesuffix("/api/")
     assert httpx.get(f"{outside}/servers", headers=ANN).status_code == 404
+
+
+def test_a_caller_whom_the_api_does_not_know_is_shown_no_server_and_reconnects_none(tmp_path: Path) -> None:
+    with served(tmp_path) as client:
+        assert [client.get(page).status_code for page in ("/servers", "/servers/good")] == [401, 401]
+        assert client.post("/servers/good/reconnect").status_code == 401
+        assert [client.get(page).status_code for page in ("/health", "/servers/metrics")] == [200, 200]
+        assert client.get("/servers/good", headers=ANN).json()["name"] == "good"
+        assert client.post("/servers/good/reconnect", headers=ANN).json()["state"] == "ready"
 
 
 def test_a_name_that_is_not_ours_is_refused_as_everywhere(guarded: httpx.Client) -> None:
