@@ -266,15 +266,6 @@ def test_the_pages_are_below_the_prefix_and_behind_the_authentication_that_is_wa
     assert httpx.get(f"{outside}/servers", headers=ANN).status_code == 404
 
 
-def test_a_caller_whom_the_api_does_not_know_is_shown_no_server_and_reconnects_none(tmp_path: Path) -> None:
-    with served(tmp_path) as client:
-        assert [client.get(page).status_code for page in ("/servers", "/servers/good")] == [401, 401]
-        assert client.post("/servers/good/reconnect").status_code == 401
-        assert [client.get(page).status_code for page in ("/health", "/servers/metrics")] == [200, 200]
-        assert client.get("/servers/good", headers=ANN).json()["name"] == "good"
-        assert client.post("/servers/good/reconnect", headers=ANN).json()["state"] == "ready"
-
-
 def test_a_name_that_is_not_ours_is_refused_as_everywhere(guarded: httpx.Client) -> None:
     answers = [guarded.get(page, headers={**ANN, "host": "evil.example"}) for page in PAGES]
     assert [answer.status_code for answer in answers] == [421] * len(PAGES)
@@ -297,3 +288,13 @@ def test_the_metrics_of_the_server_have_the_figures_of_the_plane_once(guarded: h
     types = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")]
     assert len(types) == len(set(types))
     assert {"process_resident_memory_bytes", "python_info", "lg_api_num_pending_runs"} <= set(types)
+
+
+# The last one: a process has one plane, and this test's takes the place of the one above.
+def test_a_caller_whom_the_api_does_not_know_is_shown_no_server_and_reconnects_none(tmp_path: Path) -> None:
+    with served(tmp_path) as client:
+        assert [client.get(page).status_code for page in ("/servers", "/servers/good")] == [401, 401]
+        assert client.post("/servers/good/reconnect").status_code == 401
+        assert [client.get(page).status_code for page in ("/health", "/servers/metrics")] == [200, 200]
+        assert client.get("/servers/good", headers=ANN).json()["name"] == "good"
+        assert client.post("/servers/good/reconnect", headers=ANN).json()["state"] == "ready"
