@@ -20,6 +20,8 @@ from toolweave.servers.connections.plane import open_tool_plane
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 DEADLINE_S = 5.0
+IDLE_CONNECTIONS_S = 10.0
+"""Those that carried the cancellations are kept for three seconds, and looked at with the next ping."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,9 @@ async def calls_are_cut_for_long(transport: Transport) -> list[Figure]:
             await asyncio.gather(*(peer.call("sleep", seconds=600) for _ in range(50)))
         await peer.recovered()
         spent = time.perf_counter() - begun
-        assert open_files() <= files + 5
+        async with asyncio.timeout(IDLE_CONNECTIONS_S):
+            while open_files() > files + 5:  # noqa: ASYNC110  nobody tells of a connection that is closed
+                await asyncio.sleep(0.1)
         return [Figure("250 calls are cut, 50 at once", 15.0, spent)]
 
 
