@@ -92,7 +92,7 @@ async def call(tool: BaseTool, arguments: dict[str, object], felt: Felt) -> None
         felt.hangs += 1
         return
     taken = time.perf_counter() - started
-    felt.outcomes["ok" if message.status == "success" else str(message.content).split(". ")[0][:90]] += 1
+    felt.outcomes["ok" if message.status == "success" else str(message.content).split(". ")[0][:140]] += 1
     (felt.seconds if message.status == "success" else felt.failed_seconds).append(taken)
 
 
