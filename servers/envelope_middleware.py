@@ -3,9 +3,12 @@
 import asyncio
 import logging
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Literal
 
 import pydantic
+from fastmcp import FastMCP
 from fastmcp.exceptions import NotFoundError, ToolError, ValidationError
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools import ToolResult
@@ -29,6 +32,8 @@ from toolweave.servers.parameter_errors import explain, shown
 Call = MiddlewareContext[CallToolRequestParams]
 Next = CallNext[CallToolRequestParams, ToolResult]
 
+TIDYING_LIMIT_S = 4.0
+
 
 class EnvelopeMiddleware(Middleware):
     """Turn validation errors, unknown tools, time-outs and every other failure into envelopes (C-06, T-05).
@@ -41,6 +46,13 @@ class EnvelopeMiddleware(Middleware):
         self._stopping: set[asyncio.Future[ToolResult]] = set()
         # FastMCP's own report of a refused call repeats its arguments, however large they are.
         logging.getLogger("fastmcp.server.server").setLevel(logging.ERROR)
+
+    @asynccontextmanager
+    async def lifespan(self, _server: FastMCP[None]) -> AsyncIterator[None]:
+        """Let stopped calls tidy up before the server closes what they use."""
+        yield
+        if self._stopping:
+            await asyncio.wait(self._stopping, timeout=TIDYING_LIMIT_S)
 
     async def on_call_tool(self, context: Call, call_next: Next) -> ToolResult:
         """Call the tool, answer in the envelope and log the call with the ids of its `_meta` (T-03)."""

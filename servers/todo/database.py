@@ -1,7 +1,7 @@
 """Hold the open todo database: short transactions whose failures are told in words that may be shown."""
 
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -116,11 +116,30 @@ def create_engine(url: sa.URL, busy_timeout_s: float) -> AsyncEngine:
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
+    driver = connection.driver_connection
+    driver.stop = _once(driver.stop)
     # None: the driver begins no transaction of its own accord.
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.close()
+
+
+def _once(stop: Callable[[], Any]) -> Callable[[], Any]:
+    """Stop a connection's thread the first time only.
+
+    Who closes a connection that a cancelled call has stopped already would wait for an answer of a thread that is gone.
+    """
+    asked = False
+
+    def stopping() -> Any:
+        nonlocal asked
+        if asked:
+            return None
+        asked = True
+        return stop()
+
+    return stopping
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

@@ -37,11 +37,13 @@ async def open_todo_server(database_url: str) -> AsyncIterator[FastMCP[None]]:
 
 def build_todo_server(todos: TodoRepository, *, tool_timeout_s: float = 4.0) -> FastMCP[None]:
     """Build the server with its five tools; each call is cut after `tool_timeout_s` seconds (T-05, T-13)."""
+    envelope = EnvelopeMiddleware(timeout_s=tool_timeout_s)
     server: FastMCP[None] = FastMCP(
         "todo",
         instructions=_INSTRUCTIONS,
         version=__version__,
-        middleware=[EnvelopeMiddleware(timeout_s=tool_timeout_s)],
+        lifespan=envelope.lifespan,
+        middleware=[envelope],
         mask_error_details=True,
         on_duplicate="error",
     )

@@ -122,6 +122,19 @@ async def test_a_call_is_cut_at_its_limit_and_the_next_one_works(tmp_path: Path)
         assert await client.data("list_todos", {}) == [todo]
 
 
+def test_a_server_that_stops_right_after_it_cut_calls_ends_and_frees_the_database(tmp_path: Path) -> None:
+    async def serve() -> None:
+        async with todo_client(tmp_path, busy_timeout_s=30, tool_timeout_s=0.05) as client:
+            with held_for_writing(tmp_path / "todo.db"):
+                await asyncio.gather(*(client.error("create_todo", {"title": "cut"}) for _ in range(7)))
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    for _ in range(3):
+        asyncio.run(serve())
+    with held_for_writing(tmp_path / "todo.db"):
+        pass
+
+
 async def test_a_database_that_breaks_under_the_server_is_an_error_without_inner_details(tmp_path: Path) -> None:
     async with todo_client(tmp_path) as client:
         await client.data("create_todo", {"title": "x"})
