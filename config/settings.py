@@ -15,6 +15,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from toolweave.config.model_price import ModelPrice, model_price
 from toolweave.config.outbound_allow import AllowedTarget, allowed_targets
 from toolweave.config.problems import sentences
 from toolweave.config.setting_types import (
@@ -26,6 +27,7 @@ from toolweave.config.setting_types import (
     json_object_of_strings,
     upper_case,
 )
+from toolweave.config.tool_variables import ToolVariables, tool_variables
 from toolweave.config.webhook_secret import signing_keys
 from toolweave.errors import ConfigError
 
@@ -64,6 +66,10 @@ class Settings(BaseSettings):
     )
     todo_timeout_s: Seconds | None = None
     todo_database_url: str | None = Field(default=None, repr=False)
+
+    tools_database_url: str | None = Field(default=None, repr=False)
+    tool_env: Annotated[ToolVariables, NoDecode, BeforeValidator(tool_variables)] = ToolVariables()
+    model_price: Annotated[ModelPrice, NoDecode, BeforeValidator(model_price)] | None = None
 
     token_store: Literal["auto", "keyring", "file"] = "auto"  # noqa: S105 - the name of a place
     token_key: SecretStr | None = None

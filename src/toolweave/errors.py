@@ -12,6 +12,10 @@ ToolweaveError
 │   ├── InvalidArguments        the tool does not take these arguments; they were not sent
 │   ├── ToolTimeout             the deadline passed
 │   └── ToolProtocolError       the server answered something that is not MCP
+├── StageFailed                 a stage of the workflow failed
+│   ├── UnknownTools            tool ids that nothing is registered under
+│   ├── SelectionFailed         the model chose no request that may be sent
+│   └── ApiCallFailed           the API could not be reached or answered with an error
 ├── IterationLimitError         the agent loop reached max_iterations (also a RuntimeError)
 ├── RunAbandoned                a run's process ended too often while it executed
 ├── PersistenceError            the data folder or a database cannot be used
@@ -30,7 +34,7 @@ ToolweaveError
     └── Conflict                exists already, or busy
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 
 class ToolweaveError(Exception):
@@ -105,6 +109,31 @@ class ToolTimeout(ToolError):
 
 class ToolProtocolError(ToolError):
     """The MCP server answered something that is not MCP."""
+
+
+class StageFailed(ToolweaveError):
+    """A stage of the workflow failed; the text may be shown to whoever asked (W-02)."""
+
+
+class UnknownTools(StageFailed):
+    """No tool is registered under these ids (W-03)."""
+
+    def __init__(self, tool_ids: tuple[str, ...]) -> None:
+        self.tool_ids = tool_ids
+        super().__init__(f"There is no tool registered as {', '.join(tool_ids)}.")
+
+
+class SelectionFailed(StageFailed):
+    """The model chose no tool, or no request that the tool's configuration allows (W-05)."""
+
+
+class ApiCallFailed(StageFailed):
+    """The API could not be reached, or answered with an error (W-06); `response` is its answer where one arrived."""
+
+    def __init__(self, message: str, *, response: dict[str, Any] | None = None, executed: bool = True) -> None:
+        self.response = response
+        self.executed = executed
+        super().__init__(message)
 
 
 class IterationLimitError(ToolweaveError, RuntimeError):

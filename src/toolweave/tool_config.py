@@ -1,0 +1,194 @@
+"""Define a ToolConfig: one operation of an HTTP API that a model may choose (W-01).
+
+It holds references to credentials, never needs them itself: `{env:VAR}` is resolved when a request is sent.
+"""
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from toolweave.errors import OutboundRefused
+from toolweave.field_mappings import RequestPlace, ResponsePath
+from toolweave.outbound_urls import read_target
+from toolweave.redact import names_a_secret
+from toolweave.schema import Schema
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
+WITHOUT_BODY: frozenset[Method] = frozenset({"GET", "DELETE", "HEAD"})
+"""Methods whose unmapped fields go to the query; those of the others go to a JSON body."""
+
+TOOL_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+"""A slug that chat models take as the name of a function, too."""
+RESERVED_IDS = frozenset({"export", "import"})
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+LONGEST_TIMEOUT_S = 120.0
+
+_FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_STEPS_OUT = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
+
+ToolId = Annotated[str, Field(pattern=TOOL_ID)]
+Text = Annotated[str, Field(min_length=1, max_length=10_000)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class ApiAuth(_Strict):
+    """How an API wants to be shown who asks; `value` is a template such as `{env:TOOL_SHOP_KEY}` or a literal secret.
+
+    For "basic" it is `name:password`. It is added when the request is sent and never shown (W-08).
+    """
+
+    type: Literal["none", "api_key", "bearer", "basic"] = "none"
+    location: Literal["header", "query"] = "header"
+    name: str | None = Field(default=None, max_length=200)
+    value: str | None = Field(default=None, min_length=1, max_length=10_000, repr=False)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.type == "none":
+            return self
+        if self.value is None:
+            raise ValueError(f"auth of type {self.type} needs a value, such as {{env:TOOL_KEY}}")
+        if self.type == "api_key" and not self.name:
+            raise ValueError("auth of type api_key needs the name of the header or query parameter")
+        if self.type == "api_key" and self.location == "header" and not _HEADER_NAME.fullmatch(self.name or ""):
+            raise ValueError("the name of an auth header may hold letters, digits and hyphens only")
+        return self
+
+
+class ApiOperation(_Strict):
+    """Where and how an operation is called; `path` holds `{placeholders}`, `timeout_s` is in seconds."""
+
+    base_url: str = Field(min_length=1, max_length=2_000)
+    path: str = Field(default="/", max_length=2_000)
+    method: Method
+    headers: dict[str, str] = Field(default_factory=dict)
+    auth: ApiAuth = ApiAuth()
+    timeout_s: float = Field(default=30.0, gt=0, le=LONGEST_TIMEOUT_S, allow_inf_nan=False)
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """List the names of the path's placeholders."""
+        return tuple(PLACEHOLDER.findall(self.path))
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _upper(cls, value: Any) -> Any:
+        return value.upper() if isinstance(value, str) else value
+
+    @field_validator("base_url")
+    @classmethod
+    def _http(cls, value: str) -> str:
+        try:
+            read_target(value)
+        except OutboundRefused as error:
+            raise ValueError(f"the base_url cannot be used: {error}") from None
+        if "?" in value or "#" in value or "{" in value or _STEPS_OUT.search(value.partition("//")[2]):
+            raise ValueError("the base_url may hold no query, fragment, placeholder or dot segment")
+        return value.rstrip("/")
+
+    @field_validator("path")
+    @classmethod
+    def _plain(cls, value: str) -> str:
+        path = value if value.startswith("/") else f"/{value}"
+        unfilled = PLACEHOLDER.sub("x", path)
+        if any(character in "{}?#\\" or not character.isprintable() or character == " " for character in unfilled):
+            raise ValueError("the path may hold no blank, backslash, query, fragment or lone brace")
+        if _STEPS_OUT.search(unfilled):
+            raise ValueError("the path may hold no dot segments")
+        names = PLACEHOLDER.findall(path)
+        if len(set(names)) < len(names) or not all(_FIELD_NAME.fullmatch(name) for name in names):
+            raise ValueError("each placeholder of the path needs a name of its own, of letters, digits and _.-")
+        return path
+
+    @field_validator("headers")
+    @classmethod
+    def _headers(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if not _HEADER_NAME.fullmatch(name) or any(not (32 <= ord(character) < 127) for character in text):
+                raise ValueError("a header's name or value holds a character that headers cannot carry")
+        return value
+
+
+class FieldMappings(_Strict):
+    """Where input fields go in a request, and which parts of an answer are its output."""
+
+    request: dict[str, RequestPlace] = Field(default_factory=dict)
+    response: dict[str, ResponsePath] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _sparse(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Absent mappings are stored and shown as {} (W-01).
+        return {name: part for name, part in handler(self).items() if part}
+
+
+class ToolConfig(_Strict):
+    """One operation of an HTTP API with the schemas of what goes in and comes out."""
+
+    tool_id: ToolId
+    name: Text
+    description: Text
+    api: ApiOperation
+    input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
+    output_schema: dict[str, Any] = Field(default_factory=dict)
+    field_mappings: FieldMappings = FieldMappings()
+
+    @property
+    def input_fields(self) -> dict[str, Any]:
+        """Give the schemas of the input's fields by name."""
+        properties = self.input_schema.get("properties")
+        return properties if isinstance(properties, dict) else {}
+
+    @property
+    def required_fields(self) -> tuple[str, ...]:
+        """List the names of the fields that must be given."""
+        required = self.input_schema.get("required")
+        return tuple(name for name in required if isinstance(name, str)) if isinstance(required, list) else ()
+
+    @property
+    def secret_headers(self) -> frozenset[str]:
+        """Name the static headers that count as credentials: by their name, or because they refer to a variable."""
+        return frozenset(name for name, text in self.api.headers.items() if names_a_secret(name) or "{env:" in text)
+
+    @field_validator("tool_id")
+    @classmethod
+    def _not_reserved(cls, value: str) -> str:
+        if value.lower() in RESERVED_IDS:
+            raise ValueError(f"the tool_id {value} is a path of the API itself; choose another one")
+        return value
+
+    @field_validator("input_schema", "output_schema")
+    @classmethod
+    def _is_schema(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if value:
+            Schema(value)
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.input_schema.get("type", "object") != "object":
+            raise ValueError("the input_schema must describe an object")
+        mapped = self.field_mappings.request
+        if unknown := [name for name in mapped if name not in self.input_fields]:
+            raise ValueError(f"field_mappings.request names fields that the input_schema has not: {', '.join(unknown)}")
+        filled = {place.name for place in mapped.values() if place.part == "path"}
+        filled |= {name for name in self.input_fields if name not in mapped}
+        if empty := [name for name in self.api.placeholders if name not in filled]:
+            raise ValueError(f"no input field fills the path's placeholder {', '.join(empty)}")
+        if lost := [
+            place.name for place in mapped.values() if place.part == "path" and place.name not in self.api.placeholders
+        ]:
+            raise ValueError(f"field_mappings.request fills a placeholder that the path has not: {', '.join(lost)}")
+        return self
