@@ -17,7 +17,7 @@ class ModelPrice:
         return (input_tokens * self.input_usd + output_tokens * self.output_usd) / 1_000_000
 
 
-def model_price(value: Any) -> Any:
+def price_per_million(value: Any) -> Any:
     """Read `0.30/2.50`; raises ValueError."""
     if not isinstance(value, str):
         return value

@@ -15,7 +15,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from toolweave.config.model_price import ModelPrice, model_price
+from toolweave.config.model_price import ModelPrice, price_per_million
 from toolweave.config.outbound_allow import AllowedTarget, allowed_targets
 from toolweave.config.problems import sentences
 from toolweave.config.setting_types import (
@@ -69,7 +69,7 @@ class Settings(BaseSettings):
 
     tools_database_url: str | None = Field(default=None, repr=False)
     tool_env: Annotated[ToolVariables, NoDecode, BeforeValidator(tool_variables)] = ToolVariables()
-    model_price: Annotated[ModelPrice, NoDecode, BeforeValidator(model_price)] | None = None
+    model_price: Annotated[ModelPrice, NoDecode, BeforeValidator(price_per_million)] | None = None
 
     token_store: Literal["auto", "keyring", "file"] = "auto"  # noqa: S105 - the name of a place
     token_key: SecretStr | None = None

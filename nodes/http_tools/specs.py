@@ -8,7 +8,7 @@ from toolweave.tool_config import Method
 
 
 class HTTPRequestSpec(BaseModel):
-    """A request without its credentials; the query is not in `url` but in `query`: scalars, or lists for repeated names."""
+    """A request without its credentials; `query` has what follows the URL: scalars, or lists for repeated names."""
 
     model_config = ConfigDict(extra="ignore")
 
