@@ -19,9 +19,9 @@ class ModelPrice:
 
 def price_per_million(value: Any) -> Any:
     """Read `0.30/2.50`; raises ValueError."""
-    if not isinstance(value, str):
+    if isinstance(value, ModelPrice):
         return value
-    first, slash, second = value.partition("/")
+    first, slash, second = str(value).partition("/")
     try:
         price = ModelPrice(float(first), float(second))
     except ValueError:
