@@ -9,15 +9,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from toolweave.api.langgraph.app import make_importable
+from toolweave.api.langgraph.graph_description import without_handlers
 from toolweave.cli.configuration import ConfigOption, read_configuration
 from toolweave.cli.terminal import stdout_console
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import ConfigError
 from toolweave.runtime.graphs import GraphRegistry
 from toolweave.runtime.importing import load_graph
-
-# LangGraph draws the error handler of a node as a box of its own that nothing leads to.
-HANDLER = "__error_handler__"
 
 
 def graph(
@@ -51,13 +49,6 @@ def as_text(name: str, drawn: Graph) -> str:
                 arrow = "⇢" if edge.conditional else "→"
                 lines.append(f"    {arrow} {drawn.nodes[edge.target].name}{condition}")
     return "\n".join(lines)
-
-
-def without_handlers(drawn: Graph) -> Graph:
-    """Leave out the boxes of error handlers."""
-    nodes = {node_id: node for node_id, node in drawn.nodes.items() if HANDLER not in node.name}
-    edges = [edge for edge in drawn.edges if edge.source in nodes and edge.target in nodes]
-    return Graph(nodes, edges)
 
 
 async def _drawn(served: LangGraphJson, name: str) -> Graph:

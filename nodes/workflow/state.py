@@ -1,12 +1,13 @@
 """Define the state that the workflow's nodes read and write: plain JSON values, and never a credential (W-08)."""
 
-from operator import add
 from typing import Annotated, Any, Literal, NotRequired
 
+from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict
 
 Stage = Literal["tool_retrieval", "llm_selection", "api_execution", "response_formatting"]
-Status = Literal["success", "error"]
+Status = Literal["running", "success", "error"]
+"""How a run stands or ended; whoever waits for its end never sees the first."""
 
 
 class ModelUsage(TypedDict):
@@ -47,13 +48,19 @@ class Failure(TypedDict):
     message: str
 
 
+class WantedFormat(TypedDict):
+    """How the answer is to be put into words."""
+
+    instructions: str | None
+
+
 class WorkflowInput(TypedDict):
-    """What a caller gives (W-02)."""
+    """What a caller gives (W-02); a thread's next run does not inherit what is not given again."""
 
     user_instructions: str
     tool_ids: list[str]
-    format_response: NotRequired[bool]
-    response_format_instructions: NotRequired[str | None]
+    format_response: NotRequired[Annotated[bool, EphemeralValue]]
+    response_format_instructions: NotRequired[Annotated[str | None, EphemeralValue]]
 
 
 class WorkflowOutput(TypedDict):
@@ -71,13 +78,18 @@ class WorkflowOutput(TypedDict):
     metadata: WorkflowMetadata
 
 
-class WorkflowState(WorkflowInput, WorkflowOutput):
-    """The input, the output, and what the nodes tell each other."""
+def gathered(calls: list[ModelUsage], more: list[ModelUsage] | None) -> list[ModelUsage]:
+    """Gather what the stages write; None begins anew."""
+    return [] if more is None else [*calls, *more]
 
+
+class WorkflowState(WorkflowInput, WorkflowOutput):
+    """The input, the output, and what the nodes tell each other; without `wanted_format` nothing is formatted."""
+
+    wanted_format: WantedFormat | None
     candidates: list[Candidate]
     selection: Selection | None
-    model_usage: Annotated[list[ModelUsage], add]
-    warnings: Annotated[list[str], add]
+    model_usage: Annotated[list[ModelUsage], gathered]
     failure: Failure | None
 
 
@@ -94,8 +106,8 @@ class WorkflowUpdate(TypedDict, total=False):
     error: str | None
     error_stage: Stage | None
     metadata: WorkflowMetadata
+    wanted_format: WantedFormat | None
     candidates: list[Candidate]
     selection: Selection | None
-    model_usage: list[ModelUsage]
-    warnings: list[str]
+    model_usage: list[ModelUsage] | None
     failure: Failure | None

@@ -9,7 +9,8 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from tests.cli.command import SAMPLE_APP, toolweave
-from toolweave.cli.graph import as_text, without_handlers
+from toolweave.api.langgraph.graph_description import without_handlers
+from toolweave.cli.graph import as_text
 
 
 class State(TypedDict):
