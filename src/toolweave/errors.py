@@ -169,17 +169,26 @@ class SignInFailed(ToolweaveError):
 
 
 class OutboundRefused(ToolweaveError):
-    """The outbound policy does not let a request go to its URL; the text says why and what allows it (W-09)."""
+    """The outbound policy does not let a request go to its URL; the text says why and what allows it (W-09).
+
+    `sent` says whether a server has the request nevertheless: one that was refused as a redirect.
+    """
+
+    sent = False
 
 
 OutboundFailure = Literal["resolve", "connect", "timeout", "transfer", "too_large", "redirects"]
 
 
 class OutboundFailed(ToolweaveError):
-    """A request to a URL that the outbound policy allows got no usable answer; `reason` says at which step (W-09)."""
+    """A request to a URL that the outbound policy allows got no usable answer; `reason` says at which step (W-09).
+
+    `sent` is False only where no server can have the request.
+    """
 
     def __init__(self, message: str, *, reason: OutboundFailure) -> None:
         self.reason: OutboundFailure = reason
+        self.sent = reason not in ("resolve", "connect")
         super().__init__(message)
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 import httpcore
 import httpx
 
-from toolweave.errors import OutboundFailed
+from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound_body import ACCEPTED, read_body
 from toolweave.outbound_connection import open_pool
 from toolweave.outbound_messages import OutboundRequest, OutboundResponse, redirected, require_sendable
@@ -62,19 +62,27 @@ class OutboundClient:
             raise OutboundFailed(f"No complete answer came within {seconds:g} s.", reason="timeout") from error
 
     async def _follow(self, request: OutboundRequest, body_wanted: bool) -> OutboundResponse:
-        left = self.policy.limits.redirects
-        while True:
-            target = self.policy.check_written(request.url)
-            response = await self._exchange(request, target, body_wanted)
-            following = redirected(request, target, response) if self.policy.limits.redirects else None
+        target = self.policy.check_written(request.url)
+        response = await self._exchange(request, target, body_wanted)
+        try:
+            return await self._redirected(request, target, response, body_wanted)
+        except (OutboundRefused, OutboundFailed) as error:
+            error.sent = True
+            raise
+
+    async def _redirected(
+        self, request: OutboundRequest, target: OutboundTarget, response: OutboundResponse, body_wanted: bool
+    ) -> OutboundResponse:
+        most = self.policy.limits.redirects
+        for _ in range(most):
+            following = redirected(request, target, response)
             if following is None:
                 return response
-            if left == 0:
-                raise OutboundFailed(
-                    f"The answer redirects more than {self.policy.limits.redirects} times.", reason="redirects"
-                )
-            left -= 1
-            request = following
+            request, target = following, self.policy.check_written(following.url)
+            response = await self._exchange(request, target, body_wanted)
+        if most and response.redirects:
+            raise OutboundFailed(f"The answer redirects more than {most} times.", reason="redirects")
+        return response
 
     async def _exchange(self, request: OutboundRequest, target: OutboundTarget, body_wanted: bool) -> OutboundResponse:
         headers = [("Host", target.authority), ("Accept-Encoding", ACCEPTED), *request.headers]
