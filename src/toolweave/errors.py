@@ -28,6 +28,7 @@ ToolweaveError
 └── RequestError                a request the API refuses
     ├── BadRequest              well-formed, but asks for what cannot be
     ├── InvalidRequest          malformed or of the wrong type
+    │   └── DocumentRefused     an OpenAPI document that cannot be read
     ├── Unauthenticated         nobody says who asks
     ├── Forbidden               whoever asks may not
     ├── NotFound                no such thread, run, assistant or checkpoint
@@ -210,6 +211,10 @@ class Forbidden(RequestError):
 
 class InvalidRequest(RequestError):
     """The request is malformed or of the wrong type."""
+
+
+class DocumentRefused(InvalidRequest):
+    """An OpenAPI document cannot be read at all; the text says why in one sentence."""
 
 
 class NotFound(RequestError):
