@@ -132,15 +132,22 @@ def test_equal_items_are_found_in_long_mixed_lists() -> None:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({"type": "strin"}, "type: 'strin' is not valid"),
-        ({"required": "name"}, "required: 'name' is not of type 'array'"),
-        ({"properties": []}, "properties: [] is not of type 'object'"),
+        ({"type": "strin"}, "type must be one of array, boolean"),
+        ({"required": "name"}, "required must be a list"),
+        ({"properties": []}, "properties must be an object"),
         ({"anyOf": [{"enum": list(range(6_000))}]}, "it has more than 5000 parts"),
     ],
 )
 def test_what_is_no_schema_is_refused_with_the_reason(schema: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ValueError, match=reason.replace("[", r"\[")):
+    with pytest.raises(ValueError, match=reason):
         Schema(schema)
+
+
+@pytest.mark.parametrize("schema", [{"type": "s3cret"}, {"properties": [{"x": "s3cret"}]}, {"type": {"a": "s3cret"}}])
+def test_what_is_no_schema_is_not_repeated(schema: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must be") as refused:
+        Schema(schema)
+    assert "s3cret" not in str(refused.value)
 
 
 def test_what_was_found_before_a_check_grew_too_long_is_a_problem_all_the_same() -> None:

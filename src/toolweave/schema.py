@@ -80,7 +80,8 @@ def _check_form(draft: Any, schema: Mapping[str, Any]) -> None:
         # Formats off: "regex" would judge patterns of other dialects by Python's.
         draft.check_schema(schema, format_checker=FormatChecker(formats=()))
     except SchemaError as error:
-        raise ValueError(f"{_place(error) or 'it'}: {error.message}"[:LONGEST_PROBLEM]) from None
+        # Without what was given: it may be as long as it likes, and hold what is not to be repeated.
+        raise ValueError(_claim(error)) from None
     except _BREAKS_A_CHECK as error:
         raise ValueError(f"it cannot be read: {type(error).__name__}") from None
 
@@ -196,7 +197,12 @@ def _sentence(error: ValidationError) -> str:
     return f"{place or 'the arguments'} {_expected(error, rule)}"[:LONGEST_PROBLEM] + f"; got {shown(value)}"
 
 
-def _forms(error: ValidationError) -> list[ValidationError]:
+def _claim(error: SchemaError) -> str:
+    found = next(iter(_forms(error)), error)
+    return f"{_place(found) or 'it'} {_expected(found, found.validator_value)}"[:LONGEST_PROBLEM]
+
+
+def _forms(error: ValidationError | SchemaError) -> list[ValidationError]:
     """Give what is wrong by each branch that allows the value's type, the first thing of each."""
     if error.validator not in ("anyOf", "oneOf"):
         return []
@@ -204,7 +210,7 @@ def _forms(error: ValidationError) -> list[ValidationError]:
     return [inner for _, inner in sorted(first.items()) if not _is_of_other_type(inner)]
 
 
-def _is_of_other_type(error: ValidationError) -> bool:
+def _is_of_other_type(error: ValidationError | SchemaError) -> bool:
     return error.validator == "type" and not error.path
 
 
@@ -217,7 +223,7 @@ def _unknown_fields(place: str, error: ValidationError) -> str:
     return f"{listed} is not a known field{rest}" if len(names) == 1 else f"{listed} are not known fields{rest}"
 
 
-def _expected(error: ValidationError, rule: Any) -> str:
+def _expected(error: ValidationError | SchemaError, rule: Any) -> str:
     if error.validator in ("anyOf", "oneOf") and error.context:
         refused = [inner for inner in error.context if _is_of_other_type(inner)]
         kinds = [name for inner in refused for name in _type_names(inner.validator_value)]
