@@ -1,0 +1,117 @@
+"""Run the workflow graph for one request: POST /workflow (W-02)."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Annotated, Any, TypeVar
+
+import httpx
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import LangGraphError
+from loguru import logger
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator
+
+from toolweave.api.clients import api_client
+from toolweave.api.strict_json import StrictJsonRoute
+from toolweave.nodes.workflow.state import WorkflowOutput
+from toolweave.runtime.streaming.codec import dumps
+
+router = APIRouter(tags=["workflow"], route_class=StrictJsonRoute)
+
+ASSISTANT = "workflow"
+MOST_TOOLS = 500
+UNREACHABLE = "The workflow cannot be reached right now. Please try again later."
+BROKEN = "The workflow broke off. Please try again; the operator finds the reason in the log."
+# Whoever may not ask the API may not ask through us, and is told so in its words' stead.
+PASSED_ON = {
+    401: "The workflow is for callers that the LangGraph API knows: send its credentials.",
+    403: "The LangGraph API does not let you run the workflow.",
+}
+GONE = 499
+Result = TypeVar("Result")
+
+
+class WorkflowRequest(BaseModel):
+    """What is to be done, with which tools, and whether the answer is to be told in words."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    user_instructions: str = Field(min_length=1, max_length=100_000)
+    tool_ids: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(min_length=1, max_length=MOST_TOOLS)
+    format_response: StrictBool = False
+    response_format_instructions: str | None = Field(default=None, max_length=20_000)
+
+    @field_validator("user_instructions")
+    @classmethod
+    def _says_something(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("the instructions are blank")
+        return value
+
+
+@router.post(
+    "/workflow",
+    response_model=WorkflowOutput,
+    responses={
+        401: {"description": PASSED_ON[401]},
+        403: {"description": PASSED_ON[403]},
+        502: {"description": BROKEN},
+        503: {"description": UNREACHABLE},
+    },
+)
+async def workflow(
+    wanted: WorkflowRequest, request: Request, client: Annotated[LangGraphClient, Depends(api_client)]
+) -> Response:
+    """Choose one of the tools, call its API, and give what came of it: 200 for failed stages, too (W-02, D-11).
+
+    The run keeps nothing and ends when its client leaves. `error_stage` and `error` say what failed.
+    """
+    answer = await _while_here(request, _answer(wanted, client))
+    return Response(status_code=GONE) if answer is None else Response(dumps(answer), media_type="application/json")
+
+
+async def _answer(wanted: WorkflowRequest, client: LangGraphClient) -> Any:
+    try:
+        async with client:
+            answer = await client.runs.wait(
+                None, ASSISTANT, input=wanted.model_dump(), on_disconnect="cancel", raise_error=False
+            )
+    except httpx.HTTPStatusError as error:
+        raise _refused(error) from None
+    except (httpx.HTTPError, LangGraphError) as error:
+        logger.opt(exception=error).error("workflow: the LangGraph API cannot be reached")
+        raise HTTPException(503, UNREACHABLE) from None
+    if not isinstance(answer, dict) or "__error__" in answer:
+        logger.error("workflow: the run failed: {}", _kind(answer))
+        raise HTTPException(502, BROKEN)
+    return answer
+
+
+def _refused(error: httpx.HTTPStatusError) -> HTTPException:
+    status = error.response.status_code
+    if status in PASSED_ON:
+        return HTTPException(status, PASSED_ON[status])
+    logger.error("workflow: the LangGraph API answered with status {}", status)
+    return HTTPException(503, UNREACHABLE) if status in (429, 503) else HTTPException(502, BROKEN)
+
+
+def _kind(answer: Any) -> str:
+    error = answer.get("__error__") if isinstance(answer, dict) else None
+    return str(error.get("error")) if isinstance(error, dict) else type(answer).__name__
+
+
+async def _while_here(request: Request, work: Coroutine[Any, Any, Result]) -> Result | None:
+    """Do the work as long as the client is there; None when it has gone, and the work is cancelled."""
+    working, leaving = asyncio.create_task(work), asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,100 @@
+"""Read the ToolConfigs of requests: named, with kept secrets put back, and refused for what they may not refer to."""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError, model_validator
+
+from toolweave.api.tool_secrets import JsonObject, Place, left_hidden, plain, put_back
+from toolweave.config.tool_variables import ToolVariables
+from toolweave.outbound_urls import read_target
+from toolweave.tool_config import RESERVED_IDS, ToolConfig, ToolId
+
+LONGEST_ID = 64
+NO_SECRET = "*** stands for a secret that is stored already, and there is none: write it, or {env:TOOL_NAME}"  # noqa: S105
+OTHER_HOST = "a kept secret (***) goes to the host it was written for only: write it again to send it to this one"
+OTHER_ID = "the tool_id must be the one in the path, or left out"
+
+Problem = tuple[Place, str]
+
+
+class ToolRequest(ToolConfig):
+    """A ToolConfig as it is sent to us: without a `tool_id` it is named after its name (W-01)."""
+
+    tool_id: ToolId = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and value.get("tool_id", "") is None:
+            return {name: item for name, item in value.items() if name != "tool_id"}
+        return value
+
+
+def new_tool(given: ToolRequest, variables: ToolVariables) -> ToolConfig:
+    """Make the configuration of a tool that is not there yet. Raises RequestValidationError."""
+    return _checked(plain(given) | {"tool_id": given.tool_id or id_of(given.name)}, [], variables)
+
+
+def changed_tool(given: ToolRequest, stored: ToolConfig, variables: ToolVariables) -> ToolConfig:
+    """Make the configuration that takes the place of `stored`; `***` keeps the secret that is stored there.
+
+    Raises:
+        RequestValidationError: what is wrong with it. A kept secret does not go to another host, or whoever may change
+            a tool could read it there.
+    """
+    problems: list[Problem] = []
+    if given.tool_id not in ("", stored.tool_id):
+        problems.append((("tool_id",), OTHER_ID))
+    config, kept = put_back(plain(given) | {"tool_id": stored.tool_id}, plain(stored))
+    if kept and _origin(given) != _origin(stored):
+        problems.append((("api", "base_url"), OTHER_HOST))
+    return _checked(config, problems, variables)
+
+
+def id_of(name: str) -> str:
+    """Make a tool_id of a name; one that no letter of it can stand in gets its hash."""
+    letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "_", letters)[:LONGEST_ID].strip("_")
+    if not slug:
+        return f"tool_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    return f"{slug}_tool" if slug in RESERVED_IDS else slug
+
+
+def refused_body(problems: Iterable[Problem]) -> RequestValidationError:
+    """Make the answer 422 that names each field and what is wrong with it, and repeats no value."""
+    return RequestValidationError(
+        [{"type": "value_error", "loc": ("body", *place), "msg": problem} for place, problem in problems]
+    )
+
+
+def _checked(config: JsonObject, problems: list[Problem], variables: ToolVariables) -> ToolConfig:
+    problems += [(place, NO_SECRET) for place in sorted(left_hidden(config), key=str)]
+    try:
+        tool = ToolConfig.model_validate(config)
+    except ValidationError as error:
+        raise refused_body(problems + [(each["loc"], each["msg"]) for each in error.errors()]) from None
+    problems += reference_problems(tool, variables)
+    if problems:
+        raise refused_body(problems)
+    return tool
+
+
+def reference_problems(tool: ToolConfig, variables: ToolVariables) -> list[Problem]:
+    """List the references to variables whose values may not go to the tool's host."""
+    texts: list[tuple[Place, str]] = [(("api", "headers", name), text) for name, text in tool.api.headers.items()]
+    texts.append((("api", "auth", "value"), tool.api.auth.value or ""))
+    authority = read_target(tool.api.base_url).authority
+    return [
+        (place, problem)
+        for place, text in texts
+        for problem in variables.refused({".".join(map(str, place)): text}, authority)
+    ]
+
+
+def _origin(tool: ToolConfig) -> tuple[str, str, int]:
+    return read_target(tool.api.base_url).origin
