@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from toolweave.config.interpolate import find_references, malformed_references, resolve
+from toolweave.config.interpolate import filled_in_values, find_references, malformed_references, resolve
 from toolweave.errors import ConfigError, MissingVariable
 
 DEFAULT = "TOOL_*"
@@ -65,6 +65,10 @@ class ToolVariables:
         if missing := find_references(text, values).missing:
             raise MissingVariable(missing)
         return str(resolve(text, values))
+
+    def filled_in(self, text: str, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """List the values that `resolve` takes from the environment for a text."""
+        return filled_in_values(text, os.environ if environ is None else environ)
 
 
 def tool_variables(value: Any) -> Any:

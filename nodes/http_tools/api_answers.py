@@ -1,0 +1,56 @@
+"""Turn what an API answered into what the workflow keeps of it, without credentials (W-06, W-08)."""
+
+import asyncio
+import json
+from http import HTTPStatus
+from typing import Any
+
+from toolweave.nodes.http_tools.api_bodies import read_api_body
+from toolweave.nodes.http_tools.echoes import Echoes
+from toolweave.nodes.http_tools.specs import HTTPResponseSpec
+from toolweave.outbound import OutboundResponse
+from toolweave.redact import HIDDEN, names_a_secret, redact_text
+
+LONGEST_EXCERPT = 300
+# Larger ones take so long to read that others wait.
+_LARGE = 64 * 1024
+
+
+async def read_api_answer(answer: OutboundResponse, echoes: Echoes, milliseconds: float) -> HTTPResponseSpec:
+    """Read an answer; a large body is read on a thread."""
+    content_type = ", ".join(answer.all("content-type"))
+    if len(answer.body) > _LARGE:
+        body = await asyncio.to_thread(read_api_body, answer.body, content_type, echoes)
+    else:
+        body = read_api_body(answer.body, content_type, echoes)
+    return HTTPResponseSpec(
+        status_code=answer.status,
+        headers=_headers(answer, echoes),
+        body=body.value,
+        body_encoding=body.encoding,
+        execution_time_ms=round(milliseconds, 3),
+    )
+
+
+def status_text(response: HTTPResponseSpec) -> str:
+    """Say in one line what an API answered: the status, and how its body begins."""
+    try:
+        phrase = f" {HTTPStatus(response.status_code).phrase}"
+    except ValueError:
+        phrase = ""
+    excerpt = "" if response.body_encoding or response.body is None else _excerpt(response.body)
+    return f"{response.status_code}{phrase}{f': {excerpt}' if excerpt else ''}"
+
+
+def _excerpt(body: Any) -> str:
+    text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+    seen = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * LONGEST_EXCERPT]).split())
+    return seen if len(seen) <= LONGEST_EXCERPT else f"{seen[:LONGEST_EXCERPT]}…"
+
+
+def _headers(answer: OutboundResponse, echoes: Echoes) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for given, text in answer.headers:
+        name = echoes.hide(given.lower())
+        joined[name] = f"{joined[name]}, {text}" if name in joined else text
+    return {name: HIDDEN if names_a_secret(name) else redact_text(text, echoes.hide) for name, text in joined.items()}
