@@ -35,6 +35,7 @@ ToolweaveError
     └── Conflict                exists already, or busy
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 
@@ -66,7 +67,11 @@ class MissingVariable(ConfigError):
 
 
 class ModelError(ToolweaveError):
-    """The model endpoint refused, failed or is unknown."""
+    """The model endpoint refused, failed or is unknown; `status` is what it answered with, if it did."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 class ToolError(ToolweaveError):
@@ -113,7 +118,14 @@ class ToolProtocolError(ToolError):
 
 
 class StageFailed(ToolweaveError):
-    """A stage of the workflow failed; the text may be shown to whoever asked (W-02)."""
+    """A stage of the workflow failed; the text may be shown to whoever asked (W-02).
+
+    `model_usage` lists what its model calls have used all the same.
+    """
+
+    def __init__(self, message: str, *, model_usage: Sequence[Any] = ()) -> None:
+        self.model_usage = list(model_usage)
+        super().__init__(message)
 
 
 class UnknownTools(StageFailed):
