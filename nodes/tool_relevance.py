@@ -8,6 +8,8 @@ from typing import Any
 
 from langchain_core.tools import BaseTool
 
+from toolweave.tool_config import ToolConfig
+
 K1 = 1.2
 B = 0.4
 NAME_WEIGHT = 3.0
@@ -16,6 +18,8 @@ SYNONYM_WEIGHT = 0.6
 LONGEST_TEXT = 4_000
 LONGEST_WORD = 40
 MOST_PARAMETERS = 200
+
+Rankable = BaseTool | ToolConfig
 
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -95,7 +99,7 @@ _RELATED: Mapping[str, frozenset[str]] = {
 class ToolIndex:
     """An inverted index over a list of tools; building it takes some 50 µs per tool, a question well under 1 ms."""
 
-    def __init__(self, tools: Sequence[BaseTool]) -> None:
+    def __init__(self, tools: Sequence[Rankable]) -> None:
         documents = [_weights(tool) for tool in tools]
         lengths = [sum(document.values()) for document in documents]
         average = sum(lengths) / len(lengths) if lengths and any(lengths) else 1.0
@@ -131,7 +135,7 @@ def _wanted(texts: Iterable[tuple[str, float]]) -> dict[str, float]:
     return wanted
 
 
-def _weights(tool: BaseTool) -> dict[str, float]:
+def _weights(tool: Rankable) -> dict[str, float]:
     weights: defaultdict[str, float] = defaultdict(float)
     for text, weight in _texts(tool):
         for word in words_of(text):
@@ -139,13 +143,18 @@ def _weights(tool: BaseTool) -> dict[str, float]:
     return weights
 
 
-def _texts(tool: BaseTool) -> Iterator[tuple[str, float]]:
+def _texts(tool: Rankable) -> Iterator[tuple[str, float]]:
     yield tool.name, NAME_WEIGHT
     yield tool.description, 1.0
-    schema = tool.args_schema
-    parameters: Any = schema.get("properties", {}) if isinstance(schema, dict) else tool.args
-    for name, parameter in list(parameters.items())[:MOST_PARAMETERS]:
+    for name, parameter in list(_parameters(tool).items())[:MOST_PARAMETERS]:
         yield str(name), PARAMETER_WEIGHT
         described = parameter.get("description") if isinstance(parameter, dict) else None
         if isinstance(described, str):
             yield described, PARAMETER_WEIGHT
+
+
+def _parameters(tool: Rankable) -> dict[str, Any]:
+    if isinstance(tool, ToolConfig):
+        return tool.input_fields
+    schema = tool.args_schema
+    return schema.get("properties", {}) if isinstance(schema, dict) else tool.args

@@ -6,8 +6,7 @@ from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict
 
 Stage = Literal["tool_retrieval", "llm_selection", "api_execution", "response_formatting"]
-Status = Literal["running", "success", "error"]
-"""How a run stands or ended; whoever waits for its end never sees the first."""
+Status = Literal["success", "error"]
 
 
 class ModelUsage(TypedDict):
@@ -21,7 +20,7 @@ class ModelUsage(TypedDict):
 
 
 class WorkflowMetadata(TypedDict):
-    """What a run has used: `usage` sums `input_tokens`, `output_tokens`, `total_tokens`, `cost_usd` of its `calls`."""
+    """What a run has used: `usage` sums the tokens and dollars of its model calls."""
 
     usage: dict[str, Any]
 
@@ -94,9 +93,9 @@ class WorkflowState(WorkflowInput, WorkflowOutput):
 
 
 class WorkflowUpdate(TypedDict, total=False):
-    """What a node writes; absent keys stay as they are."""
+    """What a node writes; absent keys stay as they are. Until a run has ended its status is None."""
 
-    status: Status
+    status: Status | None
     selected_tool: str | None
     http_spec: dict[str, Any] | None
     raw_response: dict[str, Any] | None
