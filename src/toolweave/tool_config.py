@@ -17,7 +17,15 @@ from pydantic import (
 )
 
 from toolweave.errors import OutboundRefused
-from toolweave.field_mappings import RequestPlace, ResponsePath
+from toolweave.field_mappings import (
+    HEADER_NAME,
+    Place,
+    RequestPlace,
+    ResponsePath,
+    body_place,
+    colliding_places,
+    read_place,
+)
 from toolweave.outbound_urls import read_target
 from toolweave.redact import names_a_secret
 from toolweave.schema import Schema
@@ -31,10 +39,20 @@ TOOL_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 RESERVED_IDS = frozenset({"export", "import"})
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 LONGEST_TIMEOUT_S = 120.0
+MOST_RESPONSE_FIELDS = 200
 
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _STEPS_OUT = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
+
+# What the client sets itself, or what would make a request another one than it looks.
+_CONNECTION_HEADERS = frozenset(
+    {
+        *("host", "content-length", "transfer-encoding", "connection", "keep-alive", "upgrade", "te", "trailer"),
+        *("expect", "accept-encoding", "x-http-method", "x-http-method-override", "x-method-override"),
+    }
+)
+# What an argument must not decide: who asks, and what the body is.
+_CONFIGURED_HEADERS = frozenset({"authorization", "cookie", "content-type"})
 
 ToolId = Annotated[str, Field(pattern=TOOL_ID)]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
@@ -63,7 +81,7 @@ class ApiAuth(_Strict):
             raise ValueError(f"auth of type {self.type} needs a value, such as {{env:TOOL_KEY}}")
         if self.type == "api_key" and not self.name:
             raise ValueError("auth of type api_key needs the name of the header or query parameter")
-        if self.type == "api_key" and self.location == "header" and not _HEADER_NAME.fullmatch(self.name or ""):
+        if self.type == "api_key" and self.location == "header" and not HEADER_NAME.fullmatch(self.name or ""):
             raise ValueError("the name of an auth header may hold letters, digits and hyphens only")
         return self
 
@@ -117,8 +135,12 @@ class ApiOperation(_Strict):
     @classmethod
     def _headers(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
-            if not _HEADER_NAME.fullmatch(name) or any(not (32 <= ord(character) < 127) for character in text):
+            if not HEADER_NAME.fullmatch(name) or any(not (32 <= ord(character) < 127) for character in text):
                 raise ValueError("a header's name or value holds a character that headers cannot carry")
+            if _is_connection_header(name):
+                raise ValueError(f"the header {name} is set by the client itself; leave it out")
+        if len({name.lower() for name in value}) < len(value):
+            raise ValueError("a header is given twice: upper and lower case make no difference")
         return value
 
 
@@ -126,7 +148,7 @@ class FieldMappings(_Strict):
     """Where input fields go in a request, and which parts of an answer are its output."""
 
     request: dict[str, RequestPlace] = Field(default_factory=dict)
-    response: dict[str, ResponsePath] = Field(default_factory=dict)
+    response: dict[str, ResponsePath] = Field(default_factory=dict, max_length=MOST_RESPONSE_FIELDS)
 
     @model_serializer(mode="wrap")
     def _sparse(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -150,6 +172,14 @@ class ToolConfig(_Strict):
         """Give the schemas of the input's fields by name."""
         properties = self.input_schema.get("properties")
         return properties if isinstance(properties, dict) else {}
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """Say where each input field goes: as mapped, else to a placeholder of its name, else to query or JSON body."""
+        mapped, method = self.field_mappings.request, self.api.method
+        return {
+            name: mapped.get(name) or _usual_place(name, self.api.placeholders, method) for name in self.input_fields
+        }
 
     @property
     def required_fields(self) -> tuple[str, ...]:
@@ -183,12 +213,39 @@ class ToolConfig(_Strict):
         mapped = self.field_mappings.request
         if unknown := [name for name in mapped if name not in self.input_fields]:
             raise ValueError(f"field_mappings.request names fields that the input_schema has not: {', '.join(unknown)}")
-        filled = {place.name for place in mapped.values() if place.part == "path"}
-        filled |= {name for name in self.input_fields if name not in mapped}
+        places = self.places
+        filled = {place.name for place in places.values() if place.part == "path"}
         if empty := [name for name in self.api.placeholders if name not in filled]:
             raise ValueError(f"no input field fills the path's placeholder {', '.join(empty)}")
-        if lost := [
-            place.name for place in mapped.values() if place.part == "path" and place.name not in self.api.placeholders
-        ]:
+        if lost := sorted(filled.difference(self.api.placeholders)):
             raise ValueError(f"field_mappings.request fills a placeholder that the path has not: {', '.join(lost)}")
+        if self.api.method in WITHOUT_BODY and any(place.part == "body" for place in places.values()):
+            raise ValueError(f"a {self.api.method} request has no body; map the fields to its query")
+        if problem := colliding_places(places) or self._overwritten(places):
+            raise ValueError(problem)
         return self
+
+    def _overwritten(self, places: dict[str, Place]) -> str | None:
+        """Say which place is none for an argument, because the configuration or the client fills it."""
+        own = {("header", name.lower()) for name in self.api.headers}
+        if self.api.auth.type == "api_key":
+            own.add((self.api.auth.location, (self.api.auth.name or "").lower()))
+        for name, place in places.items():
+            key = place.name.lower()
+            configured = place.part == "header" and (_is_connection_header(key) or key in _CONFIGURED_HEADERS)
+            if configured or (place.part, key) in own:
+                return (
+                    f"the field {name} goes to {place}, which no argument fills: the configuration or the client does"
+                )
+        return None
+
+
+def _is_connection_header(name: str) -> bool:
+    return name.lower() in _CONNECTION_HEADERS or name.lower().startswith("proxy-")
+
+
+def _usual_place(name: str, placeholders: tuple[str, ...], method: Method) -> Place:
+    if name in placeholders:
+        return Place("path", name)
+    place: Place = read_place(f"query.{name}") if method in WITHOUT_BODY else body_place(name)
+    return place
