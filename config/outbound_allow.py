@@ -48,7 +48,7 @@ def allowed_target(text: str) -> AllowedTarget:
     if found is None or (port is not None and not 0 < port < 65536):
         raise _wrong()
     place = found["place"]
-    if place.startswith("["):
+    if place.startswith("[") and place.endswith("]"):
         return AllowedTarget(_address(place[1:-1]), port)
     name = place.removesuffix(".")
     if not HOST_NAME.fullmatch(name) or ":" in place:

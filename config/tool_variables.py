@@ -13,24 +13,30 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from toolweave.config.interpolate import filled_in_values, find_references, malformed_references, resolve
+from toolweave.config.outbound_allow import AllowedTarget, allowed_target
 from toolweave.errors import ConfigError, MissingVariable
 
 DEFAULT = "TOOL_*"
 SETTING = "TOOLWEAVE_TOOL_ENV"
-_ENTRY = re.compile(r"(?P<names>[A-Za-z_*?][A-Za-z0-9_*?]*)(?:@(?P<host>[A-Za-z0-9.:\[\]_-]+))?")
+_ENTRY = re.compile(r"(?P<names>[A-Za-z_*?][A-Za-z0-9_*?]*)(?:@(?P<host>[^/]+))?")
 _REFERENCE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)")
+# A host is written without the port that its scheme has anyway.
+_USUAL_PORTS = (80, 443)
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedVariable:
-    """A glob of variable names, and the one host, with its port if given, that their values may go to."""
+    """A glob of variable names, in which case counts, and the one host that their values may go to.
+
+    A host without a port stands for the usual port only, not for every one.
+    """
 
     names: str
     host: str | None = None
 
     def covers(self, name: str, authority: str) -> bool:
         """Say whether a variable's value may go to `authority`: a host with its port unless that is the usual one."""
-        return fnmatchcase(name, self.names) and self.host in (None, authority)
+        return fnmatchcase(name, self.names) and (self.host is None or _place(self.host) == _place(authority))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class ToolVariables:
         """List what is wrong with references in `texts`, by where they stand; the tool's host is `authority`."""
         problems = []
         for place, text in texts.items():
-            if malformed_references(text):
+            if malformed_references(text) or find_references(text, {}).inputs:
                 problems.append(f"{place} holds a reference that is not of the form {{env:NAME}}.")
             problems += [
                 f"{place} refers to {name}, which {SETTING} does not allow for {authority}."
@@ -72,10 +78,26 @@ class ToolVariables:
 
 
 def tool_variables(value: Any) -> Any:
-    """Split at commas; each entry is a glob of names, also with `@host`; raises ValueError."""
+    """Split at commas; each entry is a glob of names, also with `@host`; raises ValueError, without repeating it."""
     if not isinstance(value, str):
         return value
-    found = [_ENTRY.fullmatch(part.strip()) for part in value.split(",") if part.strip()]
-    if not all(found):
+    return ToolVariables(tuple(_entry(part.strip()) for part in value.split(",") if part.strip()))
+
+
+def _entry(text: str) -> AllowedVariable:
+    found = _ENTRY.fullmatch(text)
+    if found is None:
         raise ValueError("must be names of variables with * and ?, each also with @host, separated by commas")
-    return ToolVariables(tuple(AllowedVariable(entry["names"], entry["host"]) for entry in found if entry))
+    entry = AllowedVariable(found["names"], found["host"])
+    if entry.host is not None:
+        _place(entry.host)
+    return entry
+
+
+def _place(host: str) -> AllowedTarget:
+    """Read a host as `TOOLWEAVE_OUTBOUND_ALLOW` has them, so that every spelling of one is the same."""
+    try:
+        place = allowed_target(host)
+    except ValueError:
+        raise ValueError("what follows an @ must be one host, with its port unless that is the usual one") from None
+    return AllowedTarget(place.place) if place.port in _USUAL_PORTS else place

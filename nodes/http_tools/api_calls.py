@@ -103,9 +103,8 @@ class ApiCalls:
 
     def _read_trust(self) -> ssl.SSLContext:
         with self._making_trust:
-            if self._trust is None:
-                self._trust = httpx.create_ssl_context()
-            return self._trust
+            self._trust = trust = self._trust or httpx.create_ssl_context()
+            return trust
 
 
 def api_calls(settings: Settings) -> ApiCalls:
