@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from langchain_core.language_models import BaseChatModel
-from langchain_openai import ChatOpenAI
 from loguru import logger
 from openai import DefaultAsyncHttpxClient, Timeout
 from pydantic import SecretStr
@@ -11,6 +10,7 @@ from pydantic import SecretStr
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.nodes.offline_model import OfflineChatModel
+from toolweave.nodes.reported_cost import CostKeepingChatOpenAI
 
 OFFLINE = "offline"
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
@@ -42,7 +42,7 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
         warn_if_offline(settings)
         return OfflineChatModel()
     timeout = Timeout(settings.model_timeout_s, connect=min(CONNECT_TIMEOUT_S, settings.model_timeout_s))
-    return ChatOpenAI(
+    return CostKeepingChatOpenAI(
         model=endpoint.model,
         base_url=endpoint.base_url,
         api_key=endpoint.api_key,

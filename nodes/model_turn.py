@@ -35,7 +35,7 @@ async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config:
     except Exception as error:
         status = getattr(error, "status_code", None)
         failure = ModelError(explain_model_failure(error), status=status if isinstance(status, int) else None)
-        if status is not None:
+        if hasattr(error, "status_code"):
             # An endpoint's refusal can quote the key, and the log shows a cause with its text.
             raise failure from None
         raise failure from error

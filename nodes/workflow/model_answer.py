@@ -1,0 +1,159 @@
+"""Read what a model chose, in the forms in which models and endpoints write structured output (W-05).
+
+A tool call under any name; JSON as text, plain, fenced or within prose; nested under one key; and, where one tool was
+offered, a bare HTTPRequestSpec.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from pydantic import ValidationError
+
+from toolweave.nodes.http_tools.specs import HTTPRequestSpec
+
+KEYS = frozenset({"tool_id", "arguments", "http_spec", "reason"})
+DEEPEST = 3
+MOST_STARTS = 50
+LONGEST_REASON = 1_000
+_FENCE = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
+_NOBODY = frozenset({"", "none", "null"})
+
+
+class UnreadableChoice(ValueError):
+    """An answer says nothing that can be a choice; `problems` say why, for the model to correct it."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = list(problems)
+        super().__init__(" ".join(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a model chose, unchecked; `tool_id` is None where it declines for a `reason`.
+
+    `arguments` is None where it wrote a request only.
+    """
+
+    tool_id: str | None
+    arguments: dict[str, Any] | None = None
+    http_spec: HTTPRequestSpec | None = None
+    reason: str = ""
+
+
+def read_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
+    """Read the first thing in an answer that is a choice.
+
+    Raises:
+        UnreadableChoice: there is none, or it is incomplete.
+    """
+    problems: list[str] = []
+    for name, value in _written(answer):
+        try:
+            return _choice(name, value, tool_ids)
+        except UnreadableChoice as error:
+            problems += error.problems
+    for call in answer.invalid_tool_calls:
+        problems.append(f"The arguments of the call {call['name'] or ''} are not one whole JSON object.")
+    raise UnreadableChoice(*problems or ["The answer is no call of the function and no JSON object."])
+
+
+def _written(answer: AIMessage) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the JSON objects of an answer with the name of the function they are for."""
+    for call in answer.tool_calls:
+        yield call["name"], call["args"]
+    legacy = answer.additional_kwargs.get("function_call")
+    if isinstance(legacy, dict) and (value := _object(legacy.get("arguments"))) is not None:
+        yield str(legacy.get("name") or ""), value
+    if (value := _object_in(answer.text)) is not None:
+        yield "", value
+
+
+def _object_in(text: str) -> dict[str, Any] | None:
+    for part in (text, *_FENCE.findall(text)):
+        if (found := _object(part)) is not None:
+            return found
+    decoder = json.JSONDecoder(strict=False)
+    for start in [match.start() for match in re.finditer(r"\{", text)][:MOST_STARTS]:
+        try:
+            value, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict) and value:
+            return value
+    return None
+
+
+def _object(value: Any) -> dict[str, Any] | None:
+    """Return an object, or the one that a text is the JSON of."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value, strict=False)
+            json.dumps(value, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def _choice(name: str, value: dict[str, Any], tool_ids: Sequence[str], depth: int = 0) -> Choice:
+    if name in tool_ids and not KEYS & value.keys() - {"arguments", "reason"}:
+        # The tool itself was called, with its own arguments.
+        inner = value.get("arguments") if value.keys() == {"arguments"} else None
+        return Choice(name, inner if isinstance(inner, dict) else value)
+    called = value.get("name")
+    if isinstance(called, str) and "tool_id" not in value:
+        for key in ("arguments", "parameters"):
+            # A call of a function that was written as text.
+            if (inner := _object(value.get(key))) is not None and depth < DEEPEST:
+                return _choice(called, inner, tool_ids, depth + 1)
+    if KEYS & value.keys():
+        return _complete(value, tool_ids)
+    if len(tool_ids) == 1 and {"method", "url"} <= value.keys():
+        return Choice(tool_ids[0], None, _spec(value))
+    if len(value) == 1 and depth < DEEPEST:
+        [(key, only)] = value.items()
+        if (inner := _object(only)) is not None:
+            return _choice(key, inner, tool_ids, depth + 1)
+    raise UnreadableChoice("The answer has no tool_id.")
+
+
+def _complete(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
+    tool_id, reason = _text(value.get("tool_id")), _text(value.get("reason"))[:LONGEST_REASON]
+    arguments, http_spec = value.get("arguments"), value.get("http_spec")
+    if reason and arguments is None and http_spec is None:
+        return Choice(None, reason=reason)
+    if tool_id.lower() in _NOBODY:
+        if reason and not (len(tool_ids) == 1 and (arguments or http_spec)):
+            return Choice(None, reason=reason)
+        if len(tool_ids) != 1:
+            raise UnreadableChoice(f"tool_id is missing; it must be one of {', '.join(tool_ids)}.")
+        tool_id = tool_ids[0]
+    if tool_id not in tool_ids:
+        raise UnreadableChoice(
+            f"There is no tool {tool_id[:100]!r} here; tool_id must be one of {', '.join(tool_ids)}."
+        )
+    spec = None if http_spec is None else _spec(http_spec)
+    if arguments is None and spec is None:
+        raise UnreadableChoice("arguments are missing.")
+    read = _object(arguments)
+    if arguments is not None and read is None:
+        raise UnreadableChoice("arguments must be an object.")
+    return Choice(tool_id, read, spec, reason)
+
+
+def _spec(value: Any) -> HTTPRequestSpec:
+    written = _object(value)
+    if written is None:
+        raise UnreadableChoice("http_spec must be an object.")
+    try:
+        return HTTPRequestSpec.model_validate(written)
+    except ValidationError as error:
+        wrong = [f"http_spec.{'.'.join(map(str, one['loc']))}: {one['msg']}"[:300] for one in error.errors()[:5]]
+        raise UnreadableChoice(*wrong) from None
+
+
+def _text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
