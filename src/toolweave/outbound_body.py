@@ -1,5 +1,6 @@
 """Read an answer's body up to a limit that counts what it unpacks to (W-09): a gzip bomb stays small here."""
 
+import asyncio
 import zlib
 from collections.abc import AsyncIterable
 
@@ -10,19 +11,27 @@ ACCEPTED = "gzip"
 _GZIP_HEADER = 15 + 16
 # Joined gzip files are legal; thousands of empty ones in a row only waste time.
 _MOST_MEMBERS = 100
+# A body may come in pieces of any size; each costs time, however small.
+MOST_PIECES = 100_000
+_PIECES_AT_ONCE = 50
 
 
 async def read_body(chunks: AsyncIterable[bytes], coding: str, limit: int) -> bytes:
     """Read and unpack a body of at most `limit` bytes.
 
     Raises:
-        OutboundFailed: it is larger, packed in another way, or broken.
+        OutboundFailed: it is larger, in too many pieces, packed in another way, or broken.
     """
     body = bytearray()
-    received = 0
+    received = pieces = 0
     unpacking = _unpacking(coding)
     async for chunk in chunks:
         received += len(chunk)
+        pieces += 1
+        if pieces % _PIECES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        if pieces > MOST_PIECES:
+            raise OutboundFailed("The answer comes in too many pieces.", reason="too_large")
         body += chunk if unpacking is None else unpacking.take(chunk, limit + 1 - len(body))
         if max(received, len(body)) > limit:
             raise OutboundFailed(f"The answer is larger than {limit} bytes.", reason="too_large")

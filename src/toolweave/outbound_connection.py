@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpcore
 
@@ -12,6 +13,8 @@ from toolweave.outbound_policy import OutboundPolicy
 MOST_CONNECTIONS = 100
 # Of a name's addresses, how many are tried.
 MOST_ADDRESSES = 8
+# What is read at once is taken apart at once: of more, thousands of tiny pieces would hold up everybody else.
+MOST_READ_BYTES = 16 * 1024
 
 
 class CheckedNetwork(httpcore.AsyncNetworkBackend):
@@ -36,7 +39,9 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         addresses = await self._policy.addresses(host, port)
         try:
             async with asyncio.timeout(timeout):
-                return await self._connect_any(addresses[:MOST_ADDRESSES], port, local_address, socket_options)
+                return _ShortReads(
+                    await self._connect_any(addresses[:MOST_ADDRESSES], port, local_address, socket_options)
+                )
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(f"no connection within {timeout:g} s") from error
 
@@ -56,6 +61,33 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
             except httpcore.ConnectError as error:
                 refused = error
         raise refused
+
+
+class _ShortReads(httpcore.AsyncNetworkStream):
+    """A connection that gives little at once."""
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream = stream
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+        return await self._stream.read(min(max_bytes, MOST_READ_BYTES), timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> httpcore.AsyncNetworkStream:
+        return _ShortReads(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
 
 
 @asynccontextmanager
