@@ -123,8 +123,12 @@ def _choice(name: str, value: dict[str, Any], tool_ids: Sequence[str], depth: in
 def _complete(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
     tool_id, reason = _text(value.get("tool_id")), _text(value.get("reason"))[:LONGEST_REASON]
     arguments, http_spec = value.get("arguments"), value.get("http_spec")
-    if reason and arguments is None and http_spec is None:
-        return Choice(None, reason=reason)
+    if arguments is None and http_spec is None:
+        beside = {key: item for key, item in value.items() if key not in KEYS}
+        if reason and not beside:
+            return Choice(None, reason=reason)
+        # Written beside tool_id instead of under arguments; a reason could then be either.
+        arguments = beside if beside and not reason else None
     if tool_id.lower() in _NOBODY:
         if reason and not (len(tool_ids) == 1 and (arguments or http_spec)):
             return Choice(None, reason=reason)

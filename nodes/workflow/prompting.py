@@ -111,8 +111,7 @@ class WorkflowPrompts:
         "messages" stream: what is chosen is no message for the user.
 
         Raises:
-            ModelError: the model failed.
-            StageFailed: its answer is empty, cut off or withheld.
+            StageFailed: the model failed, or its answer is empty, cut off or withheld.
         """
         model = await self._model()
         system = f"{SELECT_PROMPT.format(today=self.today().strftime('%A, %Y-%m-%d'))}\n\n{concatenated(candidates)}"
@@ -121,8 +120,8 @@ class WorkflowPrompts:
             answer = await model_turn(_bound(model, tools), [SystemMessage(system), *said], config)
         except ModelError as error:
             if not _refuses_functions(error):
-                raise
-            answer = await model_turn(
+                raise StageFailed(str(error)) from error
+            answer = await _whole_turn(
                 _silent(_counting(model)), [SystemMessage(f"{system}\n\n{JSON_ONLY}"), *said], config
             )
         usage = self._usage("llm_selection", model, answer)
@@ -148,13 +147,12 @@ class WorkflowPrompts:
             config: the node's own.
 
         Raises:
-            ModelError: the model failed.
-            StageFailed: its answer is empty, cut off or withheld.
+            StageFailed: the model failed, or its answer is empty, cut off or withheld.
         """
         model = await self._model()
         wishes = f"\n\nHow to write it:\n{format_instructions[:LONGEST_WISHES]}" if format_instructions else ""
         asked = f"I asked:\n{instructions}{wishes}\n\n{_framed(response, output)}"
-        answer = await model_turn(_counting(model), [SystemMessage(FORMAT_PROMPT), HumanMessage(asked)], config)
+        answer = await _whole_turn(_counting(model), [SystemMessage(FORMAT_PROMPT), HumanMessage(asked)], config)
         usage = self._usage("response_formatting", model, answer)
         _refuse_fragment(answer, usage)
         return Formatted(answer.text.strip(), usage)
@@ -163,11 +161,18 @@ class WorkflowPrompts:
         try:
             return await self.model.get()
         except ConfigError as error:
-            raise ModelError(str(error)) from error
+            raise StageFailed(str(error)) from error
 
     def _usage(self, stage: Stage, model: BaseChatModel, answer: AIMessage) -> list[ModelUsage]:
         named = getattr(model, "model_name", None) or answer.response_metadata.get("model_name")
         return [model_usage(stage, answer, str(named or type(model).__name__), self.price)]
+
+
+async def _whole_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig) -> AIMessage:
+    try:
+        return await model_turn(model, prompt, config)
+    except ModelError as error:
+        raise StageFailed(str(error)) from error
 
 
 def _bound(model: BaseChatModel, tools: Sequence[ToolConfig]) -> ModelRunnable:
