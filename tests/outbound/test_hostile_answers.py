@@ -1,0 +1,166 @@
+"""An answer that drips, never ends, or is packed to explode costs a bounded time and memory, and holds up nobody."""
+
+import asyncio
+import bz2
+import gzip
+import lzma
+import tracemalloc
+import zlib
+
+import pytest
+
+from tests.outbound.peers import Received, always, fetch, policy, serving, text
+from toolweave.errors import OutboundFailed
+from toolweave.outbound_body import MOST_PIECES
+from toolweave.outbound_connection import MOST_READ_BYTES
+
+pytestmark = pytest.mark.requirement("W-09")
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def drip(writer: asyncio.StreamWriter, first: bytes, again: bytes, pause_s: float = 0.01) -> None:
+    """Write a piece every few milliseconds: no single wait is long."""
+    writer.write(first)
+    while True:
+        await asyncio.sleep(pause_s)
+        writer.write(again)
+        await writer.drain()
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n", b"x"),
+        (CHUNKED, b"1\r\nx\r\n"),
+        (CHUNKED + b"1;", b"x"),
+        (CHUNKED + b"0\r\n", b"X-Trailer: 1\r\n"),
+        (b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX-Long: ", b"x"),
+        (b"H", b""),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"x")[:10], b""),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["body", "chunks", "chunk extension", "trailers", "headers", "a header", "status", "gzip", "interim"],
+)
+async def test_a_dripping_answer_is_left_when_its_time_is_up(first: bytes, again: bytes) -> None:
+    gone = asyncio.Event()
+
+    async def dripping(_request: Received, writer: asyncio.StreamWriter) -> None:
+        try:
+            await drip(writer, first, again)
+        finally:
+            gone.set()
+
+    async with serving(dripping) as peer:
+        with pytest.raises(OutboundFailed) as raised:
+            await fetch(policy(total_seconds=0.3, response_bytes=1_000_000), f"http://127.0.0.1:{peer.port}/")
+        assert raised.value.reason == "timeout"
+        if again:
+            # The connection is closed, not only forgotten.
+            await asyncio.wait_for(gone.wait(), 10)
+
+
+@pytest.mark.parametrize(
+    ("start", "block"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n" * 1000),
+        (b"HTTP/1.1 200 OK\r\nX-Long: ", b"x" * 10_000),
+        (CHUNKED + b"1;", b"x" * 10_000),
+        (CHUNKED + b"0\r\n", b"X-Trailer: 1\r\n" * 1000),
+        (b"", b"x" * 10_000),
+    ],
+    ids=["headers", "a header", "chunk extension", "trailers", "status"],
+)
+async def test_endless_headers_are_left_long_before_time_is_up(start: bytes, block: bytes) -> None:
+    async def flooding(_request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(start)
+        while True:
+            writer.write(block)
+            await writer.drain()
+
+    async with serving(flooding) as peer:
+        with pytest.raises(OutboundFailed) as raised:
+            await fetch(policy(total_seconds=30), f"http://127.0.0.1:{peer.port}/")
+    assert raised.value.reason == "transfer"
+
+
+async def test_a_body_of_tiny_pieces_is_left_though_it_is_small() -> None:
+    pieces = b"1\r\nx\r\n" * (MOST_PIECES + 1)
+    async with serving(always(CHUNKED + pieces + b"0\r\n\r\n")) as peer:
+        with pytest.raises(OutboundFailed, match="too many pieces") as raised:
+            await fetch(policy(response_bytes=10 * MOST_PIECES), f"http://127.0.0.1:{peer.port}/")
+    assert raised.value.reason == "too_large"
+
+
+async def test_a_flood_of_tiny_pieces_lets_others_go_on() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    pieces = MOST_READ_BYTES * 4 // len(b"1\r\nx\r\n")
+    body = CHUNKED + b"1\r\nx\r\n" * pieces + b"0\r\n\r\n"
+    async with serving(always(body)) as peer:
+        running = asyncio.create_task(others())
+        answer = await fetch(policy(response_bytes=pieces), f"http://127.0.0.1:{peer.port}/")
+        running.cancel()
+    assert len(answer.body) == pieces
+    # One turn every fifty pieces at the least; without them, one for each read.
+    assert turns > pieces / 50
+
+
+BOMB = b"\0" * 6_000_000
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "reason"),
+    [
+        (gzip.compress(BOMB), "gzip", "too_large"),
+        (gzip.compress(BOMB), "x-gzip", "too_large"),
+        (gzip.compress(gzip.compress(BOMB)), "gzip, gzip", "transfer"),
+        (gzip.compress(BOMB[:1000]) * 50, "gzip", "too_large"),
+        (zlib.compress(BOMB), "deflate", "transfer"),
+        (zlib.compress(BOMB), "gzip", "transfer"),
+        (zlib.compress(BOMB), "gzip, deflate", "transfer"),
+        (b"\x1b\xff\xff\xff" * 100, "br", "transfer"),
+        (b"\x28\xb5\x2f\xfd" * 100, "zstd", "transfer"),
+        (bz2.compress(BOMB), "bzip2", "transfer"),
+        (lzma.compress(BOMB), "xz", "transfer"),
+        (b"x", "identity, br", "transfer"),
+        (b"x", "compress", "transfer"),
+        (b"x", "gzip;q=1", "transfer"),
+        (b"x", "\xe4", "transfer"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_a_bomb_takes_no_more_memory_than_the_limit(body: bytes, coding: str, reason: str) -> None:
+    async with serving(always(text("200 OK", body, f"Content-Encoding: {coding}"))) as peer:
+        tracemalloc.start()
+        try:
+            with pytest.raises(OutboundFailed) as raised:
+                await fetch(policy(response_bytes=20_000), f"http://127.0.0.1:{peer.port}/")
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert raised.value.reason == reason
+    assert most < 4_000_000
+
+
+@pytest.mark.parametrize("coding", ["gzip", "gzip, chunked", "deflate", "identity"])
+async def test_a_packed_transfer_is_no_answer(coding: str) -> None:
+    head = f"HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n".encode()
+    async with serving(always(head + gzip.compress(BOMB))) as peer:
+        with pytest.raises(OutboundFailed) as raised:
+            await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
+    assert raised.value.reason == "transfer"
+
+
+async def test_two_codings_in_two_headers_are_two_codings() -> None:
+    headers = ("Content-Encoding: gzip", "Content-Encoding: gzip")
+    async with serving(always(text("200 OK", gzip.compress(gzip.compress(b"x")), *headers))) as peer:
+        with pytest.raises(OutboundFailed, match="was not asked for"):
+            await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
