@@ -17,7 +17,7 @@ def query_value(value: Any) -> Any:
 def text_of(value: Any) -> str:
     """Write a value as a text: true, 5 (also for 5.0), a text as it is, JSON for objects and lists."""
     scalar = _scalar(value)
-    return scalar if isinstance(scalar, str) else dumps(scalar)
+    return scalar if isinstance(scalar, str) else _json(scalar)
 
 
 def read_query(text: str) -> dict[str, list[str]]:
@@ -30,7 +30,14 @@ def read_query(text: str) -> dict[str, list[str]]:
 
 def _scalar(value: Any) -> Any:
     if isinstance(value, dict | list | tuple):
-        return dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _json(value)
     # To a schema 5.0 is an integer, to many an API it is none.
     whole = isinstance(value, float) and value.is_integer() and abs(value) < _MOST_WHOLE
     return int(value) if whole else value
+
+
+def _json(value: Any) -> str:
+    try:
+        return dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(value).__name__}>"
