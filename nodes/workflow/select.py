@@ -4,7 +4,7 @@ What the model writes of a request is compared with ours and never sent. A choic
 turn.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from langchain_core.runnables import RunnableConfig
 
@@ -15,15 +15,14 @@ from toolweave.nodes.http_tools.request_comparison import arguments_of, differen
 from toolweave.nodes.http_tools.specs import HTTPRequestSpec
 from toolweave.nodes.workflow.model_answer import Choice, UnreadableChoice, read_choice
 from toolweave.nodes.workflow.prompting import Rejected, WorkflowPrompts
-from toolweave.nodes.workflow.state import ModelUsage, Selection, WorkflowState, WorkflowUpdate
+from toolweave.nodes.workflow.state import ModelNode, ModelUsage, Selection, WorkflowState, WorkflowUpdate
 from toolweave.tool_config import ToolConfig
 
-SelectNode = Callable[[WorkflowState, RunnableConfig], Awaitable[WorkflowUpdate]]
 TURNS = 2
 """The first one and the one that repairs it."""
 
 
-def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> SelectNode:
+def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> ModelNode:
     """Return the node; it writes selection, selected_tool, http_spec (without credentials) and model_usage.
 
     It raises SelectionFailed when the model fails, declines, or twice chooses what cannot be sent, and UnknownTools

@@ -1,7 +1,9 @@
 """Define the state that the workflow's nodes read and write: plain JSON values, and never a credential (W-08)."""
 
-from typing import Annotated, Any, Literal, NotRequired
+from collections.abc import Awaitable
+from typing import Annotated, Any, Literal, NotRequired, Protocol
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict
 
@@ -110,3 +112,19 @@ class WorkflowUpdate(TypedDict, total=False):
     selection: Selection | None
     model_usage: list[ModelUsage] | None
     failure: Failure | None
+
+
+class StateNode(Protocol):
+    """A node that needs the state only."""
+
+    def __call__(self, state: WorkflowState) -> Awaitable[WorkflowUpdate]:
+        """Return what changes."""
+        ...
+
+
+class ModelNode(Protocol):
+    """A node that calls the model; the config carries the stream its tokens go to."""
+
+    def __call__(self, state: WorkflowState, config: RunnableConfig) -> Awaitable[WorkflowUpdate]:
+        """Return what changes."""
+        ...

@@ -3,20 +3,19 @@
 import time
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 from langgraph.errors import NodeTimeoutError
 
-P = ParamSpec("P")
-R = TypeVar("R")
+Node = TypeVar("Node", bound=Callable[..., Awaitable[Any]])
 _SECONDS = "_toolweave_seconds"
 
 
-def timed(node: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+def timed(node: Node) -> Node:
     """Wrap a node; what it raises can be asked with `seconds_of`."""
 
     @wraps(node)
-    async def run(*args: P.args, **kwargs: P.kwargs) -> R:
+    async def run(*args: Any, **kwargs: Any) -> Any:
         began = time.monotonic()
         try:
             return await node(*args, **kwargs)
@@ -24,7 +23,7 @@ def timed(node: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
             setattr(error, _SECONDS, time.monotonic() - began)
             raise
 
-    return run
+    return cast("Node", run)
 
 
 def seconds_of(error: object) -> float | None:

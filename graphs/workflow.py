@@ -1,0 +1,131 @@
+"""Build the workflow: instructions in, one request to an HTTP API out, every stage accounted for (W-02)."""
+
+from collections.abc import Hashable, Sequence
+from typing import Literal
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer, RetryPolicy
+
+from toolweave.config.model_price import ModelPrice
+from toolweave.errors import ApiCallFailed, PersistenceError
+from toolweave.nodes.chat_model_source import ChatModel, as_lazy
+from toolweave.nodes.http_tools.api_calls import ApiCalls
+from toolweave.nodes.http_tools.registry import ToolRegistry, as_registry
+from toolweave.nodes.tool_selection import MAX_TOOLS
+from toolweave.nodes.workflow.execute import execute_node
+from toolweave.nodes.workflow.failure import failure_handler, report_failure
+from toolweave.nodes.workflow.format import format_node
+from toolweave.nodes.workflow.prompting import WorkflowPrompts
+from toolweave.nodes.workflow.retrieve import retrieve_node
+from toolweave.nodes.workflow.select import select_node
+from toolweave.nodes.workflow.state import WorkflowInput, WorkflowOutput, WorkflowState
+from toolweave.nodes.workflow.timing import timed
+from toolweave.tool_config import LONGEST_TIMEOUT_S, ToolConfig
+
+WorkflowBuilder = StateGraph[WorkflowState, None, WorkflowInput, WorkflowOutput]
+WorkflowGraph = CompiledStateGraph[WorkflowState, None, WorkflowInput, WorkflowOutput]
+
+# Backstops in seconds: the registry, the model's endpoint and the API have limits of their own, which end them first.
+_LOOKUP_S = 30.0
+_MODEL_S = 900.0
+_CALL_S = LONGEST_TIMEOUT_S + 30.0
+
+
+def _was_not_sent(error: Exception) -> bool:
+    return isinstance(error, ApiCallFailed) and not error.executed
+
+
+# All of these come before anything was sent or asked.
+_READ_AGAIN = RetryPolicy(initial_interval=0.05, max_attempts=3, jitter=False, retry_on=PersistenceError)
+_SEND_AGAIN = RetryPolicy(initial_interval=0.1, max_attempts=2, jitter=False, retry_on=_was_not_sent)
+
+_FAILED = {"error": "failed"}
+_WAYS_ON: dict[Hashable, str] = {"words wanted": "format", "done": END}
+
+
+def build_workflow(
+    *,
+    tools: Sequence[ToolConfig] | ToolRegistry,
+    model: ChatModel,
+    api_calls: ApiCalls | None = None,
+    checkpointer: Checkpointer = None,
+    store: BaseStore | None = None,
+    max_tools: int = MAX_TOOLS,
+    model_price: ModelPrice | None = None,
+) -> WorkflowGraph:
+    """Compile the workflow; it is a Runnable, async only.
+
+    Input: `user_instructions`, `tool_ids`, and optionally `format_response` and `response_format_instructions`.
+    Output: all keys of `WorkflowOutput`, null where there is nothing. A stage that fails does not fail the run: its
+    error handler leads to the node `error`, which sets `error_stage`, `error` and `status` (D-11).
+
+    Args:
+        tools: Tool configurations, or a registry that is asked at every run.
+        model: A chat model, or a function that makes one on first use.
+        api_calls: What sends requests; by default to public addresses only, with variables `TOOL_*`.
+        checkpointer: Where threads are kept; a server attaches its own.
+        store: The long-term store.
+        max_tools: How many tools the model is offered; of more than these, the relevant ones.
+        model_price: What the model costs, for `metadata.usage.cost_usd`.
+
+    Raises:
+        ValueError: `max_tools` is less than 1.
+    """
+    if max_tools < 1:
+        raise ValueError("max_tools must be at least 1")
+    prompts = WorkflowPrompts(as_lazy(model), model_price)
+    graph = _workflow_graph(as_registry(tools), prompts, api_calls or ApiCalls(), max_tools)
+    return graph.compile(checkpointer=checkpointer, store=store, name="workflow")
+
+
+def _workflow_graph(
+    registry: ToolRegistry, prompts: WorkflowPrompts, api_calls: ApiCalls, max_tools: int
+) -> WorkflowBuilder:
+    """Draw the line of stages, and the node that all their failures lead to."""
+    graph: WorkflowBuilder = StateGraph(WorkflowState, input_schema=WorkflowInput, output_schema=WorkflowOutput)
+    graph.add_node(
+        "retrieve",
+        timed(retrieve_node(registry, max_tools)),
+        error_handler=failure_handler("tool_retrieval"),
+        retry_policy=_READ_AGAIN,
+        timeout=_LOOKUP_S,
+        destinations=_FAILED,
+    )
+    graph.add_node(
+        "select",
+        timed(select_node(registry, prompts)),
+        error_handler=failure_handler("llm_selection"),
+        retry_policy=_READ_AGAIN,
+        timeout=_MODEL_S,
+        destinations=_FAILED,
+    )
+    graph.add_node(
+        "execute",
+        timed(execute_node(registry, api_calls)),
+        error_handler=failure_handler("api_execution"),
+        retry_policy=[_READ_AGAIN, _SEND_AGAIN],
+        timeout=_CALL_S,
+        destinations=_FAILED,
+    )
+    graph.add_node(
+        "format",
+        timed(format_node(prompts)),
+        error_handler=failure_handler("response_formatting"),
+        timeout=_MODEL_S,
+        destinations={**_FAILED, END: "done"},
+    )
+    graph.add_node("error", report_failure)
+
+    graph.add_edge(START, "retrieve")
+    graph.add_edge("retrieve", "select")
+    graph.add_edge("select", "execute")
+    graph.add_conditional_edges("execute", _after_execution, _WAYS_ON)
+    graph.add_edge("format", END)
+    graph.add_edge("error", END)
+    return graph
+
+
+def _after_execution(state: WorkflowState) -> Literal["words wanted", "done"]:
+    return "words wanted" if state["wanted_format"] else "done"

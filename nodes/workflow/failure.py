@@ -1,0 +1,91 @@
+"""Route the failure of a stage to the one error node, and say there what the answer may tell of it (W-02, D-11)."""
+
+import ast
+import re
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+from langgraph.errors import NodeError, NodeTimeoutError
+from langgraph.types import Command
+from loguru import logger
+
+from toolweave.errors import ApiCallFailed, SelectionFailed, StageFailed, UnknownTools
+from toolweave.nodes.workflow.retrieve import begun
+from toolweave.nodes.workflow.state import Failure, Stage, WorkflowMetadata, WorkflowState, WorkflowUpdate
+from toolweave.nodes.workflow.timing import seconds_of
+from toolweave.nodes.workflow.usage import usage_summary
+from toolweave.redact import redact, redact_text
+
+ERROR_NODE: Literal["error"] = "error"
+# LangGraph finds the parameter for the failure by its type, which its own types do not say.
+Handler = Callable[..., Awaitable[Command[Literal["error"]]]]
+
+_UNEXPECTED: dict[Stage, str] = {
+    "tool_retrieval": "The tools could not be looked up.",
+    "llm_selection": "The model could not choose a request.",
+    "api_execution": "The request could not be carried out.",
+    "response_formatting": "The answer could not be put into words.",
+}
+_OURS = {kind.__name__ for kind in (StageFailed, UnknownTools, SelectionFailed, ApiCallFailed)}
+_WRITTEN = re.compile(r"(?P<kind>\w+)\((?P<text>['\"].*['\"])\)", re.DOTALL)
+
+
+def failure_handler(stage: Stage) -> Handler:
+    """Make the error handler of a stage's node: it logs the failure and goes on at the error node."""
+
+    async def handle(state: WorkflowState, error: NodeError) -> Command[Literal["error"]]:
+        # A process that ended before the handler had run leaves the exception's text only.
+        raised: BaseException | str = error.error
+        _log(stage, state, raised)
+        update: WorkflowUpdate = begun() if stage == "tool_retrieval" else {}
+        update["failure"] = Failure(stage=stage, message=message_of(stage, raised))
+        if isinstance(raised, StageFailed) and raised.model_usage:
+            update["model_usage"] = [*raised.model_usage]
+        if isinstance(raised, ApiCallFailed):
+            update["raw_response"] = raised.response
+        return Command(goto=ERROR_NODE, update=update)
+
+    return handle
+
+
+async def report_failure(state: WorkflowState) -> WorkflowUpdate:
+    """Turn a failure into the answer: what could not be formatted is a success with a warning, all else an error."""
+    failure = state["failure"] or Failure(stage="tool_retrieval", message=_UNEXPECTED["tool_retrieval"])
+    usage = WorkflowMetadata(usage=usage_summary(state["model_usage"]))
+    ended: WorkflowUpdate = {"error_stage": failure["stage"], "metadata": usage}
+    if failure["stage"] != "response_formatting":
+        return {**ended, "status": "error", "error": failure["message"]}
+    warnings = [text for text in (state["warning"], failure["message"]) if text]
+    return {**ended, "status": "success", "error": None, "formatted_response": None, "warning": " ".join(warnings)}
+
+
+def message_of(stage: Stage, raised: BaseException | str) -> str:
+    """Give the sentences that an answer may tell of a failure; what nobody foresaw is named by its stage alone."""
+    if isinstance(raised, StageFailed):
+        return str(raised)
+    if isinstance(raised, NodeTimeoutError):
+        return f"{_UNEXPECTED[stage]} It took longer than {raised.timeout:g} s."
+    told = _told_before_the_crash(raised) if isinstance(raised, str) else None
+    return told or f"{_UNEXPECTED[stage]} The reason is in the server's log."
+
+
+def _told_before_the_crash(written: str) -> str | None:
+    found = _WRITTEN.fullmatch(written)
+    return ast.literal_eval(found["text"]) if found and found["kind"] in _OURS else None
+
+
+def _log(stage: Stage, state: WorkflowState, raised: BaseException | str) -> None:
+    seconds = seconds_of(raised)
+    logger.bind(
+        stage=stage,
+        tool_ids=redact(state.get("tool_ids")),
+        request=redact(state.get("http_spec")),
+        seconds=None if seconds is None else round(seconds, 3),
+    ).error("the workflow failed: {}", _trace(raised))
+
+
+def _trace(raised: BaseException | str) -> str:
+    """Write the stack trace out: loguru's own would show, unless told otherwise, what variables hold."""
+    lines = [raised] if isinstance(raised, str) else traceback.format_exception(raised)
+    return "".join(redact_text(line) for line in lines).rstrip()

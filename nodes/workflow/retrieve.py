@@ -1,0 +1,66 @@
+"""Find the tools that a workflow may choose from, and begin its state anew (W-03, W-04)."""
+
+import asyncio
+from collections.abc import Sequence
+
+from toolweave.errors import UnknownTools
+from toolweave.nodes.http_tools.registry import ToolRegistry
+from toolweave.nodes.tool_relevance import ToolIndex
+from toolweave.nodes.workflow.descriptions import as_candidates
+from toolweave.nodes.workflow.request import WorkflowRequest
+from toolweave.nodes.workflow.state import StateNode, WantedFormat, WorkflowMetadata, WorkflowState, WorkflowUpdate
+from toolweave.nodes.workflow.usage import usage_summary
+from toolweave.tool_config import ToolConfig
+
+
+def retrieve_node(registry: ToolRegistry, max_tools: int) -> StateNode:
+    """Make the node that looks the ids up; of more than `max_tools` tools it keeps those that fit the instructions."""
+
+    async def retrieve(state: WorkflowState) -> WorkflowUpdate:
+        """Write the candidates.
+
+        Raises:
+            StageFailed: the input is not what a workflow takes.
+            UnknownTools: nothing is registered under some ids; names all of them.
+            PersistenceError: the registry cannot be read now.
+        """
+        wanted = WorkflowRequest.of(state)
+        tool_ids = tuple(dict.fromkeys(wanted.tool_ids))
+        found = await registry.find(tool_ids)
+        if unknown := tuple(tool_id for tool_id in tool_ids if tool_id not in found):
+            raise UnknownTools(unknown)
+        tools: Sequence[ToolConfig] = [found[tool_id] for tool_id in tool_ids]
+        if len(tools) > max_tools:
+            tools = await asyncio.to_thread(relevant, tools, wanted.user_instructions, max_tools)
+        formatting = WantedFormat(instructions=wanted.response_format_instructions) if wanted.format_response else None
+        return {**begun(), "candidates": as_candidates(tools), "wanted_format": formatting}
+
+    return retrieve
+
+
+def relevant(tools: Sequence[ToolConfig], instructions: str, most: int) -> list[ToolConfig]:
+    """Keep the `most` tools whose words fit best, then the first ones, in the order in which they were given."""
+    ranked = ToolIndex(tools).ranked([(instructions, 1.0)])
+    chosen = list(dict.fromkeys([*ranked, *range(len(tools))]))[:most]
+    return [tools[place] for place in sorted(chosen)]
+
+
+def begun() -> WorkflowUpdate:
+    """Give the state of a workflow that has done nothing yet, whatever its thread did before."""
+    return {
+        "status": None,
+        "selected_tool": None,
+        "http_spec": None,
+        "raw_response": None,
+        "output": None,
+        "formatted_response": None,
+        "warning": None,
+        "error": None,
+        "error_stage": None,
+        "metadata": WorkflowMetadata(usage=usage_summary([])),
+        "wanted_format": None,
+        "candidates": [],
+        "selection": None,
+        "model_usage": None,
+        "failure": None,
+    }
