@@ -87,7 +87,7 @@ def _parameters(tool: ToolConfig, clean: Callable[[str], str]) -> Iterator[str]:
     for name, schema in tool.input_fields.items():
         place = places[name]
         needed = "required" if name in tool.required_fields or place.part == "path" else "optional"
-        where = place.part if place.name == name else f"{place.part} {place.name}"
+        where = place.part if place.steps == (name,) else f"{place.part} {place.name}"
         yield _field(clean, name, schema, [where, needed], tool.input_schema)
         yield from _fields_inside(clean, schema, tool.input_schema, 1)
 
