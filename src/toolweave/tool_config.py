@@ -11,6 +11,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
+    ValidationInfo,
     field_validator,
     model_serializer,
     model_validator,
@@ -42,7 +43,7 @@ LONGEST_TIMEOUT_S = 120.0
 MOST_RESPONSE_FIELDS = 200
 
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_STEPS_OUT = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
+_STEPS_OUT = re.compile(r"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?:/|%2f|%5c|$)", re.IGNORECASE)
 
 # What the client sets itself, or what would make a request another one than it looks.
 _CONNECTION_HEADERS = frozenset(
@@ -53,6 +54,8 @@ _CONNECTION_HEADERS = frozenset(
 )
 # What an argument must not decide: who asks, and what the body is.
 _CONFIGURED_HEADERS = frozenset({"authorization", "cookie", "content-type"})
+
+_WELL_FORMED = {"schemas": "well-formed"}
 
 ToolId = Annotated[str, Field(pattern=TOOL_ID)]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
@@ -167,6 +170,14 @@ class ToolConfig(_Strict):
     output_schema: dict[str, Any] = Field(default_factory=dict)
     field_mappings: FieldMappings = FieldMappings()
 
+    @classmethod
+    def stored(cls, document: Any) -> Self:
+        """Read a configuration that was validated when it was stored: its schemas are taken as well-formed.
+
+        To look at the form of a schema takes milliseconds, longer than all the rest.
+        """
+        return cls.model_validate(document, context=_WELL_FORMED)
+
     @property
     def input_fields(self) -> dict[str, Any]:
         """Give the schemas of the input's fields by name."""
@@ -201,9 +212,9 @@ class ToolConfig(_Strict):
 
     @field_validator("input_schema", "output_schema")
     @classmethod
-    def _is_schema(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _is_schema(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if value:
-            Schema(value)
+            Schema(value, well_formed=info.context is _WELL_FORMED)
         return value
 
     @model_validator(mode="after")

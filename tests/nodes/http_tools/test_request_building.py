@@ -1,0 +1,308 @@
+"""What is sent is made from checked arguments, where the configuration says, and from nothing else."""
+
+import math
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import httpx
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.nodes.http_tools.orders import BASE, FLAG, NUMBER, TEXT, WHOLE, tool
+from toolweave.nodes.http_tools.api_requests import with_query
+from toolweave.nodes.http_tools.request_building import WrongArguments, build_request
+
+ORDER = tool("/orders/{id}/lines", fields={"id": {}})
+TRACED = tool(fields={"trace": {}}, request={"trace": "header.X-Trace"})
+SEARCH = tool(fields={"q": {}, "tags": {}})
+
+
+def problems(config: Any, arguments: Any) -> list[str]:
+    with pytest.raises(WrongArguments) as caught:
+        build_request(config, arguments)
+    assert str(caught.value) == "; ".join(caught.value.problems)
+    return caught.value.problems
+
+
+def test_each_field_goes_where_it_is_mapped_or_where_its_method_says() -> None:
+    fields = {name: {} for name in ("id", "limit", "trace", "name", "city", "note")}
+    mapping = {
+        "limit": "query.max",
+        "trace": "header.X-Trace",
+        "name": "body.user.name",
+        "city": "body.$.user['a b'][1]",
+    }
+    config = tool("/users/{id}", "PUT", fields, request=mapping)
+
+    request = build_request(
+        config, {"id": 7, "limit": 5, "trace": "t-1", "name": "Ann", "city": {"zip": "1"}, "note": ["x"]}
+    )
+
+    assert request.model_dump() == {
+        "method": "PUT",
+        "url": f"{BASE}/users/7",
+        "headers": {"X-Trace": "t-1"},
+        "query": {"max": 5},
+        "body": {"user": {"name": "Ann", "a b": [None, {"zip": "1"}]}, "note": ["x"]},
+    }
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "HEAD"])
+def test_unmapped_fields_go_to_the_query_of_methods_without_a_body(method: str) -> None:
+    request = build_request(tool("/orders/{id}", method, {"id": {}, "q": {}}), {"id": "a", "q": "b"})
+
+    assert (request.url, request.query, request.body) == (f"{BASE}/orders/a", {"q": "b"}, None)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
+def test_unmapped_fields_go_to_the_body_of_other_methods(method: str) -> None:
+    request = build_request(tool("/orders/{id}", method, {"id": {}, "q": {}}), {"id": "a", "q": None})
+
+    assert (request.url, request.query, request.body) == (f"{BASE}/orders/a", {}, {"q": None})
+
+
+def test_a_field_can_be_the_whole_body() -> None:
+    config = tool("/orders", "POST", {"lines": {"type": "array"}}, request={"lines": "body.$"})
+
+    assert build_request(config, {"lines": [1, {"a": 2}]}).body == [1, {"a": 2}]
+    assert build_request(config, {}).body is None
+
+
+def test_a_body_can_be_a_list_with_places_by_index() -> None:
+    config = tool("/orders", "POST", {"one": {}, "two": {}}, request={"one": "body.$[0].a", "two": "body.$[2]"})
+
+    assert build_request(config, {"two": 2, "one": 1}).body == [{"a": 1}, None, 2]
+    assert build_request(config, {}).body == []
+
+
+def test_a_tool_with_body_fields_sends_an_empty_object_when_none_is_given() -> None:
+    assert build_request(tool("/orders", "POST", {"note": TEXT}), {}).body == {}
+    assert build_request(tool("/orders", "POST"), {}).body is None
+
+
+def test_secret_headers_are_left_for_the_sending_and_others_are_shown() -> None:
+    headers = {"Accept": "text/csv", "X-Api-Key": "literal", "X-Shop": "{env:TOOL_SHOP}"}
+    config = tool(headers=headers, auth={"type": "bearer", "value": "{env:TOOL_KEY}"})
+
+    assert build_request(config, {}).headers == {"Accept": "text/csv"}
+
+
+def test_arguments_are_checked_against_the_schema_and_all_problems_are_named() -> None:
+    config = tool(fields={"limit": WHOLE, "q": TEXT}, required=("q",))
+
+    assert problems(config, {"limit": "5"}) == ["limit must be an integer; got '5'", "q is required"]
+    assert problems(config, [1]) == ["the arguments must be an object"]
+
+
+@pytest.mark.parametrize("more", [{}, {"additionalProperties": True}, {"patternProperties": {"^x": {}}}])
+def test_fields_that_the_schema_does_not_name_are_never_sent(more: dict[str, Any]) -> None:
+    config = tool(fields={"q": TEXT}, schema=more)
+
+    assert problems(config, {"q": "a", "x-admin": True}) == ["x-admin is not a known field; known: q"]
+
+
+def test_null_for_an_optional_field_that_cannot_be_null_means_absent() -> None:
+    config = tool("/orders", "POST", {"q": TEXT, "note": {"type": ["string", "null"]}, "id": TEXT}, required=("id",))
+
+    assert build_request(config, {"id": "a", "q": None, "note": "b"}).body == {"id": "a", "note": "b"}
+    assert problems(config, {"id": None, "q": None}) == ["id must be a string; got null"]
+
+
+def test_only_a_placeholder_takes_the_default_of_its_schema() -> None:
+    fields = {"lang": {"type": "string", "default": "en"}, "limit": {"type": "integer", "default": 10}}
+    config = tool("/{lang}/orders", fields=fields, required=("lang",))
+
+    assert build_request(config, {}).url == f"{BASE}/en/orders"
+    assert build_request(config, {}).query == {}
+    assert build_request(config, {"lang": "de"}).url == f"{BASE}/de/orders"
+
+
+@pytest.mark.parametrize(
+    ("value", "segment"),
+    [
+        ("a b", "a%20b"),
+        ("a?b#c&d=e", "a%3Fb%23c%26d%3De"),
+        ("100%", "100%25"),
+        ("50%25", "50%2525"),
+        ("日本", "%E6%97%A5%E6%9C%AC"),
+        ("...", "..."),
+        ("a..b", "a..b"),
+        ("@evil.example", "%40evil.example"),
+        (5, "5"),
+        (5.0, "5"),
+        (2.5, "2.5"),
+        (True, "true"),
+    ],
+)
+def test_a_path_value_is_encoded_whole(value: Any, segment: str) -> None:
+    assert build_request(ORDER, {"id": value}).url == f"{BASE}/orders/{segment}/lines"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "..",
+            ".",
+            "%2e%2e",
+            "%2E.",
+            "%252e%252e",
+            "..;a=b",
+            " .. ",
+            "../admin",
+            "a/b",
+            "a%2fb",
+            "a%252Fb",
+            "/",
+            "\\",
+        ),
+        *("..\\..", "a%5cb", "a\r\nX-Evil: 1", "a%0d%0aX", "a\x00b", "a%00b", "\x7f", "", None, [], ["a"], {"a": 1}),
+        *("x" * 3_000, "\ud800"),
+    ],
+)
+def test_a_value_that_could_leave_its_segment_is_refused(value: Any) -> None:
+    assert all(problem.startswith("id ") for problem in problems(ORDER, {"id": value}))
+
+
+def test_values_that_make_a_dot_segment_only_together_are_refused() -> None:
+    config = tool("/files/{a}{b}", fields={"a": TEXT, "b": TEXT})
+
+    assert problems(config, {"a": ".", "b": "."}) == ["a would make '..' of a part of the path"]
+    assert problems(config, {"a": "%2", "b": "e."}) == ["a would make '%2e.' of a part of the path"]
+    assert build_request(config, {"a": ".", "b": "b"}).url == f"{BASE}/files/.b"
+
+
+def test_a_placeholder_without_a_value_is_named() -> None:
+    assert problems(ORDER, {}) == ["id is required and may not be empty: it is a part of the path"]
+
+
+any_text = st.text(max_size=40) | st.text(alphabet="./%2eE5cCfF\\;?#@: \r\n", max_size=12)
+
+
+@given(any_text)
+@settings(max_examples=400)
+@example("%2e%2e%2fadmin")
+@example("１．．/")
+@example("a%c0%afb")
+def test_any_text_in_a_path_stays_within_its_segment(value: str) -> None:
+    try:
+        url = build_request(ORDER, {"id": value}).url
+    except WrongArguments:
+        return
+    for path in (urlsplit(url).path, httpx.URL(url).raw_path.decode(), urlsplit(str(httpx.URL(url))).path):
+        segments = path.split("/")
+        assert segments[:3] + segments[4:] == ["", "v1", "orders", "lines"]
+        assert unquote(segments[3]) == value
+    assert (urlsplit(url).netloc, urlsplit(url).query, urlsplit(url).fragment) == ("api.example.com", "", "")
+    # Also for those that decode before they choose, once or more.
+    once = unquote(urlsplit(url).path)
+    assert once.count("/") == unquote(once).count("/") == 4
+
+
+@given(any_text)
+@settings(max_examples=300)
+@example("a\r\nX-Evil: 1")
+@example("a\tb")
+@example(" a")
+@example("Ä")
+def test_any_text_in_a_header_is_sent_as_it_is_or_refused(value: str) -> None:
+    try:
+        sent = build_request(TRACED, {"trace": value}).headers["X-Trace"]
+    except WrongArguments:
+        assert not value.isascii() or not value.isprintable() or value != value.strip()
+        return
+    assert sent == value
+    assert httpx.Headers({"X-Trace": sent}).raw == [(b"X-Trace", value.encode("ascii"))]
+
+
+def test_header_values_are_scalars() -> None:
+    assert build_request(TRACED, {"trace": True}).headers == {"X-Trace": "true"}
+    assert build_request(TRACED, {"trace": 5}).headers == {"X-Trace": "5"}
+    assert build_request(TRACED, {"trace": None}).headers == {}
+    assert problems(TRACED, {"trace": ["a"]}) == ["trace must be one text, number or boolean: it goes to a header"]
+    assert "4000 characters" in problems(TRACED, {"trace": "x" * 4_001})[0]
+
+
+def test_a_query_holds_scalars_lists_and_json_and_leaves_null_out() -> None:
+    fields = {name: {} for name in "abcdefgh"}
+    given_values = {
+        "a": 5,
+        "b": True,
+        "c": None,
+        "d": ["x", 1, None, 2.0],
+        "e": {"k": [1]},
+        "f": [],
+        "g": 2.5,
+        "h": [[1]],
+    }
+    request = build_request(tool(fields=fields), given_values)
+
+    assert request.query == {"a": 5, "b": True, "d": ["x", 1, 2], "e": '{"k":[1]}', "g": 2.5, "h": ["[1]"]}
+    assert with_query("http://h/", request.query) == (
+        "http://h/?a=5&b=true&d=x&d=1&d=2&e=%7B%22k%22%3A%5B1%5D%7D&g=2.5&h=%5B1%5D"
+    )
+
+
+@given(any_text, st.lists(any_text, min_size=1, max_size=4))
+@settings(max_examples=200)
+def test_any_texts_in_a_query_come_out_as_they_went_in(one: str, several: list[str]) -> None:
+    request = build_request(SEARCH, {"q": one, "tags": several})
+    url = with_query(request.url, request.query)
+
+    assert parse_qs(urlsplit(url).query, keep_blank_values=True) == {"q": [one], "tags": several}
+    assert httpx.URL(url).params.get_list("tags") == several
+    assert urlsplit(url).path == "/v1/orders"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (math.nan, "must be a finite number"),
+        (-math.inf, "must be a finite number"),
+        (1 << 64, "must be an integer from"),
+        (-(1 << 63) - 1, "must be an integer from"),
+        ([10**5_000], "must be an integer from"),
+        ("a\udfffb", "half of a character"),
+        ({"\ud800": 1}, "half of a character"),
+        ([1, {"a": math.nan}], "must be a finite number"),
+        ("x" * 1_000_001, "is too large"),
+        ([0] * 20_001, "is too large"),
+        ({1, 2}, "must be JSON, not set"),
+        (b"x", "must be JSON, not bytes"),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_what_no_request_can_carry_is_refused_with_the_fields_name(method: str, value: Any, said: str) -> None:
+    (problem,) = problems(tool("/orders", method, {"q": {}}), {"q": value})
+
+    assert problem.startswith("q ")
+    assert said in problem
+    assert len(problem) < 300
+
+
+def test_a_value_nested_too_deeply_is_refused() -> None:
+    value: Any = []
+    for _ in range(5_000):
+        value = [value]
+
+    assert "too large" in problems(tool("/orders", "POST", {"q": {}}), {"q": value})[0]
+
+
+def test_a_url_that_would_be_too_long_is_refused() -> None:
+    (problem,) = problems(SEARCH, {"q": "é" * 2_000})
+
+    assert problem == "the arguments make a URL of more than 8192 characters"
+
+
+def test_a_base_url_is_written_in_its_plain_form() -> None:
+    config = tool("bücher/{id}", fields={"id": NUMBER}, base_url="HTTPS://API.Example.com:443/v1/")
+
+    assert build_request(config, {"id": 1e3}).url == f"{BASE}/b%C3%BCcher/1000"
+
+
+def test_a_boolean_is_no_number() -> None:
+    assert problems(tool(fields={"n": WHOLE, "f": FLAG}), {"n": True, "f": 1}) == [
+        "n must be an integer; got true",
+        "f must be a boolean; got 1",
+    ]
