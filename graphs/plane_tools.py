@@ -1,11 +1,10 @@
 """Offer a tool plane's tools to graphs: waited for once, then as they are at each turn."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from langchain_core.tools import BaseTool
-from langgraph.config import get_config
 
+from toolweave.nodes.run_configurable import run_configurable
 from toolweave.servers.connections.current import current_plane
 from toolweave.servers.connections.plane import ToolPlane
 
@@ -26,7 +25,7 @@ class PlaneTools:
         if not self._settled:
             await self.plane.settle()
             self._settled = True
-        return await self.plane.tools(self.plane.ready(), _configurable())
+        return await self.plane.tools(self.plane.ready(), run_configurable())
 
     async def absent(self) -> Sequence[BaseTool]:
         """Return the tools of servers that were lost and are being connected again (D-5)."""
@@ -60,11 +59,3 @@ class CurrentPlaneTools:
         if self._of is None or self._of.plane is not plane:
             self._of = PlaneTools(plane)
         return self._of
-
-
-def _configurable() -> Mapping[str, Any]:
-    """Return that of the run whose node asks; nothing outside of graphs."""
-    try:
-        return get_config().get("configurable") or {}
-    except RuntimeError:
-        return {}

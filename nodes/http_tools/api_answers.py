@@ -11,7 +11,7 @@ from toolweave.nodes.http_tools.specs import HTTPResponseSpec
 from toolweave.outbound import OutboundResponse
 from toolweave.redact import HIDDEN, names_a_secret, redact_text
 
-LONGEST_EXCERPT = 300
+LONGEST_EXCERPT = 500
 # Larger ones take so long to read that others wait.
 _LARGE = 64 * 1024
 
