@@ -49,7 +49,7 @@ def body_fields(document: Document, body: Any, schemas: SchemaConversion) -> Bod
         raise Unusable(f"its body is {kinds}, and only JSON is sent")
     required = raw.get("required") is True
     schema, required = _without_null(schema, required)
-    sent_as = media_type if media_type.partition(";")[0].strip().lower() != JSON and "*" not in media_type else None
+    sent_as = media_type if json_rank(media_type) == 1 else None
     shape = object_shape(document, schema)
     if shape is not None and (required or not shape.required):
         return BodyFields(_property_fields(shape, schemas), sent_as)
@@ -62,7 +62,9 @@ def body_fields(document: Document, body: Any, schemas: SchemaConversion) -> Bod
 def json_content(part: dict[str, Any]) -> tuple[str | None, Any]:
     """Give the JSON media type of a body or response and its schema, plain JSON first; (None, {}) without any."""
     content = part.get("content")
-    kinds = {kind: rank for kind in content if (rank := _rank(kind)) is not None} if isinstance(content, dict) else {}
+    kinds = (
+        {kind: rank for kind in content if (rank := json_rank(kind)) is not None} if isinstance(content, dict) else {}
+    )
     if not kinds or not isinstance(content, dict):
         return None, {}
     chosen = min(kinds, key=lambda kind: kinds[kind])
@@ -102,17 +104,14 @@ def _names(required: Any) -> set[str]:
     return {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
 
 
-def _rank(media_type: str) -> int | None:
+def json_rank(media_type: str) -> int | None:
+    """Rank media types that JSON is sent as: plain JSON 0, others 1, any type 2; None for what is no JSON."""
     kind = media_type.partition(";")[0].strip().lower()
     if kind == JSON:
         return 0
-    return (
-        1
-        if kind.startswith("application/") and kind.endswith("+json")
-        else 2
-        if kind in ("*/*", "application/*")
-        else None
-    )
+    if kind.startswith("application/") and kind.endswith("+json"):
+        return 1
+    return 2 if kind in ("*/*", "application/*") else None
 
 
 def _without_null(schema: Any, required: bool) -> tuple[Any, bool]:

@@ -51,11 +51,7 @@ def flat_input(fields: Iterable[InputField], method: Method) -> FlatInput:
     for one in ordered:
         named[_free_name(one, named)] = one
     required = [name for name, one in named.items() if one.required]
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {name: one.schema for name, one in named.items()},
-        "additionalProperties": False,
-    }
+    schema: dict[str, Any] = {"type": "object", "properties": {name: one.schema for name, one in named.items()}}
     if required:
         schema["required"] = required
     return FlatInput(

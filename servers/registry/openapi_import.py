@@ -135,7 +135,7 @@ class _Import:
     def _free_id(self, site: Site) -> str:
         wanted = site.raw.get("operationId")
         slug = _slug(wanted) if isinstance(wanted, str) else ""
-        slug = slug or _slug(f"{site.method.lower()}_{site.path}")
+        slug = slug or _slug(f"{site.method.lower()} {site.path}").rstrip("_-")
         if f"{self._options.prefix}{slug}".lower() in RESERVED_IDS:
             slug = f"{slug}_{site.method.lower()}"
         free, number = f"{self._options.prefix}{slug}"[:LONGEST_ID], 1
@@ -156,4 +156,4 @@ class _Import:
 
 
 def _slug(text: str) -> str:
-    return _NOT_IN_IDS.sub("_", text).strip("_-")[:LONGEST_ID]
+    return _NOT_IN_IDS.sub("_", text).lstrip("_-")[:LONGEST_ID]

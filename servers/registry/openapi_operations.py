@@ -11,6 +11,7 @@ from toolweave.servers.registry.openapi_bodies import BodyFields, body_fields, j
 from toolweave.servers.registry.openapi_budget import Budget, TooLarge
 from toolweave.servers.registry.openapi_descriptions import description_of, title_of
 from toolweave.servers.registry.openapi_fields import FlatInput, flat_input, safe_name
+from toolweave.servers.registry.openapi_own_words import with_own_words
 from toolweave.servers.registry.openapi_parameters import RawParameter, Warn, declared_parameters, parameter_fields
 from toolweave.servers.registry.openapi_parts import read_operation
 from toolweave.servers.registry.openapi_references import Document, ExternalReference, Unusable, shown
@@ -78,18 +79,16 @@ class Conversion:
         }
         if media_type:
             api["headers"] = {**security.headers, "Content-Type": media_type}
-        return _checked(
-            {
-                "tool_id": tool_id,
-                "name": title_of(operation, site.method, site.path),
-                "description": description_of(operation, site.method, site.path, returned),
-                "api": api,
-                "input_schema": given.schema,
-                "output_schema": output,
-                "field_mappings": {"request": given.mappings},
-            },
-            warn,
-        )
+        config = {
+            "tool_id": tool_id,
+            "name": title_of(operation, site.method, site.path),
+            "description": description_of(operation, site.method, site.path, returned),
+            "api": api,
+            "input_schema": given.schema,
+            "output_schema": output,
+            "field_mappings": {"request": given.mappings},
+        }
+        return _checked(with_own_words(config, site.raw, warn), warn)
 
     def _security(self, site: Site, warn: Warn) -> Security:
         if self.auth is not None:

@@ -50,7 +50,7 @@ def read_title(document: Document) -> str:
 
 
 def _read(model: type[Model], raw: Mapping[str, Any], what: str) -> Model:
-    own = {name: value for name, value in raw.items() if name not in _OF_OTHER_MODELS and not name.startswith("x-")}
+    own = {name: value for name, value in raw.items() if name not in _OF_OTHER_MODELS}
     try:
         return model.model_validate(own)
     except ValidationError as error:
