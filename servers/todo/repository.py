@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from toolweave.servers.todo import text_search
-from toolweave.servers.todo.database import TodoDatabase
 from toolweave.servers.todo.models import Fields, Kept, Page, Selection, Todo
+from toolweave.servers.todo.opening import TodoDatabase
 from toolweave.servers.todo.schema import IDEMPOTENT_RESULTS, TODOS
 
 _KEYS_KEPT_FOR = timedelta(days=30)

@@ -1,9 +1,9 @@
-"""Describe the todo database and bring a new one to the schema this server knows."""
+"""Describe the todo database, and how a new one is made."""
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from toolweave.errors import NewerSchema
+from toolweave.servers.databases.kind import DatabaseKind
 
 VERSION = 1
 
@@ -68,30 +68,12 @@ _FULL_TEXT_DDL = (
 )
 
 
-async def is_current(connection: AsyncConnection, database: str) -> bool:
-    """Tell whether the schema is there.
-
-    Raises:
-        NewerSchema: a newer Toolweave wrote the database; names it and the fix.
-    """
-    if not await connection.run_sync(lambda sync: sa.inspect(sync).has_table(SCHEMA_VERSION.name)):
-        return False
-    version = await connection.scalar(sa.select(SCHEMA_VERSION.c.version))
-    if version is not None and version > VERSION:
-        raise NewerSchema(
-            f"The todo database {database} has schema {version}, and this Toolweave knows schemas up to {VERSION}. "
-            "Nothing was changed. Upgrade Toolweave, or set TOOLWEAVE_TODO_DATABASE_URL to another database."
-        )
-    return version is not None
-
-
 async def create(connection: AsyncConnection) -> None:
-    """Create the tables, the version row and, where SQLite has FTS5, the full-text index."""
+    """Create the tables and, where SQLite has FTS5, the full-text index."""
     await connection.run_sync(METADATA.create_all)
     if connection.dialect.name == "sqlite" and await _has_fts5(connection):
         for statement in _FULL_TEXT_DDL:
             await connection.execute(sa.text(statement))
-    await connection.execute(SCHEMA_VERSION.insert().values(version=VERSION))
 
 
 async def has_full_text(connection: AsyncConnection) -> bool:
@@ -101,3 +83,13 @@ async def has_full_text(connection: AsyncConnection) -> bool:
 
 async def _has_fts5(connection: AsyncConnection) -> bool:
     return bool(await connection.scalar(sa.select(sa.func.sqlite_compileoption_used("ENABLE_FTS5"))))
+
+
+TODO_DATABASE = DatabaseKind(
+    name="todo database",
+    setting="TOOLWEAVE_TODO_DATABASE_URL",
+    example="sqlite:////data/todo.db",
+    version=VERSION,
+    version_table=SCHEMA_VERSION,
+    create=create,
+)

@@ -32,7 +32,8 @@ ToolweaveError
     ├── Unauthenticated         nobody says who asks
     ├── Forbidden               whoever asks may not
     ├── NotFound                no such thread, run, assistant or checkpoint
-    └── Conflict                exists already, or busy
+    ├── Conflict                exists already, or busy
+    └── StaleRevision           changed since it was looked at
 """
 
 from collections.abc import Sequence
@@ -235,3 +236,7 @@ class NotFound(RequestError):
 
 class Conflict(RequestError):
     """The thing exists already, or the thread is busy."""
+
+
+class StaleRevision(RequestError):
+    """The thing has another revision by now than the one that was to be changed (412)."""

@@ -1,0 +1,97 @@
+"""Make the engine of a database: its URL read, SQLite told how to work with many connections."""
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
+
+from toolweave.errors import ConfigError
+from toolweave.servers.databases.kind import DatabaseKind
+
+_ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+
+
+def parse_url(url: str | sa.URL, kind: DatabaseKind) -> sa.URL:
+    """Parse a SQLAlchemy URL, filling in the asynchronous driver.
+
+    Raises:
+        ConfigError: it is not a database URL.
+    """
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        raise ConfigError(
+            "this is not a database URL.",
+            source=kind.setting,
+            fix=f"Give one such as {kind.example}, or unset it to use the data folder.",
+        ) from None
+    return parsed.set(drivername=_ASYNC_DRIVERS.get(parsed.drivername, parsed.drivername))
+
+
+def is_in_memory(url: sa.URL) -> bool:
+    """Say whether it is a SQLite database without a file."""
+    return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
+
+
+def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float) -> AsyncEngine:
+    """Create the engine without connecting; the first one of a process imports its driver.
+
+    Raises:
+        ConfigError: the URL's driver is absent or not asynchronous.
+    """
+    is_sqlite = url.get_backend_name() == "sqlite"
+    try:
+        engine = create_async_engine(
+            url,
+            connect_args={"timeout": busy_timeout_s} if is_sqlite else {},
+            poolclass=AsyncAdaptedQueuePool,
+            pool_size=1 if is_in_memory(url) else 5,
+            max_overflow=0,
+            pool_timeout=busy_timeout_s,
+        )
+    except (sa.exc.ArgumentError, sa.exc.InvalidRequestError, ModuleNotFoundError) as error:
+        raise ConfigError(
+            f"there is no asynchronous driver for {url.drivername} here.",
+            source=kind.setting,
+            fix="Install the driver, or use a sqlite URL.",
+        ) from error
+    if is_sqlite:
+        sa.event.listen(engine.sync_engine, "connect", _configuring(kind))
+        sa.event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _configuring(kind: DatabaseKind) -> Callable[[Any, object], None]:
+    def configure(connection: Any, _record: object) -> None:
+        driver = connection.driver_connection
+        driver.stop = _once(driver.stop)
+        # None: the driver begins no transaction of its own accord.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA synchronous = {kind.synchronous}")
+        cursor.close()
+
+    return configure
+
+
+def _once(stop: Callable[[], Any]) -> Callable[[], Any]:
+    """Stop a connection's thread the first time only.
+
+    Who closes a connection that a cancelled call has stopped already would wait for an answer of a thread that is gone.
+    """
+    asked = False
+
+    def stopping() -> Any:
+        nonlocal asked
+        if asked:
+            return None
+        asked = True
+        return stop()
+
+    return stopping
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    connection.exec_driver_sql(f"BEGIN {connection.get_execution_options()['sqlite_begin']}")

@@ -1,0 +1,101 @@
+"""Open a database: create what is absent, refuse what a newer Toolweave wrote."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolweave.errors import NewerSchema, PersistenceError
+from toolweave.servers.databases.engine import create_engine, is_in_memory, parse_url
+from toolweave.servers.databases.kind import DatabaseKind
+from toolweave.servers.databases.private_file import close_to_others
+from toolweave.servers.databases.transactions import Database
+
+# Shorter than a tool's limit, so that a caller hears that the database is busy instead of a time-out.
+BUSY_TIMEOUT_S = 3.0
+
+_RETRY_S = 0.02
+
+
+@asynccontextmanager
+async def open_database(
+    url: str | sa.URL, kind: DatabaseKind, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+) -> AsyncIterator[Database]:
+    """Open the database at a SQLAlchemy URL; a SQLite file, its folder and the schema are created when absent.
+
+    Whoever holds the database is waited for up to `busy_timeout_s`.
+
+    Raises:
+        ConfigError: the URL is none, or its driver is not installed.
+        NewerSchema: a newer Toolweave wrote the database; nothing was changed.
+        PersistenceError: it cannot be opened; names it and the fix.
+    """
+    parsed = parse_url(url, kind)
+    # On a thread: importing a driver reads files, and event loops of others watch for that.
+    database = Database(await asyncio.to_thread(create_engine, parsed, kind, busy_timeout_s), kind)
+    try:
+        await _prepare(database, parsed)
+        yield database
+    finally:
+        await database.engine.dispose()
+
+
+async def _prepare(database: Database, url: sa.URL) -> None:
+    is_sqlite = url.get_backend_name() == "sqlite"
+    label = (url.database or ":memory:") if is_sqlite else url.render_as_string(hide_password=True)
+    try:
+        if is_sqlite and not is_in_memory(url):
+            await asyncio.to_thread(_make_room, Path(str(url.database)), database.kind)
+        await _make_current(database, label)
+    except NewerSchema:
+        raise
+    except (PersistenceError, OSError) as error:
+        raise PersistenceError(_cannot_open(database.kind, label, error)) from error
+
+
+def _make_room(file: Path, kind: DatabaseKind) -> None:
+    file.parent.mkdir(mode=0o700 if kind.private else 0o777, parents=True, exist_ok=True)
+    if kind.private:
+        close_to_others(file)
+
+
+async def _make_current(database: Database, label: str) -> None:
+    async with database.read() as connection:
+        if await database.kind.is_current(connection, label):
+            return
+    if database.engine.dialect.name == "sqlite":
+        await _use_write_ahead_log(database)
+    async with database.write() as connection:
+        # Another process may have created it between the two transactions.
+        await database.kind.make_current(connection, label)
+
+
+async def _use_write_ahead_log(database: Database) -> None:
+    """Let readers and a writer work side by side; the file remembers it.
+
+    SQLite answers "locked" at once, without its busy timeout, when two processes switch a new file together.
+    """
+    attempts = int(BUSY_TIMEOUT_S / _RETRY_S)
+    async with database.engine.connect() as connection:
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        for attempt in range(attempts):
+            try:
+                await driver.execute_fetchall("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname != "SQLITE_BUSY" or attempt == attempts - 1:
+                    raise PersistenceError(f"The {database.kind.name} cannot be prepared: {error}.") from error
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return
+
+
+def _cannot_open(kind: DatabaseKind, label: str, error: Exception) -> str:
+    reason = error.strerror if isinstance(error, OSError) else str(error).removesuffix(".")
+    return (
+        f"Cannot open the {kind.name} {label}: {reason}. "
+        f"Check that the file and its folder are there for writing, or set {kind.setting} to another database."
+    )

@@ -1,0 +1,73 @@
+"""Hold an open database: short transactions whose failures are told in words that may be shown."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from toolweave.errors import PersistenceError
+from toolweave.servers.databases.kind import DatabaseKind
+
+_REASONS = {
+    "SQLITE_BUSY": "is busy: another program is writing to it",
+    "SQLITE_LOCKED": "is busy: another program is writing to it",
+    "SQLITE_FULL": "cannot grow: the disk is full",
+    "SQLITE_READONLY": "is read-only",
+    "SQLITE_CANTOPEN": "cannot be opened",
+    "SQLITE_NOTADB": "is not a SQLite database",
+    "SQLITE_CORRUPT": "is damaged",
+    "SQLITE_IOERR": "cannot be read or written: the disk reports an error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database of one kind; once `open_database` gave it, its schema is current."""
+
+    engine: AsyncEngine
+    kind: DatabaseKind
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction that sees one state of the database.
+
+        Raises:
+            PersistenceError: the database is busy, damaged or gone.
+        """
+        async with self._transaction("DEFERRED") as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction that commits at its end; on SQLite it holds the write lock from the start.
+
+        Raises:
+            PersistenceError: the database is busy, full, damaged or gone; nothing was written.
+        """
+        async with self._transaction("IMMEDIATE") as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _transaction(self, begin: Literal["DEFERRED", "IMMEDIATE"]) -> AsyncIterator[AsyncConnection]:
+        """Have SQLite begin as told, because a reader that turns writer may find itself refused."""
+        try:
+            async with self.engine.connect() as connection:
+                await connection.execution_options(sqlite_begin=begin)
+                async with connection.begin():
+                    yield connection
+        except sa.exc.SQLAlchemyError as error:
+            raise PersistenceError(f"The {self.kind.name} {_reason(error)}.") from error
+
+
+def _reason(error: sa.exc.SQLAlchemyError) -> str:
+    if isinstance(error, sa.exc.TimeoutError):
+        return "is busy: too many calls wait for it"
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else None
+    # Extended codes such as SQLITE_IOERR_WRITE carry the primary one as their beginning.
+    name = cause.sqlite_errorname if isinstance(cause, sqlite3.Error) else ""
+    primary = "_".join(name.split("_")[:2])
+    return _REASONS.get(primary, "cannot be used")
