@@ -72,7 +72,12 @@ def message_of(stage: Stage, raised: BaseException | str) -> str:
 
 def _told_before_the_crash(written: str) -> str | None:
     found = _WRITTEN.fullmatch(written)
-    return ast.literal_eval(found["text"]) if found and found["kind"] in _OURS else None
+    if found is None or found["kind"] not in _OURS:
+        return None
+    try:
+        return str(ast.literal_eval(found["text"]))
+    except (ValueError, SyntaxError):
+        return None
 
 
 def _log(stage: Stage, state: WorkflowState, raised: BaseException | str) -> None:

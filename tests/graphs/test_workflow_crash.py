@@ -1,0 +1,96 @@
+"""What becomes of a workflow whose process is killed between a stage's failure and its error handler."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from tests.fixtures.openai_wire import WireTurn
+from tests.fixtures.shop_api import ShopApi
+from tests.graphs.shop_workflow import THREAD, chosen, empty, logged, sent, shop_workflow
+from toolweave.errors import ApiCallFailed, SelectionFailed, StageFailed, UnknownTools
+from toolweave.nodes.workflow.failure import message_of
+
+# The handler begins with the log: whoever reads it there is killed before the handler has led anywhere.
+SCRIPT = """
+import asyncio, os, signal, sys
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from loguru import logger
+from tests.fixtures.shop_tools import shop_tools
+from tests.graphs.shop_workflow import LOOPBACK, THREAD
+from toolweave.config.settings import load_settings
+from toolweave.graphs import build_workflow
+from toolweave.nodes.chat_models import build_chat_model
+from toolweave.nodes.http_tools.api_calls import ApiCalls
+
+file, shop_url, model_url, *tool_ids = sys.argv[1:]
+
+async def main():
+    settings = load_settings({"OPENAI_BASE_URL": model_url, "TOOLWEAVE_MODEL": "m"})
+    async with AsyncSqliteSaver.from_conn_string(file) as saver:
+        graph = build_workflow(
+            tools=shop_tools(shop_url), model=lambda: build_chat_model(settings, max_retries=0),
+            api_calls=ApiCalls(LOOPBACK), checkpointer=saver,
+        )
+        wanted = {"user_instructions": "Ask", "tool_ids": tool_ids, "format_response": True}
+        await graph.ainvoke(wanted, THREAD, durability="sync")
+
+logger.add(lambda _: os.kill(os.getpid(), signal.SIGKILL), level="ERROR")
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool_ids", "turns", "stage", "told"),
+    [
+        (["no-one's", "get_order"], [], "tool_retrieval", "There is no tool registered as no-one's."),
+        (["always_fails"], [chosen("always_fails", {})], "api_execution", "answered 500 Internal Server Error"),
+    ],
+)
+async def test_the_failure_is_reported_by_the_process_that_goes_on(
+    shop: ShopApi, tmp_path: Path, tool_ids: list[str], turns: list[WireTurn], stage: str, told: str
+) -> None:
+    file = str(tmp_path / "checkpoints.db")
+    async with AsyncSqliteSaver.from_conn_string(file) as saver:
+        with logged() as records, shop_workflow(shop, *turns, checkpointer=saver) as ask:
+            command = [sys.executable, "-c", SCRIPT, file, shop.url, ask.wire.base_url, *tool_ids]
+            ended = await asyncio.to_thread(
+                partial(subprocess.run, command, capture_output=True, text=True, encoding="utf-8", timeout=50)
+            )
+            assert ended.returncode == -signal.SIGKILL, ended.stderr
+            requests = sent(shop)
+            answer = await ask.graph.ainvoke(None, THREAD)
+
+    assert (answer["status"], answer["error_stage"]) == ("error", stage)
+    assert told in answer["error"]
+    assert empty(answer, "formatted_response", "warning", "output")
+    assert sent(shop) == requests, "nothing is sent a second time"
+    assert [record["stage"] for record in records] == [stage]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        StageFailed("It's over."),
+        UnknownTools(("a'b", 'c"d')),
+        SelectionFailed("No\ntool", model_usage=[]),
+        ApiCallFailed("GET / answered 500", response={"status_code": 500}, executed=True),
+    ],
+)
+def test_what_may_be_told_can_be_told_from_the_text_that_a_crash_leaves(failure: StageFailed) -> None:
+    assert message_of("api_execution", repr(failure)) == message_of("api_execution", failure) == str(failure)
+
+
+@pytest.mark.parametrize(
+    "left",
+    ["RuntimeError('host db-7 is down')", "StageFailed()", "StageFailed(os.environ)", "StageFailed('a' + 'b')", ""],
+)
+def test_any_other_text_that_a_crash_leaves_is_not_told(left: str) -> None:
+    assert message_of("api_execution", left) == (
+        "The request could not be carried out. The reason is in the server's log."
+    )
