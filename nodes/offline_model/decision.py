@@ -12,6 +12,7 @@ from toolweave.nodes.offline_model.answers import tell_results
 from toolweave.nodes.offline_model.conversation import Turn, call_key, read_turns
 from toolweave.nodes.offline_model.dialogue import MAX_TURNS, Reading, read_dialogue
 from toolweave.nodes.offline_model.forced_call import forced_call
+from toolweave.nodes.offline_model.operations.structured_choice import structured_choice
 from toolweave.nodes.offline_model.questions import ask
 from toolweave.nodes.offline_model.small_talk import small_talk, with_notice
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
@@ -42,6 +43,9 @@ def decide(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], choice:
     turns = read_turns(messages, most=MAX_TURNS)
     turn = turns[-1]
     if choice.mode == "required" and tools:
+        chosen = structured_choice(turns, tools, choice.name, today)
+        if chosen:
+            return Decision(calls=(chosen,))
         forced = forced_call(turn.text, tools, choice.name, today)
         if forced and call_key(*forced) not in turn.results:
             return Decision(calls=(forced,))

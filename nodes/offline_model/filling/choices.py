@@ -14,8 +14,8 @@ from toolweave.nodes.offline_model.tools.parameters import Parameter
 Scope = Literal["described", "anywhere"]
 
 # Everyday words that name a value only beside the parameter's own name, or only where every mention counts.
-_ONLY_BESIDE_NAME = frozenset({"top", "regular", "standard", "average", "ordinary", "no", "yes", "a-z", "z-a"})
-_ONLY_ANYWHERE = frozenset({"all", "everything", "any", "every", "both", "left", "current", "upcoming", "remaining"})
+ONLY_BESIDE_NAME = frozenset({"top", "regular", "standard", "average", "ordinary", "no", "yes", "a-z", "z-a"})
+ONLY_ANYWHERE = frozenset({"all", "everything", "any", "every", "both", "left", "current", "upcoming", "remaining"})
 _NEGATION = pattern(r"(?:\bnot|n't|\bnever|\bno longer|\byet to(?: be)?)(?: \w+){0,3} $")
 _STILL_TO_DO = pattern(r"(?:\bto get|\bto be|\bto have) $")
 _TO_BE_COMPLETED = pattern(r"\bto $")
@@ -46,7 +46,7 @@ def _forms(surfaces: tuple[str, ...], name: str, noun: str) -> _Forms:
         listed = sorted((one for one in surfaces if one not in left_out), key=len, reverse=True)
         return "|".join(re.escape(one).replace(r"\ ", "[- ]").replace(r"\-", "[- ]?") for one in listed) or NEVER
 
-    plain, strict = said(_ONLY_ANYWHERE), said(_ONLY_BESIDE_NAME | _ONLY_ANYWHERE)
+    plain, strict = said(ONLY_ANYWHERE), said(ONLY_BESIDE_NAME | ONLY_ANYWHERE)
     return _Forms(
         beside_name=pattern(
             rf"(?:\b(?:with|at|of|in|to|as|has|have|having) )?(?:\b(?:a|an|the) )?{_VERY}"
@@ -61,7 +61,7 @@ def _forms(surfaces: tuple[str, ...], name: str, noun: str) -> _Forms:
             rf"(?:[,;(!.–—]\s*|\s-\s|{_MARKING}|\bas )(?:and )?{_COPULA}(?:a |an )?{_VERY}(?P<value>{strict})[\s!.)]*$"
         ),
         at_start=pattern(rf"^(?P<value>{strict})(?:[!:]|,(?= ))\s*"),
-        anywhere=pattern(rf"{_BECOMING}(?:a )?{_VERY}\b(?P<value>{said(_ONLY_BESIDE_NAME)})\b"),
+        anywhere=pattern(rf"{_BECOMING}(?:a )?{_VERY}\b(?P<value>{said(ONLY_BESIDE_NAME)})\b"),
         left_behind=pattern(rf"\bfrom (?:{plain}) (?=to (?:{plain})\b)"),
     )
 
@@ -72,7 +72,7 @@ def take_choice(parameter: Parameter, rest: Remainder, noun: str, scope: Scope) 
     In scope `described` a value counts only where it describes the thing ("urgent task", "high priority", ", urgent"),
     because elsewhere the word belongs to the thing itself; in `anywhere` every mention counts.
     """
-    surfaces = _surfaces(parameter)
+    surfaces = surfaces_of(parameter)
     if not surfaces:
         return None
     forms = _forms(tuple(sorted(surfaces)), parameter_words(parameter), noun)
@@ -113,7 +113,7 @@ def _is_negated(surface: str, before: str) -> bool:
     )
 
 
-def _surfaces(parameter: Parameter) -> dict[str, Any]:
+def surfaces_of(parameter: Parameter) -> dict[str, Any]:
     """Map every way to say a value of the parameter to that value; the value's own name wins over a synonym."""
     if parameter.kind == "boolean":
         return _flag_surfaces(parameter)
@@ -149,7 +149,7 @@ def _opposite(value: Any, surfaces: Mapping[str, Any]) -> Any:
 
 def value_of_verb(parameter: Parameter, order: str) -> Any:
     """Give the value that the verb of an order implies: "finish it" sets a status to its word for completed."""
-    surfaces = _surfaces(parameter)
+    surfaces = surfaces_of(parameter)
     for concept, verbs in VERB_VALUES.items():
         if concept in surfaces and pattern(rf"(?:{verbs})\b").match(order):
             return surfaces[concept]
@@ -158,4 +158,4 @@ def value_of_verb(parameter: Parameter, order: str) -> Any:
 
 def value_meaning(parameter: Parameter, concept: str) -> Any:
     """Give the parameter's own value for a concept such as "completed"; None when it has none."""
-    return _surfaces(parameter).get(concept)
+    return surfaces_of(parameter).get(concept)

@@ -23,7 +23,7 @@ def take_choices(draft: Draft, scope: Scope) -> None:
             continue
         value = take_choice(parameter, draft.rest, draft.noun, scope)
         if value is None and parameter.kind == "boolean":
-            value = _mentioned(parameter, draft.rest.text)
+            value = mentioned_flag(parameter, draft.rest.text)
         if value is not None:
             draft.arguments[parameter.name] = value
 
@@ -38,7 +38,7 @@ def take_switch(draft: Draft) -> None:
                 draft.rest.cut(match.start("state"), match.end("state"))
 
 
-def _mentioned(parameter: Parameter, text: str) -> bool | None:
+def mentioned_flag(parameter: Parameter, text: str) -> bool | None:
     """Take a flag that is named: "recursively" sets `recursive`, "without content" unsets `content`."""
     wanted = {stem(word) for word in parameter.words if len(word) >= _SHORTEST_FLAG_NAME}
     for match in re.finditer(r"[^\W_]{4,40}", text):

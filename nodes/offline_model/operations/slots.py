@@ -1,0 +1,68 @@
+"""Hold an operation while it is being filled; what an argument has taken is blanked out, and keeps its length."""
+
+import re
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from toolweave.nodes.offline_model.filling.named_texts import parameter_words
+from toolweave.nodes.offline_model.language.literals import Literals
+from toolweave.nodes.offline_model.language.nouns import either_of
+from toolweave.nodes.offline_model.language.vocabulary import noun_family
+from toolweave.nodes.offline_model.operations.said import Said
+from toolweave.nodes.offline_model.tools.parameters import Parameter
+from toolweave.nodes.offline_model.tools.tool_nouns import tool_nouns
+from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
+
+TAKEN = "\x00"
+
+
+@dataclass
+class Slots:
+    """An operation in the making: `free` is what no argument has taken, `guessed` are those that took the rest."""
+
+    tool: ToolSpec
+    said: Said
+    today: date
+    free: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    guessed: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.free = self.free or self.said.text
+
+    @property
+    def literals(self) -> Literals:
+        return self.said.literals
+
+    @property
+    def noun(self) -> str:
+        return tool_nouns(self.tool)
+
+    def open(self) -> list[Parameter]:
+        """List the parameters that have no value yet, the required ones first."""
+        waiting = [one for one in self.tool.parameters if one.name not in self.arguments]
+        return sorted(waiting, key=lambda one: not one.required)
+
+    def take(self, form: re.Pattern[str]) -> re.Match[str] | None:
+        """Find a form in what is free, and take it."""
+        match = form.search(self.free)
+        if match:
+            self.blank(match.start(), match.end())
+        return match
+
+    def blank(self, start: int, end: int) -> None:
+        """Take a piece of the text."""
+        self.free = self.free[:start] + TAKEN * (end - start) + self.free[end:]
+
+    def restored(self, said: str) -> str:
+        """Give a piece of the text with its literals put back."""
+        return self.literals.restore(said.replace(TAKEN, " "))
+
+
+def labels_of(parameter: Parameter, *, short: int = 2) -> str:
+    """Give the alternative of the words by which people name a parameter, its synonyms and plurals included."""
+    named = [word for word in parameter.words if len(word) >= short]
+    spoken = {member for word in named for member in noun_family(word)}
+    whole = " ".join(parameter.words)
+    return f"{either_of({whole, *spoken})}|{parameter_words(parameter)}"

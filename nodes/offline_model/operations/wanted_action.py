@@ -1,0 +1,74 @@
+"""Tell what kind of action a message asks for: reading, making, changing, removing."""
+
+from collections.abc import Mapping
+
+from toolweave.nodes.offline_model.language.patterns import pattern
+from toolweave.nodes.offline_model.language.vocabulary import (
+    READING,
+    STRONG_ACTIONS,
+    VERBS,
+    WEAK_ACTIONS,
+    Action,
+)
+from toolweave.nodes.offline_model.language.words import lemma, words
+from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
+
+_IDIOMS: tuple[tuple[Action, str], ...] = (
+    (
+        "delete",
+        r"\bget rid of|\bcall(?:ed)? off|\btake\b.* (?:out|off)\b|\bdo away with|\bno longer (?:want|need|sell|offer|have|carry)"
+        r"|\b(?:don't|do not) (?:want|need|sell|offer)\b.*\b(?:any ?more|any longer)"
+        r"|\b(?:can|should|must|shall|may) (?:go|be (?:deleted|removed|dropped|cancell?ed|erased))\b|^(?:stop|undo)\b",
+    ),
+    (
+        "update",
+        r"\b(?:should|shall|must) (?:now )?(?:cost|be (?!deleted|removed|dropped|cancell?ed|erased)|read)\b|\bfrom now on\b"
+        r"|\b(?:the|a|his|her|its) new [\w -]+? (?:of|for)\b.* is\b|\bhas (?:got )?a new\b|^make .*\b(?:cost|be)\b|\bnew [\w-]+ (?:is|:)"
+        r"|^(?:increase|reduce|raise|lower|bump|cut|replace|correct)\b|^use .+ as\b",
+    ),
+    (
+        "create",
+        r"^(?:a )?new (?!\w+ (?:of|for)\b)|^(?:we|i) (?:now )?(?:have|sell|offer|want to add)\b.*\b(?:called|named|new)\b|\bput .* (?:into|in|on)\b"
+        r"|^(?:leave|post|submit|file|buy|order|book|reserve|place|register)\b|\b(?:wants?|like|need) (?:to (?:order|buy)|\d)",
+    ),
+)
+_QUESTION = pattern(
+    r"^(?:and |so )?(?:what|which|where|when|who|whose|how|is|are|was|were|has|have|had|do|does|did|any|until when|since when|at what)\b"
+)
+_ASKED = pattern(r"\?\s*$")
+_WISH = pattern(
+    r"^(?:i|we) (?:need|want|would like|'d like)(?: to (?:see|know|have|get))?\b(?!.*\bto (?!see|know|have|get))"
+)
+_LIKELY, _POSSIBLE = 1.0, 0.6
+
+
+def wanted_actions(text: str) -> Mapping[Action, float]:
+    """Give the actions that a message may ask for, with how surely it does."""
+    found: dict[Action, float] = {}
+    for action, form in _IDIOMS:
+        if pattern(form).search(text):
+            found[action] = _LIKELY
+    if found:
+        return found
+    if _QUESTION.match(text):
+        return dict.fromkeys(READING, _LIKELY)
+    first = next(iter(words(text[:80])), "")
+    for word in (first, lemma(first)):
+        if word in VERBS:
+            found = dict.fromkeys(WEAK_ACTIONS.get(word, ()), _POSSIBLE)
+            return found | dict.fromkeys(STRONG_ACTIONS.get(word, ()), _LIKELY)
+    for word in words(text[:200])[1:]:
+        if word in STRONG_ACTIONS and STRONG_ACTIONS[word][0] not in READING:
+            return dict.fromkeys(STRONG_ACTIONS[word], _LIKELY)
+    return dict.fromkeys(READING, _LIKELY if _WISH.match(text) or _ASKED.search(text) else _POSSIBLE / 2)
+
+
+def action_of(tool: ToolSpec) -> Action | None:
+    """Give what an operation does: by the verb of its name, or by the first one of its description."""
+    if tool.action is not None:
+        return tool.action
+    first = next(iter(words(tool.name.replace("_", " "))), "")
+    for actions in (STRONG_ACTIONS, WEAK_ACTIONS):
+        if first in actions:
+            return actions[first][0]
+    return None
