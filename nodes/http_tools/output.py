@@ -45,14 +45,21 @@ def _mapped(paths: dict[str, str], body: Any) -> tuple[dict[str, Any], list[str]
         warnings.append("The answer is too large to be searched through: the output lacks some of it.")
     if all(value is None or value == [] for value in found.values()):
         warnings.append("None of the tool's field mappings finds anything in the answer.")
-    room = MOST_OUTPUT
-    for name, value in found.items():
-        room = _room_left(value, room)
-        if room < 0:
-            found[name] = None
-            warnings.append(f"The output lacks {name}: the mapped fields hold too much.")
-            break
+    if cut := _too_much(found):
+        found |= dict.fromkeys(cut)
+        warnings.append(f"The output lacks {', '.join(cut)}: the mapped fields hold too much.")
     return found, warnings
+
+
+def _too_much(found: dict[str, Any]) -> list[str]:
+    room, cut = MOST_OUTPUT, []
+    for name, value in found.items():
+        left = _room_left(value, room)
+        if left < 0:
+            cut.append(name)
+        # Halved by what does not fit, so that counting many large fields takes no longer than counting two.
+        room = left if left >= 0 else room // 2
+    return cut
 
 
 def _room_left(value: Any, room: int) -> int:

@@ -26,7 +26,7 @@ def problems(config: Any, arguments: Any) -> list[str]:
 
 
 def test_each_field_goes_where_it_is_mapped_or_where_its_method_says() -> None:
-    fields = {name: {} for name in ("id", "limit", "trace", "name", "city", "note")}
+    fields: dict[str, Any] = {name: {} for name in ("id", "limit", "trace", "name", "city", "note")}
     mapping = {
         "limit": "query.max",
         "trace": "header.X-Trace",
@@ -225,7 +225,7 @@ def test_header_values_are_scalars() -> None:
 
 
 def test_a_query_holds_scalars_lists_and_json_and_leaves_null_out() -> None:
-    fields = {name: {} for name in "abcdefgh"}
+    fields: dict[str, Any] = {name: {} for name in "abcdefgh"}
     given_values = {
         "a": 5,
         "b": True,

@@ -1,0 +1,171 @@
+"""An answer becomes a tool's output by its mappings; whatever the answer is, that is cheap and never fails."""
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.nodes.http_tools.orders import tool
+from toolweave.field_mappings import checked_path
+from toolweave.nodes.http_tools.output import MOST_OUTPUT, Output, mapped_output
+from toolweave.nodes.http_tools.path_search import MOST_RESULTS, PathSearch
+from toolweave.nodes.http_tools.specs import HTTPResponseSpec
+
+ANSWER = {
+    "total": 3,
+    "user": {"name": "Ann", "mail": None},
+    "items": [{"id": 1, "price": 5}, {"id": 2, "price": 15}, {"id": 3, "price": 10, "id2": 4}],
+}
+
+
+def answer(body: Any, status: int = 200) -> HTTPResponseSpec:
+    return HTTPResponseSpec(status_code=status, body=body, execution_time_ms=1.0)
+
+
+def output(body: Any, **paths: str) -> Output:
+    return mapped_output(tool(response=paths), answer(body))
+
+
+@pytest.mark.parametrize("body", [ANSWER, [1], "text", None, 0, False])
+def test_without_mappings_the_body_is_the_output(body: Any) -> None:
+    assert mapped_output(tool(), answer(body)) == Output(body, [])
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("$", ANSWER),
+        ("$.total", 3),
+        ("$.user['name']", "Ann"),
+        ("$.user.mail", None),
+        ("$.user.age", None),
+        ("$.items[-1].id2", 4),
+        ("$.items[7]", None),
+        ("$.total.x", None),
+        ("$.items[*].id", [1, 2, 3]),
+        ("$.items[*].id2", [4]),
+        ("$.items[*].none", []),
+        ("$.items[0:2].price", [5, 15]),
+        ("$.items[?@.price < 12].id", [1, 3]),
+        ("$.items[?@.price == $.items[1].price].id", [2]),
+        ("$.items[?@.id2].id", [3]),
+        ("$..price", [5, 15, 10]),
+        ("$['total','none']", [3]),
+    ],
+)
+def test_a_path_of_names_and_indexes_gives_a_value_and_any_other_a_list(path: str, value: Any) -> None:
+    assert output(ANSWER, total="$.total", found=path) == Output({"total": 3, "found": value}, [])
+
+
+def test_texts_are_not_looked_into() -> None:
+    assert output("[1, 2]", whole="$", first="$[0]", some="$[0:1]", all="$..*").value == {
+        "whole": "[1, 2]",
+        "first": None,
+        "some": [],
+        "all": [],
+    }
+    assert output({"a": "xyz"}, some="$.a[0:2]", whole="$.a").value == {"some": [], "whole": "xyz"}
+
+
+@pytest.mark.parametrize("body", [{}, [], None, "oops", {"error": "no"}])
+def test_mappings_that_find_nothing_at_all_are_a_warning(body: Any) -> None:
+    assert output(body, total="$.total", ids="$.items[*].id") == Output(
+        {"total": None, "ids": []}, ["None of the tool's field mappings finds anything in the answer."]
+    )
+
+
+def test_an_output_that_does_not_fit_its_schema_is_a_warning() -> None:
+    schema = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
+    said = "The answer is not what the output_schema says: "
+
+    assert mapped_output(tool(output_schema=schema), answer({"total": 1})).warnings == []
+    assert mapped_output(tool(output_schema=schema), answer({"total": "1"})) == Output(
+        {"total": "1"}, [f"{said}total must be an integer; got '1'."]
+    )
+    assert mapped_output(tool(output_schema=schema), answer([])).warnings == [
+        f"{said}the output must be an object; got a list of 0 items."
+    ]
+    mapped = tool(output_schema=schema, response={"total": "$.count", "name": "$.user.name"})
+    assert mapped_output(mapped, answer(ANSWER)).warnings == [f"{said}total must be an integer; got null."]
+
+
+def test_an_answer_without_content_is_not_held_against_the_schema() -> None:
+    schema = {"type": "object"}
+
+    assert mapped_output(tool(method="DELETE", output_schema=schema), answer(None, 204)).warnings == []
+    assert mapped_output(tool(method="HEAD", output_schema=schema), answer(None)).warnings == []
+    assert len(mapped_output(tool(output_schema=schema), answer(None)).warnings) == 1
+
+
+HUGE = {"items": [{"id": number, "tags": ["a", "b"]} for number in range(60_000)]}
+COSTLY = [
+    *(
+        "$..*",
+        "$..nothing",
+        "$..*..*..*",
+        "$.items[*].id",
+        "$.items[*].tags[0:]",
+        "$..[?@.id == 1]",
+        "$..[*,*,*]..[*,*]",
+    ),
+    "$.items[?" + " || ".join(["@.id == -1"] * 30) + "]",
+]
+
+
+@pytest.mark.parametrize("path", COSTLY)
+def test_a_huge_answer_is_searched_as_far_as_it_is_cheap_and_that_is_said(path: str) -> None:
+    spent = PathSearch(HUGE)
+    found = spent.find(path)
+
+    assert len(found) <= MOST_RESULTS
+    assert not spent.complete
+    assert spent.find("$.items[0].id") in (0, None)
+    assert output(HUGE, found=path).warnings[0] == (
+        "The answer is too large to be searched through: the output lacks some of it."
+    )
+
+
+def test_an_answer_nested_deeper_than_any_stack_is_searched() -> None:
+    deep: Any = {"end": 1}
+    for _ in range(5_000):
+        deep = [deep]
+
+    assert output(deep, ends="$..end") == Output({"ends": [1]}, [])
+
+
+def test_paths_that_give_the_same_over_and_over_do_not_multiply_a_large_answer() -> None:
+    large = {"text": "x" * (MOST_OUTPUT // 3)}
+    found = output(large, a="$", b="$.text", c="$..text", d="$.text", e="$.none")
+
+    assert [name for name, value in found.value.items() if value is not None] == ["a", "b"]
+    assert found.warnings == ["The output lacks c, d: the mapped fields hold too much."]
+
+
+names = st.sampled_from(["a", "b", "c d", "0"])
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "a", "b"])
+bodies = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4))
+parts = st.sampled_from(
+    [
+        *(".a", ".b", "['c d']", "[0]", "[-1]", "[*]", ".*", "..a", "..*", "..[0]", "[0:2]", "[::-1]", "[::0]"),
+        *("[?@.a]", "[?@.a == 1]", "[?@ > 0 || @['c d'] != $.b]", "[?!@[0] && length(@) < 3]", "['a','b',0]"),
+    ]
+)
+
+
+@given(bodies, st.lists(parts, max_size=5).map(lambda found: "$" + "".join(found)))
+@settings(max_examples=300)
+def test_any_path_into_any_answer_gives_a_value_or_a_list(body: Any, path: str) -> None:
+    search = PathSearch(body)
+    found = search.find(checked_path(path))
+
+    assert search.complete
+    if "*" in path or ".." in path or "?" in path or ":" in path or "," in path:
+        assert isinstance(found, list)
+
+
+def test_results_come_in_the_order_of_the_answer() -> None:
+    numbers = random.Random(7).sample(range(1_000), 500)
+
+    assert output({"l": [{"n": number} for number in numbers]}, n="$.l[*].n").value == {"n": numbers}
