@@ -50,6 +50,8 @@ class ApiCalls:
         self._variables = variables or ToolVariables()
         self._trust = trust
         self._making_trust = threading.Lock()
+        # No certificate satisfies this one: for operations that are called without TLS.
+        self._no_trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._resolver = resolver
 
     async def call(self, tool: ToolConfig, request: HTTPRequestSpec) -> HTTPResponseSpec:
@@ -86,7 +88,7 @@ class ApiCalls:
         own = read_target(tool.api.base_url)
         if read_target(request.url).origin != own.origin:
             raise OutboundRefused(f"It would not go to the tool's own host, {own.scheme}://{own.authority}.")
-        trust = await self._trusted() if own.scheme == "https" else _no_trust()
+        trust = await self._trusted() if own.scheme == "https" else self._no_trust
         async with open_outbound_client(self._policy(tool, own), trust=trust) as client:
             return await client.send(request)
 
@@ -110,8 +112,3 @@ class ApiCalls:
 def api_calls(settings: Settings) -> ApiCalls:
     """Make what calls APIs as the settings of this process say."""
     return ApiCalls(settings.outbound_allow, settings.tool_env)
-
-
-def _no_trust() -> ssl.SSLContext:
-    """Make a context that no certificate satisfies, for operations that are called without TLS."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

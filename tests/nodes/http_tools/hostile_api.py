@@ -1,0 +1,63 @@
+"""One operation of an API on a real socket that answers the bytes a test gives it."""
+
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.outbound.peers import Answer, Peer, always, serving, text
+from toolweave.config.settings import load_settings
+from toolweave.nodes.http_tools.api_calls import ApiCalls
+from toolweave.nodes.http_tools.specs import HTTPRequestSpec, HTTPResponseSpec
+from toolweave.outbound_policy import Resolver, resolve
+from toolweave.tool_config import ToolConfig
+
+
+def json_answer(value: Any, status: str = "200 OK", *headers: str) -> bytes:
+    """Write an answer of JSON; bytes are JSON already."""
+    body = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return text(status, body, "Content-Type: application/json", *headers)
+
+
+def calls(allow: str = "127.0.0.1", variables: str = "TOOL_*", resolver: Resolver = resolve, **more: Any) -> ApiCalls:
+    """Make what calls APIs, of settings in their own words."""
+    settings = load_settings({"TOOLWEAVE_OUTBOUND_ALLOW": allow, "TOOLWEAVE_TOOL_ENV": variables})
+    return ApiCalls(settings.outbound_allow, settings.tool_env, resolver=resolver, **more)
+
+
+@dataclass
+class Operation:
+    """An operation, and the peer that it is called at."""
+
+    peer: Peer
+    tool: ToolConfig
+
+    def spec(self, **fields: Any) -> HTTPRequestSpec:
+        return HTTPRequestSpec(**{"method": self.tool.api.method, "url": f"{self.tool.api.base_url}/thing", **fields})
+
+    async def call(self, by: ApiCalls | None = None, **fields: Any) -> HTTPResponseSpec:
+        return await (by or calls()).call(self.tool, self.spec(**fields))
+
+
+def operation(base_url: str, method: str = "GET", **api: Any) -> ToolConfig:
+    """Describe an operation."""
+    return ToolConfig.model_validate(
+        {
+            "tool_id": "thing",
+            "name": "Thing",
+            "description": "Ask for a thing.",
+            "api": {"base_url": base_url, "path": "/thing", "method": method, **api},
+        }
+    )
+
+
+@asynccontextmanager
+async def serving_operation(
+    answer: Answer | bytes, *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None, **api: Any
+) -> AsyncIterator[Operation]:
+    """Serve one operation; `api` is more of its configuration."""
+    async with serving(always(answer) if isinstance(answer, bytes) else answer, tls) as peer:
+        base_url = f"{'https' if tls else 'http'}://{host}:{peer.port}"
+        yield Operation(peer, operation(base_url, **api))

@@ -1,0 +1,165 @@
+"""Whatever an API answers becomes a value that checkpoints, streams and databases can keep (W-06)."""
+
+import base64
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from tests.nodes.http_tools.hostile_api import json_answer, serving_operation
+from toolweave.nodes.http_tools.api_bodies import DEEPEST, read_api_body
+from toolweave.nodes.http_tools.echoes import Echoes
+from toolweave.nodes.http_tools.specs import HTTPResponseSpec
+
+NO_SECRETS = Echoes(())
+JSON = "application/json"
+
+
+def read(data: bytes, content_type: str = JSON) -> Any:
+    body = read_api_body(data, content_type, NO_SECRETS)
+    assert body.encoding is None
+    return kept(body.value)
+
+
+def kept(value: Any) -> Any:
+    """Put a value where the workflow's state goes, and take it out again."""
+    assert orjson.loads(orjson.dumps(value)) == value
+    serializer = JsonPlusSerializer()
+    assert serializer.loads_typed(serializer.dumps_typed(value)) == value
+    spec = HTTPResponseSpec(status_code=200, body=value, execution_time_ms=1)
+    assert spec.model_dump(mode="json")["body"] == value
+    return value
+
+
+@pytest.mark.parametrize(
+    ("data", "content_type", "value"),
+    [
+        (b'{"a": [1, 2.5, null, true, "x"]}', JSON, {"a": [1, 2.5, None, True, "x"]}),
+        (b'{"a": 1}', "application/problem+json; charset=utf-8", {"a": 1}),
+        (b'{"a": 1}', "APPLICATION/JSON", {"a": 1}),
+        (b" \r\n[1]", "text/plain", [1]),
+        (b'{"a": 1}', "", {"a": 1}),
+        (b'{"a": 1}', "application/octet-stream", {"a": 1}),
+        (b'"text"', JSON, "text"),
+        (b"null", JSON, None),
+        (b"5", JSON, 5),
+        (b"5", "text/plain", "5"),
+        (b'"text"', "text/plain", '"text"'),
+        (b"\xef\xbb\xbf[1]", JSON, [1]),
+        ('["ä"]'.encode("utf-16"), JSON, ["ä"]),
+        ('["ä"]'.encode("latin-1"), "application/json; charset=latin-1", ["ä"]),
+        (b'{"a": 1, "a": 2}', JSON, {"a": 2}),
+        (b"{broken", JSON, "{broken"),
+        (b"[1] [2]", JSON, "[1] [2]"),
+        (b"{}\n{}", "application/x-ndjson", "{}\n{}"),
+        (b"", JSON, None),
+        (b"[" * 100_000, JSON, "[" * 100_000),
+        (b"{'a': 1}", JSON, "{'a': 1}"),
+    ],
+)
+def test_json_is_read_by_its_type_or_by_what_it_is(data: bytes, content_type: str, value: Any) -> None:
+    assert read(data, content_type) == value
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("NaN", None),
+        ("-Infinity", None),
+        ("1e999", None),
+        ("-1e999", None),
+        ("1e-999", 0.0),
+        (str(2**63 - 1), 2**63 - 1),
+        (str(-(2**63)), -(2**63)),
+        (str(2**63), str(2**63)),
+        (str(2**64), str(2**64)),
+        ("9" * 10_000, "9" * 10_000),
+        ("-" + "9" * 10_000, "-" + "9" * 10_000),
+        (r'"\ud800"', "?"),
+        (r'"a\udc00b"', "a?b"),
+        (r'"\ud83d\ude00"', "\U0001f600"),
+        (r'"\u0000"', "\0"),
+        (r'{"\ud800": 1}', {"?": 1}),
+    ],
+)
+def test_what_no_store_takes_becomes_what_it_takes(written: str, value: Any) -> None:
+    assert read(f"[{written}]".encode()) == [value]
+
+
+def test_json_that_is_nested_too_deeply_stays_text() -> None:
+    for opening, closing in (("[", "]"), ('{"a":', "}")):
+        fits = f"{opening * (DEEPEST - 1)}[]{closing * (DEEPEST - 1)}"
+        assert not isinstance(read(fits.encode()), str)
+        beyond = f"{opening * DEEPEST}[]{closing * DEEPEST}"
+        assert read(beyond.encode()) == beyond
+        bottomless = f"{opening * 5_000}1{closing * 5_000}"
+        assert read(bottomless.encode()) == bottomless
+
+
+@pytest.mark.parametrize(
+    ("data", "content_type", "value"),
+    [
+        (b"plain", "text/plain", "plain"),
+        ("Zoë".encode(), "text/html; charset=UTF-8", "Zoë"),
+        ("Zoë".encode("latin-1"), "text/html; charset=iso-8859-1", "Zoë"),
+        ("Zoë".encode("cp1252"), 'text/html; charset="windows-1252"', "Zoë"),
+        ("日本".encode("shift_jis"), "text/html; charset=Shift_JIS", "日本"),
+        ("Zoë".encode("utf-16"), "text/csv; charset=utf-16", "Zoë"),
+        (b"Zo\xeb", "text/html", "Zo\ufffd"),
+        ("Zoë".encode(), "text/html; charset=nonsense", "Zoë"),
+        (b"<a/>", "application/xml", "<a/>"),
+        (b"<a/>", "image/svg+xml", "<a/>"),
+        ("Zoë".encode(), "", "Zoë"),
+        ("Zoë".encode(), "application/octet-stream", "Zoë"),
+        ("Zoë".encode(), "garbage;;;=;charset", "Zoë"),
+        ("\ufeffZoë".encode(), "text/plain", "Zoë"),
+        # Codecs that are no charsets: they would unpack, decode twice or take quadratic time.
+        (b"eJxLBAAAYgBi", "text/plain; charset=base64", "eJxLBAAAYgBi"),
+        (b"abc", "text/plain; charset=rot13", "abc"),
+        (rb"\ud800", "text/plain; charset=unicode_escape", r"\ud800"),
+        (b"+2AA-", "text/plain; charset=utf-7", "+2AA-"),
+        (b"xn--" + b"a" * 100_000, "text/plain; charset=idna", "xn--" + "a" * 100_000),
+        (b"a-" + b"a" * 100_000, "text/plain; charset=punycode", "a-" + "a" * 100_000),
+        (b"abc", "text/plain; charset=\x00", "abc"),
+        (b"abc", f"text/plain; charset={'x' * 50_000}", "abc"),
+    ],
+)
+def test_text_is_read_by_its_charset(data: bytes, content_type: str, value: str) -> None:
+    assert read(data, content_type) == value
+
+
+@pytest.mark.parametrize(
+    "content_type", ["image/png", "", "application/octet-stream", "application/json", "a/b; charset=x"]
+)
+def test_bytes_are_written_in_base64(content_type: str) -> None:
+    data = b"\x89PNG\r\n\x1a\n\x00\xff"
+    body = read_api_body(data, content_type, NO_SECRETS)
+    assert body.encoding == "base64"
+    assert base64.b64decode(kept(body.value)) == data
+
+
+@given(data=st.binary(max_size=200), content_type=st.sampled_from([JSON, "text/plain", "", "a/b; charset=utf-16"]))
+def test_no_bytes_make_a_value_that_cannot_be_kept(data: bytes, content_type: str) -> None:
+    kept(read_api_body(data, content_type, NO_SECRETS).value)
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(value=_VALUES)
+def test_no_json_makes_a_value_that_cannot_be_kept(value: Any) -> None:
+    kept(read_api_body(json.dumps(value).encode(), JSON, NO_SECRETS).value)
+
+
+async def test_a_large_answer_arrives_whole() -> None:
+    rows = [{"id": number, "name": f"Zoë {number}"} for number in range(20_000)]
+    async with serving_operation(json_answer(rows)) as api:
+        assert (await api.call()).body == rows

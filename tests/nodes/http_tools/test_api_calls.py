@@ -1,0 +1,322 @@
+"""A request arrives as its specification says, and its answer becomes what the workflow keeps (W-06)."""
+
+import asyncio
+import gzip
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.shop_api import ShopApi, shop_api
+from tests.nodes.http_tools.hostile_api import calls, json_answer, operation, serving_operation
+from tests.outbound.peers import Names, Received, certificates, text
+from toolweave import __version__
+from toolweave.config.settings import Settings
+from toolweave.errors import ApiCallFailed
+from toolweave.nodes.http_tools.api_calls import api_calls
+from toolweave.nodes.http_tools.specs import HTTPRequestSpec
+
+HERE = [["127.0.0.1"]]
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[ShopApi]:
+    with shop_api() as running:
+        yield running
+
+
+async def test_the_shop_is_asked_and_answers(shop: ShopApi) -> None:
+    tool = operation(shop.url)
+    began = time.perf_counter()
+    answer = await api_calls(Settings(outbound_allow="127.0.0.1")).call(
+        tool, HTTPRequestSpec(method="GET", url=f"{shop.url}/products", query={"category": "books"})
+    )
+    took = (time.perf_counter() - began) * 1000
+    assert answer.status_code == 200
+    assert {product["category"] for product in answer.body} == {"books"}
+    assert answer.headers["content-type"] == "application/json"
+    assert 0 < answer.execution_time_ms <= took
+    assert shop.requests[-1].query == [("category", "books")]
+
+
+async def test_a_loopback_api_is_refused_unless_the_setting_allows_it(shop: ShopApi) -> None:
+    shop.clear()
+    with pytest.raises(ApiCallFailed, match=r"is a loopback address.*TOOLWEAVE_OUTBOUND_ALLOW") as raised:
+        await api_calls(Settings()).call(operation(shop.url), HTTPRequestSpec(method="GET", url=f"{shop.url}/products"))
+    assert (raised.value.executed, raised.value.response, shop.requests) == (False, None, [])
+
+
+async def test_query_headers_and_body_go_over_the_wire_as_they_are_meant() -> None:
+    async with serving_operation(json_answer({}), method="POST") as api:
+        await api.call(
+            headers={"X-Trace": "a b", "user-agent": "Mine"},
+            query={"q": "a&b=c d/ä#?", "tags": ["x", "y"], "flag": True, "n": 5, "none": None, "empty": []},
+            body={"name": "Zoë \U0001f600", "deep": [{"a": None}]},
+        )
+    (request,) = api.peer.requests
+    assert request.line == ("POST /thing?q=a%26b%3Dc%20d%2F%C3%A4%23%3F&tags=x&tags=y&flag=true&n=5 HTTP/1.1")
+    assert request.body == '{"name":"Zoë \U0001f600","deep":[{"a":null}]}'.encode()
+    assert request.header("content-type") == "application/json"
+    assert request.header("accept") == "application/json, */*"
+    assert (request.header("x-trace"), request.header("user-agent")) == ("a b", "Mine")
+    assert request.header("host") == f"127.0.0.1:{api.peer.port}"
+
+
+async def test_a_request_without_a_body_has_neither_content_nor_its_type() -> None:
+    async with serving_operation(json_answer({})) as api:
+        await api.call()
+    (request,) = api.peer.requests
+    assert (request.line, request.body, request.header("content-type")) == ("GET /thing HTTP/1.1", b"", None)
+    assert request.header("user-agent") == f"Toolweave/{__version__}"
+
+
+@pytest.mark.parametrize("body", [{}, [], 0, False, "", "text", [None]])
+async def test_every_json_value_but_null_is_a_body(body: Any) -> None:
+    async with serving_operation(json_answer({}), method="PUT") as api:
+        await api.call(body=body)
+    assert api.peer.requests[0].body.decode() == {"": '""', "text": '"text"'}.get(
+        str(body), str(body).lower().replace("none", "null")
+    )
+
+
+async def test_a_body_that_json_cannot_hold_is_not_sent() -> None:
+    async with serving_operation(json_answer({}), method="POST") as api:
+        for body in ({"n": float("nan")}, [float("inf")], {"x": object()}):
+            with pytest.raises(ApiCallFailed, match="was not sent") as raised:
+                await api.call(body=body)
+            assert not raised.value.executed
+        await api.call(body={"half": "\ud800"})
+    assert [request.body for request in api.peer.requests] == [b'{"half":"\\ud800"}']
+
+
+@pytest.mark.parametrize("status", ["400 Bad Request", "404 Not Found", "429 Slow Down", "500 Oops", "599 What"])
+async def test_a_status_from_400_on_is_an_error_that_keeps_the_answer(status: str) -> None:
+    answer = json_answer({"detail": "no such thing"}, status, "X-Request-Id: 17")
+    async with serving_operation(answer) as api:
+        with pytest.raises(ApiCallFailed) as raised:
+            await api.call(query={"q": "x", "access_token": "hunter2"})
+    shown = str(raised.value)
+    assert shown.startswith(f"GET http://127.0.0.1:{api.peer.port}/thing?q=x&access_token=*** answered {status[:3]}")
+    assert 'no such thing"}' in shown
+    assert "hunter2" not in shown
+    assert raised.value.executed
+    assert raised.value.response is not None
+    assert raised.value.response["status_code"] == int(status[:3])
+    assert raised.value.response["body"] == {"detail": "no such thing"}
+    assert raised.value.response["headers"]["x-request-id"] == "17"
+    assert set(raised.value.response) == {"status_code", "headers", "body", "execution_time_ms", "body_encoding"}
+
+
+async def test_an_error_shows_the_beginning_of_a_long_answer_on_one_line() -> None:
+    async with serving_operation(text("502 Bad Gateway", b"<html>\x1b[31m\r\n" + b"down " * 10_000)) as api:
+        with pytest.raises(ApiCallFailed) as raised:
+            await api.call()
+    shown = str(raised.value)
+    assert "answered 502 Bad Gateway: <html> [31m down down" in shown
+    assert len(shown) < 700
+    assert shown.isprintable()
+    assert len(raised.value.response["body"]) > 50_000  # type: ignore[index]
+
+
+@pytest.mark.parametrize("status", ["200 OK", "201 Created", "204 No Content", "304 Not Modified", "302 Found"])
+async def test_another_status_is_an_answer(status: str) -> None:
+    async with serving_operation(text(status)) as api:
+        answer = await api.call()
+    assert (answer.status_code, answer.body, answer.body_encoding) == (int(status[:3]), None, None)
+
+
+async def test_headers_are_in_lower_case_joined_and_without_credentials() -> None:
+    headers = (
+        *("X-Thing: 1", "x-thing: 2", "Set-Cookie: session=hunter2", "Set-Cookie: b=hunter3"),
+        *(
+            "Authorization: Bearer hunter2hunter2",
+            "X-Auth-Token: hunter2",
+            "X-Info: Bearer hunter2hunter2",
+            "X-Ok: yes",
+        ),
+    )
+    async with serving_operation(json_answer({}, "200 OK", *headers)) as api:
+        answer = await api.call()
+    assert answer.headers["x-thing"] == "1, 2"
+    assert answer.headers["set-cookie"] == "***"
+    assert answer.headers["x-ok"] == "yes"
+    assert "hunter" not in str(answer.headers)
+
+
+async def test_nobody_listening_was_surely_not_sent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+    tool = operation(f"http://127.0.0.1:{port}", "POST")
+    with pytest.raises(ApiCallFailed, match=f"^POST http://127.0.0.1:{port}/x failed: No connection") as raised:
+        await calls().call(tool, HTTPRequestSpec(method="POST", url=f"http://127.0.0.1:{port}/x"))
+    assert (raised.value.executed, raised.value.response) == (False, None)
+
+
+async def test_a_name_without_address_was_surely_not_sent() -> None:
+    with pytest.raises(ApiCallFailed, match=r"api\.example cannot be resolved") as raised:
+        await calls(resolver=Names()).call(
+            operation("https://api.example"), HTTPRequestSpec(method="GET", url="https://api.example/thing")
+        )
+    assert not raised.value.executed
+
+
+@pytest.mark.parametrize("answer", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"])
+async def test_an_exchange_that_breaks_off_may_have_been_carried_out(answer: bytes) -> None:
+    async with serving_operation(answer, method="POST") as api:
+        with pytest.raises(ApiCallFailed, match="broke off") as raised:
+            await api.call()
+    assert (raised.value.executed, raised.value.response) == (True, None)
+
+
+async def test_the_tools_timeout_is_for_the_whole_call() -> None:
+    async def dripping(_request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n")
+        while True:
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    async with serving_operation(dripping, timeout_s=0.3) as api:
+        with pytest.raises(ApiCallFailed, match=r"within 0\.3 s") as raised:
+            await api.call()
+    assert raised.value.executed
+
+
+async def test_an_answer_of_more_than_five_mebibytes_is_not_taken_packed_or_not() -> None:
+    for body, headers in ((b"x" * 5_242_881, ()), (gzip.compress(b"x" * 5_242_881), ("Content-Encoding: gzip",))):
+        async with serving_operation(text("200 OK", body, *headers)) as api:
+            with pytest.raises(ApiCallFailed, match="larger than 5242880 bytes"):
+                await api.call()
+    async with serving_operation(text("200 OK", gzip.compress(b"x" * 5_242_880), "Content-Encoding: gzip")) as api:
+        assert len((await api.call()).body) == 5_242_880
+
+
+@pytest.mark.parametrize(
+    "url", ["http://other.example/thing", "http://127.0.0.1:1/thing", "https://127.0.0.1/thing", "http://127.0.0.2/"]
+)
+async def test_a_request_to_another_host_than_the_tools_is_not_sent(url: str) -> None:
+    async with serving_operation(json_answer({})) as api:
+        with pytest.raises(ApiCallFailed, match="not go to the tool's own host") as raised:
+            await api.call(calls("127.0.0.0/8,other.example"), url=url)
+    assert (raised.value.executed, api.peer.requests) == (False, [])
+
+
+async def test_a_redirect_on_the_tools_host_is_followed() -> None:
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(json_answer([1]) if "/next" in request.line else text("307 Go", b"", "Location: /next"))
+
+    async with serving_operation(answer) as api:
+        assert (await api.call()).body == [1]
+
+
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("http://other.example/", "other.example is another than the one this request belongs to"),
+        ("http://169.254.169.254/latest/", "is another than"),
+        ("http://127.0.0.1:1/", "is another than"),
+        ("file:///etc/passwd", "Only URLs that begin with http"),
+        ("http://user:hunter2@127.0.0.1/", "holds credentials"),
+    ],
+)
+async def test_a_redirect_elsewhere_is_refused_though_the_api_has_the_request(location: str, told: str) -> None:
+    async with serving_operation(text("302 Found", b"", f"Location: {location}"), method="POST") as api:
+        with pytest.raises(ApiCallFailed, match=told) as raised:
+            await api.call(calls("127.0.0.0/8,other.example,169.254.0.0/16"))
+    assert raised.value.executed
+    assert "hunter2" not in str(raised.value)
+    assert len(api.peer.requests) == 1
+
+
+async def test_a_name_that_turns_to_a_private_address_is_not_called() -> None:
+    names = Names(api_example=[["127.0.0.1"], ["10.0.0.1"]])
+    async with serving_operation(json_answer({}), host="api.example") as api:
+        sending = calls("127.0.0.1", resolver=names)
+        assert (await api.call(sending)).status_code == 200
+        with pytest.raises(ApiCallFailed, match=r"api\.example stands for a private address") as raised:
+            await api.call(sending)
+    assert not raised.value.executed
+    assert len(api.peer.requests) == 1
+
+
+async def test_tls_is_checked_against_the_tools_host(tmp_path: Path) -> None:
+    server, trust = certificates(tmp_path, "api.example")
+    names = Names(api_example=HERE, other_example=HERE)
+    async with serving_operation(json_answer({"safe": True}), host="api.example", tls=server) as api:
+        answer = await api.call(calls(resolver=names, trust=trust))
+        assert answer.body == {"safe": True}
+        with pytest.raises(ApiCallFailed, match="CERTIFICATE_VERIFY_FAILED") as raised:
+            await api.call(calls(resolver=names))
+        assert not raised.value.executed
+    async with serving_operation(json_answer({}), host="other.example", tls=server) as api:
+        with pytest.raises(ApiCallFailed, match=r"No connection to other\.example"):
+            await api.call(calls(resolver=names, trust=trust))
+        assert api.peer.requests == []
+
+
+async def test_hundreds_of_calls_at_once_all_get_their_own_answer() -> None:
+    gathered = asyncio.Event()
+    count = 300
+    arrived = 0
+
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        nonlocal arrived
+        arrived += 1
+        if arrived == count:
+            gathered.set()
+        # Nobody is answered before everybody has asked.
+        await asyncio.wait_for(gathered.wait(), 30)
+        writer.write(json_answer({"line": request.line}))
+
+    async with serving_operation(answer) as api:
+        sending = calls()
+        answers = await asyncio.gather(*(api.call(sending, query={"n": number}) for number in range(count)))
+    assert [each.body["line"] for each in answers] == [f"GET /thing?n={number} HTTP/1.1" for number in range(count)]
+
+
+async def test_calls_work_from_several_event_loops() -> None:
+    sending = calls()
+    async with serving_operation(json_answer([1])) as api:
+        assert (await api.call(sending)).body == [1]
+        assert (await asyncio.to_thread(lambda: asyncio.run(api.call(sending)))).body == [1]
+
+
+async def test_a_cancelled_call_closes_its_connection() -> None:
+    asked, gone = asyncio.Event(), asyncio.Event()
+
+    async def answer(_request: Received, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        while True:
+            writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+            try:
+                await writer.drain()
+            except OSError:
+                gone.set()
+                raise
+            await asyncio.sleep(0.01)
+
+    async with serving_operation(answer) as api:
+        task = asyncio.create_task(api.call())
+        await asyncio.wait_for(asked.wait(), 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(gone.wait(), 10)
+
+
+async def test_certificates_are_read_once_and_only_for_https(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    server, _ = certificates(tmp_path, "api.example")
+    bundle = tmp_path / "server.pem"
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    sending = calls(resolver=Names(api_example=HERE))
+    async with (
+        serving_operation(json_answer([1])) as plain,
+        serving_operation(json_answer([2]), host="api.example", tls=server) as api,
+    ):
+        assert (await plain.call(sending)).body == [1]
+        assert [each.body for each in await asyncio.gather(*(api.call(sending) for _ in range(5)))] == [[2]] * 5
+        bundle.unlink()
+        assert (await api.call(sending)).body == [2]
