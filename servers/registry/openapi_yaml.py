@@ -52,11 +52,11 @@ def load_yaml(text: str) -> Any:
 
 @dataclass
 class _Open:
-    """A collection that is being read; `key` is the one whose value comes next."""
+    """A collection that is being read; `key` is the one whose value comes next, `merged` what stands under `<<`."""
 
     values: dict[str, Any] | list[Any]
     key: str | None = None
-    merged: dict[str, Any] = field(default_factory=dict)
+    merged: list[Any] = field(default_factory=list)
 
 
 class _Building:
@@ -89,6 +89,8 @@ class _Building:
             raise DocumentRefused(f"The document is nested more than {DEEPEST} levels deep.")
         if self._wants_key():
             raise DocumentRefused(f"A key is a list or an object (line {event.start_mark.line + 1}).")
+        if event.tag and event.tag != "!":
+            _kind(event.tag)
         if event.anchor:
             self._anchors[event.anchor] = values
         self._put(values)
@@ -97,8 +99,8 @@ class _Building:
     def _end(self) -> None:
         ended = self._open.pop()
         if isinstance(ended.values, dict):
-            for key, value in ended.merged.items():
-                ended.values.setdefault(key, value)
+            for value in ended.merged:
+                self._merge(ended.values, value)
 
     def _scalar(self, event: Any) -> None:
         is_plain = event.implicit[0]
@@ -141,28 +143,32 @@ class _Building:
             around.values.append(value)
         elif around.key is not None:
             if around.key == _MERGE and isinstance(value, dict | list):
-                self._merge(around, value)
+                around.merged.append(value)
             else:
                 around.values[around.key] = value
             around.key = None
 
-    def _merge(self, around: _Open, value: Any) -> None:
+    def _merge(self, values: dict[str, Any], value: Any) -> None:
         for source in value if isinstance(value, list) else [value]:
             if not isinstance(source, dict):
                 raise DocumentRefused("A YAML merge key (<<) takes objects only.")
             self._merged += len(source)
             if self._merged > MOST_VALUES:
                 raise DocumentRefused(f"The document merges more than {MOST_VALUES:,} values by YAML merge keys.")
-            for key, inner in source.items():
-                around.merged.setdefault(key, inner)
+            for key, inner in list(source.items()):
+                values.setdefault(key, inner)
+
+
+def _kind(tag: str) -> str:
+    kind = tag.removeprefix(_STANDARD)
+    if kind == tag or kind.startswith("python/"):
+        raise DocumentRefused(f"The document holds a value of the YAML type {tag[:60]}, which JSON has not.")
+    return kind
 
 
 def _value(text: str, tag: str | None, is_plain: bool) -> Any:
-    if tag and tag != "!":
-        kind = tag.removeprefix(_STANDARD)
-        if kind == tag or kind.startswith("python/"):
-            raise DocumentRefused(f"The document holds a value of the YAML type {tag[:60]}, which JSON has not.")
-        is_plain = kind not in ("str", "timestamp", "binary")
+    if tag and tag != "!":  # "!" alone says that it is a text
+        is_plain = _kind(tag) not in ("str", "timestamp", "binary")
     if not is_plain:
         return text
     if text in _CONSTANTS:

@@ -1,0 +1,160 @@
+"""What can be read as an OpenAPI document, and how the rest is refused."""
+
+import json
+from datetime import date
+from typing import Any
+
+import pytest
+
+from tests.servers.registry.openapi_documents import document, operation
+from toolweave.errors import DocumentRefused, InvalidRequest
+from toolweave.servers.registry.openapi_reading import read_document
+
+HEAD = 'openapi: "3.1.0"\ninfo: {title: T, version: "1"}\npaths: {}\n'
+
+
+def refusal(content: Any) -> str:
+    with pytest.raises(DocumentRefused) as refused:
+        read_document(content)
+    text = str(refused.value)
+    assert text.endswith(".")
+    assert len(text) < 400
+    return text
+
+
+def test_json_yaml_bytes_and_dicts_of_the_same_document_are_read_alike() -> None:
+    whole = document({"/pets": {"get": operation()}})
+    text = json.dumps(whole)
+    as_yaml = """
+openapi: 3.1.0
+info:
+  title: Pet Store
+  version: '1'
+servers:
+  - url: https://api.example.com/v1
+paths:
+  /pets:
+    get:
+      operationId: op
+      responses:
+        200:
+          description: OK
+"""
+    for content in (whole, text, text.encode(), b"\xef\xbb\xbf" + text.encode(), as_yaml, as_yaml.encode()):
+        assert read_document(content) == whole
+
+
+def test_yaml_means_what_openapi_says_it_means_and_not_what_yaml_1_1_does() -> None:
+    read = read_document(
+        HEAD
+        + "x-values: [no, on, Yes, 12:30:00, 2024-01-01, 2024-01-01T10:00:00Z, 0777, 0o17, 0x1F, 1_000, 1e3, ~, !!str 5,"
+        " '5', true, .5, -7, 007, null]\nx-keys: {1: a, 2024-01-01: b, true: c, null: d, 1.0: e}\n"
+    )
+    assert read["x-values"] == [
+        *("no", "on", "Yes", "12:30:00", "2024-01-01", "2024-01-01T10:00:00Z", 777, 15, 31, "1_000", 1000.0, None),
+        *("5", "5", True, 0.5, -7, 7, None),
+    ]
+    assert read["x-keys"] == {"1": "a", "2024-01-01": "b", "true": "c", "null": "d", "1.0": "e"}
+
+
+def test_anchors_aliases_and_merge_keys_are_written_out() -> None:
+    read = read_document(
+        HEAD + "x-a: &a {type: string, title: A}\nx-b: *a\nx-c: {<<: *a, title: C}\n"
+        "x-d: {title: D, <<: [*a, {format: date, title: X}]}\nx-name: &n key\nx-e: {*n : 1}\n"
+    )
+    assert read["x-b"] == {"type": "string", "title": "A"}
+    assert read["x-c"] == {"type": "string", "title": "C"}
+    assert read["x-d"] == {"title": "D", "type": "string", "format": "date"}
+    assert read["x-e"] == {"key": 1}
+
+
+def test_dates_and_number_keys_of_a_dict_become_text() -> None:
+    read = read_document({**document({}), "x-since": date(2024, 1, 2), "x-codes": {200: "OK"}})
+    assert (read["x-since"], read["x-codes"]) == ("2024-01-02", {"200": "OK"})
+
+
+def test_what_cannot_be_stored_is_replaced_and_huge_integers_become_floats() -> None:
+    read = read_document(
+        '{"openapi": "3.0.0", "x-a": "a\\u0000b\\ud800", "x-b": 340282366920938463463374607431768211455}'
+    )
+    assert read["x-a"] == "a\ufffdb\ufffd"
+    assert isinstance(read["x-b"], float)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "empty"),
+        (b" \n", "empty"),
+        (b"\xff\xfe\x00", "UTF-8"),
+        ("{", "not valid JSON"),
+        ('{"openapi": "3.1.0", "a": 1, "a": 2}', "'a' is there twice"),
+        ('{"openapi": NaN}', "NaN"),
+        ('{"openapi": "3.1.0", "a": 1e999}', "not finite"),
+        (f'{{"openapi": "3.1.0", "a": {"9" * 5000}}}', "too long"),
+        (f'{{"openapi": "3.1.0", "a": 1{"0" * 400}}}', "not finite"),
+        ("[" * 100_000, "nested"),
+        ('{"a":' * 300 + "1" + "}" * 300, "nested"),
+        ("[]", "object at its top level"),
+        ("just words", "object at its top level"),
+        ("a: b: c", "not valid YAML"),
+        ("a: 1\na: 2\n", "'a' is there twice"),
+        ("a: *nowhere\n", "*nowhere stands for nothing"),
+        ("? [a]\n: 1\n", "key is a list"),
+        ("a: !!python/object/apply:os.system [echo]\n", "YAML type"),
+        ("a: !!python/name:os.system x\n", "python/name:os.system"),
+        ("a: !secret x\n", "YAML type !secret"),
+        ("a: .inf\n", "not finite"),
+        ("a: \x01\n", "not allow"),
+        (HEAD + "---\na: 1\n", "more than one"),
+        ('swagger: "2.0"\npaths: {}\n', "Swagger 2.0"),
+        ("openapi: 2.0.0\n", "version 3.0 or 3.1"),
+        ("openapi: [3]\n", "version 3.0 or 3.1"),
+        ('{"info": {}}', "it has no `openapi`"),
+        ('{"openapi": "3.1.0", "paths": []}', "`paths`"),
+        ({"openapi": "3.1.0", "x": object()}, "type object"),
+        ({"openapi": "3.1.0", None: 1}, "keys must be text"),
+        ({"openapi": "3.1.0", "x": float("nan")}, "not finite"),
+    ],
+)
+def test_what_is_no_document_is_refused_in_one_sentence(content: Any, said: str) -> None:
+    assert said in refusal(content)
+
+
+def test_swagger_2_is_refused_with_what_to_do() -> None:
+    assert "convert it to OpenAPI 3" in refusal('{"swagger": "2.0"}')
+
+
+def test_a_document_over_the_size_is_refused_before_it_is_parsed() -> None:
+    assert "10 MiB" in refusal(b"{" + b" " * (10 * 1024 * 1024))
+
+
+def test_an_alias_bomb_is_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    assert "1,000,000 values" in refusal(HEAD + "\n".join(lines))
+
+
+def test_a_merge_bomb_is_refused() -> None:
+    keys = ", ".join(f"k{n}: 1" for n in range(2_000))
+    assert "merge keys" in refusal(f"{HEAD}x-a: &a {{{keys}}}\nx-b:\n" + "  <<: [" + "*a, " * 2_000 + "]\n")
+
+
+@pytest.mark.parametrize("text", ["x: &a [*a]\n", "x: &a {y: *a}\n", "x: &a {<<: *a, y: [*a]}\n"])
+def test_an_alias_within_itself_is_refused(text: str) -> None:
+    assert "nested more than 100" in refusal(HEAD + text)
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, "- " * 50_000, "{a: " * 50_000])
+def test_yaml_that_is_nested_very_deeply_is_refused(text: str) -> None:
+    assert refusal("x: " + text) or refusal(text)
+
+
+def test_a_dict_that_holds_itself_is_refused() -> None:
+    whole = document({})
+    whole["x-self"] = whole
+    assert "nested more than 100" in refusal(whole)
+
+
+def test_the_error_is_one_that_the_api_answers_with_422() -> None:
+    assert issubclass(DocumentRefused, InvalidRequest)
