@@ -125,7 +125,8 @@ class WorkflowPrompts:
                 _silent(_counting(model)), [SystemMessage(f"{system}\n\n{JSON_ONLY}"), *said], config
             )
         usage = self._usage("llm_selection", model, answer)
-        _refuse_fragment(answer, usage)
+        called = answer.tool_calls or answer.invalid_tool_calls or answer.additional_kwargs.get("function_call")
+        _refuse_fragment(answer, usage, called=bool(called))
         return Selected(answer, usage)
 
     async def format(
@@ -195,12 +196,13 @@ def _refuses_functions(error: ModelError) -> bool:
     return error.status in _REFUSALS and bool(said and _OF_TOOLS.search(detail))
 
 
-def _refuse_fragment(answer: AIMessage, usage: list[ModelUsage]) -> None:
-    if cut := _CUT.get(answer_status(answer)):
-        raise StageFailed(cut, model_usage=usage)
-    called = answer.tool_calls or answer.invalid_tool_calls or answer.additional_kwargs.get("function_call")
-    if not called and not answer.text.strip():
-        raise StageFailed("The model gave an empty answer.", model_usage=usage)
+def _refuse_fragment(answer: AIMessage, usage: list[ModelUsage], *, called: bool = False) -> None:
+    """Raise StageFailed for an answer that was cut off or withheld, or has no text where nothing was `called`."""
+    problem = _CUT.get(answer_status(answer))
+    if problem is None and not called and not answer.text.strip():
+        problem = "The model gave an empty answer."
+    if problem:
+        raise StageFailed(problem, model_usage=usage)
 
 
 def _repair(rejected: Rejected | None) -> list[AnyMessage]:

@@ -5,6 +5,7 @@ from typing import Any
 
 LONGEST = 40_000
 DEEPEST = 12
+LONGEST_NAME = 200
 _LEAST = 40
 """Room for what says that something was left out."""
 
@@ -49,18 +50,20 @@ def _fitted_list(items: list[Any], room: int, depth: int) -> list[Any]:
 
 def _fitted_object(value: dict[str, Any], room: int, depth: int) -> dict[str, Any]:
     """Keep small fields whole; large ones share what is left."""
-    share = room // max(len(value), 1)
-    sizes = {name: len(name) + 6 + _length(item, room) for name, item in value.items()}
-    small = {name: size for name, size in sizes.items() if size <= share}
-    large = len(value) - len(small)
-    left = max(room - sum(small.values()), 0) // max(large, 1)
+    names = list(value)[: max(room // _LEAST, 1)]
+    sizes = {name: _length(name, room) + 4 + _length(value[name], room) for name in names}
+    left = share = room - _LEAST
+    for place, name in enumerate(sorted(names, key=sizes.__getitem__)):
+        share = left // (len(names) - place)
+        if sizes[name] > share:
+            break
+        left -= sizes[name]
     kept: dict[str, Any] = {}
-    for name, item in value.items():
-        if room < _LEAST:
-            return {**kept, "…": f"{len(value) - len(kept)} more fields"}
-        kept[name[:200]] = item if name in small else _fitted(item, left - len(name) - 6, depth + 1)
-        room -= min(sizes[name], max(left, sizes[name] if name in small else 0))
-    return kept
+    for name in names:
+        whole = sizes[name] <= share
+        short = name[:LONGEST_NAME]
+        kept[short] = value[name] if whole else _fitted(value[name], share - len(short) - 6, depth + 1)
+    return {**kept, "…": f"{len(value) - len(names)} more fields"} if len(names) < len(value) else kept
 
 
 def _length(value: Any, enough: int) -> int:
