@@ -25,6 +25,10 @@ OUR_GRAPHS = LangGraphJson(
         "todo_agent": GraphEntry(
             target="toolweave.graphs.served:todo_agent", description="Manages a todo list in plain language"
         ),
+        "workflow": GraphEntry(
+            target="toolweave.graphs.served:workflow",
+            description="Turns an instruction into one request to a registered HTTP API",
+        ),
     },
     http=HttpEntry(app="toolweave.api.app:app"),
 )

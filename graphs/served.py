@@ -4,9 +4,12 @@ from toolweave.config.settings import load_settings
 from toolweave.graphs.agent_loop import build_agent_loop
 from toolweave.graphs.plane_tools import CurrentPlaneTools
 from toolweave.graphs.todo_agent import build_todo_agent
+from toolweave.graphs.workflow import build_workflow
 from toolweave.nodes.chat_model_source import LazyChatModel
 from toolweave.nodes.chat_models import build_chat_model, model_metadata
+from toolweave.nodes.http_tools.api_calls import api_calls
 from toolweave.nodes.prompts import AGENT_PROMPT
+from toolweave.servers.registry.current import CurrentRegistry
 
 _settings = load_settings()
 _model = LazyChatModel(lambda: build_chat_model(load_settings()))
@@ -25,4 +28,12 @@ todo_agent = build_todo_agent(
     model=_model,
     max_iterations=_settings.max_iterations,
     on_iteration_limit=_settings.on_iteration_limit,
+).with_config(metadata=model_metadata(_settings))
+
+workflow = build_workflow(
+    tools=CurrentRegistry(),
+    model=_model,
+    api_calls=api_calls(_settings),
+    max_tools=_settings.max_tools,
+    model_price=_settings.model_price,
 ).with_config(metadata=model_metadata(_settings))
