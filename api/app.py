@@ -1,7 +1,7 @@
 """Compose our own routes into the application that langgraph.json names as http.app.
 
 An ordinary FastAPI application: it runs inside our server, under the official one, or alone. Its lifespan opens
-what these routes need, the tool plane; the LangGraph API is reached as a client (api/clients.py).
+what these routes need, the tool plane and the tool registry; the LangGraph API is reached as a client (api/clients.py).
 """
 
 import re
@@ -13,16 +13,20 @@ from fastapi.exceptions import RequestValidationError
 from starlette.routing import Route
 
 from toolweave import __version__
-from toolweave.api.body_limit import BodyLimit
-from toolweave.api.errors import answer_bad_body
+from toolweave.api.body_limit import MIB, BodyLimit
+from toolweave.api.errors import answer_bad_body, answer_error
 from toolweave.api.plane_metrics import in_default_registry
-from toolweave.api.routes import chat, health, servers
+from toolweave.api.routes import chat, health, servers, tool_transfer, tools, workflow
+from toolweave.api.served_registry import open_served_registry
 from toolweave.config.settings import Settings, load_settings
+from toolweave.errors import ToolweaveError
 from toolweave.nodes.chat_models import warn_if_offline
 from toolweave.servers.connections.current import expect_plane, publish, withdraw
 from toolweave.servers.connections.served_plane import open_served_plane
 
-ROUTERS = (chat.router, health.router, servers.router)
+# Those with many tools in one body, before those with one.
+ROUTERS = (chat.router, health.router, servers.router, workflow.router, tool_transfer.router, tools.router)
+TRANSFER_LIMIT = 16 * MIB
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -37,14 +41,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             app.state.plane = plane
             publish(plane)
             try:
-                with in_default_registry(plane):
-                    yield
+                async with open_served_registry(app.state.settings) as app.state.registry:
+                    with in_default_registry(plane):
+                        yield
             finally:
                 withdraw(plane)
 
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
     app.add_exception_handler(RequestValidationError, answer_bad_body)
-    app.add_middleware(BodyLimit, paths=_paths(*ROUTERS))
+    app.add_exception_handler(ToolweaveError, answer_error)
+    larger = dict.fromkeys(_paths(tool_transfer.router), TRANSFER_LIMIT)
+    app.add_middleware(BodyLimit, paths=_paths(*ROUTERS), other_limits=larger)
     for router in ROUTERS:
         app.include_router(router)
     return app

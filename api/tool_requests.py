@@ -1,8 +1,5 @@
 """Read the ToolConfigs of requests: named, with kept secrets put back, and refused for what they may not refer to."""
 
-import hashlib
-import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,9 +9,8 @@ from pydantic import ValidationError, model_validator
 from toolweave.api.tool_secrets import JsonObject, Place, left_hidden, plain, put_back
 from toolweave.config.tool_variables import ToolVariables
 from toolweave.outbound_urls import read_target
-from toolweave.tool_config import RESERVED_IDS, ToolConfig, ToolId
+from toolweave.tool_config import ToolConfig, ToolId
 
-LONGEST_ID = 64
 NO_SECRET = "*** stands for a secret that is stored already, and there is none: write it, or {env:TOOL_NAME}"  # noqa: S105
 OTHER_HOST = "a kept secret (***) goes to the host it was written for only: write it again to send it to this one"
 OTHER_ID = "the tool_id must be the one in the path, or left out"
@@ -35,9 +31,9 @@ class ToolRequest(ToolConfig):
         return value
 
 
-def new_tool(given: ToolRequest, variables: ToolVariables) -> ToolConfig:
+def new_tool(given: ToolRequest, tool_id: str, variables: ToolVariables) -> ToolConfig:
     """Make the configuration of a tool that is not there yet. Raises RequestValidationError."""
-    return _checked(plain(given) | {"tool_id": given.tool_id or id_of(given.name)}, [], variables)
+    return _checked(plain(given) | {"tool_id": tool_id}, [], variables)
 
 
 def changed_tool(given: ToolRequest, stored: ToolConfig, variables: ToolVariables) -> ToolConfig:
@@ -56,20 +52,16 @@ def changed_tool(given: ToolRequest, stored: ToolConfig, variables: ToolVariable
     return _checked(config, problems, variables)
 
 
-def id_of(name: str) -> str:
-    """Make a tool_id of a name; one that no letter of it can stand in gets its hash."""
-    letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    slug = re.sub(r"[^a-z0-9]+", "_", letters)[:LONGEST_ID].strip("_")
-    if not slug:
-        return f"tool_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-    return f"{slug}_tool" if slug in RESERVED_IDS else slug
-
-
 def refused_body(problems: Iterable[Problem]) -> RequestValidationError:
     """Make the answer 422 that names each field and what is wrong with it, and repeats no value."""
     return RequestValidationError(
         [{"type": "value_error", "loc": ("body", *place), "msg": problem} for place, problem in problems]
     )
+
+
+def problems_of(error: RequestValidationError) -> list[Problem]:
+    """Give back what `refused_body` was made of."""
+    return [(tuple(each["loc"][1:]), each["msg"]) for each in error.errors()]
 
 
 def _checked(config: JsonObject, problems: list[Problem], variables: ToolVariables) -> ToolConfig:

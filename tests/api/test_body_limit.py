@@ -98,3 +98,14 @@ async def test_only_the_paths_that_were_named_are_limited() -> None:
         limited = await http.post("/limited/a", content=b"x" * (MIB + 1))
         free = await http.post("/free", content=b"x" * (MIB + 1))
     assert (limited.status_code, free.text) == (413, str(MIB + 1))
+
+
+async def test_a_path_may_have_a_limit_of_its_own() -> None:
+    routes = [Route(path, length, methods=["POST"]) for path in ("/large", "/{any}")]
+    paths = tuple(route.path_regex for route in routes)
+    app: Any = BodyLimit(Starlette(routes=routes), paths=paths, other_limits={paths[0]: 2 * MIB})
+    async with httpx.AsyncClient(transport=StreamingAsgiTransport(app), base_url="http://127.0.0.1") as http:
+        assert (await http.post("/large", content=b"x" * 2 * MIB)).text == str(2 * MIB)
+        answer = await http.post("/large", content=b"x" * (2 * MIB + 1))
+        assert (answer.status_code, answer.json()) == (413, {"detail": "The request body is larger than 2 MiB."})
+        assert (await http.post("/small", content=b"x" * (MIB + 1))).status_code == 413

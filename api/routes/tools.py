@@ -1,0 +1,122 @@
+"""Register the operations of HTTP APIs as tools that a model may choose: /tools (W-01)."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
+from fastapi import Path as InPath
+
+from toolweave.api.routes.callers import known_to_the_api
+from toolweave.api.served_registry import Registry
+from toolweave.api.strict_json import StrictJsonRoute
+from toolweave.api.tool_requests import ToolRequest, changed_tool, new_tool
+from toolweave.api.tool_secrets import shown
+from toolweave.config.tool_variables import ToolVariables
+from toolweave.runtime.streaming.codec import dumps
+from toolweave.servers.registry.repository import RegisteredTools
+from toolweave.servers.registry.stored_tools import RegisteredTool
+from toolweave.tool_config import ToolConfig
+
+MOST_LISTED = 1_000
+Described = dict[int | str, dict[str, Any]]
+UNKNOWN: Described = {404: {"description": "There is no tool of that id."}}
+CHANGED: Described = {412: {"description": "The tool is another than the one that If-Match names."}}
+
+router = APIRouter(
+    prefix="/tools",
+    tags=["tools"],
+    route_class=StrictJsonRoute,
+    dependencies=[Depends(known_to_the_api)],
+    responses={503: {"description": "The registry's database cannot be used; the answer says why."}},
+)
+
+
+def the_variables(request: Request) -> ToolVariables:
+    """Give the setting that says what tools may refer to."""
+    variables: ToolVariables = request.app.state.settings.tool_env
+    return variables
+
+
+Variables = Annotated[ToolVariables, Depends(the_variables)]
+ToolId = Annotated[str, InPath(max_length=200)]
+IfMatch = Annotated[str | None, Header(max_length=200)]
+
+
+@router.post("", status_code=201, response_model=ToolConfig, responses={409: {"description": "The id is taken."}})
+async def create_tool(tool: ToolRequest, registry: Registry, variables: Variables) -> Response:
+    """Store a tool, and give it with its `tool_id`; without one it gets a free one made of its name.
+
+    Credentials may be written as `{env:NAME}`, for names that TOOLWEAVE_TOOL_ENV allows; those written out are kept
+    and shown as `***` ever after. A `base_url` that the outbound policy refuses is stored all the same: what its host
+    stands for is known when it is called, and refused then (`error_stage` api_execution).
+    """
+    tool_id = tool.tool_id or await registry.unused_id(tool.name)
+    created = await registry.create(new_tool(tool, tool_id, variables), rename=not tool.tool_id)
+    return _tool(created, 201, {"location": f"/tools/{created.config.tool_id}"})
+
+
+@router.get("", response_model=list[ToolConfig])
+async def list_tools(
+    registry: Registry,
+    query: Annotated[str | None, Query(max_length=500)] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
+    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+) -> Response:
+    """List the tools, or those that match the words of `query`; `x-pagination-total` counts all of them."""
+    page = await registry.search(query, limit=limit, offset=offset)
+    headers = {"x-pagination-total": str(page.total)}
+    return _json([shown(found.config) for found in page.tools], headers=headers)
+
+
+@router.get("/{tool_id}", response_model=ToolConfig, responses=UNKNOWN)
+async def show_tool(tool_id: ToolId, registry: Registry) -> Response:
+    """Show one tool; its `etag` says which revision it is."""
+    return _tool(await _found(tool_id, registry))
+
+
+@router.put("/{tool_id}", response_model=ToolConfig, responses={**UNKNOWN, **CHANGED})
+async def replace_tool(
+    tool_id: ToolId, tool: ToolRequest, registry: Registry, variables: Variables, if_match: IfMatch = None
+) -> Response:
+    """Replace a tool, with If-Match only that revision of it; `***` keeps a secret, for the same host."""
+    before = await _found(tool_id, registry)
+    _require_match(if_match, before)
+    changed = changed_tool(tool, before.config, variables)
+    # A change in between is noticed even without If-Match: the secrets kept are those that were looked at.
+    return _tool(await registry.replace(changed, revision=before.revision))
+
+
+@router.delete("/{tool_id}", status_code=204, responses={**UNKNOWN, **CHANGED})
+async def delete_tool(tool_id: ToolId, registry: Registry, if_match: IfMatch = None) -> Response:
+    """Delete a tool, with If-Match only that revision of it."""
+    revision = None
+    if if_match is not None:
+        before = await _found(tool_id, registry)
+        _require_match(if_match, before)
+        revision = before.revision
+    await registry.delete(tool_id, revision=revision)
+    return Response(status_code=204)
+
+
+async def _found(tool_id: str, registry: RegisteredTools) -> RegisteredTool:
+    found = await registry.get(tool_id)
+    if found is None:
+        raise HTTPException(404, f"There is no tool {tool_id[:100]!r}.")
+    return found
+
+
+def _require_match(if_match: str | None, tool: RegisteredTool) -> None:
+    given = {tag.strip() for tag in (if_match or "*").split(",")}
+    if not given & {"*", _etag(tool)}:
+        raise HTTPException(412, "The tool has changed since: its etag is another than the one in If-Match.")
+
+
+def _etag(tool: RegisteredTool) -> str:
+    return f'"{tool.revision}"'
+
+
+def _tool(tool: RegisteredTool, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return _json(shown(tool.config), status, {"etag": _etag(tool), **(headers or {})})
+
+
+def _json(answer: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(dumps(answer), status, headers, media_type="application/json")
