@@ -86,6 +86,8 @@ class ApiAuth(_Strict):
             raise ValueError("auth of type api_key needs the name of the header or query parameter")
         if self.type == "api_key" and self.location == "header" and not HEADER_NAME.fullmatch(self.name or ""):
             raise ValueError("the name of an auth header may hold letters, digits and hyphens only")
+        if self.type == "api_key" and self.location == "header" and is_connection_header(self.name or ""):
+            raise ValueError(f"the header {self.name} is set by the client itself and carries no credential")
         return self
 
 
@@ -140,7 +142,7 @@ class ApiOperation(_Strict):
         for name, text in value.items():
             if not HEADER_NAME.fullmatch(name) or any(not (32 <= ord(character) < 127) for character in text):
                 raise ValueError("a header's name or value holds a character that headers cannot carry")
-            if _is_connection_header(name):
+            if is_connection_header(name):
                 raise ValueError(f"the header {name} is set by the client itself; leave it out")
         if len({name.lower() for name in value}) < len(value):
             raise ValueError("a header is given twice: upper and lower case make no difference")
@@ -223,13 +225,13 @@ class ToolConfig(_Strict):
             raise ValueError("the input_schema must describe an object")
         mapped = self.field_mappings.request
         if unknown := [name for name in mapped if name not in self.input_fields]:
-            raise ValueError(f"field_mappings.request names fields that the input_schema has not: {', '.join(unknown)}")
+            raise ValueError(f"field_mappings.request names fields that the input_schema has not: {_listed(unknown)}")
         places = self.places
         filled = {place.name for place in places.values() if place.part == "path"}
         if empty := [name for name in self.api.placeholders if name not in filled]:
-            raise ValueError(f"no input field fills the path's placeholder {', '.join(empty)}")
+            raise ValueError(f"no input field fills the path's placeholder {_listed(empty)}")
         if lost := sorted(filled.difference(self.api.placeholders)):
-            raise ValueError(f"field_mappings.request fills a placeholder that the path has not: {', '.join(lost)}")
+            raise ValueError(f"field_mappings.request fills a placeholder that the path has not: {_listed(lost)}")
         if self.api.method in WITHOUT_BODY and any(place.part == "body" for place in places.values()):
             raise ValueError(f"a {self.api.method} request has no body; map the fields to its query")
         if problem := colliding_places(places) or self._overwritten(places):
@@ -243,7 +245,7 @@ class ToolConfig(_Strict):
             own.add((self.api.auth.location, (self.api.auth.name or "").lower()))
         for name, place in places.items():
             key = place.name.lower()
-            configured = place.part == "header" and (_is_connection_header(key) or key in _CONFIGURED_HEADERS)
+            configured = place.part == "header" and (is_connection_header(key) or key in _CONFIGURED_HEADERS)
             if configured or (place.part, key) in own:
                 return (
                     f"the field {name} goes to {place}, which no argument fills: the configuration or the client does"
@@ -251,7 +253,12 @@ class ToolConfig(_Strict):
         return None
 
 
-def _is_connection_header(name: str) -> bool:
+def _listed(names: list[str]) -> str:
+    return ", ".join(name[:60] for name in names[:5])
+
+
+def is_connection_header(name: str) -> bool:
+    """Say whether a header belongs to the connection, so that neither a configuration nor an argument fills it."""
     return name.lower() in _CONNECTION_HEADERS or name.lower().startswith("proxy-")
 
 
