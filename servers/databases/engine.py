@@ -1,7 +1,9 @@
 """Make the engine of a database: its URL read, SQLite told how to work with many connections."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -30,9 +32,15 @@ def parse_url(url: str | sa.URL, kind: DatabaseKind) -> sa.URL:
     return parsed.set(drivername=_ASYNC_DRIVERS.get(parsed.drivername, parsed.drivername))
 
 
-def is_in_memory(url: sa.URL) -> bool:
-    """Say whether it is a SQLite database without a file."""
-    return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
+def file_of(url: sa.URL) -> Path | None:
+    """Give the file of a SQLite database; None where there is none: another database, or one in memory."""
+    name = url.database
+    if url.get_backend_name() != "sqlite" or name in (None, "", ":memory:"):
+        return None
+    if not name.startswith("file:"):
+        return Path(name)
+    path = unquote(urlsplit(name).path)
+    return None if path in ("", ":memory:") or url.query.get("mode") == "memory" else Path(path)
 
 
 def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float) -> AsyncEngine:
@@ -47,7 +55,7 @@ def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float) -> Asy
             url,
             connect_args={"timeout": busy_timeout_s} if is_sqlite else {},
             poolclass=AsyncAdaptedQueuePool,
-            pool_size=1 if is_in_memory(url) else 5,
+            pool_size=1 if is_sqlite and file_of(url) is None else 5,
             max_overflow=0,
             pool_timeout=busy_timeout_s,
         )

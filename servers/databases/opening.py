@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolweave.errors import NewerSchema, PersistenceError
-from toolweave.servers.databases.engine import create_engine, is_in_memory, parse_url
+from toolweave.servers.databases.engine import create_engine, file_of, parse_url
 from toolweave.servers.databases.kind import DatabaseKind
 from toolweave.servers.databases.private_file import close_to_others
 from toolweave.servers.databases.transactions import Database
@@ -48,13 +48,13 @@ async def _prepare(database: Database, url: sa.URL) -> None:
     is_sqlite = url.get_backend_name() == "sqlite"
     label = (url.database or ":memory:") if is_sqlite else url.render_as_string(hide_password=True)
     try:
-        if is_sqlite and not is_in_memory(url):
-            await asyncio.to_thread(_make_room, Path(str(url.database)), database.kind)
+        if file := file_of(url):
+            await asyncio.to_thread(_make_room, file, database.kind)
         await _make_current(database, label)
     except NewerSchema:
         raise
     except (PersistenceError, OSError) as error:
-        raise PersistenceError(_cannot_open(database.kind, label, error)) from error
+        raise PersistenceError(_cannot_open(database.kind, label, error, is_sqlite)) from error
 
 
 def _make_room(file: Path, kind: DatabaseKind) -> None:
@@ -70,6 +70,10 @@ async def _make_current(database: Database, label: str) -> None:
     if database.engine.dialect.name == "sqlite":
         await _use_write_ahead_log(database)
     async with database.write() as connection:
+        if database.engine.dialect.name == "postgresql":
+            # Two that create the same table at once would both fail; SQLite lets one write at a time anyway.
+            name = database.kind.version_table.name
+            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(name))))
         # Another process may have created it between the two transactions.
         await database.kind.make_current(connection, label)
 
@@ -93,9 +97,9 @@ async def _use_write_ahead_log(database: Database) -> None:
                 return
 
 
-def _cannot_open(kind: DatabaseKind, label: str, error: Exception) -> str:
+def _cannot_open(kind: DatabaseKind, label: str, error: Exception, is_sqlite: bool) -> str:
     reason = error.strerror if isinstance(error, OSError) else str(error).removesuffix(".")
+    check = "the file and its folder are there for writing" if is_sqlite else "its server runs and lets you in"
     return (
-        f"Cannot open the {kind.name} {label}: {reason}. "
-        f"Check that the file and its folder are there for writing, or set {kind.setting} to another database."
+        f"Cannot open the {kind.name} {label}: {reason}. Check that {check}, or set {kind.setting} to another database."
     )

@@ -6,9 +6,9 @@ in a process without a lifespan, the same database is opened for each use.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from weakref import WeakKeyDictionary
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 import sqlalchemy as sa
 
@@ -22,13 +22,52 @@ MOST_OPENED = 4
 PATIENCE_S = 5.0
 
 
+class Turns:
+    """Let no more than MOST_OPENED at a time do something on each event loop."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._lock = threading.Lock()
+        self._semaphores: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+        self._users: Counter[asyncio.AbstractEventLoop] = Counter()
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        """Wait for a turn, and have it. Raises PersistenceError when it takes too long."""
+        with self._semaphore() as semaphore:
+            try:
+                async with asyncio.timeout(self._patience_s):
+                    await semaphore.acquire()
+            except TimeoutError:
+                raise PersistenceError("The tool registry is busy: too many calls wait for it.") from None
+            try:
+                yield
+            finally:
+                semaphore.release()
+
+    @contextmanager
+    def _semaphore(self) -> Iterator[asyncio.Semaphore]:
+        """Give the running loop's semaphore; nothing is kept of a loop that nobody uses it on."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            semaphore = self._semaphores.setdefault(loop, asyncio.Semaphore(MOST_OPENED))
+            self._users[loop] += 1
+        try:
+            yield semaphore
+        finally:
+            with self._lock:
+                self._users[loop] -= 1
+                if not self._users[loop]:
+                    del self._users[loop], self._semaphores[loop]
+
+
 class RegistrySlot:
     """Room for a registry of each event loop, used from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self._lock = threading.Lock()
         self._published: list[tuple[RegisteredTools, asyncio.AbstractEventLoop]] = []
-        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._turns = Turns(patience_s)
 
     def publish(self, registry: RegisteredTools) -> None:
         """Fill the slot from the event loop that `registry` was opened on."""
@@ -51,20 +90,12 @@ class RegistrySlot:
         loop = asyncio.get_running_loop()
         with self._lock:
             published = list(self._published)
-            turns = self._turns.setdefault(loop, asyncio.Semaphore(MOST_OPENED))
         if own := [registry for registry, its_loop in published if its_loop is loop]:
             yield own[-1]
             return
         url = published[-1][0].url if published else await asyncio.to_thread(_url_of_settings)
-        try:
-            await asyncio.wait_for(turns.acquire(), PATIENCE_S)
-        except TimeoutError:
-            raise PersistenceError("The tool registry is busy: too many calls wait for it.") from None
-        try:
-            async with open_registry_at(url) as registry:
-                yield registry
-        finally:
-            turns.release()
+        async with self._turns.one(), open_registry_at(url) as registry:
+            yield registry
 
 
 _slot = RegistrySlot()
