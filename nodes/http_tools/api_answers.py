@@ -50,7 +50,15 @@ def _excerpt(body: Any) -> str:
 
 def _headers(answer: OutboundResponse, echoes: Echoes) -> dict[str, str]:
     joined: dict[str, str] = {}
-    for given, text in answer.headers:
-        name = echoes.hide(given.lower())
+    for given, value in answer.headers:
+        name, text = echoes.hide(given.lower()), _utf8(value)
         joined[name] = f"{joined[name]}, {text}" if name in joined else text
     return {name: HIDDEN if names_a_secret(name) else redact_text(text, echoes.hide) for name, text in joined.items()}
+
+
+def _utf8(text: str) -> str:
+    """Give a header as it was meant: on the wire it is bytes."""
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeError:
+        return text

@@ -1,0 +1,262 @@
+"""Credentials are added when a request is sent, and are in nothing that comes back (W-08)."""
+
+import asyncio
+import json
+import logging
+import re
+from base64 import b64decode, b64encode
+from html import escape
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+from loguru import logger
+
+from tests.nodes.http_tools.hostile_api import calls, json_answer, serving_operation
+from tests.outbound.peers import Received, text
+from toolweave.errors import ApiCallFailed
+from toolweave.nodes.http_tools.echoes import Echoes
+from toolweave.nodes.http_tools.specs import HTTPResponseSpec
+
+SECRET = 'k3y/with "all"+sörts & <of> %20\\'
+PLAIN = "plain-secret_0451"
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOL_KEY", PLAIN)
+    monkeypatch.setenv("TOOL_ODD", SECRET)
+    monkeypatch.setenv("TOOL_LINE", f"{PLAIN}\n")
+    monkeypatch.setenv("TOOL_USER", "admin")
+    monkeypatch.setenv("TOOL_SHORT", "abc")
+    monkeypatch.setenv("TOOL_NUMBER", "4217")
+    monkeypatch.setenv("OTHER_KEY", "never-sent-secret")
+
+
+def key(name: str = "X-Api-Key", value: str = "{env:TOOL_KEY}", location: str = "header") -> dict[str, Any]:
+    return {"type": "api_key", "name": name, "value": value, "location": location}
+
+
+@pytest.mark.parametrize(
+    ("auth", "name", "shown"),
+    [
+        (key(), "x-api-key", PLAIN),
+        (key("authorization", "Token {env:TOOL_KEY}"), "authorization", f"Token {PLAIN}"),
+        (key(value="literal-secret"), "x-api-key", "literal-secret"),
+        ({"type": "bearer", "value": "{env:TOOL_KEY}"}, "authorization", f"Bearer {PLAIN}"),
+        (
+            {"type": "basic", "value": "{env:TOOL_USER}:{env:TOOL_ODD}"},
+            "authorization",
+            f"Basic {b64encode(f'admin:{SECRET}'.encode()).decode()}",
+        ),
+        ({"type": "none"}, "authorization", None),
+    ],
+)
+async def test_every_kind_of_auth_is_added_to_the_request(auth: dict[str, Any], name: str, shown: str | None) -> None:
+    async with serving_operation(json_answer({}), auth=auth) as api:
+        await api.call()
+    assert api.peer.requests[0].header(name) == shown
+
+
+async def test_a_key_in_the_query_is_encoded_and_stands_once() -> None:
+    async with serving_operation(json_answer({}), auth=key("key", "{env:TOOL_ODD}", "query")) as api:
+        await api.call(query={"key": "chosen by a model", "q": "x"})
+    assert api.peer.requests[0].line == f"GET /thing?q=x&key={quote(SECRET, safe='*')} HTTP/1.1"
+
+
+async def test_headers_that_are_credentials_are_added_and_win_over_others() -> None:
+    headers = {"X-Token": "{env:TOOL_KEY}", "authorization": "static", "X-Plain": "in the specification already"}
+    async with serving_operation(
+        json_answer({}), auth={"type": "bearer", "value": "b3arer-token"}, headers=headers
+    ) as api:
+        await api.call(headers={"x-token": "chosen by a model", "Authorization": "chosen too"})
+    (request,) = api.peer.requests
+    assert [value for name, value in request.headers if name.lower() == "x-token"] == [PLAIN]
+    assert [value for name, value in request.headers if name.lower() == "authorization"] == ["Bearer b3arer-token"]
+
+
+@pytest.mark.parametrize(
+    ("api", "told"),
+    [
+        ({"auth": key(value="{env:TOOL_MISSING}")}, "environment variable TOOL_MISSING is not set"),
+        ({"auth": key(value="{env:OTHER_KEY}")}, "OTHER_KEY, which TOOLWEAVE_TOOL_ENV does not allow for 127.0.0.1"),
+        ({"headers": {"X-Token": "{env:OTHER_KEY}{env:TOOL_KEY}"}}, "OTHER_KEY, which TOOLWEAVE_TOOL_ENV"),
+        ({"auth": key(value="{env:BAD-NAME}{env:TOOL_KEY}")}, "not of the form"),
+        ({"auth": key(value="{env:TOOL_LINE}")}, "X-Api-Key holds a character that headers cannot carry"),
+        ({"auth": key(value="{env:TOOL_ODD}")}, "X-Api-Key holds a character that headers cannot carry"),
+        ({"auth": {"type": "basic", "value": "{env:TOOL_KEY}"}}, "not of the form name:password"),
+    ],
+)
+async def test_what_cannot_be_used_is_named_without_a_value_and_nothing_is_sent(api: dict[str, Any], told: str) -> None:
+    async with serving_operation(json_answer({}), **api) as served:
+        with pytest.raises(ApiCallFailed, match=told) as raised:
+            await served.call()
+    assert (raised.value.executed, served.peer.requests) == (False, [])
+    for secret in (PLAIN, SECRET, "never-sent"):
+        assert secret not in str(raised.value)
+
+
+async def test_a_variable_goes_to_the_host_that_it_is_bound_to_and_no_other() -> None:
+    async with serving_operation(json_answer({}), auth=key()) as api:
+        bound = calls(variables=f"TOOL_KEY@127.0.0.1:{api.peer.port}")
+        assert (await api.call(bound)).status_code == 200
+        for setting in ("TOOL_KEY@127.0.0.1", "TOOL_KEY@api.example", f"TOOL_KEY@127.0.0.1:{api.peer.port - 1}"):
+            with pytest.raises(ApiCallFailed, match="does not allow"):
+                await api.call(calls(variables=setting))
+    assert len(api.peer.requests) == 1
+
+
+def spellings(secret: str) -> list[str]:
+    once = quote(secret, safe="")
+    in_json = json.dumps(secret)[1:-1]
+    return [
+        *(secret, once, once.lower(), quote(secret), quote_plus(secret), quote(once, safe="")),
+        *(
+            in_json,
+            json.dumps(secret, ensure_ascii=False)[1:-1],
+            in_json.replace("/", "\\/"),
+            json.dumps(in_json)[1:-1],
+        ),
+        *(re.sub(r"\\u....", lambda found: found.group().upper().replace("U", "u"), in_json), escape(secret)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "secret", [PLAIN, SECRET, "a b+c/d=e==", "x" * 5_000, "a/b" * 100, "ключ-пароль", "\U0001f511key-key"]
+)
+def test_a_secret_is_found_in_every_spelling(secret: str) -> None:
+    echoes = Echoes([secret])
+    for spelling in spellings(secret):
+        assert echoes.heard(f"a{spelling}z"), spelling
+        assert echoes.hide(f"a{spelling}z, {spelling}") == "a***z, ***", spelling
+        assert echoes.hide_bytes(f"\udcff{spelling}".encode("utf-8", "surrogateescape")) == b"\xff***"
+
+
+@pytest.mark.parametrize(
+    "secret", ["\\\\" * 50 + "x", "/" * 50 + "x", '"' * 50 + "x", "%" * 50 + "x", "%25" * 20, " " * 40 + "x"]
+)
+@pytest.mark.parametrize("flood", ["\\\\", "/", '"', "%", "%25", '\\\\"', "\\\\u005c", "%255c", "+"])
+async def test_no_flood_takes_long_to_look_through(secret: str, flood: str) -> None:
+    echoes, text = Echoes([secret]), flood * 20_000
+    looking = asyncio.to_thread(echoes.hide, text)
+    assert len(await asyncio.wait_for(looking, 10)) <= len(text)
+
+
+def test_a_short_secret_is_hidden_where_it_stands_alone_only() -> None:
+    echoes = Echoes(["abc", "12345678"])
+    assert echoes.hide("abc, key=abc&x abcd xabc Zabc9 a12345678b") == "***, key=***&x abcd xabc Zabc9 a***b"
+    assert echoes.hide_number(12345678) == "***"
+    assert echoes.hide_number(123456789) == 123456789
+
+
+def test_the_longer_of_two_secrets_is_hidden_first() -> None:
+    assert Echoes(["secret-one", "secret-one-and-two"]).hide("secret-one-and-two") == "***"
+
+
+def echoing(status: str, kind: str) -> Any:
+    """Repeat what was sent in a body of a kind, and in a header."""
+
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        sent = {"line": request.line, "headers": dict(request.headers)}
+        body = {
+            "json": json.dumps(sent).encode(),
+            "ascii": json.dumps({"nested": json.dumps(sent), **dict.fromkeys(sent["headers"].values(), 1)}).encode(),
+            "html": f"<p>{escape(str(sent))}</p>".encode(),
+            "bytes": b"\x00\xff" + json.dumps(sent).encode(),
+        }[kind]
+        repeated = next((f"X-{name}: {value}" for name, value in request.headers if name.lower() in SHOWN), "X-None: 1")
+        writer.write(text(status, body, f"X-Line: {request.line}", repeated))
+
+    return answer
+
+
+SHOWN = ("x-api-key", "authorization")
+LITERAL = "literal-secret-key"
+AUTHS: list[tuple[dict[str, Any], str]] = [
+    ({"auth": key()}, PLAIN),
+    ({"auth": key("key", "{env:TOOL_ODD}", "query")}, SECRET),
+    ({"auth": {"type": "bearer", "value": "{env:TOOL_KEY}"}}, PLAIN),
+    ({"auth": {"type": "basic", "value": "{env:TOOL_USER}:{env:TOOL_ODD}"}}, SECRET),
+    ({"auth": {"type": "basic", "value": f"{PLAIN}:"}}, PLAIN),
+    ({"auth": key(value=LITERAL)}, LITERAL),
+    ({"headers": {"X-Api-Key": "Token token={env:TOOL_KEY}, version=1"}}, PLAIN),
+]
+
+
+@pytest.mark.parametrize("kind", ["json", "ascii", "html", "bytes"])
+@pytest.mark.parametrize(("api", "secret"), AUTHS, ids=str)
+async def test_an_api_that_repeats_credentials_tells_them_nobody(api: dict[str, Any], secret: str, kind: str) -> None:
+    encoded = [b64encode(f"{text}".encode()).decode() for text in (f"admin:{secret}", f"{secret}:")]
+    looked_for = [*spellings(secret), *encoded]
+    async with serving_operation(echoing("200 OK", kind), **api) as served:
+        answer = await served.call()
+        (request,) = served.peer.requests
+        assert any(each in f"{request.line} {request.headers}" for each in looked_for)
+    async with serving_operation(echoing("403 Forbidden", kind), **api) as served:
+        with pytest.raises(ApiCallFailed) as raised:
+            await served.call(query={"q": secret})
+    body = b64decode(answer.body).decode("latin-1") if answer.body_encoding else answer.body
+    for shown in (body, answer.headers, raised.value, raised.value.response):
+        assert not [each for each in looked_for if each in str(shown)]
+    assert "***" in str(body)
+
+
+async def test_a_number_that_is_a_credential_is_hidden_in_json() -> None:
+    async with serving_operation(
+        json_answer({"pin": 4217, "n": 42170, "t": "4217"}), auth=key(value="{env:TOOL_NUMBER}")
+    ) as api:
+        assert (await api.call()).body == {"pin": "***", "n": 42170, "t": "***"}
+
+
+async def test_a_broken_answer_does_not_tell_credentials_either() -> None:
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 200 OK\r\n{request.header('x-api-key')} no header\r\n\r\n".encode())
+
+    async with serving_operation(answer, auth=key()) as api:
+        with pytest.raises(ApiCallFailed, match="broke off") as raised:
+            await api.call()
+    assert PLAIN not in str(raised.value)
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__
+
+
+async def test_a_redirect_that_repeats_credentials_does_not_tell_them() -> None:
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(text("302 Found", b"", f"Location: http://{request.header('x-api-key')}.example/"))
+
+    async with serving_operation(answer, auth=key(value="secret-as-a-host")) as api:
+        with pytest.raises(ApiCallFailed, match=r"The host \*\*\*\.example is another") as raised:
+            await api.call()
+    assert "secret-as-a-host" not in str(raised.value)
+
+
+async def test_another_origin_never_gets_credentials() -> None:
+    async with serving_operation(json_answer({})) as other:
+        location = f"Location: http://127.0.0.1:{other.peer.port}/"
+        async with serving_operation(text("307 Go", b"", location), auth=key()) as api:
+            with pytest.raises(ApiCallFailed, match="is another than"):
+                await api.call()
+    assert other.peer.requests == []
+
+
+async def test_nothing_logs_a_credential_or_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, level=0, format="{message} {extra}")
+    caplog.set_level(logging.INFO)
+    try:
+        async with serving_operation(echoing("200 OK", "json"), auth=key()) as api:
+            await api.call()
+        async with serving_operation(echoing("500 Oops", "json"), auth=key()) as api:
+            with pytest.raises(ApiCallFailed):
+                await api.call()
+    finally:
+        logger.remove(sink)
+    assert PLAIN not in f"{lines}{caplog.text}"
+
+
+async def test_the_configuration_and_the_calls_show_no_credential_when_they_are_printed() -> None:
+    async with serving_operation(json_answer({}), auth=key(value="literal-secret-key")) as api:
+        sending = calls()
+        answer = await api.call(sending)
+    assert isinstance(answer, HTTPResponseSpec)
+    assert "literal-secret-key" not in f"{api.tool!r}{sending!r}{vars(sending)!r}{answer!r}"
