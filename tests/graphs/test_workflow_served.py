@@ -1,0 +1,170 @@
+"""The workflow as an assistant of a real server: streams, threads and the drawing, over the official SDK (W-02)."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+
+from tests.fixtures.app_server import OURS, AppProcess
+from tests.fixtures.openai_wire import WireServer, WireTurn, openai_wire
+from tests.fixtures.shop_api import SHOP_KEY, SHOP_KEY_VARIABLE, ShopApi
+from tests.graphs.shop_workflow import KEYS, chosen, sent
+
+WORDS = "The chess set costs 49 euros."
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[WireServer]:
+    with openai_wire([]) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server(running_shop: ShopApi, wire: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
+    env = {
+        "OPENAI_BASE_URL": wire.base_url,
+        "TOOLWEAVE_MODEL": "m",
+        "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1",
+        SHOP_KEY_VARIABLE: SHOP_KEY,
+    }
+    process = AppProcess(OURS, tmp_path_factory.mktemp("data"), env)
+    process.start()
+    try:
+        with httpx.Client(base_url=process.url) as client:
+            for tool in running_shop.tools():
+                assert client.post("/tools", json=tool.model_dump(mode="json")).status_code == 201
+        yield process
+    finally:
+        process.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(server: AppProcess) -> AsyncIterator[LangGraphClient]:
+    async with get_client(url=server.url, api_key=None) as made:
+        yield made
+
+
+def asked(*tool_ids: str, **more: Any) -> Any:
+    return {"user_instructions": "What does the chess set cost?", "tool_ids": list(tool_ids), **more}
+
+
+async def test_each_stage_and_the_words_of_the_model_are_streamed(
+    client: LangGraphClient, wire: WireServer, shop: ShopApi
+) -> None:
+    wire.turns[:] = [chosen("get_product", {"product_id": 2}), WireTurn(text=WORDS)]
+    thread = await client.threads.create()
+
+    stream = client.runs.stream(
+        thread["thread_id"],
+        "workflow",
+        input=asked("get_product", "search_products", format_response=True),
+        stream_mode=["values", "updates", "messages-tuple"],
+    )
+    parts = [part async for part in stream]
+
+    updates = [name for part in parts if part.event == "updates" for name in part.data]
+    assert updates == ["retrieve", "select", "execute", "format"]
+    chunks = [part.data for part in parts if part.event == "messages"]
+    assert "".join(chunk["content"] for chunk, _ in chunks) == WORDS
+    assert {metadata["langgraph_node"] for _, metadata in chunks} == {"format"}
+    values = [part.data for part in parts if part.event == "values"]
+    assert values[-1]["formatted_response"] == WORDS
+    assert [each.get("status") for each in values] == [None] * (len(values) - 1) + ["success"]
+    assert sent(shop) == ["GET /products/2"]
+
+
+async def test_what_a_run_leaves_is_its_answer_and_holds_no_credential(
+    client: LangGraphClient, wire: WireServer, shop: ShopApi, server: AppProcess
+) -> None:
+    wire.turns[:] = [chosen("echo_headers", {})]
+    thread = await client.threads.create()
+
+    answer: Any = await client.runs.wait(thread["thread_id"], "workflow", input=asked("echo_headers"))
+    state = await client.threads.get_state(thread["thread_id"])
+    history = await client.threads.get_history(thread["thread_id"])
+
+    assert answer.keys() == KEYS
+    assert answer["status"] == "success"
+    assert shop.requests[0].headers["x-api-key"] == SHOP_KEY
+    for place in (answer, state, history, server.logs()):
+        assert SHOP_KEY not in repr(place)
+
+
+async def test_a_failed_stage_ends_the_run_in_good_order(
+    client: LangGraphClient, wire: WireServer, shop: ShopApi, server: AppProcess
+) -> None:
+    wire.turns[:] = [chosen("always_fails", {})]
+    thread = await client.threads.create()
+
+    stream = client.runs.stream(
+        thread["thread_id"], "workflow", input=asked("always_fails"), stream_mode=["values", "updates"]
+    )
+    parts = [part async for part in stream]
+    state = await client.threads.get_state(thread["thread_id"])
+    [run] = await client.runs.list(thread["thread_id"])
+    now = await client.threads.get(thread["thread_id"])
+
+    assert [name for part in parts if part.event == "updates" for name in part.data][-1] == "error"
+    values: Any = state["values"]
+    assert (values["status"], values["error_stage"]) == ("error", "api_execution")
+    assert values["raw_response"]["status_code"] == 500
+    assert (state["next"], run["status"], now["status"]) == ([], "success", "idle")
+    assert sent(shop) == ["GET /broken"]
+    assert server.logs().count("the workflow failed") == 1
+
+
+async def test_a_thread_takes_the_next_instructions_after_a_failure(
+    client: LangGraphClient, wire: WireServer, shop: ShopApi
+) -> None:
+    thread = await client.threads.create()
+    wire.turns[:] = []
+    failed: Any = await client.runs.wait(thread["thread_id"], "workflow", input=asked("no_such_tool"))
+    wire.turns[:] = [chosen("get_product", {"product_id": 2})]
+    answer: Any = await client.runs.wait(thread["thread_id"], "workflow", input=asked("get_product"))
+
+    assert (failed["status"], failed["error_stage"]) == ("error", "tool_retrieval")
+    assert "no_such_tool" in failed["error"]
+    assert (answer["status"], answer["error"], answer["error_stage"]) == ("success", None, None)
+    assert sent(shop) == ["GET /products/2"]
+
+
+async def test_a_tool_registered_later_can_be_chosen_at_once(
+    client: LangGraphClient, wire: WireServer, shop: ShopApi, server: AppProcess
+) -> None:
+    new = shop.tools()[0].model_copy(update={"tool_id": "look_up", "name": "Look up"})
+    wire.turns[:] = [chosen("look_up", {"product_id": 1})]
+
+    before: Any = await client.runs.wait(None, "workflow", input=asked("look_up"))
+    async with httpx.AsyncClient(base_url=server.url) as http:
+        assert (await http.post("/tools", json=new.model_dump(mode="json"))).status_code == 201
+    after: Any = await client.runs.wait(None, "workflow", input=asked("look_up"))
+
+    assert before["error"] == "There is no tool registered as look_up."
+    assert after["selected_tool"] == "Look up"
+    assert sent(shop) == ["GET /products/1"]
+
+
+async def test_the_drawing_leads_every_stage_to_the_error_node(client: LangGraphClient) -> None:
+    drawn = await client.assistants.get_graph("workflow")
+
+    assert [node["id"] for node in drawn["nodes"]] == [
+        *("__start__", "retrieve", "select", "execute", "format", "error", "__end__")
+    ]
+    leads_to_error = [edge["source"] for edge in drawn["edges"] if edge["target"] == "error"]
+    assert sorted(map(str, leads_to_error)) == ["execute", "format", "retrieve", "select"]
+
+
+async def test_the_assistant_says_what_it_takes_and_gives(client: LangGraphClient) -> None:
+    [assistant] = await client.assistants.search(graph_id="workflow")
+    schemas: Any = await client.assistants.get_schemas(assistant["assistant_id"])
+
+    assert assistant["description"]
+    assert schemas["input_schema"]["required"] == ["user_instructions", "tool_ids"]
+    assert set(schemas["input_schema"]["properties"]) == {
+        *("user_instructions", "tool_ids", "format_response", "response_format_instructions")
+    }
+    assert set(schemas["output_schema"]["properties"]) == KEYS
