@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -10,13 +11,13 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.constants import TAG_NOSTREAM
 
 from toolweave.config.model_price import ModelPrice
 from toolweave.errors import ConfigError, ModelError, StageFailed
 from toolweave.nodes.chat_model_source import LazyChatModel
-from toolweave.nodes.model_turn import ModelRunnable, answer_status, model_turn
+from toolweave.nodes.model_turn import answer_status
 from toolweave.nodes.prompts import local_today
+from toolweave.nodes.workflow.asking import ask_for_choice, ask_for_text
 from toolweave.nodes.workflow.descriptions import concatenated
 from toolweave.nodes.workflow.selection_schema import selection_schema
 from toolweave.nodes.workflow.shortened import shortened
@@ -55,8 +56,6 @@ LONGEST_WISHES = 10_000
 LONGEST_REPEATED = 4_000
 MOST_PROBLEMS = 10
 
-_OF_TOOLS = re.compile(r"\b(tools?|tool_choice|functions?|function_declarations|schema|grammar|jinja)\b", re.IGNORECASE)
-_REFUSALS = frozenset({400, 404, 422, 500, 501})
 _FRAME = re.compile(r"<(?=\s*/?\s*api_answer)", re.IGNORECASE)
 _CUT: dict[str, str] = {
     "length": "The model's answer was cut off at its length limit.",
@@ -116,14 +115,10 @@ class WorkflowPrompts:
         model = await self._model()
         system = f"{SELECT_PROMPT.format(today=self.today().strftime('%A, %Y-%m-%d'))}\n\n{concatenated(candidates)}"
         said = [HumanMessage(instructions), *_repair(rejected)]
-        try:
-            answer = await model_turn(_bound(model, tools), [SystemMessage(system), *said], config)
-        except ModelError as error:
-            if not _refuses_functions(error):
-                raise StageFailed(str(error)) from error
-            answer = await _whole_turn(
-                _silent(_counting(model)), [SystemMessage(f"{system}\n\n{JSON_ONLY}"), *said], config
-            )
+        prompt = [SystemMessage(system), *said]
+        plain = [SystemMessage(f"{system}\n\n{JSON_ONLY}"), *said]
+        with _failing_stage():
+            answer = await ask_for_choice(model, selection_schema(tools), prompt, plain, config)
         usage = self._usage("llm_selection", model, answer)
         called = answer.tool_calls or answer.invalid_tool_calls or answer.additional_kwargs.get("function_call")
         _refuse_fragment(answer, usage, called=bool(called))
@@ -153,47 +148,28 @@ class WorkflowPrompts:
         model = await self._model()
         wishes = f"\n\nHow to write it:\n{format_instructions[:LONGEST_WISHES]}" if format_instructions else ""
         asked = f"I asked:\n{instructions}{wishes}\n\n{_framed(response, output)}"
-        answer = await _whole_turn(_counting(model), [SystemMessage(FORMAT_PROMPT), HumanMessage(asked)], config)
+        with _failing_stage():
+            answer = await ask_for_text(model, [SystemMessage(FORMAT_PROMPT), HumanMessage(asked)], config)
         usage = self._usage("response_formatting", model, answer)
         _refuse_fragment(answer, usage)
         return Formatted(answer.text.strip(), usage)
 
     async def _model(self) -> BaseChatModel:
-        try:
+        with _failing_stage():
             return await self.model.get()
-        except ConfigError as error:
-            raise StageFailed(str(error)) from error
 
     def _usage(self, stage: Stage, model: BaseChatModel, answer: AIMessage) -> list[ModelUsage]:
         named = getattr(model, "model_name", None) or answer.response_metadata.get("model_name")
         return [model_usage(stage, answer, str(named or type(model).__name__), self.price)]
 
 
-async def _whole_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig) -> AIMessage:
+@contextmanager
+def _failing_stage() -> Iterator[None]:
+    """Let a stage fail for what a model's failure says; it is written for whoever runs the graph."""
     try:
-        return await model_turn(model, prompt, config)
-    except ModelError as error:
+        yield
+    except (ConfigError, ModelError) as error:
         raise StageFailed(str(error)) from error
-
-
-def _bound(model: BaseChatModel, tools: Sequence[ToolConfig]) -> ModelRunnable:
-    """Bind the function; "any" is the one way to demand a call that endpoints have in common."""
-    return _silent(_counting(model, model.bind_tools([selection_schema(tools)], tool_choice="any")))
-
-
-def _counting(model: BaseChatModel, bound: ModelRunnable | None = None) -> ModelRunnable:
-    """Ask for the tokens of a streamed answer: of endpoints other than OpenAI's, LangChain does not."""
-    asked = bound if bound is not None else model
-    return asked.bind(stream_usage=True) if "stream_usage" in type(model).model_fields else asked
-
-
-def _silent(model: ModelRunnable) -> ModelRunnable:
-    return model.with_config(tags=[TAG_NOSTREAM])
-
-
-def _refuses_functions(error: ModelError) -> bool:
-    _, said, detail = str(error).partition("It said:")
-    return error.status in _REFUSALS and bool(said and _OF_TOOLS.search(detail))
 
 
 def _refuse_fragment(answer: AIMessage, usage: list[ModelUsage], *, called: bool = False) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
+from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTurn
+from tests.fixtures.shop_api import ShopApi
 from toolweave.config.model_price import ModelPrice
 from toolweave.config.settings import load_settings
 from toolweave.errors import SelectionFailed
@@ -17,11 +18,12 @@ from toolweave.nodes.http_tools.api_calls import ApiCalls, api_calls
 from toolweave.nodes.http_tools.registry import FixedToolConfigs
 from toolweave.nodes.http_tools.specs import HTTPRequestSpec
 from toolweave.nodes.workflow.descriptions import as_candidates
-from toolweave.nodes.workflow.prompting import WorkflowPrompts
+from toolweave.nodes.workflow.prompting import Formatted, WorkflowPrompts
 from toolweave.nodes.workflow.select import select_node
 from toolweave.nodes.workflow.state import WorkflowUpdate
 from toolweave.tool_config import ToolConfig
 
+RIGHT: dict[str, Any] = {"tool_id": "get_order", "arguments": {"order_id": "A-1001"}}
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 
 
@@ -61,7 +63,7 @@ async def select(
 class Attempt:
     """What came of a script: the update or the failure, and what the endpoint was asked."""
 
-    server: WireServer
+    requests: list[WireRequest]
     update: WorkflowUpdate | None = None
     failure: SelectionFailed | None = None
 
@@ -80,21 +82,49 @@ class Attempt:
     @property
     def repair(self) -> str:
         """The last message of the second request: what the model is told is wrong."""
-        assert len(self.server.requests) == 2, f"{len(self.server.requests)} model calls"
-        return str(self.server.requests[1].messages[-1]["content"])
+        assert len(self.requests) == 2, f"{len(self.requests)} model calls"
+        return str(self.requests[1].messages[-1]["content"])
 
 
-async def attempt(
-    tools: Sequence[ToolConfig], *turns: WireTurn, instructions: str = "Do it.", timeout_s: str = "20"
-) -> Attempt:
-    """Select on an endpoint that gives the scripted answers."""
-    with openai_wire(turns) as server:
-        made = Attempt(server)
+@dataclass
+class Endpoint:
+    """A scripted endpoint and a model there, for one test after the other."""
+
+    server: WireServer
+    model: BaseChatModel
+
+    def script(self, *turns: WireTurn) -> None:
+        self.server.turns[:] = turns
+        self.server.requests.clear()
+
+    async def attempt(self, tools: Sequence[ToolConfig], *turns: WireTurn, instructions: str = "Do it.") -> Attempt:
+        """Select while the endpoint gives the scripted answers."""
+        self.script(*turns)
+        made = Attempt(self.server.requests)
         try:
-            made.update = await select(model_at(server, timeout_s), tools, instructions)
+            made.update = await select(self.model, tools, instructions)
         except SelectionFailed as failure:
             made.failure = failure
+        made.requests = list(self.server.requests)
         return made
+
+    async def told(self, turn: WireTurn, response: dict[str, Any], **more: Any) -> Formatted:
+        """Format an API's answer while the endpoint gives the scripted one."""
+        self.script(turn)
+        prompts = WorkflowPrompts(as_lazy(self.model), more.pop("price", None))
+        return await prompts.format(instructions="Where is my order?", response=response, config={}, **more)
+
+
+def brief(value: object) -> str:
+    """Name a parameter of a test shortly."""
+    if isinstance(value, WireTurn):
+        called = value.calls[0].arguments if value.calls else value.text
+        return f"{value.status} {value.finish} {called}"[:40]
+    return str(value)[:40]
+
+
+def some(shop: ShopApi, *tool_ids: str) -> list[ToolConfig]:
+    return [tool for tool in shop.tools() if tool.tool_id in tool_ids]
 
 
 def calls_to_loopback() -> ApiCalls:

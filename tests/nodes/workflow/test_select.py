@@ -2,22 +2,23 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.fixtures.openai_wire import WireTurn, openai_wire
-from tests.fixtures.shop_api import ShopApi, shop_api
+from tests.fixtures.openai_wire import WireTurn
+from tests.fixtures.shop_api import ShopApi
 from tests.nodes.workflow.selecting import (
-    attempt,
+    RIGHT,
+    Endpoint,
+    brief,
     calling,
     calls_to_loopback,
     choosing,
-    model_at,
     saying,
     select,
     send,
+    some,
 )
 from toolweave.errors import UnknownTools
 from toolweave.nodes.chat_model_source import as_lazy
@@ -29,33 +30,10 @@ from toolweave.nodes.workflow.select import select_node
 from toolweave.tool_config import ToolConfig
 
 
-@pytest.fixture(scope="module")
-def running_shop() -> Iterator[ShopApi]:
-    with shop_api() as shop:
-        yield shop
-
-
-@pytest.fixture
-def shop(running_shop: ShopApi) -> ShopApi:
-    running_shop.clear()
-    return running_shop
-
-
-def some(shop: ShopApi, *tool_ids: str) -> list[ToolConfig]:
-    return [tool for tool in shop.tools() if tool.tool_id in tool_ids]
-
-
-def order(shop: ShopApi, **changed: Any) -> dict[str, Any]:
-    return {"method": "GET", "url": f"{shop.url}/orders/A-1001", **changed}
-
-
-RIGHT: dict[str, Any] = {"tool_id": "get_order", "arguments": {"order_id": "A-1001"}}
-
-
-async def test_a_right_choice_becomes_the_request_of_the_configuration(shop: ShopApi) -> None:
+async def test_a_right_choice_becomes_the_request_of_the_configuration(endpoint: Endpoint, shop: ShopApi) -> None:
     tools = shop.tools()
 
-    made = await attempt(tools, choosing(**RIGHT), instructions="Where is order A-1001?")
+    made = await endpoint.attempt(tools, choosing(**RIGHT), instructions="Where is order A-1001?")
 
     assert made.update is not None
     assert made.update["selection"] == RIGHT
@@ -67,7 +45,7 @@ async def test_a_right_choice_becomes_the_request_of_the_configuration(shop: Sho
         "query": {},
         "body": None,
     }
-    [asked] = made.server.requests
+    [asked] = made.requests
     assert [message["role"] for message in asked.messages] == ["system", "user"]
     assert asked.messages[-1]["content"] == "Where is order A-1001?"
     assert asked.tool_names == ["choose_request"]
@@ -76,7 +54,7 @@ async def test_a_right_choice_becomes_the_request_of_the_configuration(shop: Sho
     assert "strict" not in asked.body["tools"][0]["function"]
 
 
-async def test_credentials_are_in_no_prompt_and_in_no_request_of_the_state(shop: ShopApi) -> None:
+async def test_credentials_are_in_no_prompt_and_in_no_request_of_the_state(endpoint: Endpoint, shop: ShopApi) -> None:
     [echo] = some(shop, "echo_headers")
     headers = {"X-Fixed": "always", "X-Token": "tok-12345", "X-Env": "a {env:TOOL_SHOP_KEY} b"}
     auth = {"type": "basic", "value": "clerk:s3cr3t-word"}
@@ -87,10 +65,10 @@ async def test_credentials_are_in_no_prompt_and_in_no_request_of_the_state(shop:
     }
     tool = ToolConfig.model_validate(hiding)
 
-    made = await attempt([tool], choosing(tool_id="echo_headers", arguments={}))
+    made = await endpoint.attempt([tool], choosing(tool_id="echo_headers", arguments={}))
 
     assert made.spec["headers"] == {"X-Fixed": "always"}
-    everything = json.dumps([made.server.requests[0].body, made.update])
+    everything = json.dumps([made.requests[0].body, made.update])
     assert not [secret for secret in ("s3cr3t-word", "tok-12345", "{env:", "TOOL_SHOP_KEY") if secret in everything]
 
 
@@ -116,41 +94,36 @@ async def test_credentials_are_in_no_prompt_and_in_no_request_of_the_state(shop:
         *("text", "fenced", "prose", "nested text", "call as text", "tool's call as text"),
     ],
 )
-async def test_a_choice_is_read_in_any_form_that_endpoints_give_it(shop: ShopApi, written: WireTurn) -> None:
-    made = await attempt(some(shop, "get_order", "cancel_order"), written)
+async def test_a_choice_is_read_in_any_form_that_endpoints_give_it(
+    endpoint: Endpoint, shop: ShopApi, written: WireTurn
+) -> None:
+    made = await endpoint.attempt(some(shop, "get_order", "cancel_order"), written)
 
     assert made.update is not None
     assert made.update["selection"] == RIGHT
-    assert len(made.server.requests) == 1
+    assert len(made.requests) == 1
 
 
-async def test_a_bare_request_is_taken_when_one_tool_was_offered(shop: ShopApi) -> None:
+async def test_a_bare_request_is_taken_when_one_tool_was_offered(endpoint: Endpoint, shop: ShopApi) -> None:
     tools = some(shop, "search_products")
     bare = {"method": "get", "url": f"{shop.url}/products?q=lamp", "query": {"max_price": 20}, "headers": None}
 
-    made = await attempt(tools, saying(json.dumps(bare)))
+    made = await endpoint.attempt(tools, saying(json.dumps(bare)))
 
     assert made.update is not None
     assert made.update["selection"] == {"tool_id": "search_products", "arguments": {"q": "lamp", "max_price": 20}}
     assert made.spec["query"] == {"q": "lamp", "max_price": 20}
 
 
-async def test_a_bare_request_among_several_tools_says_not_which_is_meant(shop: ShopApi) -> None:
-    made = await attempt(some(shop, "get_order", "get_product"), saying(json.dumps(order(shop))), choosing(**RIGHT))
+async def test_a_bare_request_among_several_tools_says_not_which_is_meant(endpoint: Endpoint, shop: ShopApi) -> None:
+    made = await endpoint.attempt(
+        some(shop, "get_order", "get_product"),
+        saying(json.dumps({"method": "GET", "url": f"{shop.url}/orders/A-1001"})),
+        choosing(**RIGHT),
+    )
 
     assert "tool_id" in made.repair
     assert made.update is not None
-
-
-async def test_a_request_that_the_model_writes_along_is_compared_and_ours_is_taken(shop: ShopApi) -> None:
-    headers = {"Authorization": "Bearer of-the-model", "X-Evil": "1\r\nX-Also: 2"}
-
-    made = await attempt(some(shop, "get_order"), choosing(**RIGHT, http_spec=order(shop, headers=headers)))
-
-    assert made.spec["headers"] == {}
-    await send(calls_to_loopback(), some(shop, "get_order"), made)
-    [arrived] = shop.requests
-    assert not {"authorization", "x-evil", "x-also"} & arrived.headers.keys()
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -177,61 +150,19 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("written", "problem"), WRONG.values(), ids=WRONG)
 async def test_a_choice_that_cannot_be_sent_is_repaired_at_the_second_try(
-    shop: ShopApi, written: dict[str, Any], problem: str
+    endpoint: Endpoint, shop: ShopApi, written: dict[str, Any], problem: str
 ) -> None:
     tools = some(shop, "get_order", "place_order")
 
-    made = await attempt(tools, choosing(**written), choosing(**RIGHT), instructions="Show order A-1001.")
+    made = await endpoint.attempt(tools, choosing(**written), choosing(**RIGHT), instructions="Show order A-1001.")
 
     assert problem in made.repair
     assert made.update is not None
     assert made.update["selection"] == RIGHT
-    assert [message["role"] for message in made.server.requests[1].messages] == ["system", "user", "assistant", "user"]
-    assert json.loads(made.server.requests[1].messages[2]["content"]) == written
+    assert [message["role"] for message in made.requests[1].messages] == ["system", "user", "assistant", "user"]
+    assert json.loads(made.requests[1].messages[2]["content"]) == written
     await send(calls_to_loopback(), tools, made)
     assert [(request.method, request.path) for request in shop.requests] == [("GET", "/orders/A-1001")]
-
-
-DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
-    "method": ({"method": "DELETE"}, "method must be GET, not DELETE"),
-    "host": ({"url": "http://evil.example/orders/A-1001"}, "not http://evil.example"),
-    "port": ({"url": "http://127.0.0.1:1/orders/A-1001"}, "not http://127.0.0.1:1"),
-    "user in the url": ({"url": "http://me:pw@127.0.0.1/orders/A-1001"}, "url cannot be used"),
-    "path": ({"url": "/orders/A-1002"}, "path of url must be"),
-    "dot segments": ({"url": "/orders/../products/1"}, "url"),
-    "encoded dots": ({"url": "/orders/%2e%2e/products/1"}, "url"),
-    "line break": ({"url": "/orders/A-1001\r\nX-Evil: 1"}, "url cannot be used"),
-    "query": ({"query": {"all": "1"}}, "all"),
-    "query in the url": ({"url": "/orders/A-1001?all=1"}, "all"),
-    "body": ({"body": {"status": "paid"}}, "body"),
-}
-
-
-@pytest.mark.parametrize(("changed", "problem"), DIFFERENT.values(), ids=DIFFERENT)
-async def test_a_request_that_is_not_the_configurations_is_never_sent(
-    shop: ShopApi, changed: dict[str, Any], problem: str
-) -> None:
-    tools = some(shop, "get_order", "cancel_order")
-    other = choosing(**RIGHT, http_spec=order(shop, **changed))
-
-    made = await attempt(tools, other, other)
-
-    assert problem in made.repair
-    assert problem in made.said
-    await send(calls_to_loopback(), tools, made)
-    assert shop.requests == []
-
-
-async def test_a_bare_request_of_another_place_is_never_sent(shop: ShopApi) -> None:
-    tools = some(shop, "get_order")
-    for url in ("http://evil.example/orders/A-1", f"{shop.url}/orders/a/../../products/1", f"{shop.url}/products/1"):
-        bare = saying(json.dumps({"method": "GET", "url": url}))
-
-        made = await attempt(tools, bare, bare)
-
-        await send(calls_to_loopback(), tools, made)
-        assert made.failure is not None
-    assert shop.requests == []
 
 
 @pytest.mark.parametrize(
@@ -249,19 +180,21 @@ async def test_a_bare_request_of_another_place_is_never_sent(shop: ShopApi) -> N
         (calling("choose_request", {}), "tool_id"),
         (calling("choose_request", {"tool_id": {"a": 1}, "arguments": []}), "tool_id is missing"),
     ],
-    ids=str,
+    ids=brief,
 )
-async def test_garbage_twice_fails_with_the_last_problem(shop: ShopApi, turn: WireTurn, problem: str) -> None:
-    made = await attempt(some(shop, "get_order", "get_product"), turn, turn, choosing(**RIGHT))
+async def test_garbage_twice_fails_with_the_last_problem(
+    endpoint: Endpoint, shop: ShopApi, turn: WireTurn, problem: str
+) -> None:
+    made = await endpoint.attempt(some(shop, "get_order", "get_product"), turn, turn, choosing(**RIGHT))
 
     assert problem in made.said
-    assert len(made.server.requests) == 2
+    assert len(made.requests) == 2
 
 
-async def test_only_the_last_problems_are_told_and_both_turns_are_counted(shop: ShopApi) -> None:
+async def test_only_the_last_problems_are_told_and_both_turns_are_counted(endpoint: Endpoint, shop: ShopApi) -> None:
     first, second = choosing(tool_id="nowhere", arguments={}), choosing(tool_id="get_order", arguments={})
 
-    made = await attempt(some(shop, "get_order"), first, second)
+    made = await endpoint.attempt(some(shop, "get_order"), first, second)
 
     assert "order_id is required" in made.said
     assert "nowhere" not in made.said
@@ -269,90 +202,13 @@ async def test_only_the_last_problems_are_told_and_both_turns_are_counted(shop: 
     assert [usage["input_tokens"] for usage in made.failure.model_usage] == [100, 100]
 
 
-@pytest.mark.parametrize(
-    "turn",
-    [
-        choosing(reason="Which order do you mean?"),
-        choosing(tool_id=None, arguments=None, reason="Which order do you mean?"),
-        choosing(tool_id="", arguments={}, reason="Which order do you mean?"),
-        choosing(tool_id="none", reason="Which order do you mean?"),
-        choosing(tool_id="get_order", reason="Which order do you mean?"),
-        choosing(tool_id="get_order", arguments={}, reason="Which order do you mean?"),
-        saying('{"reason": "Which order do you mean?"}'),
-    ],
-    ids=str,
-)
-async def test_a_reason_is_an_answer_and_gets_no_repair_turn(shop: ShopApi, turn: WireTurn) -> None:
-    made = await attempt(some(shop, "get_order", "get_product"), turn)
-
-    assert "Which order do you mean?" in made.said
-    assert len(made.server.requests) == 1
-    assert made.failure is not None
-    assert len(made.failure.model_usage) == 1
-
-
-@pytest.mark.parametrize(
-    ("turn", "said"),
-    [
-        (WireTurn(status=401), "rejected the API key"),
-        (WireTurn(status=429), "quota"),
-        (WireTurn(status=500), "status 500"),
-        (WireTurn(status=400, error="maximum context length"), "maximum context length"),
-        (WireTurn(text="Once upon a time", cut_after=2), "broke the connection"),
-        (WireTurn(text="Once upon a time", finish_reason="none"), "before it was complete"),
-        (WireTurn(text="{", finish_reason="length"), "cut off at its length limit"),
-        (WireTurn(text="I", finish_reason="content_filter"), "content filter"),
-        (WireTurn(), "empty answer"),
-    ],
-    ids=str,
-)
-async def test_a_model_that_fails_is_asked_no_second_time(shop: ShopApi, turn: WireTurn, said: str) -> None:
-    made = await attempt(some(shop, "get_order"), turn, choosing(**RIGHT))
-
-    assert said in made.said
-    assert len(made.server.requests) == 1
-
-
-async def test_a_model_that_does_not_answer_in_time_ends_the_selection(shop: ShopApi) -> None:
-    made = await attempt(some(shop, "get_order"), WireTurn(text="Once upon", silent_after=1), timeout_s="0.2")
-
-    assert "TOOLWEAVE_MODEL_TIMEOUT_S" in made.said
-
-
-async def test_a_model_that_fails_at_the_repair_turn_does_not_hide_what_the_first_has_used(shop: ShopApi) -> None:
-    made = await attempt(some(shop, "get_order"), choosing(tool_id="nowhere"), WireTurn(status=500))
-
-    assert "status 500" in made.said
-    assert made.failure is not None
-    assert [usage["output_tokens"] for usage in made.failure.model_usage] == [20]
-
-
-@pytest.mark.parametrize(
-    "turn",
-    [
-        WireTurn(status=400, error="gemma:2b does not support tools"),
-        WireTurn(status=404, error="No endpoints found that support tool use."),
-        WireTurn(status=500, error="tools param requires --jinja flag"),
-        WireTurn(status=400, error="tools[0].function_declarations[0].parameters: bad"),
-    ],
-    ids=str,
-)
-async def test_an_endpoint_that_takes_no_functions_is_asked_for_json(shop: ShopApi, turn: WireTurn) -> None:
-    made = await attempt(some(shop, "get_order"), turn, saying(json.dumps(RIGHT)))
-
-    assert made.update is not None
-    assert made.update["selection"] == RIGHT
-    assert "tools" not in made.server.requests[1].body
-    assert '{"tool_id"' in made.server.requests[1].messages[0]["content"]
-
-
-async def test_sixty_four_candidates_are_all_offered(shop: ShopApi) -> None:
+async def test_sixty_four_candidates_are_all_offered(endpoint: Endpoint, shop: ShopApi) -> None:
     [tool] = some(shop, "get_order")
     many = [tool.model_copy(update={"tool_id": f"get_order_{number}"}) for number in range(64)]
 
-    made = await attempt(many, choosing(tool_id="get_order_63", arguments={"order_id": "A-1001"}))
+    made = await endpoint.attempt(many, choosing(tool_id="get_order_63", arguments={"order_id": "A-1001"}))
 
-    [asked] = made.server.requests
+    [asked] = made.requests
     offered = asked.body["tools"][0]["function"]["parameters"]["properties"]
     assert len(offered["tool_id"]["enum"]) == len(offered["arguments"]["anyOf"]) == 64
     assert asked.messages[0]["content"].count("<tool>") == 65, "64 blocks, and the instructions name the mark once"
@@ -368,12 +224,12 @@ async def test_a_candidate_that_was_deleted_meanwhile_is_named(shop: ShopApi) ->
         await node(state, {})
 
 
-async def test_selections_at_the_same_time_do_not_mix(shop: ShopApi) -> None:
+async def test_selections_at_the_same_time_do_not_mix(endpoint: Endpoint, shop: ShopApi) -> None:
     tools = some(shop, "get_order", "get_product")
-    with openai_wire([saying(json.dumps(RIGHT))], repeat=True) as server:
-        model = model_at(server)
-        updates = await asyncio.gather(*(select(model, tools, f"Order {number}") for number in range(30)))
+    endpoint.script(*[saying(json.dumps(RIGHT))] * 30)
+
+    updates = await asyncio.gather(*(select(endpoint.model, tools, f"Order {number}") for number in range(30)))
 
     assert all(update["selection"] == RIGHT for update in updates)
-    asked = sorted(request.messages[-1]["content"] for request in server.requests)
+    asked = sorted(request.messages[-1]["content"] for request in endpoint.server.requests)
     assert asked == sorted(f"Order {number}" for number in range(30))

@@ -6,8 +6,8 @@ import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from tests.fixtures.openai_wire import WireTurn, openai_wire
-from tests.nodes.workflow.selecting import model_at
+from tests.fixtures.openai_wire import WireTurn
+from tests.nodes.workflow.selecting import Endpoint
 from toolweave.config.model_price import ModelPrice
 from toolweave.nodes.chat_model_source import as_lazy
 from toolweave.nodes.offline_model import OfflineChatModel
@@ -19,17 +19,15 @@ PRICE = ModelPrice(1.0, 10.0)
 COUNTED = UsageMetadata(input_tokens=1_000, output_tokens=100, total_tokens=1_100)
 
 
-async def used(usage: dict[str, Any] | None, price: ModelPrice | None = None) -> ModelUsage:
-    with openai_wire([WireTurn(text="A text.", usage=usage)]) as server:
-        prompts = WorkflowPrompts(as_lazy(model_at(server)), price)
-        told = await prompts.format(instructions="x", response={"status_code": 200, "body": 1}, config={})
-        assert server.requests[0].body["stream_options"] == {"include_usage": True}
+async def used(endpoint: Endpoint, usage: dict[str, Any] | None, price: ModelPrice | None = None) -> ModelUsage:
+    told = await endpoint.told(WireTurn(text="A text.", usage=usage), {"status_code": 200, "body": 1}, price=price)
+    assert endpoint.server.requests[0].body["stream_options"] == {"include_usage": True}
     [call] = told.usage
     return call
 
 
-async def test_a_streamed_answer_tells_its_tokens_although_the_endpoint_is_not_openais() -> None:
-    call = await used({"prompt_tokens": 30, "completion_tokens": 4, "total_tokens": 34})
+async def test_a_streamed_answer_tells_its_tokens_although_the_endpoint_is_not_openais(endpoint: Endpoint) -> None:
+    call = await used(endpoint, {"prompt_tokens": 30, "completion_tokens": 4, "total_tokens": 34})
 
     assert call == {
         "stage": "response_formatting",
@@ -40,15 +38,15 @@ async def test_a_streamed_answer_tells_its_tokens_although_the_endpoint_is_not_o
     }
 
 
-async def test_the_cost_is_what_the_endpoint_reports_before_what_the_price_says() -> None:
+async def test_the_cost_is_what_the_endpoint_reports_before_what_the_price_says(endpoint: Endpoint) -> None:
     reported = {"prompt_tokens": 30, "completion_tokens": 4, "total_tokens": 34, "cost": 0.0125}
 
-    assert (await used(reported, PRICE))["cost_usd"] == 0.0125
-    assert (await used({**reported, "cost": None}, PRICE))["cost_usd"] == pytest.approx(7e-05)
+    assert (await used(endpoint, reported, PRICE))["cost_usd"] == 0.0125
+    assert (await used(endpoint, {**reported, "cost": None}, PRICE))["cost_usd"] == pytest.approx(7e-05)
 
 
-async def test_an_endpoint_that_tells_no_tokens_leaves_the_cost_unknown() -> None:
-    call = await used(None, PRICE)
+async def test_an_endpoint_that_tells_no_tokens_leaves_the_cost_unknown(endpoint: Endpoint) -> None:
+    call = await used(endpoint, None, PRICE)
 
     assert (call["input_tokens"], call["output_tokens"], call["cost_usd"]) == (0, 0, None)
 
