@@ -3,6 +3,7 @@
 from toolweave.config.settings import load_settings
 from toolweave.graphs.agent_loop import build_agent_loop
 from toolweave.graphs.plane_tools import CurrentPlaneTools
+from toolweave.graphs.registered_tools import WithRegisteredTools
 from toolweave.graphs.todo_agent import build_todo_agent
 from toolweave.graphs.workflow import build_workflow
 from toolweave.nodes.chat_model_source import LazyChatModel
@@ -13,9 +14,10 @@ from toolweave.servers.registry.current import CurrentRegistry
 
 _settings = load_settings()
 _model = LazyChatModel(lambda: build_chat_model(load_settings()))
+_api_calls = api_calls(_settings)
 
 agent_loop = build_agent_loop(
-    tools=CurrentPlaneTools(),
+    tools=WithRegisteredTools(CurrentPlaneTools(), CurrentRegistry(), _api_calls),
     model=_model,
     max_iterations=_settings.max_iterations,
     on_iteration_limit=_settings.on_iteration_limit,
@@ -33,7 +35,7 @@ todo_agent = build_todo_agent(
 workflow = build_workflow(
     tools=CurrentRegistry(),
     model=_model,
-    api_calls=api_calls(_settings),
+    api_calls=_api_calls,
     max_tools=_settings.max_tools,
     model_price=_settings.model_price,
 ).with_config(metadata=model_metadata(_settings))
