@@ -190,7 +190,7 @@ def _declared_placeholders(path: str, parameters: list[RawParameter], warn: Warn
         parameter = (
             declared[name].parameter if name in declared else Parameter.model_validate({"name": name, "in": "path"})
         )
-        own_name = name if _PLACEHOLDER_NAME.fullmatch(name) else safe_name(name)
+        own_name = name if not name or _PLACEHOLDER_NAME.fullmatch(name) else safe_name(name)
         filled.append(RawParameter(parameter.model_copy(update={"name": own_name, "required": True}), raw))
         path = path.replace(f"{{{name}}}", f"{{{own_name}}}")
     return path, [*filled, *others]

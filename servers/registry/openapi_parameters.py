@@ -1,24 +1,22 @@
 """Turn the parameters of an operation into input fields, the way their values are written included."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from openapi_pydantic import Parameter
 
-from toolweave.field_mappings import Part
+from toolweave.field_mappings import HEADER_NAME, Part
 from toolweave.servers.registry.openapi_fields import InputField
 from toolweave.servers.registry.openapi_parts import read_parameter
 from toolweave.servers.registry.openapi_references import Document, Unusable, shown
 from toolweave.servers.registry.openapi_schemas import LONGEST_TEXT, SchemaConversion
+from toolweave.tool_config import is_connection_header
 
 MOST_PARAMETERS = 500
 _PARTS: dict[str, Part] = {"path": "path", "query": "query", "header": "header"}
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _IGNORED_HEADERS = frozenset(("accept", "content-type", "authorization"))
 """The specification says to ignore parameters of these names: media types and security schemes describe them."""
-_TRANSPORT_HEADERS = frozenset(("host", "content-length", "transfer-encoding", "connection", "te", "upgrade", "cookie"))
 _SEPARATORS = {"form": "commas", "simple": "commas", "spaceDelimited": "blanks", "pipeDelimited": "|"}
 _SCALARS = frozenset(("string", "integer", "number", "boolean", "null"))
 
@@ -102,7 +100,7 @@ def _may_be_header(parameter: Parameter) -> bool:
     name = parameter.name.lower()
     if name in _IGNORED_HEADERS:
         return False
-    if name in _TRANSPORT_HEADERS or not _HEADER_NAME.fullmatch(name):
+    if name == "cookie" or is_connection_header(name) or not HEADER_NAME.fullmatch(name):
         raise _NotSent("a caller cannot set a header of this name")
     return True
 

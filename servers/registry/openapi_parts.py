@@ -15,8 +15,11 @@ from pydantic import BaseModel, ValidationError
 from toolweave.servers.registry.openapi_references import Document, Unusable, shown
 
 Model = TypeVar("Model", bound=BaseModel)
-_OF_OTHER_MODELS = frozenset(
-    ("schema", "content", "example", "examples", "parameters", "requestBody", "responses", "callbacks", "externalDocs")
+_READ_ELSEWHERE = frozenset(
+    (
+        *("schema", "content", "example", "examples", "parameters", "requestBody", "responses", "callbacks"),
+        *("externalDocs", "servers", "security", "tags"),
+    )
 )
 
 
@@ -50,7 +53,7 @@ def read_title(document: Document) -> str:
 
 
 def _read(model: type[Model], raw: Mapping[str, Any], what: str) -> Model:
-    own = {name: value for name, value in raw.items() if name not in _OF_OTHER_MODELS}
+    own = {name: value for name, value in raw.items() if name not in _READ_ELSEWHERE}
     try:
         return model.model_validate(own)
     except ValidationError as error:

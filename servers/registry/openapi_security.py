@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from openapi_pydantic import SecurityScheme
+from pydantic import ValidationError
 
 from toolweave.servers.registry.openapi_parts import read_scheme, read_title
 from toolweave.servers.registry.openapi_references import Document, Unusable, shown
@@ -42,12 +43,14 @@ class Shown:
         return f"{{env:{self.variable}}}"
 
     def as_auth(self) -> ApiAuth:
-        """Give the credential as a tool's `auth`."""
+        """Give the credential as a tool's `auth`; raises Unusable for a name that cannot be one."""
         if self.kind in ("bearer", "basic"):
             return ApiAuth(type="bearer" if self.kind == "bearer" else "basic", value=self.value)
-        return ApiAuth(
-            type="api_key", location="query" if self.kind == "query" else "header", name=self.name, value=self.value
-        )
+        location: Literal["header", "query"] = "query" if self.kind == "query" else "header"
+        try:
+            return ApiAuth(type="api_key", location=location, name=self.name, value=self.value)
+        except ValidationError as error:
+            raise Unusable(f"the API key {shown(self.name)!r} cannot be sent: {error.errors()[0]['msg']}") from None
 
     def as_header(self) -> tuple[str, str]:
         """Give the credential as a header beside the `auth`."""

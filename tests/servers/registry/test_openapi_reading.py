@@ -46,9 +46,8 @@ paths:
 
 def test_yaml_means_what_openapi_says_it_means_and_not_what_yaml_1_1_does() -> None:
     read = read_document(
-        HEAD
-        + "x-values: [no, on, Yes, 12:30:00, 2024-01-01, 2024-01-01T10:00:00Z, 0777, 0o17, 0x1F, 1_000, 1e3, ~, !!str 5,"
-        " '5', true, .5, -7, 007, null]\nx-keys: {1: a, 2024-01-01: b, true: c, null: d, 1.0: e}\n"
+        HEAD + "x-values: [no, on, Yes, 12:30:00, 2024-01-01, 2024-01-01T10:00:00Z, 0777, 0o17, 0x1F, 1_000, 1e3, ~,"
+        " !!str 5, '5', true, .5, -7, 007, null]\nx-keys: {1: a, 2024-01-01: b, true: c, null: d, 1.0: e}\n"
     )
     assert read["x-values"] == [
         *("no", "on", "Yes", "12:30:00", "2024-01-01", "2024-01-01T10:00:00Z", 777, 15, 31, "1_000", 1000.0, None),
