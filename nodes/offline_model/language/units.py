@@ -30,8 +30,10 @@ _UNITS: tuple[tuple[Dimension, float, str], ...] = (
     (
         "money",
         1,
-        "€ $ £ ¥ euro euros eur dollar dollars usd buck bucks pound pounds gbp yen jpy franc francs chf krona kronor kr "
-        "sek nok dkk cent cents",
+        (
+            "€ $ £ ¥ euro euros eur dollar dollars usd buck bucks pound pounds gbp yen jpy franc francs chf "
+            "krona kronor kr sek nok dkk cent cents"
+        ),
     ),
 )
 
@@ -49,28 +51,13 @@ UNIT_WORDS = "|".join(re.escape(word) for word in sorted(UNITS, key=lambda word:
 
 # Words of a parameter's name or description that say what its number measures.
 MEASURED: dict[Dimension, frozenset[str]] = {
-    "money": frozenset(
-        [
-            "price",
-            "prices",
-            "cost",
-            "costs",
-            "fee",
-            "money",
-            "budget",
-            "salary",
-            "amount",
-            "total",
-            "euro",
-            "euros",
-            "dollars",
-            "eur",
-            "usd",
-        ]
-    ),
-    "mass": frozenset(["weight", "mass"]),
-    "stars": frozenset(["star", "stars", "rating"]),
-    "time": frozenset(["duration", "timeout"]),
-    "length": frozenset(["length", "width", "height", "distance"]),
-    "count": frozenset(["quantity", "count", "copies", "pieces", "units"]),
+    kind: frozenset(listed.split())
+    for kind, listed in (
+        ("money", "price prices cost costs fee money budget salary amount total euro euros dollars eur usd"),
+        ("mass", "weight mass"),
+        ("stars", "star stars rating"),
+        ("time", "duration timeout"),
+        ("length", "length width height distance"),
+        ("count", "quantity count copies pieces units"),
+    )
 }

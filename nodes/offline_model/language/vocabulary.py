@@ -96,7 +96,7 @@ NOUN_GROUPS: tuple[frozenset[str], ...] = tuple(
         "row|record|entry",
         "price|cost",
         "dice|die",
-        "product|article|item|good",
+        "product|article|item",
         "customer|client|buyer|shopper",
         "shop|store|branch",
         "parcel|package|packet",
@@ -104,7 +104,7 @@ NOUN_GROUPS: tuple[frozenset[str], ...] = tuple(
         "stock|inventory|availability|available",
         "review|feedback|opinion",
         "email|email address|e-mail address",
-        "hour|opening time|opening hour|business hour",
+        "hour|opening",
     )
 )
 

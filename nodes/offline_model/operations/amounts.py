@@ -7,9 +7,10 @@ from typing import Literal
 
 from toolweave.nodes.offline_model.language.patterns import pattern
 from toolweave.nodes.offline_model.language.units import MEASURED, UNIT_WORDS, UNITS, Unit
-from toolweave.nodes.offline_model.language.words import words
+from toolweave.nodes.offline_model.language.vocabulary import VERBS
+from toolweave.nodes.offline_model.language.words import STOP_WORDS, words
 from toolweave.nodes.offline_model.operations.identifiers import is_identifier
-from toolweave.nodes.offline_model.operations.slots import TAKEN, Slots, labels_of
+from toolweave.nodes.offline_model.operations.slots import Slots, labels_of, rules_removed
 from toolweave.nodes.offline_model.tools.parameters import Parameter
 
 Bound = Literal["upper", "lower"]
@@ -20,8 +21,8 @@ _UPPER = (
     r"|a limit of|limit(?:ed to)?))"
 )
 _LOWER = (
-    r"(?:(?:for |at |costs? |priced )?(?:over|above|more than|at (?:the )?least|a minimum of|minimum|min\.?|(?:not|no) less than"
-    r"|upwards of|starting at|>=?|heavier than|longer than|better than))"
+    r"(?:(?:for |at |costs? |priced )?(?:over|above|more than|at (?:the )?least|a minimum of|minimum|min\.?"
+    r"|(?:not|no) less than|upwards of|starting at|>=?|heavier than|longer than|better than))"
 )
 _AFTER_UPPER = r"(?:or|and) (?:less|fewer|under|below|cheaper|lower)|at (?:the )?most|max(?:imum)?\b|tops\b"
 _AFTER_LOWER = r"(?:or|and) (?:more|up|above|over|better|higher)|at (?:the )?least|min(?:imum)?\b|and upwards"
@@ -37,6 +38,7 @@ _SECOND = pattern(r"\b(?:between|from)\W+(?:[$€£¥] ?)?-?[\d.]+ ?(?:[a-z€$�
 _FIRST_OF_MANY = pattern(r"\b(?:first|last|top|latest|newest|next|only|just)\W+$")
 # In a parameter's name or description these stand for something else.
 _NO_UNITS = frozenset({"x", "min", "times", "s", "m", "l", "g", "h"})
+_BOUNDING = frozenset(words("under below above over maximum minimum max min first last top limit between"))
 _OF_THEM = r"(?:of (?:them|those|these)|results?|hits|entries|most recent)\b"
 
 
@@ -85,7 +87,7 @@ def take_amounts(slots: Slots) -> None:
 
 def measured_by(parameter: Parameter) -> Measured:
     """Read from a parameter's name and description what its number measures and bounds."""
-    described = words(parameter.description.partition("(")[0])
+    described = words(rules_removed(parameter.description))
     here = {*parameter.words, *described}
     unit = next((UNITS[word] for word in (*parameter.words[-1:], *described) if word in UNITS.keys() - _NO_UNITS), None)
     if unit is None:
@@ -138,12 +140,20 @@ def _fit(amount: Amount, one: Measured) -> float:
         return -9.0
     if one.bound and amount.bound != one.bound:
         return -9.0
+    named = _is_named(amount, one)
     score = 1.0 if one.parameter.required else 0.0
-    score += 4.0 if _is_named(amount, one) else 0.0
+    score += 4.0 if named else -2.0 if amount.unit is None and _follows_a_name(amount) else 0.0
     score += 3.0 if known else 0.0
     if amount.bound:
         score += 3.0 if one.bound == amount.bound else -2.0
     return score
+
+
+def _follows_a_name(amount: Amount) -> bool:
+    """Tell whether a number stands right behind a word that it may number: "customer 17"."""
+    before = re.search(r"([^\W\d_]+)\s+$", amount.before)
+    word = before.group(1).lower() if before else ""
+    return bool(word) and not (word in STOP_WORDS or word in VERBS or word in UNITS or word in _BOUNDING)
 
 
 def _is_named(amount: Amount, one: Measured) -> bool:
@@ -159,8 +169,3 @@ def _in_unit_of(amount: Amount, one: Measured) -> int | float:
     if amount.unit and one.unit and amount.unit.size != one.unit.size:
         value = round(value * amount.unit.size / one.unit.size, 6)
     return int(value) if value == int(value) else value
-
-
-def is_free(text: str) -> bool:
-    """Tell whether anything but white space is left of a text."""
-    return bool(text.replace(TAKEN, "").strip())

@@ -1,4 +1,4 @@
-"""Fill one operation from what was said, and tell what it lacks, what it cannot take, and what it leaves unexplained."""
+"""Fill one operation from what was said; tell what it lacks, what it cannot take, and what it leaves unexplained."""
 
 import re
 from dataclasses import dataclass
@@ -37,10 +37,6 @@ class Filled:
     wrong: tuple[Parameter, ...]
     left: int
     guessed: frozenset[str] = frozenset()
-
-    @property
-    def complete(self) -> bool:
-        return not self.missing and not self.wrong
 
 
 def fill_operation(tool: ToolSpec, said: Said, today: date) -> Filled:
@@ -82,7 +78,9 @@ def _take_addresses(slots: Slots) -> None:
 
 
 def _take_dates(slots: Slots) -> None:
-    for found in find_dates(slots.free, slots.today):
+    # A day with its year is surer than one without: "last week's Monday, 2026-02-23".
+    dates = find_dates(slots.free, slots.today)
+    for found in sorted(dates, key=lambda one: not _YEAR.search(slots.free[one.start : one.end])):
         bound = (
             "lower" if found.preposition in ("since", "after", "from") else "upper" if found.preposition else "exact"
         )

@@ -10,7 +10,10 @@ from toolweave.nodes.offline_model.operations.slots import Slots
 from toolweave.nodes.offline_model.tools.parameters import Parameter
 
 _ID_WORDS = frozenset({"id", "ids", "uuid", "identifier", "number", "no", "key", "code", "ref", "reference"})
-_NAMING = r"(?:'s)?(?: (?:with|whose|the|is|has))*(?: (?:id|number|no\.?|nr\.?|num|code|key|ref|reference))?(?: is)?\s*[#:]?\s*"
+_NAMING = (
+    r"(?:'s)?(?: (?:with|whose|the|is|has))*(?: (?:id|number|no\.?|nr\.?|num|code|key|ref|reference))?(?: is)?"
+    r"\s*[#:]?\s*"
+)
 WHOLE = r"(?<![\w.])\d{1,18}(?![\w]|[.,]\d|-\d)"
 _CODE = rf"(?:(?=[\w./-]*\d)[A-Za-z0-9](?:[\w./-]*\w)?|{HIDDEN})"
 _LONE_CODE = re.compile(r"(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[A-Za-z-])[A-Za-z0-9][\w-]*\w(?![\w.]*@)")

@@ -13,7 +13,10 @@ _COUNTING = (
     r"(?P<count>\d{1,6}|one|an?|the)\s*(?:[x×*]|times)?\s*"
     r"(?:(?:pieces?|pcs\.?|units?|copies|copy|items?|boxes|packs?)\s+)?(?:of\s+)?(?:the\s+|our\s+)?$"
 )
-_COUNTED = r"^\W*(?:[x×*]\s*(?P<times>\d{1,6})\b|\(?\s*(?:(?:{names})\W*|times\W*)(?P<count>\d{1,6})\b|(?P<units>\d{1,6})\s*(?:x|times|pieces?|pcs|units?|copies)\b)"
+_COUNTED = (
+    r"^\W*(?:[x×*]\s*(?P<times>\d{1,6})\b|\(?\s*(?:(?:{names})\W*|times\W*)(?P<count>\d{1,6})\b"
+    r"|(?P<units>\d{1,6})\s*(?:x|times|pieces?|pcs|units?|copies)\b)"
+)
 _MOST_ITEMS = 50
 
 

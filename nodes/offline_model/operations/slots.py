@@ -15,6 +15,7 @@ from toolweave.nodes.offline_model.tools.tool_nouns import tool_nouns
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 
 TAKEN = "\x00"
+_RULES = re.compile(r"\s*\([A-Za-z]+: [^()]*\)\s*$")
 
 
 @dataclass
@@ -33,10 +34,12 @@ class Slots:
 
     @property
     def literals(self) -> Literals:
+        """Give what is hidden in the text."""
         return self.said.literals
 
     @property
     def noun(self) -> str:
+        """Give the alternative of the words for what the operation acts on."""
         return tool_nouns(self.tool)
 
     def open(self) -> list[Parameter]:
@@ -66,3 +69,8 @@ def labels_of(parameter: Parameter, *, short: int = 2) -> str:
     spoken = {member for word in named for member in noun_family(word)}
     whole = " ".join(parameter.words)
     return f"{either_of({whole, *spoken})}|{parameter_words(parameter)}"
+
+
+def rules_removed(description: str) -> str:
+    """Give a description without the rules of a schema that are told in words behind it: "(maxLength: 100)"."""
+    return _RULES.sub("", description)

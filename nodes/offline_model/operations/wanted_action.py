@@ -13,27 +13,33 @@ from toolweave.nodes.offline_model.language.vocabulary import (
 from toolweave.nodes.offline_model.language.words import lemma, words
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 
-_IDIOMS: tuple[tuple[Action, str], ...] = (
-    (
-        "delete",
-        r"\bget rid of|\bcall(?:ed)? off|\btake\b.* (?:out|off)\b|\bdo away with|\bno longer (?:want|need|sell|offer|have|carry)"
-        r"|\b(?:don't|do not) (?:want|need|sell|offer)\b.*\b(?:any ?more|any longer)"
-        r"|\b(?:can|should|must|shall|may) (?:go|be (?:deleted|removed|dropped|cancell?ed|erased))\b|^(?:stop|undo)\b",
-    ),
-    (
-        "update",
-        r"\b(?:should|shall|must) (?:now )?(?:cost|be (?!deleted|removed|dropped|cancell?ed|erased)|read)\b|\bfrom now on\b"
-        r"|\b(?:the|a|his|her|its) new [\w -]+? (?:of|for)\b.* is\b|\bhas (?:got )?a new\b|^make .*\b(?:cost|be)\b|\bnew [\w-]+ (?:is|:)"
-        r"|^(?:increase|reduce|raise|lower|bump|cut|replace|correct)\b|^use .+ as\b",
-    ),
-    (
-        "create",
-        r"^(?:a )?new (?!\w+ (?:of|for)\b)|^(?:we|i) (?:now )?(?:have|sell|offer|want to add)\b.*\b(?:called|named|new)\b|\bput .* (?:into|in|on)\b"
-        r"|^(?:leave|post|submit|file|buy|order|book|reserve|place|register)\b|\b(?:wants?|like|need) (?:to (?:order|buy)|\d)",
-    ),
+_GONE = r"(?:deleted|removed|dropped|erased|cancell?ed)"
+_REMOVING = (
+    r"\bget rid of|\bcall(?:ed)? off|\btake\b.* (?:out|off)\b|\bdo away with|^(?:stop|undo)\b"
+    r"|\bno longer (?:want|need|sell|offer|have|carry)"
+    r"|\b(?:don't|do not) (?:want|need|sell|offer)\b.*\b(?:any ?more|any longer)"
+    rf"|\b(?:can|should|must|shall|may) (?:go|be {_GONE})\b"
+)
+_CHANGING = (
+    rf"\b(?:should|shall|must) (?:now )?(?:cost|read|be (?!{_GONE}))\b|\bfrom now on\b|\bhas (?:got )?a new\b"
+    r"|\b(?:the|a|his|her|its) new [\w -]+? (?:of|for)\b.* is\b|\bnew [\w-]+ (?:is|:)"
+    r"|^make .*\b(?:cost|be)\b|^(?:increase|reduce|raise|lower|bump|cut|replace|correct)\b|^use .+ as\b"
+)
+_MAKING = (
+    r"^(?:a )?new (?!\w+ (?:of|for)\b)|\bput .* (?:into|in|on)\b"
+    r"|^(?:we|i) (?:now )?(?:have|sell|offer|want to add)\b.*\b(?:called|named|new)\b"
+    r"|^(?:leave|post|submit|file|buy|order|book|reserve|place|register)\b"
+    r"|\b(?:wants?|like|need) (?:to (?:order|buy)|\d)"
+)
+_IDIOMS: tuple[tuple[tuple[Action, ...], str], ...] = (
+    (("delete",), _REMOVING),
+    (("update",), _CHANGING),
+    (("create",), _MAKING),
+    (("update", "create"), r"^give (?!me\b|us\b)"),
 )
 _QUESTION = pattern(
-    r"^(?:and |so )?(?:what|which|where|when|who|whose|how|is|are|was|were|has|have|had|do|does|did|any|until when|since when|at what)\b"
+    r"^(?:and |so )?(?:what|which|where|when|who|whose|how|is|are|was|were|has|have|had|do|does|did|any"
+    r"|until when|since when|at what)\b"
 )
 _ASKED = pattern(r"\?\s*$")
 _WISH = pattern(
@@ -45,9 +51,9 @@ _LIKELY, _POSSIBLE = 1.0, 0.6
 def wanted_actions(text: str) -> Mapping[Action, float]:
     """Give the actions that a message may ask for, with how surely it does."""
     found: dict[Action, float] = {}
-    for action, form in _IDIOMS:
+    for actions, form in _IDIOMS:
         if pattern(form).search(text):
-            found[action] = _LIKELY
+            found |= dict.fromkeys(actions, _LIKELY)
     if found:
         return found
     if _QUESTION.match(text):

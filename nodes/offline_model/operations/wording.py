@@ -22,10 +22,9 @@ _END = r"(?=\s*(?:[,;.!?]|\x00|$|\s(?:and|for|at|in|to|with|by|on|costs?|priced|
 _GENERIC = frozenset(
     stem(word)
     for word in words(
-        "cost costs costing price priced worth buy sell sold cheap expensive between below above name names word words "
-        "title called match matching look looking search searching find show list browse item items thing product "
-        "under over more less most least euro please category categories kind type first last top money record records "
-        "available offer carry stock shop store"
+        "cost costs costing price priced worth buy sell sold cheap expensive between below above name word title called "
+        "match matching look search find show list browse under over more less most least please kind type first last "
+        "top money available offer carry"
     )
 )
 
@@ -35,13 +34,14 @@ def take_quoted(slots: Slots) -> None:
     for parameter in _texts(slots):
         match = slots.take(
             pattern(
-                rf"\b(?:{_announced(parameter)})(?: (?:is|of|as|to|reads?|reading|saying|that says))*\s*[:=,]?\s*(?P<v>{HIDDEN})"
+                rf"\b(?:{_announced(parameter)})(?: (?:is|of|as|to|reads?|reading|saying|that says))*"
+                rf"\s*[:=,]?\s*(?P<v>{HIDDEN})"
             )
         )
         if match:
             slots.arguments[parameter.name] = slots.restored(match["v"])
     left = slots.literals.in_text(slots.free, "quoted")
-    waiting = [one for one in _texts(slots) if one.required] or [
+    waiting = [one for one in _texts(slots) if one.required and not is_place(one)] or [
         one for one in _texts(slots) if one.role in ("query", "title")
     ]
     for parameter, (character, literal) in zip(waiting, left, strict=False):
@@ -53,7 +53,7 @@ def take_quoted(slots: Slots) -> None:
 def take_announced(slots: Slots) -> None:
     """Take texts without quotes: "name Harmonica", "reason: ordered twice", "called Telescope", "because it broke"."""
     for parameter in _texts(slots):
-        if is_place(parameter):
+        if is_place(parameter) or parameter.role == "email":
             continue
         names = labels_of(parameter)
         forms = [rf"\b(?:{names})\s*[:=]\s*(?P<v>[^,;\x00]+?)\s*(?=[,;\x00]|$)"]
@@ -61,7 +61,8 @@ def take_announced(slots: Slots) -> None:
             forms.append(rf"\b(?:{_CALLED})\s+(?P<v>[^,;\x00]+?){_END}")
         if parameter.required and parameter.role != "query":
             forms.append(
-                rf"\b(?:{names})(?: is| of)? (?!(?:of|is|to|for|and|in|at|on|from|should)\b)(?P<v>[^,;\x00]+?)\s*(?=[,;.\x00]|$)"
+                rf"\b(?:{names})(?: is| of)? (?!(?:of|is|to|for|and|in|at|on|from|should)\b)"
+                r"(?P<v>[^,;\x00]+?)\s*(?=[,;.\x00]|$)"
             )
         if "reason" in parameter.words:
             forms.append(rf"\b(?:{_CAUSE}) (?P<v>[^\x00]+?)\s*$")
@@ -82,6 +83,8 @@ def take_places(slots: Slots) -> None:
             if match:
                 slots.arguments[parameter.name] = slots.restored(match["v"]).strip(" .,")
                 slots.blank(match.start("v"), match.end("v"))
+                if not parameter.required:
+                    slots.guessed.add(parameter.name)
                 break
 
 
@@ -139,13 +142,13 @@ def _place_forms(parameter: Parameter, slots: Slots) -> list[re.Pattern[str]]:
         rf"(?i:\b(?:{others}))\s+(?i:the\s+)?{value}",
     ]
     if parameter.required:
-        forms.append(r"(?i:\b(?:" + first + r")\s+(?P<v>[a-z][a-z-]{2,30}))(?=\W*$|\s+\w)")
+        forms.append(r"(?i:\b(?:" + first + r")\s+(?P<v>[a-z][a-z-]{2,30}))(?=\W*$|\s+(?!\d)\w)")
     return [re.compile(form) for form in forms]
 
 
 def _is_name(said: str, slots: Slots) -> bool:
     listed = words(said)
-    known = lexicon_of(slots.tool).stems
+    known = lexicon_of(slots.tool).weights
     return (
         bool(listed)
         and not (set(listed) & STOP_WORDS)
@@ -169,7 +172,7 @@ def _new_name(slots: Slots) -> str:
 
 
 def _is_new(said: str, slots: Slots) -> bool:
-    known = lexicon_of(slots.tool).stems
+    known = lexicon_of(slots.tool).weights
     return any(stem(word) not in known and word not in STOP_WORDS and word not in UNITS for word in words(said))
 
 
@@ -180,7 +183,8 @@ def _topic(slots: Slots) -> str:
     )
     rest = re.sub(r"[\x00]+", " , ", rest)
     parts = [part for part in re.split(r"\s*[,;]\s*", rest) if part.strip()]
-    known = lexicon_of(slots.tool).own | _GENERIC
+    lexicon = lexicon_of(slots.tool)
+    known = lexicon.weights.keys() | _GENERIC
     for part in parts:
         topic = topic_of(part.strip(" ?!."), slots.tool, slots.literals)
         if any(
