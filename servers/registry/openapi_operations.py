@@ -137,9 +137,12 @@ class Conversion:
 
     def _output_of(self, raw: Any) -> dict[str, Any]:
         try:
-            return _standing_alone(self.document, self._schemas("writeOnly", write_out=True), raw)
+            return _standing_alone(self._schemas("writeOnly", write_out=True), raw)
         except TooLarge:
-            return _standing_alone(self.document, self._schemas("writeOnly", write_out=False), raw)
+            # Only the schema itself is written out.
+            is_reference = isinstance(raw, dict) and raw.keys() == {"$ref"}
+            root = self.document.follow(raw) if is_reference else raw
+            return _standing_alone(self._schemas("writeOnly", write_out=False), root)
 
     def _schemas(self, left_out: LeftOut, *, write_out: bool) -> SchemaConversion:
         budget = self.budget.for_schema(WRITTEN_OUT_PARTS) if write_out else self.budget.for_schema()
@@ -160,8 +163,8 @@ def success_response(document: Document, responses: Any) -> dict[str, Any]:
     return next(with_json, found[0] if found else {})
 
 
-def _standing_alone(document: Document, schemas: SchemaConversion, raw: Any) -> dict[str, Any]:
-    schema = schemas.convert(document.follow(raw) if isinstance(raw, dict) and raw.keys() == {"$ref"} else raw)
+def _standing_alone(schemas: SchemaConversion, raw: Any) -> dict[str, Any]:
+    schema = schemas.convert(raw)
     definitions = schemas.definitions()
     return {**schema, "$defs": definitions} if definitions else schema
 

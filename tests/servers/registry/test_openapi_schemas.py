@@ -1,0 +1,245 @@
+"""How schemas of OpenAPI 3.0 and 3.1 become JSON Schemas that stand on their own."""
+
+from typing import Any
+
+import pytest
+
+from tests.servers.registry.openapi_documents import (
+    answer,
+    body,
+    document,
+    imported,
+    operation,
+    parameter,
+    reason_of,
+    tool_of,
+)
+from toolweave.schema import Schema
+
+TREE = {
+    "type": "object",
+    "properties": {
+        "value": {"type": "integer"},
+        "children": {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}},
+    },
+}
+
+
+def field_of(schema: Any, version: str = "3.0.3", **components: Any) -> Any:
+    """Give the input field "a" that a schema becomes."""
+    raw = operation(requestBody=body({"type": "object", "properties": {"a": schema}}))
+    return tool_of(raw, method="post", version=version, components={"schemas": components}).input_schema["properties"][
+        "a"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
+        (
+            {"type": "string", "enum": ["a"], "nullable": True, "description": "D"},
+            {"type": ["string", "null"], "enum": ["a", None], "description": "D"},
+        ),
+        ({"type": "string", "nullable": False}, {"type": "string"}),
+        ({"nullable": True}, {}),
+        (
+            {"allOf": [{"type": "string"}], "nullable": True, "description": "D"},
+            {"description": "D", "anyOf": [{"allOf": [{"type": "string"}]}, {"type": "null"}]},
+        ),
+        ({"type": "integer", "minimum": 1, "exclusiveMinimum": True}, {"type": "integer", "exclusiveMinimum": 1}),
+        ({"type": "integer", "maximum": 9, "exclusiveMaximum": False}, {"type": "integer", "maximum": 9}),
+        ({"type": "integer", "exclusiveMaximum": True}, {"type": "integer"}),
+        ({"type": "integer", "example": 5}, {"type": "integer", "examples": [5]}),
+        ({"type": "string", "required": True}, {"type": "string"}),
+        (
+            {"type": "string", "xml": {"name": "x"}, "externalDocs": {"url": "u"}, "x-own": 1, "discriminator": {}},
+            {"type": "string"},
+        ),
+        (
+            {"type": "object", "additionalProperties": {"type": "string", "nullable": True}},
+            {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+        ),
+    ],
+)
+def test_what_3_0_says_in_its_own_words_is_said_in_those_of_json_schema(schema: Any, expected: Any) -> None:
+    assert field_of(schema) == expected
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": ["string", "null"], "const": None},
+        {"type": "integer", "exclusiveMinimum": 0, "maximum": 10, "default": 3},
+        {"type": "array", "prefixItems": [{"type": "string"}], "items": False},
+        {"if": {"type": "string"}, "then": {"minLength": 1}, "else": {"type": "integer"}},
+        {"type": "object", "patternProperties": {"^x": {"type": "string"}}, "unevaluatedProperties": False},
+        {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png"},
+        {"type": "string", "default": None, "examples": ["a", "b"]},
+        {"oneOf": [{"type": "integer"}, {"type": "string", "format": "uuid"}]},
+        {"type": "object", "properties": {"properties": {"type": "string"}, "required": {"type": "boolean"}}},
+    ],
+)
+def test_what_3_1_says_stays_as_it_is(schema: Any) -> None:
+    assert field_of(schema, "3.1.0") == schema
+
+
+def test_references_are_written_out_with_what_stands_beside_them() -> None:
+    pet = {"type": "object", "properties": {"kind": {"$ref": "#/components/schemas/Kind"}}, "description": "A pet."}
+    kind = {"type": "string", "enum": ["cat", "dog"]}
+    found = field_of({"$ref": "#/components/schemas/Pet", "description": "Mine."}, "3.1.0", Pet=pet, Kind=kind)
+    assert found == {"type": "object", "properties": {"kind": kind}, "description": "Mine."}
+    narrowed = field_of({"$ref": "#/components/schemas/Kind", "maxLength": 3}, "3.1.0", Kind=kind)
+    assert narrowed == {"allOf": [kind, {"maxLength": 3}]}
+    nullable = field_of({"$ref": "#/components/schemas/Kind", "nullable": True}, Kind=kind)
+    assert nullable == {"type": ["string", "null"], "enum": ["cat", "dog", None]}
+
+
+def test_a_schema_that_contains_itself_goes_to_defs() -> None:
+    raw = operation(
+        requestBody=body({"$ref": "#/components/schemas/Tree"}), responses=answer({"$ref": "#/components/schemas/Tree"})
+    )
+    tool = tool_of(raw, method="post", components={"schemas": {"Tree": TREE}})
+    inner = {"type": "array", "items": {"$ref": "#/$defs/Tree"}}
+    for schema in (tool.input_schema, tool.output_schema):
+        assert schema["$defs"]["Tree"]["properties"]["children"] == inner
+    check = Schema(tool.input_schema)
+    assert check.problems({"value": 1, "children": [{"value": 2, "children": []}]}) == []
+    assert check.problems({"children": [{"children": [{"value": "x"}]}]}) != []
+
+
+def test_schemas_that_contain_each_other_keep_their_names_apart() -> None:
+    schemas = {
+        "A": {
+            "type": "object",
+            "properties": {"b": {"$ref": "#/components/schemas/B"}, "a": {"$ref": "#/components/schemas/A"}},
+        },
+        "B": {
+            "type": "object",
+            "properties": {"a": {"$ref": "#/components/schemas/A"}, "own": {"$ref": "#/components/schemas/B/$defs/A"}},
+            "$defs": {"A": {"type": "object", "properties": {"x": {"$ref": "#/components/schemas/B/$defs/A"}}}},
+        },
+    }
+    raw = operation(responses=answer({"$ref": "#/components/schemas/A"}))
+    output = tool_of(raw, components={"schemas": schemas}).output_schema
+    check = Schema(output)
+    assert set(output["$defs"]) == {"A", "A_2"}
+    assert check.problems({"b": {"a": {"b": {"own": {"x": {"x": {}}}}}}}) == []
+    assert check.problems({"b": {"a": {"b": {"own": {"x": 5}}}}}) != []
+
+
+def test_a_schema_that_writing_out_would_make_too_large_keeps_its_references() -> None:
+    schemas: dict[str, Any] = {"S20": {"type": "string"}}
+    for n in range(20):
+        inner = {"$ref": f"#/components/schemas/S{n + 1}"}
+        schemas[f"S{n}"] = {"type": "object", "properties": {"l": inner, "r": inner}}
+    raw = operation(
+        responses=answer({"$ref": "#/components/schemas/S0"}), requestBody=body({"$ref": "#/components/schemas/S0"})
+    )
+    tool = tool_of(raw, method="post", components={"schemas": schemas})
+    assert len(tool.output_schema["$defs"]) == 20
+    assert tool.input_fields["l"] == {"$ref": "#/$defs/S1"}
+
+
+def test_an_input_that_is_too_large_skips_and_an_output_that_is_too_large_is_left_out() -> None:
+    huge = {
+        "type": "object",
+        "properties": {
+            f"p{n}": {"type": "object", "properties": {f"q{m}": {"type": "string"} for m in range(100)}}
+            for n in range(60)
+        },
+    }
+    assert "more than 5000 parts" in reason_of(operation(requestBody=body(huge)), method="post")
+    found = imported(document({"/t": {"get": operation(responses=answer(huge))}}))
+    assert found.tools[0].output_schema == {}
+    assert "more than 5000 parts" in found.warnings[0]
+
+
+def test_what_only_a_caller_sends_is_no_part_of_the_output() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"password": {"type": "string", "writeOnly": True}, "id": {"type": "integer", "readOnly": True}},
+        "required": ["password", "id"],
+    }
+    assert tool_of(operation(responses=answer(schema))).output_schema == {
+        "type": "object",
+        "properties": {"id": {"type": "integer"}},
+        "required": ["id"],
+    }
+
+
+def test_long_texts_are_cut_and_large_examples_dropped() -> None:
+    found = field_of({"type": "string", "description": "d" * 5_000, "example": "e" * 5_000})
+    assert found == {"type": "string", "description": "d" * 2_000}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *("text", 5, None, [1], {"type": 5}, {"type": "colour"}, {"properties": []}, {"allOf": {}}, {"items": "x"}),
+        *({"$ref": 5}, {"$ref": "#/nowhere"}, {"$ref": "#anchor"}, {"$ref": ""}, {"enum": "x"}, {"minLength": "x"}),
+        *({"pattern": 5}, {"properties": {"a": 5}}, {"anyOf": [5]}, {"$ref": "#/components"}),
+    ],
+)
+def test_what_is_no_schema_skips_the_operation_with_the_reason(schema: Any) -> None:
+    reason = reason_of(operation(parameters=[parameter("a", schema={"allOf": [schema]})]))
+    assert 10 < len(reason) <= 500
+
+
+@pytest.mark.parametrize("pointer", ["#/components/schemas/A", "#/components/schemas/B"])
+def test_references_in_a_circle_skip_the_operation(pointer: str) -> None:
+    circle = {"A": {"$ref": "#/components/schemas/B"}, "B": {"$ref": "#/components/schemas/A"}}
+    assert "circle" in reason_of(
+        operation(parameters=[parameter("a", schema={"$ref": pointer})]), components={"schemas": circle}
+    )
+
+
+def test_a_pointer_may_escape_and_encode_the_names_on_its_way() -> None:
+    schemas = {"a/b~c d": {"type": "integer"}}
+    raw = operation(parameters=[parameter("a", schema={"$ref": "#/components/schemas/a~1b~0c%20d"})])
+    assert tool_of(raw, components={"schemas": schemas}).input_fields["a"] == {"type": "integer"}
+
+
+@pytest.mark.parametrize("where", ["schema", "parameter", "body", "response", "path", "output"])
+@pytest.mark.parametrize(
+    "pointer", ["file:///etc/passwd", "http://127.0.0.1:1/x.json#/A", "other.yaml#/A", "/etc/passwd"]
+)
+def test_a_reference_to_another_document_is_never_followed_and_skips_the_operation(where: str, pointer: str) -> None:
+    reference = {"$ref": pointer}
+    raw = {
+        "schema": operation(parameters=[parameter("a", schema=reference)]),
+        "parameter": operation(parameters=[reference]),
+        "body": operation(requestBody=reference),
+        "response": operation(responses={"200": reference}),
+        "output": operation(responses=answer({"type": "array", "items": reference})),
+    }
+    paths = {"/t": reference if where == "path" else {"post": raw[where]}, "/ok": {"get": operation("ok")}}
+    found = imported(document(paths))
+    assert [tool.tool_id for tool in found.tools] == ["ok"]
+    assert "another document" in found.skipped[0].reason
+    assert pointer[:10] in found.skipped[0].reason
+
+
+def test_references_to_parameters_bodies_responses_and_paths_are_followed() -> None:
+    components = {
+        "parameters": {
+            "Id": {"$ref": "#/components/parameters/RealId"},
+            "RealId": parameter("id", "path", required=True),
+        },
+        "requestBodies": {"Pet": body({"$ref": "#/components/schemas/Pet"})},
+        "responses": {"Pet": answer({"$ref": "#/components/schemas/Pet"})["200"]},
+        "schemas": {"Pet": {"type": "object", "properties": {"name": {"type": "string"}}}},
+        "pathItems": {
+            "Pets": {
+                "parameters": [{"$ref": "#/components/parameters/Id"}],
+                "put": operation(
+                    requestBody={"$ref": "#/components/requestBodies/Pet"},
+                    responses={"200": {"$ref": "#/components/responses/Pet"}},
+                ),
+            }
+        },
+    }
+    found = imported(document({"/pets/{id}": {"$ref": "#/components/pathItems/Pets"}}, components=components))
+    (tool,) = found.tools
+    assert (list(tool.input_fields), found.warnings) == (["id", "name"], [])
+    assert tool.output_schema == components["schemas"]["Pet"]
