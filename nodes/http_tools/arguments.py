@@ -26,6 +26,11 @@ class WrongArguments(ValueError):
         super().__init__("; ".join(problems))
 
 
+def told_name(name: Any) -> str:
+    """Give a name that a model has made up as it can stand in a text: not long, and without half characters."""
+    return str(name)[:LONGEST_NAME].encode(errors="replace").decode()
+
+
 def checked_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that the tool's input_schema allows.
 
@@ -58,7 +63,7 @@ def _defaults(tool: ToolConfig) -> dict[str, Any]:
 
 def _unknown(tool: ToolConfig, arguments: Mapping[str, Any]) -> list[str]:
     known = ", ".join(tool.input_fields) or "none"
-    names = [str(name)[:LONGEST_NAME] for name in arguments if name not in tool.input_fields]
+    names = [told_name(name) for name in arguments if name not in tool.input_fields]
     return [f"{', '.join(names[:3])} is not a known field; known: {known[:300]}"] if names else []
 
 
@@ -77,7 +82,7 @@ def _unsendable(arguments: Mapping[str, Any]) -> list[str]:
 
 def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
     """Give every value and every key with the name of the field it is in, and how deep it lies."""
-    left = [(str(name)[:LONGEST_NAME], value, 1) for name, value in arguments.items()]
+    left = [(told_name(name), value, 1) for name, value in arguments.items()]
     while left:
         name, value, depth = left.pop()
         yield name, value, depth

@@ -34,7 +34,8 @@ def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequest
     given = checked_arguments(tool, arguments)
     places = tool.places
     path, problems = _path(tool, {name: given[name] for name in given if places[name].part == "path"})
-    headers = {name: text for name, text in tool.api.headers.items() if name not in tool.secret_headers}
+    secret = tool.secret_headers
+    headers = {name: text for name, text in tool.api.headers.items() if name not in secret}
     query: dict[str, Any] = {}
     for name, place in places.items():
         value = given.get(name)

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolweave.errors import OutboundRefused
 from toolweave.nodes.http_tools.argument_reading import fitting, inside, read_json
-from toolweave.nodes.http_tools.arguments import WrongArguments
+from toolweave.nodes.http_tools.arguments import WrongArguments, told_name
 from toolweave.nodes.http_tools.loose_equality import same_value
 from toolweave.nodes.http_tools.request_building import build_request
 from toolweave.nodes.http_tools.specs import HTTPRequestSpec
@@ -112,7 +112,7 @@ def _in_query(built: dict[str, list[Any]], written: dict[str, list[Any]]) -> Ite
             yield f"query parameter {name} must be {_shown(values)}, not {_shown(written[name])}"
     for name in written:
         if name not in built:
-            yield f"query has {name[:60]}, which the arguments do not make; leave it out or give it as an argument"
+            yield f"query has {told_name(name)}, which the arguments do not make; leave it out or give it as an argument"
 
 
 def _same_values(built: list[Any], written: list[Any]) -> bool:
@@ -153,8 +153,7 @@ def _in_object(place: str, built: dict[str, Any], written: dict[str, Any]) -> It
             yield from _in_body(f"{place}.{name}"[:_LONGEST], value, written.get(name))
     for name, value in written.items():
         if name not in built and value is not None:
-            inside = f"{place}.{name}"[:_LONGEST]
-            yield f"{inside} is not what the arguments make; leave it out or give it as an argument"
+            yield f"{place}.{told_name(name)} is not what the arguments make; leave it out or give it as an argument"
 
 
 def _told(value: Any) -> str:

@@ -306,3 +306,9 @@ def test_a_boolean_is_no_number() -> None:
         "n must be an integer; got true",
         "f must be a boolean; got 1",
     ]
+
+
+def test_a_made_up_name_stands_in_a_problem_as_far_as_a_text_can_hold_it() -> None:
+    (problem,) = problems(SEARCH, {"\ud800" + "x" * 5_000: 1})
+
+    assert problem == f"?{'x' * 59} is not a known field; known: q, tags"

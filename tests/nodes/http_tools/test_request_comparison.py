@@ -166,10 +166,12 @@ def test_an_absent_body_lacks_every_field() -> None:
 
 
 def test_only_so_many_differences_are_named_and_none_at_length() -> None:
-    said = differences(posted({}), posted({"x" * 5_000: "y" * 5_000, **{str(number): 1 for number in range(50)}}))
+    said = differences(
+        posted({}), posted({"\ud800" + "x" * 5_000: "y" * 5_000, **{str(number): 1 for number in range(50)}})
+    )
 
     assert len(said) == MOST_DIFFERENCES
-    assert all(len(line) < 400 for line in said)
+    assert all(len(line) < 400 and line.encode() for line in said)
 
 
 def test_bodies_nested_without_end_are_compared() -> None:
