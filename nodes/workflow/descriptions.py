@@ -6,12 +6,12 @@ block it stands in, its length is bounded, and credentials are no part of it (W-
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from toolweave.nodes.workflow.state import Candidate
-from toolweave.nodes.workflow.withheld import withholding
+from toolweave.nodes.workflow.withheld import Clean, cleaned, withholding
 from toolweave.tool_config import ToolConfig
 
 LONGEST_OF_ALL = 60_000
@@ -65,6 +65,8 @@ def one_line(text: str, longest: int) -> str:
 
 
 def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() else " " for character in text)
 
 
@@ -82,48 +84,48 @@ def _section(title: str, lines: Iterator[str]) -> list[str]:
     return [f"{title}:", *listed] if listed else [f"{title}: none"]
 
 
-def _parameters(tool: ToolConfig, clean: Callable[[str], str]) -> Iterator[str]:
+def _parameters(tool: ToolConfig, clean: Clean) -> Iterator[str]:
     places = tool.places
-    for name, schema in tool.input_fields.items():
-        place = places[name]
+    root = cleaned(tool.input_schema, clean)
+    fields = _properties(root, root)
+    for name in tool.input_fields:
+        place, field = places[name], fields.get(clean(name))
         needed = "required" if name in tool.required_fields or place.part == "path" else "optional"
-        where = place.part if place.steps == (name,) else f"{place.part} {place.name}"
-        yield _field(clean, name, schema, [where, needed], tool.input_schema)
-        yield from _fields_inside(clean, schema, tool.input_schema, 1)
+        where = place.part if place.steps == (name,) else f"{place.part} {clean(place.name)}"
+        yield _field(clean(name), field, [where, needed], root)
+        yield from _fields_inside(field, root, 1)
 
 
-def _output(tool: ToolConfig, clean: Callable[[str], str]) -> Iterator[str]:
-    mapped = tool.field_mappings.response
-    schema = tool.output_schema
-    fields = _properties(schema, schema)
-    for name in (*mapped, *(name for name in fields if name not in mapped)):
-        yield _field(clean, name, fields.get(name, {}), [], schema)
-        yield from _fields_inside(clean, fields.get(name, {}), schema, 1)
-    if schema and not fields and not mapped:
-        yield _field(clean, "answer", schema, [], schema)
-        yield from _fields_inside(clean, schema, schema, 1)
+def _output(tool: ToolConfig, clean: Clean) -> Iterator[str]:
+    root = cleaned(tool.output_schema, clean)
+    fields = _properties(root, root)
+    names = dict.fromkeys([*(clean(name) for name in tool.field_mappings.response), *fields])
+    for name in names:
+        yield _field(name, fields.get(name, {}), [], root)
+        yield from _fields_inside(fields.get(name, {}), root, 1)
+    if root and not names:
+        yield _field("answer", root, [], root)
+        yield from _fields_inside(root, root, 1)
 
 
-def _fields_inside(clean: Callable[[str], str], schema: Any, root: Mapping[str, Any], depth: int) -> Iterator[str]:
+def _fields_inside(schema: Any, root: Mapping[str, Any], depth: int) -> Iterator[str]:
     inner = local(schema, root)
     if inner.get("type") == "array":
         inner = local(inner.get("items"), root)
     required = inner.get("required")
     for name, field in _properties(inner, root).items() if depth < DEEPEST else ():
         needed = "required" if isinstance(required, list) and name in required else "optional"
-        yield "  " * depth + _field(clean, name, field, [needed], root)
-        yield from _fields_inside(clean, field, root, depth + 1)
+        yield "  " * depth + _field(name, field, [needed], root)
+        yield from _fields_inside(field, root, depth + 1)
 
 
-def _field(clean: Callable[[str], str], name: str, schema: Any, notes: Sequence[str], root: Mapping[str, Any]) -> str:
+def _field(name: str, schema: Any, notes: Sequence[str], root: Mapping[str, Any]) -> str:
     """Write one field: `- limit (integer, query, optional, maximum 50): how many`."""
     field = local(schema, root)
     rules = [f"{rule} {_compact(field[rule])}" for rule in _RULES if rule in field]
     facts = ", ".join(part for part in (_type(field), *notes, *_choices(field), *rules) if part)
-    words = one_line(clean(str(field.get("description") or field.get("title") or "")), LONGEST_TEXT // 2)
-    return f"- {one_line(clean(name), LONGEST_NOTE)} ({one_line(clean(facts), LONGEST_TEXT)})" + (
-        words and f": {words}"
-    )
+    words = one_line(str(field.get("description") or field.get("title") or ""), LONGEST_TEXT // 2)
+    return f"- {one_line(name, LONGEST_NOTE)} ({one_line(facts, LONGEST_TEXT)})" + (words and f": {words}")
 
 
 def _type(field: Mapping[str, Any]) -> str:

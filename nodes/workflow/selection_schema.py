@@ -59,4 +59,4 @@ def _arguments(tools: Sequence[ToolConfig]) -> dict[str, Any]:
 def _form(tool: ToolConfig) -> dict[str, Any]:
     clean = withholding(tool)
     about = one_line(clean(f"{tool.name}: {tool.description}"), 300)
-    return {**cleaned(plain_schema(tool.input_schema), clean), "title": tool.tool_id, "description": about}
+    return {**plain_schema(cleaned(tool.input_schema, clean)), "title": tool.tool_id, "description": about}

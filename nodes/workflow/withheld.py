@@ -1,18 +1,19 @@
 """Keep a tool's credentials out of what a model is told of it, wherever its configuration repeats them (W-08)."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
-from toolweave.redact import HIDDEN
+from toolweave.redact import HIDDEN, Clean
 from toolweave.tool_config import ToolConfig
+
+__all__ = ["Clean", "cleaned", "withholding"]
 
 _REFERENCE = re.compile(r"\{env:[^{}\n]{0,200}\}?")
 SHORTEST_SECRET = 4
 """What is shorter stands in ordinary words, too, and is no secret worth the name."""
 
 
-def withholding(tool: ToolConfig) -> Callable[[str], str]:
+def withholding(tool: ToolConfig) -> Clean:
     """Return what blanks the literal secrets of `tool` and references to variables in a text."""
     secrets = _literal_secrets(tool)
 
@@ -24,7 +25,7 @@ def withholding(tool: ToolConfig) -> Callable[[str], str]:
     return clean
 
 
-def cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+def cleaned(value: Any, clean: Clean) -> Any:
     """Return JSON values with every text and key in them cleaned."""
     if isinstance(value, str):
         return clean(value)

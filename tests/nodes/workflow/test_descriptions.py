@@ -1,10 +1,12 @@
 """What a model is told of the tools it may choose from (W-04, W-08)."""
 
+import json
 from typing import Any
 
 import pytest
 
 from toolweave.nodes.workflow.descriptions import LONGEST, as_candidates, concatenated, describe
+from toolweave.nodes.workflow.selection_schema import selection_schema
 from toolweave.tool_config import ToolConfig
 
 URL = "https://api.shop.example/v1"
@@ -123,6 +125,17 @@ def test_credentials_are_blanked_wherever_a_configuration_repeats_them() -> None
     described = describe(telling)
 
     assert not [word for word in (secret, other, "{env:", "TOOL_", "X-Token", "X-Plain", "shown") if word in described]
+
+
+@pytest.mark.parametrize("secret", ["s3cret-value" * 5, 'q"uo\\ted-secret', "line-one and line-two"])
+def test_no_part_of_a_credential_is_left_where_a_text_is_cut_or_written_as_json(secret: str) -> None:
+    api = {"base_url": URL, "path": "/orders/{order_id}", "method": "GET", "auth": {"type": "bearer", "value": secret}}
+    for before in (*range(470, 500, 6), *range(960, 1_000, 6)):
+        text = "x" * before + secret
+        field = {"type": "string", "description": text, "enum": [text], "default": text}
+        telling = tool(api=api, description=text, input_schema={"type": "object", "properties": {"order_id": field}})
+
+        assert secret[:5] not in describe(telling) + json.dumps(selection_schema([telling]))
 
 
 def test_a_huge_configuration_is_cut_at_a_line() -> None:
