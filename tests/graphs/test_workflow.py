@@ -6,11 +6,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.fixtures.shop_api import SHOP_KEY, ShopApi
-from tests.graphs.shop_workflow import THREAD, chosen, empty, logged, sent, shop_workflow
+from tests.graphs.shop_workflow import LOOPBACK, THREAD, chosen, empty, logged, sent, shop_workflow
 from toolweave.api.langgraph.graph_description import without_handlers
 from toolweave.cli.graph import as_text
 from toolweave.config.model_price import ModelPrice
 from toolweave.graphs import build_workflow
+from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.offline_model import OfflineChatModel
 
 DRAWN = """workflow
@@ -186,6 +187,28 @@ async def test_a_threads_next_run_inherits_nothing(shop: ShopApi) -> None:
     assert silent["metadata"]["usage"]["calls"] == {"llm_selection": 1}
     assert empty(unknown, "selected_tool", "http_spec", "raw_response", "output", "formatted_response")
     assert unknown["metadata"]["usage"]["calls"] == {}
+
+
+@pytest.mark.parametrize(
+    ("instructions", "tool", "request_line"),
+    [
+        ("Get product 2", "Get product", "GET /products/2"),
+        ("Show me order A-1001", "Get order", "GET /orders/A-1001"),
+    ],
+)
+async def test_the_offline_model_gets_through_all_stages(
+    shop: ShopApi, instructions: str, tool: str, request_line: str
+) -> None:
+    graph = build_workflow(tools=shop.tools(), model=OfflineChatModel(), api_calls=ApiCalls(LOOPBACK))
+
+    answer = await graph.ainvoke(
+        {"user_instructions": instructions, "tool_ids": ["get_product", "get_order"], "format_response": True}
+    )
+
+    assert (answer["status"], answer["selected_tool"]) == ("success", tool)
+    assert empty(answer, "error", "error_stage", "warning")
+    assert answer["formatted_response"]
+    assert sent(shop) == [request_line]
 
 
 def test_the_drawing_shows_the_line_and_where_failures_go(shop: ShopApi) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import NodeTimeoutError
 
 from tests.fixtures.openai_wire import MAX_WAIT_S, WireCall, WireTurn
 from tests.fixtures.shop_api import ShopApi
@@ -14,6 +15,8 @@ from tests.graphs.shop_workflow import KEYS, THREAD, chosen, empty, logged, sent
 from toolweave.errors import PersistenceError
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.http_tools.registry import FixedToolConfigs
+from toolweave.nodes.workflow.failure import message_of
+from toolweave.nodes.workflow.timing import seconds_of
 from toolweave.tool_config import ToolConfig
 
 GARBAGE = WireTurn(text="I would rather talk about the weather.")
@@ -336,6 +339,14 @@ async def test_secrets_in_a_request_are_hidden_in_the_log(shop: ShopApi) -> None
     [record] = records
     assert record["request"]["body"] == {"reason": "my password=***"}
     assert "hunter2" not in record["written"]
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("run", "run_timeout"), ("idle", "idle_timeout")])
+def test_a_stage_that_is_stopped_at_its_time_limit_says_so(kind: Any, limit: str) -> None:
+    stopped = NodeTimeoutError("retrieve", 30.2, kind=kind, **{limit: 30.0})
+
+    assert message_of("tool_retrieval", stopped) == "The tools could not be looked up. It took longer than 30 s."
+    assert seconds_of(stopped) == 30.2
 
 
 async def test_a_run_that_is_cancelled_ends_as_cancelled(shop: ShopApi) -> None:
