@@ -24,14 +24,15 @@ _SAID = ("format", "pattern", "exclusiveMinimum", "exclusiveMaximum", "minLength
 _LONGEST_RULE = 120
 
 
-def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema of an object without references, of bounded size and depth."""
-    return {**_Rewriting(schema).rewritten(dict(schema), 0), "type": "object"}
+def plain_schema(schema: Mapping[str, Any], *, wordless: bool = False) -> dict[str, Any]:
+    """Return a schema of an object without references, of bounded size and depth; `wordless`: no descriptions."""
+    return {**_Rewriting(schema, wordless=wordless).rewritten(dict(schema), 0), "type": "object"}
 
 
 class _Rewriting:
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, root: Mapping[str, Any], *, wordless: bool) -> None:
         self._root = root
+        self._words = (lambda _schema: {}) if wordless else _words
         self._left = MOST_PARTS
 
     def rewritten(self, schema: Any, depth: int) -> dict[str, Any]:
@@ -41,12 +42,12 @@ class _Rewriting:
         found = _merged(local(schema, self._root), self._root)
         branches = self._branches(found, depth)
         if len(branches) == 1:
-            return {**branches[0], **_words(found)}
+            return {**branches[0], **self._words(found)}
         if branches:
             # Beside anyOf some endpoints take no other keyword.
-            words = _words(found)
+            words = self._words(found)
             return {"anyOf": [branch if branch.get("type") == "null" else words | branch for branch in branches]}
-        return {**self._of_type(found, depth), **_words(found)}
+        return {**self._of_type(found, depth), **self._words(found)}
 
     def _branches(self, found: dict[str, Any], depth: int) -> list[dict[str, Any]]:
         """Give the alternatives that the schema names, a list of types among them."""

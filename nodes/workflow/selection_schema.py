@@ -12,7 +12,7 @@ from toolweave.tool_config import Method, ToolConfig
 CHOOSE = "choose_request"
 """The function's name."""
 LONGEST = 60_000
-"""Characters of all input schemas; above it the tools' descriptions alone say what the arguments are."""
+"""Characters of all input schemas; above it they go without words, and then the tools' descriptions alone must do."""
 
 _ABOUT = (
     "Choose the tool and the request that does what the user asks for. Give tool_id and arguments; or, if no tool "
@@ -50,13 +50,15 @@ def selection_schema(tools: Sequence[ToolConfig]) -> dict[str, Any]:
 
 def _arguments(tools: Sequence[ToolConfig]) -> dict[str, Any]:
     """Allow the arguments of any of the tools; each form is titled with the id of its tool."""
-    forms = [_form(tool) for tool in tools]
-    if len(json.dumps(forms)) > LONGEST:
-        return {"type": "object", "description": "The chosen tool's arguments, as its description lists them."}
-    return forms[0] if len(forms) == 1 else {"anyOf": forms}
+    for wordless in (False, True):
+        forms = [_form(tool, wordless=wordless) for tool in tools]
+        if len(json.dumps(forms)) <= LONGEST:
+            return forms[0] if len(forms) == 1 else {"anyOf": forms}
+    return {"type": "object", "description": "The chosen tool's arguments, as its description lists them."}
 
 
-def _form(tool: ToolConfig) -> dict[str, Any]:
+def _form(tool: ToolConfig, *, wordless: bool) -> dict[str, Any]:
     clean = withholding(tool)
-    about = one_line(clean(f"{tool.name}: {tool.description}"), 300)
-    return {**plain_schema(cleaned(tool.input_schema, clean)), "title": tool.tool_id, "description": about}
+    plain = plain_schema(cleaned(tool.input_schema, clean), wordless=wordless)
+    about = one_line(clean(f"{tool.name}: {tool.description}"), 100 if wordless else 300)
+    return {**plain, "title": tool.tool_id, "description": about}

@@ -233,3 +233,9 @@ async def test_selections_at_the_same_time_do_not_mix(endpoint: Endpoint, shop: 
     assert all(update["selection"] == RIGHT for update in updates)
     asked = sorted(request.messages[-1]["content"] for request in endpoint.server.requests)
     assert asked == sorted(f"Order {number}" for number in range(30))
+
+
+async def test_the_offline_model_selects_without_a_network(shop: ShopApi) -> None:
+    update = await select(OfflineChatModel(), shop.tools(), "Show me the order A-1001")
+
+    assert update["selection"] == RIGHT
