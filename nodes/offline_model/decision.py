@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage
 from toolweave.nodes.offline_model.answers import tell_results
 from toolweave.nodes.offline_model.conversation import Turn, call_key, read_turns
 from toolweave.nodes.offline_model.dialogue import MAX_TURNS, Reading, read_dialogue
+from toolweave.nodes.offline_model.documents import tell_document
 from toolweave.nodes.offline_model.forced_call import forced_call
 from toolweave.nodes.offline_model.operations.structured_choice import structured_choice
 from toolweave.nodes.offline_model.questions import ask
@@ -79,6 +80,8 @@ def _answer(turn: Turn, reading: Reading, tools: Sequence[ToolSpec], *, undone: 
         remarks.append(f"I stopped after {len(turn.results)} calls in one turn; {undone} more were asked for.")
     if reading.cut:
         remarks.append("I read only the first part of your message, because it is very long.")
+    if not told and not remarks and not tools and (document := tell_document(turn.text)):
+        remarks = [document]
     if not told and not remarks:
         remarks = [small_talk(turn.text, tools, dropped=reading.dropped)]
     said = with_notice("\n\n".join(dict.fromkeys(remarks))) if remarks else ""

@@ -49,15 +49,13 @@ class Unit:
 UNITS: dict[str, Unit] = {word: Unit(kind, size) for kind, size, listed in _UNITS for word in listed.split()}
 UNIT_WORDS = "|".join(re.escape(word) for word in sorted(UNITS, key=lambda word: (-len(word), word)))
 
-# Words of a parameter's name or description that say what its number measures.
-MEASURED: dict[Dimension, frozenset[str]] = {
-    kind: frozenset(listed.split())
-    for kind, listed in (
-        ("money", "price prices cost costs fee money budget salary amount total euro euros dollars eur usd"),
-        ("mass", "weight mass"),
-        ("stars", "star stars rating"),
-        ("time", "duration timeout"),
-        ("length", "length width height distance"),
-        ("count", "quantity count copies pieces units"),
-    )
-}
+_MEASURED: tuple[tuple[Dimension, str], ...] = (
+    ("money", "price prices cost costs fee money budget salary amount total euro euros dollars eur usd"),
+    ("mass", "weight mass"),
+    ("stars", "star stars rating"),
+    ("time", "duration timeout"),
+    ("length", "length width height distance"),
+    ("count", "quantity count copies pieces units"),
+)
+MEASURED = {kind: frozenset(listed.split()) for kind, listed in _MEASURED}
+"""Words of a parameter's name or description that say what its number measures."""

@@ -3,6 +3,7 @@
 These are general English; the words of a domain come from the tools' own names and schemas.
 """
 
+from functools import lru_cache
 from typing import Literal
 
 from toolweave.nodes.offline_model.language.words import stem, words
@@ -192,6 +193,7 @@ PARAMETER_WORDS: dict[str, str] = {
 }
 
 
+@lru_cache(maxsize=4096)
 def noun_family(noun: str) -> frozenset[str]:
     """Give a noun together with its synonyms."""
     wanted = stem(noun)

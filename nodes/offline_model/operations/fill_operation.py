@@ -78,6 +78,8 @@ def _take_addresses(slots: Slots) -> None:
 
 
 def _take_dates(slots: Slots) -> None:
+    if all(one.role != "date" for one in slots.tool.parameters):
+        return
     # A day with its year is surer than one without: "last week's Monday, 2026-02-23".
     dates = find_dates(slots.free, slots.today)
     for found in sorted(dates, key=lambda one: not _YEAR.search(slots.free[one.start : one.end])):

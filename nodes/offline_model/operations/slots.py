@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 from toolweave.nodes.offline_model.filling.named_texts import parameter_words
@@ -65,10 +66,13 @@ class Slots:
 
 def labels_of(parameter: Parameter, *, short: int = 2) -> str:
     """Give the alternative of the words by which people name a parameter, its synonyms and plurals included."""
-    named = [word for word in parameter.words if len(word) >= short]
-    spoken = {member for word in named for member in noun_family(word)}
-    whole = " ".join(parameter.words)
-    return f"{either_of({whole, *spoken})}|{parameter_words(parameter)}"
+    return f"{_spoken(parameter.words, short)}|{parameter_words(parameter)}"
+
+
+@lru_cache(maxsize=1024)
+def _spoken(named: tuple[str, ...], short: int) -> str:
+    members = {member for word in named if len(word) >= short for member in noun_family(word)}
+    return either_of({" ".join(named), *members})
 
 
 def rules_removed(description: str) -> str:

@@ -22,9 +22,9 @@ _END = r"(?=\s*(?:[,;.!?]|\x00|$|\s(?:and|for|at|in|to|with|by|on|costs?|priced|
 _GENERIC = frozenset(
     stem(word)
     for word in words(
-        "cost costs costing price priced worth buy sell sold cheap expensive between below above name word title called "
-        "match matching look search find show list browse under over more less most least please kind type first last "
-        "top money available offer carry"
+        "cost costs costing price priced worth buy sell sold cheap expensive between below above name word title "
+        "called match matching look search find show list browse under over more less most least please kind type first "
+        "last top money available offer carry"
     )
 )
 
