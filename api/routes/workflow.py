@@ -9,17 +9,17 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import LangGraphError
 from loguru import logger
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator
+from pydantic import ConfigDict
 
 from toolweave.api.clients import api_client
 from toolweave.api.strict_json import StrictJsonRoute
+from toolweave.nodes.workflow.checked_input import CheckedInput
 from toolweave.nodes.workflow.state import WorkflowOutput
 from toolweave.runtime.streaming.codec import dumps
 
 router = APIRouter(tags=["workflow"], route_class=StrictJsonRoute)
 
 ASSISTANT = "workflow"
-MOST_TOOLS = 500
 UNREACHABLE = "The workflow cannot be reached right now. Please try again later."
 BROKEN = "The workflow broke off. Please try again; the operator finds the reason in the log."
 # Whoever may not ask the API may not ask through us, and is told so in its words' stead.
@@ -31,22 +31,10 @@ GONE = 499
 Result = TypeVar("Result")
 
 
-class WorkflowRequest(BaseModel):
+class WorkflowRequest(CheckedInput):
     """What is to be done, with which tools, and whether the answer is to be told in words."""
 
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
-
-    user_instructions: str = Field(min_length=1, max_length=100_000)
-    tool_ids: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(min_length=1, max_length=MOST_TOOLS)
-    format_response: StrictBool = False
-    response_format_instructions: str | None = Field(default=None, max_length=20_000)
-
-    @field_validator("user_instructions")
-    @classmethod
-    def _says_something(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("the instructions are blank")
-        return value
+    model_config = ConfigDict(extra="forbid")
 
 
 @router.post(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from toolweave.errors import UnknownTools
 from toolweave.nodes.http_tools.registry import ToolRegistry
 from toolweave.nodes.tool_relevance import ToolIndex
+from toolweave.nodes.workflow.checked_input import CheckedInput
 from toolweave.nodes.workflow.descriptions import as_candidates
-from toolweave.nodes.workflow.request import WorkflowRequest
 from toolweave.nodes.workflow.state import StateNode, WantedFormat, WorkflowMetadata, WorkflowState, WorkflowUpdate
 from toolweave.nodes.workflow.usage import usage_summary
 from toolweave.tool_config import ToolConfig
@@ -24,7 +24,7 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> StateNode:
             UnknownTools: nothing is registered under some ids; names all of them.
             PersistenceError: the registry cannot be read now.
         """
-        wanted = WorkflowRequest.of(state)
+        wanted = CheckedInput.of(state)
         tool_ids = tuple(dict.fromkeys(wanted.tool_ids))
         found = await registry.find(tool_ids)
         if unknown := tuple(tool_id for tool_id in tool_ids if tool_id not in found):

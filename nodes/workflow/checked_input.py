@@ -12,8 +12,8 @@ MOST_TOOLS = 500
 MOST_PROBLEMS = 10
 
 
-class WorkflowRequest(BaseModel):
-    """What is to be done, with which tools, and whether the answer is to be told in words."""
+class CheckedInput(BaseModel):
+    """What is to be done, with which tools, and whether the answer is to be told in words; `WorkflowInput`, checked."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
