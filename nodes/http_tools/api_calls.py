@@ -101,12 +101,13 @@ class ApiCalls:
 
     async def _trusted(self) -> ssl.SSLContext:
         """Give the certificates that count; they are read once, off the loop, because there are many."""
-        return self._trust or await asyncio.to_thread(self._read_trust)
+        return await asyncio.to_thread(self._read_trust) if self._trust is None else self._trust
 
     def _read_trust(self) -> ssl.SSLContext:
         with self._making_trust:
-            self._trust = trust = self._trust or httpx.create_ssl_context()
-            return trust
+            if self._trust is None:
+                self._trust = httpx.create_ssl_context()
+            return self._trust
 
 
 def api_calls(settings: Settings) -> ApiCalls:

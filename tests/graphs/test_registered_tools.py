@@ -11,6 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.schema import Config
 from loguru import logger
 
 from tests.fixtures.app_server import OURS, AppServer, serve_in_thread
@@ -25,6 +26,8 @@ from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.http_tools.registry import FixedToolConfigs
 from toolweave.nodes.tool_catalog import FixedTools
 from toolweave.tool_config import ToolConfig
+
+GO: Any = {"messages": [{"role": "user", "content": "go"}]}
 
 
 @tool
@@ -207,12 +210,10 @@ async def test_an_assistants_configuration_offers_registered_tools_to_its_runs(
         WireTurn(text="Changed."),
     ]
     assistant = await client.assistants.create(
-        "agent_loop", config={"configurable": {"tool_ids": ["update_product_price", "get_product"]}}
+        "agent_loop", config=Config(configurable={"tool_ids": ["update_product_price", "get_product"]})
     )
     thread = await client.threads.create()
-    answer: Any = await client.runs.wait(
-        thread["thread_id"], assistant["assistant_id"], input={"messages": [{"role": "user", "content": "go"}]}
-    )
+    answer: Any = await client.runs.wait(thread["thread_id"], assistant["assistant_id"], input=GO)
     state = await client.threads.get_state(thread["thread_id"])
 
     assert answer["messages"][-1]["content"] == "Changed."
@@ -232,8 +233,8 @@ async def test_a_run_that_names_an_unknown_tool_ends_with_an_error_that_says_so(
         async for part in client.runs.stream(
             None,
             "agent_loop",
-            input={"messages": [{"role": "user", "content": "go"}]},
-            config={"configurable": {"tool_ids": ["get_product", "no_such_tool"]}},
+            input=GO,
+            config=Config(configurable={"tool_ids": ["get_product", "no_such_tool"]}),
         )
     ]
     (error,) = [part.data for part in parts if part.event == "error"]

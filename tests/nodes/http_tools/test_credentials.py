@@ -157,10 +157,11 @@ def echoing(status: str, kind: str) -> Any:
     """Repeat what was sent in a body of a kind, and in a header."""
 
     async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
-        sent = {"line": request.line, "headers": dict(request.headers)}
+        headers = dict(request.headers)
+        sent = {"line": request.line, "headers": headers}
         body = {
             "json": json.dumps(sent).encode(),
-            "ascii": json.dumps({"nested": json.dumps(sent), **dict.fromkeys(sent["headers"].values(), 1)}).encode(),
+            "ascii": json.dumps({"nested": json.dumps(sent), **dict.fromkeys(headers.values(), 1)}).encode(),
             "html": f"<p>{escape(str(sent))}</p>".encode(),
             "bytes": b"\x00\xff" + json.dumps(sent).encode(),
         }[kind]
