@@ -16,7 +16,7 @@ from toolweave import __version__
 from toolweave.api.body_limit import MIB, BodyLimit
 from toolweave.api.errors import answer_bad_body, answer_error
 from toolweave.api.plane_metrics import in_default_registry
-from toolweave.api.routes import chat, health, servers, tool_transfer, tools, workflow
+from toolweave.api.routes import chat, health, openapi_transfer, servers, tool_transfer, tools, workflow
 from toolweave.api.served_registry import open_served_registry
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ToolweaveError
@@ -25,7 +25,8 @@ from toolweave.servers.connections.current import expect_plane, publish, withdra
 from toolweave.servers.connections.served_plane import open_served_plane
 
 # Those with many tools in one body, before those with one.
-ROUTERS = (chat.router, health.router, servers.router, workflow.router, tool_transfer.router, tools.router)
+TRANSFERS = (tool_transfer.router, openapi_transfer.router)
+ROUTERS = (chat.router, health.router, servers.router, workflow.router, *TRANSFERS, tools.router)
 TRANSFER_LIMIT = 16 * MIB
 
 
@@ -50,7 +51,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
     app.add_exception_handler(RequestValidationError, answer_bad_body)
     app.add_exception_handler(ToolweaveError, answer_error)
-    larger = dict.fromkeys(_paths(tool_transfer.router), TRANSFER_LIMIT)
+    larger = dict.fromkeys(_paths(*TRANSFERS), TRANSFER_LIMIT)
     app.add_middleware(BodyLimit, paths=_paths(*ROUTERS), other_limits=larger)
     for router in ROUTERS:
         app.include_router(router)

@@ -31,12 +31,12 @@ class ToolRequest(ToolConfig):
         return value
 
 
-def new_tool(given: ToolRequest, tool_id: str, variables: ToolVariables) -> ToolConfig:
+def new_tool(given: ToolConfig, tool_id: str, variables: ToolVariables) -> ToolConfig:
     """Make the configuration of a tool that is not there yet. Raises RequestValidationError."""
     return _checked(plain(given) | {"tool_id": tool_id}, [], variables)
 
 
-def changed_tool(given: ToolRequest, stored: ToolConfig, variables: ToolVariables) -> ToolConfig:
+def changed_tool(given: ToolConfig, stored: ToolConfig, variables: ToolVariables) -> ToolConfig:
     """Make the configuration that takes the place of `stored`; `***` keeps the secret that is stored there.
 
     Raises:

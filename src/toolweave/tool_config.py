@@ -28,7 +28,7 @@ from toolweave.field_mappings import (
     read_place,
 )
 from toolweave.outbound_urls import read_target
-from toolweave.redact import names_a_secret
+from toolweave.redact import names_a_secret, redact_text
 from toolweave.schema import Schema
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
@@ -41,6 +41,8 @@ RESERVED_IDS = frozenset({"export", "import"})
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 LONGEST_TIMEOUT_S = 120.0
 MOST_RESPONSE_FIELDS = 200
+MOST_HEADERS = 100
+LONGEST_HEADER = 8_192
 
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _STEPS_OUT = re.compile(r"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?:/|%2f|%5c|$)", re.IGNORECASE)
@@ -97,7 +99,7 @@ class ApiOperation(_Strict):
     base_url: str = Field(min_length=1, max_length=2_000)
     path: str = Field(default="/", max_length=2_000)
     method: Method
-    headers: dict[str, str] = Field(default_factory=dict)
+    headers: dict[str, str] = Field(default_factory=dict, max_length=MOST_HEADERS)
     auth: ApiAuth = ApiAuth()
     timeout_s: float = Field(default=30.0, gt=0, le=LONGEST_TIMEOUT_S, allow_inf_nan=False)
 
@@ -140,6 +142,8 @@ class ApiOperation(_Strict):
     @classmethod
     def _headers(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
+            if len(name) + len(text) > LONGEST_HEADER:
+                raise ValueError(f"a header is longer than {LONGEST_HEADER} characters")
             if not HEADER_NAME.fullmatch(name) or any(not (32 <= ord(character) < 127) for character in text):
                 raise ValueError("a header's name or value holds a character that headers cannot carry")
             if is_connection_header(name):
@@ -202,8 +206,12 @@ class ToolConfig(_Strict):
 
     @property
     def secret_headers(self) -> frozenset[str]:
-        """Name the static headers that count as credentials: by their name, or because they refer to a variable."""
-        return frozenset(name for name, text in self.api.headers.items() if names_a_secret(name) or "{env:" in text)
+        """Name the static headers that count as credentials: by name or form, or because they refer to a variable."""
+        return frozenset(
+            name
+            for name, text in self.api.headers.items()
+            if names_a_secret(name) or "{env:" in text or redact_text(text) != text
+        )
 
     @field_validator("tool_id")
     @classmethod

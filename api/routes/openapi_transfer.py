@@ -1,0 +1,131 @@
+"""Make tools of OpenAPI documents and documents of tools: /tools/import/openapi, /tools/export/openapi (W-01)."""
+
+import asyncio
+from typing import Annotated, Any, Self
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from toolweave.api.openapi_fetching import Fetched, fetch_document
+from toolweave.api.routes.callers import known_to_the_api
+from toolweave.api.routes.tools import Variables
+from toolweave.api.served_registry import Registry
+from toolweave.api.strict_json import strict_json
+from toolweave.api.tool_secrets import without_secrets
+from toolweave.api.tool_storing import StoredTools, store_usable
+from toolweave.config.settings import Settings
+from toolweave.runtime.streaming.codec import dumps, loads
+from toolweave.servers.registry.importing import OnConflict
+from toolweave.servers.registry.openapi_export import export_openapi
+from toolweave.servers.registry.openapi_import import ImportOptions, import_openapi
+from toolweave.tool_config import ApiAuth
+
+router = APIRouter(prefix="/tools", tags=["tools"], dependencies=[Depends(known_to_the_api)])
+
+Text = Annotated[str, Field(min_length=1, max_length=500)]
+BODIES: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "An OpenAPI 3 document, or an object with `document` or `url` and the options.",
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            "application/yaml": {"schema": {"type": "string"}},
+        },
+    }
+}
+
+
+class ImportChoices(BaseModel):
+    """What to import and how; beside a document in the body they stand in the query."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    base_url: Annotated[str, Field(min_length=1, max_length=2_000)] | None = None
+    prefix: str = Field(default="", pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9_-]{0,39})?$")
+    tags: list[Text] = Field(default_factory=list, max_length=100)
+    operations: list[Text] = Field(default_factory=list, max_length=500)
+    on_conflict: OnConflict = "error"
+
+
+class OpenApiImport(ImportChoices):
+    """Where the document is, and how its tools show who asks if not as it says."""
+
+    document: dict[str, Any] | str | None = None
+    url: Annotated[str, Field(min_length=1, max_length=8_192)] | None = None
+    auth: ApiAuth | None = None
+
+    @model_validator(mode="after")
+    def _one_document(self) -> Self:
+        if (self.document is None) == (self.url is None):
+            raise ValueError("give either document or url")
+        return self
+
+
+@router.post(
+    "/import/openapi",
+    status_code=201,
+    response_model=StoredTools,
+    openapi_extra=BODIES,
+    responses={
+        409: {"description": "Ids are taken; nothing was stored."},
+        502: {"description": "The document could not be fetched."},
+    },
+)
+async def import_document(
+    request: Request, choices: Annotated[ImportChoices, Query()], registry: Registry, variables: Variables
+) -> Response:
+    """Make a tool of each operation of an OpenAPI document, and store them; those that cannot be are named.
+
+    The body is the document as JSON or YAML, or an object with `document` or `url` and the options. A URL is fetched
+    under the outbound policy (W-09). Tools hold no credentials but refer to variables, named in their `auth`.
+    """
+    wanted, fetched = await _wanted(await request.body(), choices, request.app.state.settings)
+    options = ImportOptions(
+        base_url=wanted.base_url,
+        document_url=fetched.url,
+        prefix=wanted.prefix,
+        tags=tuple(wanted.tags),
+        operations=tuple(wanted.operations),
+        auth=wanted.auth,
+    )
+    made = await asyncio.to_thread(import_openapi, fetched.document, options)
+    answer = await store_usable(registry, made.tools, variables, wanted.on_conflict)
+    skipped = [{"operation": each.operation, "reason": each.reason} for each in made.skipped]
+    told = {**answer, "skipped": [*skipped, *answer["skipped"]], "warnings": made.warnings}
+    return Response(dumps(told), 201, media_type="application/json")
+
+
+@router.get("/export/openapi", response_model=dict[str, Any])
+async def export_document(registry: Registry) -> Response:
+    """Give all tools as an OpenAPI document, without credentials."""
+    tools = await registry.all()
+    document = await asyncio.to_thread(lambda: export_openapi(without_secrets(tool) for tool in tools))
+    return Response(dumps(document), media_type="application/json")
+
+
+async def _wanted(body: bytes, choices: ImportChoices, settings: Settings) -> tuple[OpenApiImport, Fetched]:
+    given = await asyncio.to_thread(_envelope, body)
+    chosen = choices.model_dump(exclude_unset=True)
+    if given is None:
+        return OpenApiImport(document="", **chosen), Fetched(body, None)
+    try:
+        wanted = OpenApiImport.model_validate({**chosen, **given})
+    except ValidationError as error:
+        found = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
+        raise RequestValidationError(found) from None
+    if wanted.url is not None:
+        return wanted, await fetch_document(wanted.url, settings.outbound_allow)
+    return wanted, Fetched(wanted.document or "", None)
+
+
+def _envelope(body: bytes) -> dict[str, Any] | None:
+    """Read the object that says where the document is; None when the body is the document."""
+    try:
+        value = loads(body)
+    except ValueError:
+        return None
+    if not isinstance(value, dict) or not {"document", "url"} & value.keys() or {"openapi", "swagger"} & value.keys():
+        return None
+    found: dict[str, Any] = strict_json(body)
+    return found

@@ -1,0 +1,299 @@
+"""Tools come in and go out, many at once: as they are shown, and as OpenAPI documents (W-01)."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+import yaml
+
+from tests.api.routes.tool_bodies import KEY, config, created, stored
+from tests.fixtures.app_server import AppServer
+from tests.fixtures.shop_api import ShopApi, shop_api
+
+SERVER_ENV = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1", "TOOLWEAVE_TOOL_ENV": "TOOL_*"}
+YAML = {"content-type": "application/yaml"}
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[ShopApi]:
+    with shop_api() as shop:
+        yield shop
+
+
+def document(title: str, paths: dict[str, Any], **more: Any) -> dict[str, Any]:
+    info = {"title": title, "version": "1"}
+    return {"openapi": "3.1.0", "info": info, "servers": [{"url": "https://api.example.org"}], "paths": paths, **more}
+
+
+def operation(operation_id: str, **more: Any) -> dict[str, Any]:
+    return {"get": {"operationId": operation_id, "summary": "Get it", "responses": {}, **more}}
+
+
+async def test_what_is_exported_is_imported_again_as_it_was(http: httpx.AsyncClient, app_server: AppServer) -> None:
+    tools = [
+        await created(http, auth={**KEY, "value": "s3cret"}),
+        await created(http, headers={"X-Token": "{env:TOOL_A}"}),
+    ]
+    export = await http.get("/tools/export")
+    assert export.headers["content-disposition"] == 'attachment; filename="tools.json"'
+    assert [tool for tool in tools if tool not in export.json()["tools"]] == []
+    before = await stored(app_server, tools[0]["tool_id"])
+    answer = await http.post("/tools/import", json={**export.json(), "on_conflict": "replace"})
+    assert answer.status_code == 201
+    assert answer.json()["tools"] == export.json()["tools"]
+    assert (answer.json()["created"], len(answer.json()["replaced"])) == ([], len(export.json()["tools"]))
+    assert await stored(app_server, tools[0]["tool_id"]) == before
+    assert (await http.get("/tools/export")).json() == export.json()
+
+
+async def test_deleted_tools_come_back_with_the_export_but_for_the_secrets_it_does_not_hold(
+    http: httpx.AsyncClient,
+) -> None:
+    plain, secret = await created(http), await created(http, auth={**KEY, "value": "s3cret"})
+    for tool in (plain, secret):
+        assert (await http.delete(f"/tools/{tool['tool_id']}")).status_code == 204
+    answer = await http.post("/tools/import", json={"tools": [plain, secret]})
+    assert answer.status_code == 422
+    assert [problem["loc"] for problem in answer.json()["detail"]] == [["body", "tools", 1, "api", "auth", "value"]]
+    assert (await http.get(f"/tools/{plain['tool_id']}")).status_code == 404, "all or none"
+    secret["api"]["auth"]["value"] = "written anew"
+    answer = await http.post("/tools/import", json={"tools": [plain, secret]})
+    assert (answer.status_code, answer.json()["created"]) == (201, [plain["tool_id"], secret["tool_id"]])
+    assert answer.json()["tools"][0] == plain
+
+
+async def test_ids_that_are_taken_are_refused_kept_or_replaced_as_is_asked_for(http: httpx.AsyncClient) -> None:
+    old, new = await created(http), config()
+    changed = {**old, "name": "Changed"}
+    refused = await http.post("/tools/import", json={"tools": [changed, new]})
+    assert refused.status_code == 409
+    assert old["tool_id"] in refused.json()["detail"]
+    assert (await http.get(f"/tools/{new['tool_id']}")).status_code == 404
+    kept = (await http.post("/tools/import", json={"tools": [changed, new], "on_conflict": "skip"})).json()
+    assert (kept["created"], kept["replaced"], [tool["tool_id"] for tool in kept["tools"]]) == (
+        [new["tool_id"]],
+        [],
+        [new["tool_id"]],
+    )
+    assert kept["skipped"] == [
+        {"operation": "GET /weather/{city}", "reason": "there is a tool of this tool_id already"}
+    ]
+    assert (await http.get(f"/tools/{old['tool_id']}")).json() == old
+    replaced = (await http.post("/tools/import", json={"tools": [changed], "on_conflict": "replace"})).json()
+    assert (replaced["created"], replaced["replaced"], replaced["tools"]) == ([], [old["tool_id"]], [changed])
+
+
+async def test_one_wrong_tool_keeps_all_out_and_each_is_named_by_its_place(http: httpx.AsyncClient) -> None:
+    good = config()
+    tools = [good, config(method="FLY"), config(auth={"type": "bearer", "value": "{env:HOME}"}), config()]
+    answer = await http.post("/tools/import", json={"tools": tools})
+    assert answer.status_code == 422
+    assert [problem["loc"][:3] for problem in answer.json()["detail"]] == [["body", "tools", 1]]
+    del tools[1]
+    answer = await http.post("/tools/import", json={"tools": tools})
+    assert [problem["loc"][:3] for problem in answer.json()["detail"]] == [["body", "tools", 1]]
+    twice = await http.post("/tools/import", json={"tools": [good, good]})
+    assert (twice.status_code, good["tool_id"] in twice.json()["detail"]) == (409, True)
+    assert (await http.get(f"/tools/{good['tool_id']}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b'{"tools": []}', b'{"tools": {}}', b"[]", b'{"tools": [1]}', b'{"tools": [{}], "x": 1}']
+)
+async def test_what_is_no_export_is_422(http: httpx.AsyncClient, body: bytes) -> None:
+    answer = await http.post("/tools/import", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, bool(answer.json()["detail"])) == (422, True)
+
+
+async def test_an_openapi_document_becomes_a_tool_for_each_operation(http: httpx.AsyncClient, shop: ShopApi) -> None:
+    answer = await http.post("/tools/import/openapi", params={"prefix": "json_"}, json=shop.document)
+    assert answer.status_code == 201, answer.text
+    told = answer.json()
+    assert len(told["tools"]) >= 12
+    assert told["created"] == [tool["tool_id"] for tool in told["tools"]]
+    assert (told["skipped"], told["replaced"]) == ([], [])
+    tool = (await http.get("/tools/json_search_products")).json()
+    assert tool in told["tools"]
+    assert (tool["api"]["base_url"], tool["api"]["path"], tool["api"]["method"]) == (shop.url, "/products", "GET")
+    assert {"q", "category", "max_price"} <= tool["input_schema"]["properties"].keys()
+    guarded = (await http.get("/tools/json_create_product")).json()
+    assert guarded["api"]["auth"]["name"] == "X-Api-Key"
+    assert guarded["api"]["auth"]["value"].startswith("{env:TOOL_CORNER_SHOP")
+
+
+@pytest.mark.parametrize("way", ["raw yaml", "yaml in an object", "object", "url", "url of yaml"])
+async def test_a_document_comes_as_yaml_in_an_object_or_from_a_url(
+    http: httpx.AsyncClient, shop: ShopApi, way: str
+) -> None:
+    prefix, text = f"w{uuid4().hex[:8]}_", yaml.safe_dump(shop.document)
+    requests: dict[str, dict[str, Any]] = {
+        "raw yaml": {"content": text, "headers": YAML, "params": {"prefix": prefix, "operations": "get_*"}},
+        "yaml in an object": {"json": {"document": text, "prefix": prefix, "operations": ["get_*"]}},
+        "object": {"json": {"document": shop.document, "operations": ["get_*"]}, "params": {"prefix": prefix}},
+        "url": {"json": {"url": f"{shop.url}/openapi.json", "prefix": prefix, "operations": ["get_*"]}},
+        "url of yaml": {"json": {"url": f"{shop.url}/openapi.json#x", "prefix": prefix, "operations": ["get_*"]}},
+    }
+    answer = await http.post("/tools/import/openapi", **requests[way])
+    assert answer.status_code == 201, answer.text
+    ids = answer.json()["created"]
+    assert f"{prefix}get_product" in ids
+    assert [tool_id for tool_id in ids if not tool_id.startswith(f"{prefix}get_")] == []
+    assert {tool["api"]["base_url"] for tool in answer.json()["tools"]} == {shop.url}
+
+
+async def test_operations_that_cannot_be_tools_are_named_and_the_others_stored(http: httpx.AsyncClient) -> None:
+    title = f"Title {uuid4().hex[:8]}"
+    paths = {"/good": operation(f"good_{uuid4().hex}"), "/bad": {"options": {}}, "/worse": {"$ref": "#/nowhere"}}
+    told = (await http.post("/tools/import/openapi", json=document(title, paths))).json()
+    assert len(told["created"]) == 1
+    assert [(each["operation"], bool(each["reason"])) for each in told["skipped"]] == [
+        ("OPTIONS /bad", True),
+        ("/worse", True),
+    ]
+
+
+async def test_an_operation_whose_credential_may_not_be_referred_to_is_skipped(
+    http: httpx.AsyncClient,
+) -> None:
+    paths = {"/a": operation(f"a_{uuid4().hex}")}
+    body = {"document": document("T", paths), "auth": {"type": "bearer", "value": "{env:HOME}"}}
+    told = (await http.post("/tools/import/openapi", json=body)).json()
+    assert (told["tools"], told["created"]) == ([], [])
+    assert "HOME" in told["skipped"][0]["reason"]
+    hidden = {**body, "auth": {"type": "bearer", "value": "***"}}
+    told = (await http.post("/tools/import/openapi", json=hidden)).json()
+    assert (told["created"], "***" in told["skipped"][0]["reason"]) == ([], True)
+
+
+async def test_a_credential_for_the_whole_document_is_kept_and_hidden(
+    http: httpx.AsyncClient, app_server: AppServer
+) -> None:
+    name = f"a_{uuid4().hex}"
+    body = {"document": document("T", {"/a": operation(name)}), "auth": {"type": "bearer", "value": "s3cret"}}
+    answer = await http.post("/tools/import/openapi", json=body)
+    assert ("s3cret" in answer.text, "***" in answer.text) == (False, True)
+    assert (await stored(app_server, name))["auth"]["value"] == "s3cret"
+    for path in ("/tools/export", "/tools/export/openapi"):
+        assert "s3cret" not in (await http.get(path)).text
+
+
+async def test_an_import_again_is_refused_skipped_or_replaces(http: httpx.AsyncClient) -> None:
+    name = f"again_{uuid4().hex}"
+    first, second = (document("T", {"/a": operation(name, description=text)}) for text in ("One.", "Two."))
+    statuses = []
+    for body, on_conflict in ((first, "error"), (second, "error"), (second, "skip"), (second, "replace")):
+        answer = await http.post("/tools/import/openapi", params={"on_conflict": on_conflict}, json=body)
+        described = (await http.get(f"/tools/{name}")).json()["description"]
+        statuses.append((answer.status_code, "Two." in described))
+    assert statuses == [(201, False), (409, False), (201, False), (201, True)]
+
+
+async def test_exported_tools_come_back_from_their_openapi_document(http: httpx.AsyncClient) -> None:
+    tool = await created(http, auth={**KEY, "value": "{env:TOOL_A}"}, field_mappings={"response": {"t": "$.temp"}})
+    exported = (await http.get("/tools/export/openapi")).json()
+    params = {"operations": tool["tool_id"], "on_conflict": "replace"}
+    answer = await http.post("/tools/import/openapi", params=params, json=exported)
+    assert (answer.status_code, answer.json()["replaced"], answer.json()["tools"]) == (201, [tool["tool_id"]], [tool])
+
+
+@pytest.mark.parametrize(
+    ("api", "schema"),
+    [
+        ({"auth": {"type": "basic", "value": "ann:s3cret"}}, {}),
+        ({"headers": {"X-Api-Key": "s3cret"}}, {}),
+        ({"headers": {"X-Tenant": "s3cret{env:TOOL_A}"}}, {}),
+        ({}, {"password": {"type": "string", "default": "s3cret"}}),
+        ({}, {"token": {"const": "s3cret"}}),
+    ],
+)
+async def test_no_export_holds_a_secret(http: httpx.AsyncClient, api: dict[str, Any], schema: dict[str, Any]) -> None:
+    fields = {"city": {"type": "string"}, **schema}
+    tool = await created(http, **api, input_schema={"type": "object", "properties": fields})
+    for path in ("/tools/export", "/tools/export/openapi"):
+        answer = await http.get(path)
+        assert (answer.status_code, tool["tool_id"] in answer.text, "s3cret" in answer.text) == (200, True, False)
+    await http.delete(f"/tools/{tool['tool_id']}")
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "reason"),
+    [
+        ("http://169.254.169.254/latest/meta-data", 422, "TOOLWEAVE_OUTBOUND_ALLOW"),
+        ("http://[::1]:1/", 422, "TOOLWEAVE_OUTBOUND_ALLOW"),
+        ("http://2130706433/", 422, "unusual spelling"),
+        ("file:///etc/passwd", 422, "http"),
+        ("https://ann:pw@example.org/", 422, "credentials"),
+        ("http://127.0.0.1:9/openapi.json", 502, "connection"),
+        ("{shop}/nowhere", 502, "404"),
+        ("{shop}/products", 422, "OpenAPI"),
+    ],
+)
+async def test_a_document_is_fetched_under_the_outbound_policy(
+    http: httpx.AsyncClient, shop: ShopApi, url: str, status: int, reason: str
+) -> None:
+    answer = await http.post("/tools/import/openapi", json={"url": url.replace("{shop}", shop.url)})
+    assert (answer.status_code, reason.lower() in answer.text.lower()) == (status, True), answer.text
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (b"", {}),
+        (b"{}", {}),
+        (b"null", {}),
+        (b"openapi: 3.1.0\npaths: {}\nopenapi: 3.0.0", YAML),
+        (b"!!python/object/apply:os.system ['true']", YAML),
+        (BOMB.encode(), YAML),
+        (b"\xff\xfe\x00", YAML),
+        (b"[" * 100_000, {}),
+        (b'{"swagger": "2.0", "paths": {}}', {}),
+        (b'{"document": {}, "url": "http://example.org"}', {}),
+        (b'{"document": 5}', {}),
+        (b'{"document": "x", "unknown": 1}', {}),
+        (b'{"document": "x", "document": "y"}', {}),
+        (b'{"document": {"openapi": "3.1.0", "paths": {}}, "base_url": ""}', {}),
+        (b'{"document": {"openapi": "3.1.0", "paths": {}}, "auth": {"type": "bearer"}}', {}),
+        (b'{"document": {"openapi": "3.1.0", "paths": {}}, "prefix": "../"}', {}),
+    ],
+)
+async def test_what_is_no_document_is_422(http: httpx.AsyncClient, body: bytes, headers: dict[str, str]) -> None:
+    answer = await http.post("/tools/import/openapi", content=body, headers=headers)
+    assert (answer.status_code, bool(answer.json()["detail"])) == (422, True), answer.text
+
+
+@pytest.mark.parametrize("params", [{"prefix": "a b"}, {"on_conflict": "maybe"}, {"unknown": "1"}])
+async def test_an_unknown_choice_is_422(http: httpx.AsyncClient, params: dict[str, str]) -> None:
+    answer = await http.post("/tools/import/openapi", params=params, json=document("T", {"/a": operation("never")}))
+    assert answer.status_code == 422
+    assert (await http.get("/tools/never")).status_code == 404
+
+
+async def test_a_document_of_many_operations_holds_nobody_up(http: httpx.AsyncClient) -> None:
+    prefix = f"op{uuid4().hex[:8]}_"
+    schema = {"type": "object", "properties": {f"f{number}": {"type": "string"} for number in range(20)}}
+    body = {"requestBody": {"content": {"application/json": {"schema": schema}}}}
+    paths = {f"/p{number}": {"post": {"operationId": f"{prefix}{number}", **body}} for number in range(100)}
+    importing = asyncio.create_task(http.post("/tools/import/openapi", content=json.dumps(document("T", paths))))
+    lives = [(await http.get("/health/live")).status_code for _ in range(5)]
+    answer = await importing
+    assert (answer.status_code, len(answer.json()["created"]), lives) == (201, 100, [200] * 5)
+
+
+async def test_hundreds_of_tools_are_imported_at_once_while_others_are_answered(http: httpx.AsyncClient) -> None:
+    prefix = f"many_{uuid4().hex[:8]}"
+    tools = [config(tool_id=f"{prefix}_{number}", name=prefix) for number in range(500)]
+    importing = asyncio.create_task(http.post("/tools/import", json={"tools": tools}))
+    lives = [(await http.get("/health/live")).status_code for _ in range(5)]
+    answer = await importing
+    assert (answer.status_code, len(answer.json()["created"]), lives) == (201, 500, [200] * 5)
+    listed = await http.get("/tools", params={"query": prefix, "limit": 1})
+    assert listed.headers["x-pagination-total"] == "500"

@@ -1,0 +1,139 @@
+"""No secret of a tool is ever shown, and none goes where it was not meant for (W-01, W-08)."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from loguru import logger
+
+from tests.api.routes.tool_bodies import KEY, config, created, stored
+from tests.fixtures.app_server import AppServer
+
+SERVER_ENV = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_TOOL_ENV": "TOOL_*,SHOP_*@api.example.org"}
+
+SECRETS: list[dict[str, Any]] = [
+    {"auth": {"type": "bearer", "value": "s3cret"}},
+    {"auth": {"type": "basic", "value": "ann:s3cret"}},
+    {"auth": {**KEY, "value": "{env:TOOL_A:-s3cret}"}},
+    {"auth": {**KEY, "location": "query", "value": "s3cret"}},
+    {"headers": {"X-Api-Key": "s3cret", "Accept": "*/*"}},
+    {"headers": {"X-Tenant": "s3cret-{env:TOOL_TENANT}"}},
+]
+
+
+@pytest.fixture
+def log() -> Iterator[list[str]]:
+    lines: list[str] = []
+    sink = logger.add(lambda message: lines.append(str(message)), level="TRACE", serialize=True)
+    yield lines
+    logger.remove(sink)
+
+
+@pytest.mark.parametrize("api", SECRETS)
+async def test_a_secret_is_in_no_answer_and_in_no_line_of_the_log(
+    http: httpx.AsyncClient, api: dict[str, Any], log: list[str]
+) -> None:
+    body = config(**api)
+    path = f"/tools/{body['tool_id']}"
+    answers = [await http.post("/tools", json=body), await http.post("/tools", json=body)]
+    answers += [await http.put(path, json=body), await http.get(path)]
+    answers += [await http.get("/tools", params={"query": body["tool_id"]}), await http.get("/tools/export")]
+    answers += [await http.put(path, json={**body, "s3": "s3cret"}), await http.put(path, json={**body, "name": 5})]
+    answers += [await http.post("/tools/import", json={"tools": [body], "on_conflict": "replace"})]
+    answers += [await http.delete(path)]
+    assert [answer.status_code for answer in answers] == [201, 409, 200, 200, 200, 200, 422, 422, 201, 204]
+    assert [answer.text for answer in answers if "s3cret" in answer.text] == []
+    assert all("***" in answers[index].text for index in (0, 2, 3, 5, 8))
+    assert [line for line in log if "s3cret" in line] == []
+
+
+@pytest.mark.parametrize("api", SECRETS)
+async def test_a_hidden_secret_that_comes_back_stays_as_it_was(
+    http: httpx.AsyncClient, app_server: AppServer, api: dict[str, Any]
+) -> None:
+    tool = await created(http, **api)
+    before = await stored(app_server, tool["tool_id"])
+    answer = await http.put(f"/tools/{tool['tool_id']}", json={**tool, "name": "Renamed"})
+    assert (answer.status_code, answer.json()["name"]) == (200, "Renamed")
+    assert await stored(app_server, tool["tool_id"]) == before
+    assert "s3cret" in json.dumps(before)
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "https://evil.example.net/v1",
+        "http://api.example.org/v1",
+        "https://api.example.org:8443/v1",
+        "https://api.example.org.evil.net",
+    ],
+)
+@pytest.mark.parametrize("api", SECRETS)
+async def test_a_kept_secret_does_not_go_to_another_host(
+    http: httpx.AsyncClient, api: dict[str, Any], base_url: str
+) -> None:
+    tool = await created(http, **api)
+    path = f"/tools/{tool['tool_id']}"
+    moved = {**tool, "api": {**tool["api"], "base_url": base_url}}
+    answer = await http.put(path, json=moved)
+    assert answer.status_code == 422
+    assert ["body", "api", "base_url"] in [problem["loc"] for problem in answer.json()["detail"]]
+    assert (await http.get(path)).json() == tool
+    imported = await http.post("/tools/import", json={"tools": [moved], "on_conflict": "replace"})
+    assert imported.status_code == 422
+    assert (await http.get(path)).json() == tool
+    rewritten = {**moved, "api": {**moved["api"], **json.loads(json.dumps(api).replace("s3cret", "other"))}}
+    assert (await http.put(path, json=rewritten)).status_code == 200, "whoever writes it anew may send it anywhere"
+
+
+async def test_the_same_host_written_otherwise_is_the_same(http: httpx.AsyncClient) -> None:
+    tool = await created(http, auth={"type": "bearer", "value": "s3cret"})
+    for base_url in ("https://API.example.org:443/v2", "HTTPS://api.EXAMPLE.org./"):
+        body = {**tool, "api": {**tool["api"], "base_url": base_url}}
+        assert (await http.put(f"/tools/{tool['tool_id']}", json=body)).status_code == 200
+
+
+async def test_a_new_tool_has_no_secret_to_keep(http: httpx.AsyncClient) -> None:
+    for api in ({"auth": {**KEY, "value": "***"}}, {"headers": {"X-Anything": "***"}}):
+        answer = await http.post("/tools", json=config(**api))
+        assert answer.status_code == 422
+        assert answer.json()["detail"][0]["loc"][:2] == ["body", "api"]
+    tool = await created(http)
+    hidden = {**tool, "api": {**tool["api"], "auth": {"type": "bearer", "value": "***"}}}
+    assert (await http.put(f"/tools/{tool['tool_id']}", json=hidden)).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("api", "place", "names"),
+    [
+        ({"auth": {"type": "bearer", "value": "{env:HOME}"}}, ["api", "auth", "value"], ["HOME"]),
+        ({"auth": {"type": "basic", "value": "{env:TOOL_A}:{env:PATH}"}}, ["api", "auth", "value"], ["PATH"]),
+        ({"headers": {"X-A": "{env:AWS_SECRET_ACCESS_KEY:-x}"}}, ["api", "headers", "X-A"], ["AWS_SECRET_ACCESS_KEY"]),
+        (
+            {"base_url": "https://other.example.org", "headers": {"X-A": "{env:SHOP_A}{env:SHOP_B}"}},
+            ["api", "headers", "X-A"],
+            ["SHOP_A", "SHOP_B"],
+        ),
+        ({"headers": {"X-A": "{env:TOOL_A-B}"}}, ["api", "headers", "X-A"], ["{env:NAME}"]),
+    ],
+)
+async def test_a_variable_that_may_not_go_to_the_host_is_named(
+    http: httpx.AsyncClient, api: dict[str, Any], place: list[str], names: list[str]
+) -> None:
+    tool = await created(http)
+    for answer in (
+        await http.post("/tools", json=config(**api)),
+        await http.put(f"/tools/{tool['tool_id']}", json={**config(**api), "tool_id": None}),
+        await http.post("/tools/import", json={"tools": [config(**api)]}),
+    ):
+        assert answer.status_code == 422
+        problems = answer.json()["detail"]
+        assert [problem["loc"][-len(place) :] for problem in problems] == [place] * len(names)
+        assert [name for name, problem in zip(names, problems, strict=True) if name not in problem["msg"]] == []
+
+
+async def test_a_variable_that_may_go_to_the_host_is_stored_by_its_name(http: httpx.AsyncClient) -> None:
+    tool = await created(http, headers={"X-A": "{env:SHOP_A}", "X-B": "${env:TOOL_B}"})
+    assert tool["api"]["headers"] == {"X-A": "{env:SHOP_A}", "X-B": "${env:TOOL_B}"}
