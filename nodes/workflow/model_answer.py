@@ -19,7 +19,7 @@ KEYS = frozenset({"tool_id", "arguments", "http_spec", "reason"})
 DEEPEST = 3
 MOST_STARTS = 50
 LONGEST_REASON = 1_000
-_FENCE = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
+_THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
 _NOBODY = frozenset({"", "none", "null"})
 
 
@@ -56,7 +56,7 @@ def read_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
             return _choice(name, value, tool_ids)
         except UnreadableChoice as error:
             problems += error.problems
-    for call in answer.invalid_tool_calls:
+    for call in answer.invalid_tool_calls[:1]:
         problems.append(f"The arguments of the call {call['name'] or ''} are not one whole JSON object.")
     raise UnreadableChoice(*problems or ["The answer is no call of the function and no JSON object."])
 
@@ -68,34 +68,38 @@ def _written(answer: AIMessage) -> Iterator[tuple[str, dict[str, Any]]]:
     legacy = answer.additional_kwargs.get("function_call")
     if isinstance(legacy, dict) and (value := _object(legacy.get("arguments"))) is not None:
         yield str(legacy.get("name") or ""), value
-    if (value := _object_in(answer.text)) is not None:
+    for value in _objects_in(_THOUGHTS.sub("", answer.text)):
         yield "", value
 
 
-def _object_in(text: str) -> dict[str, Any] | None:
-    for part in (text, *_FENCE.findall(text)):
-        if (found := _object(part)) is not None:
-            return found
+def _objects_in(text: str) -> Iterator[dict[str, Any]]:
+    """Give the object that a text is the JSON of, or else those in it, one after the other."""
+    if (whole := _object(text)) is not None:
+        yield whole
+        return
     decoder = json.JSONDecoder(strict=False)
-    for start in [match.start() for match in re.finditer(r"\{", text)][:MOST_STARTS]:
+    start = -1
+    for _ in range(MOST_STARTS):
+        start = text.find("{", start + 1)
+        if start < 0:
+            return
         try:
-            value, _ = decoder.raw_decode(text, start)
+            value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        if isinstance(value, dict) and value:
-            return value
-    return None
+        start = end - 1
+        if value and (found := _object(value)) is not None:
+            yield found
 
 
 def _object(value: Any) -> dict[str, Any] | None:
     """Return an object, or the one that a text is the JSON of."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value, strict=False)
-            json.dumps(value, ensure_ascii=False).encode()
-        except (ValueError, RecursionError):
-            return None
-    return value if isinstance(value, dict) else None
+    try:
+        read = json.loads(value, strict=False) if isinstance(value, str) else value
+        json.dumps(read, ensure_ascii=False).encode()  # half a character cannot be sent on
+    except (ValueError, RecursionError):
+        return None
+    return read if isinstance(read, dict) else None
 
 
 def _choice(name: str, value: dict[str, Any], tool_ids: Sequence[str], depth: int = 0) -> Choice:

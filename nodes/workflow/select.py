@@ -20,6 +20,7 @@ from toolweave.tool_config import ToolConfig
 
 TURNS = 2
 """The first one and the one that repairs it."""
+LONGEST_PROBLEMS = 2_000
 
 
 def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> ModelNode:
@@ -80,7 +81,7 @@ async def _chosen(
             return _checked(read_choice(selected.answer, list(tools)), tools)
         except (UnreadableChoice, WrongArguments) as error:
             rejected = Rejected(selected.answer, error.problems)
-    problems = "; ".join(rejected.problems) if rejected else ""
+    problems = "; ".join(rejected.problems)[:LONGEST_PROBLEMS] if rejected else ""
     raise SelectionFailed(f"The model chose no request that can be sent, not at the second try either: {problems}")
 
 
