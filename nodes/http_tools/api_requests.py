@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from toolweave import __version__
+from toolweave.errors import OutboundRefused
 from toolweave.nodes.http_tools.credentials import Credentials
 from toolweave.nodes.http_tools.specs import HTTPRequestSpec
 from toolweave.outbound import OutboundRequest
+from toolweave.outbound_urls import read_target
 from toolweave.redact import HIDDEN, names_a_secret
 
 LONGEST_SHOWN_URL = 300
@@ -52,8 +54,11 @@ def with_query(url: str, query: Mapping[str, Any]) -> str:
 
 def shown_url(spec: HTTPRequestSpec) -> str:
     """Give the request's URL for people: without what stands under the name of a secret in its query, and not long."""
-    query = {name: HIDDEN if names_a_secret(name) else value for name, value in spec.query.items()}
-    url = with_query(urlsplit(spec.url)._replace(query="", fragment="").geturl(), query)
+    try:
+        plain = read_target(spec.url).url.partition("?")[0]
+    except OutboundRefused:
+        return "(a URL that cannot be used)"
+    url = with_query(plain, {name: HIDDEN if names_a_secret(name) else value for name, value in spec.query.items()})
     return url if len(url) <= LONGEST_SHOWN_URL else f"{url[:LONGEST_SHOWN_URL]}…"
 
 

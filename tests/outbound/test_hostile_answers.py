@@ -54,7 +54,7 @@ async def test_a_dripping_answer_is_left_when_its_time_is_up(first: bytes, again
 
     async with serving(dripping) as peer:
         with pytest.raises(OutboundFailed) as raised:
-            await fetch(policy(total_seconds=0.3, response_bytes=1_000_000), f"http://127.0.0.1:{peer.port}/")
+            await fetch(policy(total_seconds=0.15, response_bytes=1_000_000), f"http://127.0.0.1:{peer.port}/")
         assert raised.value.reason == "timeout"
         if again:
             # The connection is closed, not only forgotten.

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import socket
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -259,7 +260,7 @@ async def test_tls_is_checked_against_the_tools_host(tmp_path: Path) -> None:
 
 async def test_hundreds_of_calls_at_once_all_get_their_own_answer() -> None:
     gathered = asyncio.Event()
-    count = 300
+    count = 200
     arrived = 0
 
     async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
@@ -320,3 +321,53 @@ async def test_certificates_are_read_once_and_only_for_https(monkeypatch: pytest
         assert [each.body for each in await asyncio.gather(*(api.call(sending) for _ in range(5)))] == [[2]] * 5
         bundle.unlink()
         assert (await api.call(sending)).body == [2]
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "told"),
+    [
+        (gzip.compress(gzip.compress(b"\0" * 6_000_000)), "gzip, gzip", "packed in a way that was not asked for"),
+        (zlib.compress(b"\0" * 6_000_000), "deflate", "packed in a way that was not asked for"),
+        (b"\x1b\xff", "br", "packed in a way that was not asked for"),
+        (b"\x28\xb5\x2f\xfd", "zstd", "packed in a way that was not asked for"),
+        (gzip.compress(b"\0" * 6_000_000), "gzip", "larger than 5242880 bytes"),
+        (gzip.compress(b"x")[:-3], "gzip", "ends in the middle"),
+    ],
+)
+async def test_no_packed_answer_explodes(body: bytes, coding: str, told: str) -> None:
+    async with serving_operation(text("500 Oops", body, f"Content-Encoding: {coding}")) as api:
+        with pytest.raises(ApiCallFailed, match=told) as raised:
+            await api.call()
+    assert (raised.value.executed, raised.value.response) == (True, None)
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        *("http://10.0.0.1", "http://169.254.169.254", "http://[::1]", "http://[::ffff:127.0.0.1]", "http://[fd00::1]"),
+        *("http://localhost", "https://0.0.0.0", "http://[64:ff9b::7f00:1]", "http://127.0.0.1"),
+    ],
+)
+async def test_a_tool_for_a_private_address_is_not_called(base_url: str) -> None:
+    tool = operation(base_url)
+    with pytest.raises(ApiCallFailed, match=r"are refused: .*TOOLWEAVE_OUTBOUND_ALLOW") as raised:
+        await calls("").call(tool, HTTPRequestSpec(method="GET", url=f"{tool.api.base_url}/thing"))
+    assert not raised.value.executed
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://2130706433/",
+        "http://0x7f.1/",
+        "http://0177.0.0.1/",
+        "http://user:hunter2@127.0.0.1/",
+        "http://[::1",
+        "x",
+    ],
+)
+async def test_a_request_whose_url_could_be_read_in_two_ways_is_not_sent(url: str) -> None:
+    with pytest.raises(ApiCallFailed) as raised:
+        await calls("127.0.0.1").call(operation("http://127.0.0.1"), HTTPRequestSpec(method="GET", url=url))
+    assert not raised.value.executed
+    assert "hunter2" not in str(raised.value)
