@@ -26,6 +26,7 @@ from toolweave.tool_config import ToolConfig
 
 MOST_DIFFERENCES = 8
 _LONGEST = 200
+_REPAIR = "leave it out or give it as an argument"
 
 
 def differences(built: HTTPRequestSpec, written: HTTPRequestSpec) -> list[str]:
@@ -97,7 +98,7 @@ def _differences(built: HTTPRequestSpec, written: HTTPRequestSpec) -> Iterator[s
     elif segments(own.path) != segments(target.path):
         yield f"the path of url must be {_path(own)}, not {_path(target)}"
     yield from _in_query(written_query(built, own.path), written_query(written, target.path))
-    yield from _in_body("body", built.body, _body(built.body, written.body))
+    yield from _in_body("body", built.body, written.body)
 
 
 def _path(target: OutboundTarget) -> str:
@@ -112,7 +113,7 @@ def _in_query(built: dict[str, list[Any]], written: dict[str, list[Any]]) -> Ite
             yield f"query parameter {name} must be {_shown(values)}, not {_shown(written[name])}"
     for name in written:
         if name not in built:
-            yield f"query has {told_name(name)}, which the arguments do not make; leave it out or give it as an argument"
+            yield f"query has {told_name(name)}, which the arguments do not make; {_REPAIR}"
 
 
 def _same_values(built: list[Any], written: list[Any]) -> bool:
@@ -126,7 +127,7 @@ def _shown(values: list[Any]) -> str:
 
 
 def _body(built: Any, written: Any) -> Any:
-    """Read a body that is written as JSON within a text, where another one is made."""
+    """Read what is written as JSON within a text, where no text is made."""
     if not isinstance(written, str) or not isinstance(built, dict | list | None):
         return written
     try:
@@ -136,6 +137,7 @@ def _body(built: Any, written: Any) -> Any:
 
 
 def _in_body(place: str, built: Any, written: Any) -> Iterator[str]:
+    written = _body(built, written)
     if isinstance(built, dict) and isinstance(written, dict | None):
         yield from _in_object(place, built, written or {})
     elif isinstance(built, list) and isinstance(written, list) and len(built) == len(written):
@@ -153,7 +155,7 @@ def _in_object(place: str, built: dict[str, Any], written: dict[str, Any]) -> It
             yield from _in_body(f"{place}.{name}"[:_LONGEST], value, written.get(name))
     for name, value in written.items():
         if name not in built and value is not None:
-            yield f"{place}.{told_name(name)} is not what the arguments make; leave it out or give it as an argument"
+            yield f"{place}.{told_name(name)} is not what the arguments make; {_REPAIR}"
 
 
 def _told(value: Any) -> str:

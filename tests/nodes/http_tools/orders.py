@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from toolweave.nodes.http_tools.specs import HTTPRequestSpec
 from toolweave.tool_config import ToolConfig
 
 BASE = "https://api.example.com/v1"
@@ -42,3 +43,8 @@ TEXT = {"type": "string"}
 WHOLE = {"type": "integer"}
 FLAG = {"type": "boolean"}
 NUMBER = {"type": "number"}
+
+
+def written(method: str = "GET", url: str = f"{BASE}/orders", **parts: Any) -> HTTPRequestSpec:
+    """Give a request as a model may write it."""
+    return HTTPRequestSpec.model_validate({"method": method, "url": url, **parts})
