@@ -19,6 +19,7 @@ _MOST_BY_WORDS = 4.0
 _MOST_BY_ARGUMENTS = 3.5
 _CONTRADICTION = -3.5
 _UNKNOWN_ORDER = -2.0
+_DOES_OTHER_THINGS = -2.0
 _DEFINITE = r"(?:the|my|this|that|our|an?) (?:[a-z]+ ){0,1}?"
 _OBJECT_FOLLOWS = pattern(r"^[a-z]+ (?:an?|the|this|my|me|us|some|your|our|all|any)\b")
 
@@ -64,6 +65,8 @@ def whole_score(filled: Filled, scale: Scale) -> float:
     """Score a filled operation."""
     lexicon = lexicon_of(filled.tool)
     score = first_score(filled.tool, scale) + _head_score(filled.tool, scale) + _fill_score(filled)
+    if filled.left and _action_score(action_of(filled.tool), scale.actions) < 0:
+        score += _DOES_OTHER_THINGS
     others = [
         one for one in scale.spoken if one in scale.known and one not in lexicon.weights and one not in lexicon.values
     ]

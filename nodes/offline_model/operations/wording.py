@@ -23,8 +23,8 @@ _GENERIC = frozenset(
     stem(word)
     for word in words(
         "cost costs costing price priced worth buy sell sold cheap expensive between below above name word title "
-        "called match matching look search find show list browse under over more less most least please kind type first "
-        "last top money available offer carry"
+        "called match matching look search find show list browse under over more less most least please kind type "
+        "first last top money available offer carry"
     )
 )
 

@@ -1,8 +1,8 @@
 """Load the list of instructions for the demo shop's operations and split it into halves.
 
-As with the list for the todo tools, the half follows from the hash of the text alone. `instructions.jsonl` was committed
-before the rules were written; lines found useful later go to `more_tune_instructions.jsonl`, which counts for the tune
-half only. `tool` is null where the instructions must be refused.
+As with the list for the todo tools, the half follows from the hash of the text alone. `instructions.jsonl` was
+committed before the rules were written; lines found useful later go to `more_tune_instructions.jsonl`, which counts for
+the tune half only. `tool` is null where the instructions must be refused.
 """
 
 import hashlib
