@@ -5,6 +5,7 @@ Exits 0 when all of it went as it should, else 1 with the end of the server's lo
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sqlite3
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import httpx
+from demo_library import KEY, serving_library
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
@@ -37,6 +39,13 @@ REQUESTS = (
     "Mark the milk task as done",
     "Delete the plants task",
     "What are my active tasks?",
+)
+# With the stage at which the workflow stops, if it does.
+INSTRUCTIONS = (
+    ("Search books by Jules Verne", None),
+    ("Lend book 2 to reader Ada", None),
+    ("Lend book 3 to reader Ada", "api_execution"),
+    ("Book a flight to Paris", "llm_selection"),
 )
 # What the database must hold in the end: title, status, priority.
 EXPECTED = [("Buy milk", "completed", "medium"), ("Dentist appointment", "active", "high")]
@@ -71,6 +80,11 @@ def main() -> int:
 
 
 async def demonstrate(data_dir: Path, log: Path) -> None:
+    with serving_library() as library_url:
+        await every_step(data_dir, log, library_url)
+
+
+async def every_step(data_dir: Path, log: Path, library_url: str) -> None:
     started = time.perf_counter()
     heading("1. Start the server; it starts the todo MCP server as a subprocess")
     async with serving(data_dir, log) as (process, url):
@@ -90,7 +104,9 @@ async def demonstrate(data_dir: Path, log: Path) -> None:
             await go_on(client, thread_id)
         heading("5. Ask the same server as an MCP client would")
         await list_graphs_as_tools(url)
-        heading("6. Stop the server with SIGTERM")
+        heading("6. Call an HTTP API that knows no MCP: its OpenAPI document becomes tools")
+        await use_library(url, library_url)
+        heading("7. Stop the server with SIGTERM")
         await stop(process)
     say(
         f"\nAll of it worked, in {time.perf_counter() - started:.1f} s, with the model {health['model']!r}.",
@@ -103,6 +119,8 @@ async def serving(data_dir: Path, log: Path) -> AsyncIterator[tuple[asyncio.subp
     own = {name: value for name, value in os.environ.items() if name not in KEYS}  # noqa: TID251 - for the server
     environment = {name: value for name, value in own.items() if not name.startswith("TOOLWEAVE_")}
     environment["TOOLWEAVE_MODEL"] = "offline"
+    # The library is on this machine, where requests of tools do not go unless the operator says so.
+    environment |= {"TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1", "TOOL_LIBRARY_LIBRARY_KEY": KEY}
     command = ["-m", "toolweave", "serve", "--port", "0", "--data-dir", str(data_dir)]
     say(f"  $ python {' '.join(command)}", "dim")
     with log.open("ab") as stderr:
@@ -187,6 +205,37 @@ async def list_graphs_as_tools(url: str) -> None:
         step(tool["name"], shortened(tool["description"], 100))
     if not tools:
         raise DemoFailed("/mcp offers no tools")
+
+
+async def use_library(url: str, library_url: str) -> None:
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=TURN_S) as client:
+        imported = await client.post("/tools/import/openapi", json={"url": f"{library_url}/openapi.json"})
+        if imported.status_code != 201:
+            raise DemoFailed(f"the library's document could not be imported: {imported.text}")
+        tools = imported.json()["tools"]
+        for tool in tools:
+            step("tool", f"{tool['tool_id']}: {tool['api']['method']} {tool['api']['path']}")
+        for instructions, stage in INSTRUCTIONS:
+            say(f"\n  POST /workflow: {instructions}", "bold")
+            wanted = {"user_instructions": instructions, "tool_ids": [tool["tool_id"] for tool in tools]}
+            started = time.perf_counter()
+            answer = await client.post("/workflow", json=wanted)
+            show_workflow(answer.json())
+            say(f"  ({(time.perf_counter() - started) * 1000:.0f} ms)", "dim")
+            if answer.status_code != 200 or answer.json()["error_stage"] != stage:
+                raise DemoFailed(f"{instructions!r} answered {answer.text}")
+
+
+def show_workflow(answer: dict[str, Any]) -> None:
+    """Print which request the instructions became and how it ended."""
+    if spec := answer["http_spec"]:
+        query = "".join(f" {name}={value}" for name, value in spec["query"].items())
+        body = f" {json.dumps(spec['body'])}" if spec["body"] is not None else ""
+        step("request", f"{spec['method']} {spec['url']}{query}{body}", "cyan")
+    if raw := answer["raw_response"]:
+        step("answer", f"{raw['status_code']} {shortened(json.dumps(raw['body']), 160)}", "green")
+    if answer["error"]:
+        step(answer["error_stage"], shortened(answer["error"], 160), "red")
 
 
 async def one_turn(client: LangGraphClient, thread_id: str, request: str) -> Turn:

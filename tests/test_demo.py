@@ -69,6 +69,20 @@ def test_the_graphs_are_mcp_tools_too(demo: "subprocess.CompletedProcess[str]") 
     assert re.search(r"^    todo_agent +\S", offered, re.MULTILINE)
 
 
+def test_an_imported_api_is_called_by_instructions_and_every_stage_is_accounted_for(
+    demo: "subprocess.CompletedProcess[str]",
+) -> None:
+    *_, verne, ada, lent, flight = (
+        demo.stdout.split("6. Call an HTTP API")[1].split("\n7. ")[0].split("POST /workflow: ")
+    )
+    assert re.search(r"request +GET http://127\.0\.0\.1:\d+/books author=Jules Verne\n", verne)
+    assert '{"book_id": 2, "reader": "Ada"}' in ada
+    assert re.search(r"answer +201", ada)
+    assert re.search(r"api_execution .*409 Conflict", lent)
+    assert "request" not in flight
+    assert "demo-library-key" not in demo.stdout
+
+
 @pytest.mark.requirement("T-09")
 def test_the_server_ends_clean_and_leaves_no_process(demo: "subprocess.CompletedProcess[str]") -> None:
     assert re.search(r"exit code 0 after [0-9.]+ s; 1 subprocess\(es\), 0 left", demo.stdout)
