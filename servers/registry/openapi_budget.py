@@ -6,8 +6,8 @@ from typing import Any
 from toolweave.schema import MOST_NODES
 from toolweave.servers.registry.openapi_references import Unusable
 
-PARTS_IN_ALL = 200_000
-CHARACTERS_IN_ALL = 10_000_000
+PARTS_IN_ALL = 1_000_000
+CHARACTERS_IN_ALL = 30_000_000
 CHARACTERS_OF_SCHEMA = 200_000
 
 

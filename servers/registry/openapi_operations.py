@@ -11,7 +11,7 @@ from toolweave.servers.registry.openapi_bodies import BodyFields, body_fields, j
 from toolweave.servers.registry.openapi_budget import Budget, TooLarge
 from toolweave.servers.registry.openapi_descriptions import description_of, title_of
 from toolweave.servers.registry.openapi_fields import FlatInput, flat_input, safe_name
-from toolweave.servers.registry.openapi_own_words import with_own_words
+from toolweave.servers.registry.openapi_own_words import KEYWORD, with_own_words
 from toolweave.servers.registry.openapi_parameters import RawParameter, Warn, declared_parameters, parameter_fields
 from toolweave.servers.registry.openapi_parts import read_operation
 from toolweave.servers.registry.openapi_references import Document, ExternalReference, Unusable, shown
@@ -49,7 +49,8 @@ class Conversion:
     base_url: str | None = None
     document_url: str | None = None
     auth: ApiAuth | None = None
-    budget: Budget = field(default_factory=Budget)
+    input_budget: Budget = field(default_factory=Budget)
+    output_budget: Budget = field(default_factory=Budget)
 
     def tool(self, tool_id: str, site: Site, warn: Warn) -> ToolConfig:
         """Make the tool of an operation.
@@ -88,7 +89,7 @@ class Conversion:
             "output_schema": output,
             "field_mappings": {"request": given.mappings},
         }
-        return _checked(with_own_words(config, site.raw, warn), warn)
+        return _checked(with_own_words(config, site.raw, warn), warn, well_formed=KEYWORD not in site.raw)
 
     def _security(self, site: Site, warn: Warn) -> Security:
         if self.auth is not None:
@@ -145,7 +146,8 @@ class Conversion:
             return _standing_alone(self._schemas("writeOnly", write_out=False), root)
 
     def _schemas(self, left_out: LeftOut, *, write_out: bool) -> SchemaConversion:
-        budget = self.budget.for_schema(WRITTEN_OUT_PARTS) if write_out else self.budget.for_schema()
+        whole = self.input_budget if left_out == "readOnly" else self.output_budget
+        budget = whole.for_schema(WRITTEN_OUT_PARTS) if write_out else whole.for_schema()
         return SchemaConversion(self.document, left_out, budget, write_out=write_out)
 
 
@@ -199,14 +201,15 @@ def _declared_placeholders(path: str, parameters: list[RawParameter], warn: Warn
     return path, [*filled, *others]
 
 
-def _checked(config: dict[str, Any], warn: Warn) -> ToolConfig:
+def _checked(config: dict[str, Any], warn: Warn, *, well_formed: bool) -> ToolConfig:
     try:
-        return ToolConfig.model_validate(config)
+        # What SchemaConversion made is of the right form; looking again takes longer than all the rest.
+        return ToolConfig.stored(config) if well_formed else ToolConfig.model_validate(config)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
     if all(problem["loc"][:1] == ("output_schema",) for problem in problems) and config["output_schema"]:
         warn(f"it has no output_schema: {_told(problems[0])}")
-        return _checked({**config, "output_schema": {}}, warn)
+        return _checked({**config, "output_schema": {}}, warn, well_formed=well_formed)
     raise Unusable(_told(problems[0])) from None
 
 

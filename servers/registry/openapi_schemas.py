@@ -8,30 +8,20 @@ import re
 from typing import Any, Literal
 
 from toolweave.servers.registry.openapi_budget import Budget, TooLarge
+from toolweave.servers.registry.openapi_keywords import (
+    ANNOTATIONS,
+    KNOWN,
+    LISTED_SCHEMAS,
+    NAMED_SCHEMAS,
+    ONE_SCHEMA,
+    malformed_keyword,
+)
 from toolweave.servers.registry.openapi_references import Document, Unusable, shown
 
 LONGEST_TEXT = 2_000
 LONGEST_EXAMPLE = 200
 DEEPEST_SCHEMA = 40
 
-_KEPT = frozenset(
-    (
-        *("title", "description", "type", "enum", "const", "default", "examples", "format", "deprecated", "required"),
-        *("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
-        *("pattern", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties"),
-        *("maxProperties", "dependentRequired", "contentEncoding", "contentMediaType"),
-    )
-)
-_ONE = frozenset(
-    (
-        *("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"),
-        *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
-    )
-)
-_SEVERAL = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-_NAMED = frozenset(("properties", "patternProperties", "dependentSchemas"))
-_KNOWN = _KEPT | _ONE | _SEVERAL | _NAMED
-_ANNOTATIONS = frozenset(("title", "description", "default", "examples", "deprecated"))
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 LeftOut = Literal["readOnly", "writeOnly"]
@@ -89,17 +79,20 @@ class SchemaConversion:
             raise Unusable("one of its schemas is no object")
         if "$ref" in raw:
             return self._reference(raw, depth)
-        schema = {keyword: self._keyword(keyword, raw[keyword], depth) for keyword in raw if keyword in _KNOWN}
-        return in_present_form(schema, raw)
+        schema = {keyword: self._keyword(keyword, raw[keyword], depth) for keyword in raw if keyword in KNOWN}
+        schema = in_present_form(schema, raw)
+        if keyword := malformed_keyword(schema):
+            raise Unusable(f"the {keyword} of one of its schemas has a form that it cannot have")
+        return _or_null(schema) if raw.get("nullable") is True else schema
 
     def _keyword(self, keyword: str, value: Any, depth: int) -> Any:
-        if keyword in _ONE:
+        if keyword in ONE_SCHEMA:
             return value if isinstance(value, bool) else self._of(value, depth + 1)
-        if keyword in _SEVERAL:
+        if keyword in LISTED_SCHEMAS:
             if not isinstance(value, list):
                 raise Unusable(f"the {keyword} of one of its schemas is no list")
             return [self._of(inner, depth + 1) for inner in value]
-        if keyword in _NAMED:
+        if keyword in NAMED_SCHEMAS:
             return self._named(keyword, value, depth)
         if keyword in ("title", "description"):
             value = str(value)[:LONGEST_TEXT]
@@ -125,7 +118,7 @@ class SchemaConversion:
         own = self._of(beside, depth + 1)
         self._document.follow(raw)  # refuses circles of references alone
         target = self._target(pointer, depth)
-        is_one = "$ref" in target or own.keys() <= _ANNOTATIONS
+        is_one = "$ref" in target or own.keys() <= ANNOTATIONS
         schema = {**target, **own} if is_one else {"allOf": [target, own]}
         return _or_null(schema) if raw.get("nullable") is True else schema
 
@@ -150,7 +143,7 @@ class SchemaConversion:
 
 
 def in_present_form(schema: JsonSchema, raw: dict[str, Any]) -> JsonSchema:
-    """Say in today's keywords what OpenAPI 3.0 says in its own: `nullable`, `example`, booleans beside bounds."""
+    """Say in today's keywords what OpenAPI 3.0 says in its own: `example`, and booleans beside bounds."""
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(schema.get(exclusive), bool) and schema.pop(exclusive) and bound in schema:
             schema[exclusive] = schema.pop(bound)
@@ -162,16 +155,15 @@ def in_present_form(schema: JsonSchema, raw: dict[str, Any]) -> JsonSchema:
         schema["required"] = _required(schema, raw)
         if not schema["required"]:
             del schema["required"]
-    return _or_null(schema) if raw.get("nullable") is True else schema
+    return schema
 
 
 def _required(schema: JsonSchema, raw: dict[str, Any]) -> list[str]:
     """Give what is required without what was left out; a `required` of another form says nothing."""
     declared, required = raw.get("properties"), schema["required"]
     gone = declared.keys() - schema.get("properties", {}).keys() if isinstance(declared, dict) else ()
-    return (
-        [name for name in required if isinstance(name, str) and name not in gone] if isinstance(required, list) else []
-    )
+    names = required if isinstance(required, list) else ()
+    return list(dict.fromkeys(name for name in names if isinstance(name, str) and name not in gone))
 
 
 def _or_null(schema: JsonSchema) -> JsonSchema:
