@@ -1,22 +1,25 @@
 """Keep the process's tool registry where served graphs and routes find it.
 
 A lifespan publishes its registry, for use on the lifespan's event loop. Wherever else a graph runs, on another loop or
-in a process without a lifespan, the same database is opened for each use.
+in a process without a lifespan, the same database is opened for each use. The database's library is loaded with the
+first one, not with the graphs that may never need it (S-04).
 """
 
 import asyncio
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-
-import sqlalchemy as sa
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
 
 from toolweave.config.settings import load_settings
 from toolweave.errors import PersistenceError
-from toolweave.servers.registry.opening import database_url, open_registry_at
-from toolweave.servers.registry.repository import RegisteredTools
 from toolweave.tool_config import ToolConfig
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from toolweave.servers.registry.repository import RegisteredTools
 
 MOST_OPENED = 4
 PATIENCE_S = 5.0
@@ -69,18 +72,18 @@ class RegistrySlot:
         self._published: list[tuple[RegisteredTools, asyncio.AbstractEventLoop]] = []
         self._turns = Turns(patience_s)
 
-    def publish(self, registry: RegisteredTools) -> None:
+    def publish(self, registry: "RegisteredTools") -> None:
         """Fill the slot from the event loop that `registry` was opened on."""
         with self._lock:
             self._published.append((registry, asyncio.get_running_loop()))
 
-    def withdraw(self, registry: RegisteredTools) -> None:
+    def withdraw(self, registry: "RegisteredTools") -> None:
         """Take `registry` out, if it is in."""
         with self._lock:
             self._published = [entry for entry in self._published if entry[0] is not registry]
 
     @asynccontextmanager
-    async def use(self) -> AsyncIterator[RegisteredTools]:
+    async def use(self) -> "AsyncIterator[RegisteredTools]":
         """Give the registry published on this loop, else open the one published last, or that of the settings.
 
         Raises:
@@ -94,25 +97,25 @@ class RegistrySlot:
             yield own[-1]
             return
         url = published[-1][0].url if published else await asyncio.to_thread(_url_of_settings)
-        async with self._turns.one(), open_registry_at(url) as registry:
+        async with self._turns.one(), _open(url) as registry:
             yield registry
 
 
 _slot = RegistrySlot()
 
 
-def publish_registry(registry: RegisteredTools) -> None:
+def publish_registry(registry: "RegisteredTools") -> None:
     """Make `registry` the process's tool registry; call it on the event loop that it was opened on."""
     _slot.publish(registry)
 
 
-def withdraw_registry(registry: RegisteredTools) -> None:
+def withdraw_registry(registry: "RegisteredTools") -> None:
     """Take `registry` out again, before it closes."""
     _slot.withdraw(registry)
 
 
 @asynccontextmanager
-async def current_registry() -> AsyncIterator[RegisteredTools]:
+async def current_registry() -> "AsyncIterator[RegisteredTools]":
     """Give the process's tool registry for one use.
 
     Raises:
@@ -136,5 +139,13 @@ class CurrentRegistry:
             return await registry.find(tool_ids)
 
 
-def _url_of_settings() -> sa.URL | str:
+def _url_of_settings() -> "sa.URL | str":
+    from toolweave.servers.registry.opening import database_url  # noqa: PLC0415
+
     return database_url(load_settings())
+
+
+def _open(url: "sa.URL | str") -> "AbstractAsyncContextManager[RegisteredTools]":
+    from toolweave.servers.registry.opening import open_registry_at  # noqa: PLC0415
+
+    return open_registry_at(url)
