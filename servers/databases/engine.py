@@ -1,5 +1,7 @@
 """Make the engine of a database: its URL read, SQLite told how to work with many connections."""
 
+import contextlib
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,20 @@ from toolweave.errors import ConfigError
 from toolweave.servers.databases.kind import DatabaseKind
 
 _ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+
+
+class _SQLiteConnection(sqlite3.Connection):
+    """Roll back before closing.
+
+    A cursor of a cancelled call may live on in its traceback, and as long as it does SQLite keeps a closed connection
+    with its transaction and its locks.
+    """
+
+    def close(self) -> None:
+        # It may be closed already: who closes it twice is not to hear of it.
+        with contextlib.suppress(sqlite3.Error):
+            self.rollback()
+        super().close()
 
 
 def parse_url(url: str | sa.URL, kind: DatabaseKind) -> sa.URL:
@@ -53,7 +69,7 @@ def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float) -> Asy
     try:
         engine = create_async_engine(
             url,
-            connect_args={"timeout": busy_timeout_s} if is_sqlite else {},
+            connect_args={"timeout": busy_timeout_s, "factory": _SQLiteConnection} if is_sqlite else {},
             poolclass=AsyncAdaptedQueuePool,
             pool_size=1 if is_sqlite and file_of(url) is None else 5,
             max_overflow=0,
@@ -66,7 +82,8 @@ def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float) -> Asy
             fix="Install the driver, or use a sqlite URL.",
         ) from error
     if is_sqlite:
-        sa.event.listen(engine.sync_engine, "connect", _configuring(kind))
+        # Before what SQLAlchemy does with a new connection: that may be cancelled, too.
+        sa.event.listen(engine.sync_engine, "connect", _configuring(kind), insert=True)
         sa.event.listen(engine.sync_engine, "begin", _begin_sqlite)
     return engine
 

@@ -1,0 +1,74 @@
+"""What a process was told is registered is there after it was killed, and beside what other processes write (W-01)."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from tests.servers.registry.tools import opened
+
+ROOT = Path(__file__).parents[3]
+BOUND_S = 40.0
+
+
+@contextmanager
+def writer(folder: Path, name: str, count: int) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-m", "tests.servers.registry.writing_process", str(folder), name, str(count)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def lines(process: "subprocess.Popen[str]") -> Iterator[str]:
+    assert process.stdout
+    return map(str.strip, process.stdout)
+
+
+def start(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+async def test_tools_outlive_a_process_that_is_killed_while_it_registers_more(tmp_path: Path) -> None:
+    with writer(tmp_path, "own", 100_000) as process:
+        said = lines(process)
+        assert next(said) == "ready"
+        start(process)
+        told = [next(said) for _ in range(60)]
+        process.kill()
+        told += list(said)
+    async with opened(tmp_path) as registry:
+        assert (await registry.find(told)).keys() == set(told)
+        # One more may have been written than was told of.
+        assert (await registry.search(limit=1)).total - len(told) in (0, 1)
+        await registry.delete(told[0])
+    with closing(sqlite3.connect(tmp_path / "tools.db")) as file:
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_two_processes_create_the_registry_and_write_side_by_side(tmp_path: Path) -> None:
+    count = 15
+    with writer(tmp_path, "one", count) as one, writer(tmp_path, "two", count) as two:
+        said = [lines(one), lines(two)]
+        assert [next(first) for first in said] == ["ready", "ready"]
+        for process in (one, two):
+            start(process)
+        registered = [list(rest) for rest in said]
+        assert [one.wait(BOUND_S), two.wait(BOUND_S)] == [0, 0]
+    everything = registered[0] + registered[1]
+    expected = {f"{prefix}_{number}" for prefix in ("one", "two", "shared") for number in range(count)}
+    # Each shared id was told of once only.
+    assert len(everything) == len(expected)
+    assert set(everything) == expected
+    async with opened(tmp_path) as registry:
+        assert {config.tool_id for config in await registry.all()} == expected
+    with closing(sqlite3.connect(tmp_path / "tools.db")) as file:
+        assert file.execute("SELECT count(DISTINCT revision) FROM registered_tools").fetchone() == (3 * count,)

@@ -1,0 +1,62 @@
+"""Many tools are written together or not at all, with a report of what became of each (W-01)."""
+
+from typing import cast
+
+import pytest
+
+from tests.servers.registry.tools import many_tools, tool
+from toolweave.errors import Conflict
+from toolweave.servers.registry.importing import ImportReport, OnConflict
+from toolweave.servers.registry.repository import RegisteredTools
+
+MODES = ("error", "replace", "skip")
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_new_tools_are_created_whatever_the_mode(registry: RegisteredTools, mode: str) -> None:
+    report = await registry.import_all(many_tools(3), on_conflict=cast("OnConflict", mode))
+    assert report == ImportReport(created=["tool_0", "tool_1", "tool_2"], replaced=[], skipped=[])
+    assert await registry.all() == many_tools(3)
+    assert await registry.import_all([], on_conflict=cast("OnConflict", mode)) == ImportReport([], [], [])
+
+
+async def test_taken_ids_refuse_the_whole_import_by_name(registry: RegisteredTools) -> None:
+    await registry.create(tool("tool_1", name="Mine"))
+    with pytest.raises(Conflict, match=r"tool_1\.$"):
+        await registry.import_all(many_tools(3))
+    assert [config.name for config in await registry.all()] == ["Mine"]
+
+
+async def test_taken_ids_are_replaced_or_skipped_as_asked(registry: RegisteredTools) -> None:
+    mine = await registry.create(tool("tool_1", name="Mine"))
+    report = await registry.import_all(many_tools(3), on_conflict="skip")
+    assert report == ImportReport(created=["tool_0", "tool_2"], replaced=[], skipped=["tool_1"])
+    assert await registry.get("tool_1") == mine
+    report = await registry.import_all(many_tools(4), on_conflict="replace")
+    assert report == ImportReport(created=["tool_3"], replaced=["tool_0", "tool_1", "tool_2"], skipped=[])
+    replaced = await registry.get("tool_1")
+    assert replaced
+    assert replaced.config.name == "Tool 1"
+    assert replaced.created_at == mine.created_at
+    assert replaced.revision > mine.revision
+
+
+@pytest.mark.parametrize("mode", ["error", "replace"])
+async def test_an_id_that_is_taken_in_another_case_is_refused(registry: RegisteredTools, mode: str) -> None:
+    await registry.create(tool("Tool_1"))
+    with pytest.raises(Conflict, match="tool_1"):
+        await registry.import_all(many_tools(3), on_conflict=cast("OnConflict", mode))
+    assert len(await registry.all()) == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_id_that_comes_twice_is_refused_in_any_mode(registry: RegisteredTools, mode: str) -> None:
+    with pytest.raises(Conflict, match=r"more than once .*: tool_0, Tool_0\.$"):
+        await registry.import_all([*many_tools(2), tool("Tool_0")], on_conflict=cast("OnConflict", mode))
+    assert await registry.all() == []
+
+
+async def test_a_refusal_names_the_first_twenty_ids_and_counts_the_rest(registry: RegisteredTools) -> None:
+    await registry.import_all(many_tools(1_500))
+    with pytest.raises(Conflict, match=r"tool_0, .*tool_19 and 1480 more\.$"):
+        await registry.import_all(many_tools(1_500))

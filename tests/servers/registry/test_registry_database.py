@@ -1,0 +1,306 @@
+"""The registry's file is private, shared, waited for, and refused in words that name it and the fix (W-01)."""
+
+import asyncio
+import itertools
+import json
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from loguru import logger
+
+from tests.servers.registry.tools import many_tools, opened, tool
+from toolweave.config.settings import Settings
+from toolweave.errors import ConfigError, Conflict, NewerSchema, NotFound, PersistenceError
+from toolweave.servers.registry.importing import ImportReport
+from toolweave.servers.registry.opening import open_registry_at, open_tool_registry
+
+ROOT = Path(__file__).parents[3]
+SETTING = "TOOLWEAVE_TOOLS_DATABASE_URL"
+
+
+@contextmanager
+def held_for_writing(path: Path) -> Iterator[None]:
+    """Hold the write lock of a SQLite file as another program would."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def change(folder: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(folder / "tools.db")) as file, file:
+        file.execute(statement, values)
+
+
+def open_to_others(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.chmod(0o644)
+
+
+def write_beside(folder: Path) -> None:
+    with held_for_writing(folder / "tools.db"):
+        pass
+
+
+@contextmanager
+def warnings_logged() -> Iterator[list[str]]:
+    said: list[str] = []
+    sink = logger.add(said.append, format="{message}", level="WARNING")
+    try:
+        yield said
+    finally:
+        logger.remove(sink)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+async def test_folder_and_files_are_created_for_nobody_but_their_owner(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "er"
+    async with opened(folder) as registry:
+        await registry.create(tool("get_user"))
+        assert modes(folder) == {"tools.db": 0o600, "tools.db-wal": 0o600, "tools.db-shm": 0o600}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+async def test_files_that_were_open_to_others_are_closed_to_them(tmp_path: Path) -> None:
+    async with opened(tmp_path) as other:
+        await other.create(tool("get_user"))
+        open_to_others(tmp_path)
+        async with opened(tmp_path) as registry:
+            assert set(modes(tmp_path).values()) == {0o600}
+            assert await registry.get("get_user")
+
+
+async def test_the_setting_names_another_place_and_the_data_folder_is_left_alone(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere" / "mine.db"
+    settings = Settings(data_dir=tmp_path / "data", tools_database_url=f"sqlite:///file:{elsewhere}?uri=true")
+    async with open_tool_registry(settings) as registry:
+        await registry.create(tool("get_user"))
+    assert modes(elsewhere.parent) == {"mine.db": 0o600}
+    assert list(modes(tmp_path)) == ["elsewhere"]
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite:///file::memory:?uri=true"])
+async def test_a_registry_in_memory_serves_calls_side_by_side_and_makes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with open_registry_at(url) as registry:
+        await asyncio.gather(*(registry.create(tool(f"t{n}")) for n in range(9)))
+        assert len(await registry.all()) == 9
+    assert modes(tmp_path) == {}
+
+
+async def test_many_open_a_new_registry_at_once(tmp_path: Path) -> None:
+    everyone_is_open = asyncio.Barrier(8)
+
+    async def register(number: int) -> None:
+        async with opened(tmp_path) as registry:
+            await everyone_is_open.wait()
+            await registry.create(tool(f"t{number}"))
+
+    await asyncio.gather(*(register(number) for number in range(8)))
+    with closing(sqlite3.connect(tmp_path / "tools.db")) as file:
+        assert file.execute("SELECT count(*), max(revision) FROM registered_tools").fetchone() == (8, 8)
+        assert file.execute("SELECT version FROM tool_registry_schema_version").fetchall() == [(1,)]
+        assert file.execute("SELECT last FROM tool_registry_revision").fetchall() == [(8,)]
+        assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    async with opened(tmp_path) as registry:
+        await registry.create(tool("get_user"))
+    change(tmp_path, "UPDATE tool_registry_schema_version SET version = 7")
+    before = (tmp_path / "tools.db").read_bytes()
+    with pytest.raises(NewerSchema, match=r"tool registry .*tools\.db has schema 7.* Upgrade") as refusal:
+        async with opened(tmp_path):
+            pass
+    assert SETTING in str(refusal.value)
+    assert (tmp_path / "tools.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("url", ["tools.db", "", "nonsense://x", "sqlite+pysqlite:///x.db", "mysql://u:secret@h/d"])
+async def test_a_url_without_asynchronous_driver_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match=SETTING) as refusal:
+        async with open_registry_at(url):
+            pass
+    assert "secret" not in str(refusal.value)
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "tools.db").write_text("these are my notes\n" * 100, encoding="utf-8")
+    with pytest.raises(PersistenceError, match=f"tool registry .*tools.db: .*is not a SQLite database.*{SETTING}"):
+        async with opened(tmp_path):
+            pass
+    assert (tmp_path / "tools.db").read_text(encoding="utf-8").startswith("these are my notes")
+
+
+@pytest.mark.parametrize("name", ["a_folder", "a_file/tools.db"])
+async def test_a_path_that_cannot_hold_a_database_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a_folder").mkdir()
+    (tmp_path / "a_file").write_text("x", encoding="utf-8")
+    with pytest.raises(PersistenceError, match=f"{name}: .*{SETTING}"):
+        async with open_registry_at(f"sqlite:///{tmp_path / name}"):
+            pass
+
+
+READ_ONLY_FOLDER = """
+import asyncio, os, sys
+from toolweave.errors import PersistenceError
+from toolweave.servers.registry.importing import ImportReport
+from toolweave.servers.registry.opening import open_registry_at
+
+async def attempt(url):
+    async with open_registry_at(url) as registry:
+        return await registry.search(limit=1)
+
+asyncio.run(attempt("sqlite://"))  # everything is imported by now
+if os.geteuid() == 0:
+    os.seteuid(65534)  # to root nothing is read-only
+try:
+    asyncio.run(attempt(sys.argv[1]))
+except PersistenceError as error:
+    print(error)
+"""
+
+
+def test_a_read_only_folder_is_refused_in_words(tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    url = f"sqlite:///{folder / 'tools.db'}"
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ONLY_FOLDER, url],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=40,
+        check=True,
+    )
+    assert "Permission denied" in done.stdout, done.stderr
+    assert str(folder) in done.stdout
+    assert SETTING in done.stdout
+    assert list(folder.iterdir()) == []
+
+
+async def test_a_read_only_database_can_be_read_and_says_that_it_is_read_only(tmp_path: Path) -> None:
+    async with opened(tmp_path) as registry:
+        await registry.create(tool("get_user"))
+    async with open_registry_at(f"sqlite:///file:{tmp_path / 'tools.db'}?mode=ro&uri=true") as registry:
+        assert len(await registry.all()) == 1
+        with pytest.raises(PersistenceError, match="tool registry is read-only"):
+            await registry.create(tool("other"))
+
+
+async def test_a_busy_database_is_an_error_in_words_and_nothing_is_written(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'tools.db'}"
+    async with open_registry_at(url, busy_timeout_s=0.05) as registry:
+        await registry.create(tool("get_user"))
+        with held_for_writing(tmp_path / "tools.db"):
+            for write in (registry.create(tool("x")), registry.delete("get_user"), registry.import_all(many_tools(3))):
+                with pytest.raises(PersistenceError, match="The tool registry is busy") as refusal:
+                    await write
+                assert str(tmp_path) not in str(refusal.value)
+            assert [config.tool_id for config in await registry.all()] == ["get_user"]
+        await registry.create(tool("x"))
+
+
+def test_callers_that_are_cancelled_while_they_wait_leave_no_lock_and_no_task(tmp_path: Path) -> None:
+    async def serve() -> None:
+        async with open_registry_at(f"sqlite:///{tmp_path / 'tools.db'}", busy_timeout_s=30) as registry:
+            with held_for_writing(tmp_path / "tools.db"):
+                calls = [asyncio.create_task(registry.create(tool("never"))) for _ in range(7)]
+                done, _ = await asyncio.wait(calls, timeout=0.05)
+                assert not done
+                for call in calls:
+                    call.cancel()
+            await asyncio.wait(calls)
+            assert await registry.all() == []
+            await registry.create(tool("after"))
+            await registry.delete("after")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    for _ in range(3):
+        asyncio.run(serve())
+    write_beside(tmp_path)
+
+
+async def test_callers_cancelled_at_any_step_once_or_twice_leave_no_lock_and_write_all_or_nothing(
+    tmp_path: Path,
+) -> None:
+    configs = many_tools(10)
+    calls: list[asyncio.Task[ImportReport]] = []
+    async with opened(tmp_path) as registry:
+        for step, steps_between in itertools.product(range(0, 300, 5), (0, 1, 3)):
+            # Kept, as a log keeps the traceback of a failed call.
+            calls.append(call := asyncio.create_task(registry.import_all(configs, on_conflict="replace")))
+            for steps in (step, steps_between):
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                call.cancel()
+            await asyncio.wait({call})
+            await asyncio.to_thread(write_beside, tmp_path)
+            assert len(await registry.all()) in (0, len(configs))
+        await registry.create(tool("after"))
+    assert any(call.cancelled() for call in calls)
+    if closing_still := asyncio.all_tasks() - {asyncio.current_task()}:
+        _, left = await asyncio.wait(closing_still, timeout=10)
+        assert not left
+
+
+DAMAGES = {
+    "no JSON": "not json {",
+    "empty": "",
+    "nested too deeply": "[" * 100_000,
+    "no object": "[1]",
+    "fields missing": '{"tool_id": "broken"}',
+    "another id": tool("other").model_dump_json(),
+    "a field of tomorrow": json.dumps({**tool("broken").model_dump(mode="json"), "colour": "a secret"}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_tool_that_cannot_be_read_is_left_out_with_one_warning(tmp_path: Path, damage: str) -> None:
+    async with opened(tmp_path) as registry:
+        await registry.import_all([tool("broken"), tool("whole"), tool("z")])
+    change(tmp_path, "UPDATE registered_tools SET document = ? WHERE tool_id = 'broken'", DAMAGES[damage])
+    with warnings_logged() as said:
+        async with opened(tmp_path) as registry:
+            page = await registry.search(limit=2)
+            assert ([found.config.tool_id for found in page.tools], page.total) == (["whole"], 3)
+            assert list(await registry.find(["broken", "whole"])) == ["whole"]
+            assert await registry.get("broken") is None
+            assert [config.tool_id for config in await registry.all()] == ["whole", "z"]
+    assert len(said) == 1
+    assert "broken" in said[0]
+    assert "secret" not in said[0]
+
+
+async def test_a_tool_that_cannot_be_read_keeps_its_id_until_it_is_replaced_or_deleted(tmp_path: Path) -> None:
+    async with opened(tmp_path) as registry:
+        await registry.import_all([tool("one"), tool("two")])
+        change(tmp_path, "UPDATE registered_tools SET document = 'damaged'")
+        with pytest.raises(Conflict):
+            await registry.create(tool("one"))
+        replaced = await registry.replace(tool("one", name="Whole again"))
+        assert await registry.get("one") == replaced
+        await registry.delete("two")
+        with pytest.raises(NotFound):
+            await registry.delete("two")
+
+
+async def test_a_database_that_breaks_under_the_registry_is_an_error_without_inner_details(tmp_path: Path) -> None:
+    async with opened(tmp_path) as registry:
+        await registry.create(tool("get_user"))
+        change(tmp_path, "DROP TABLE registered_tools")
+        for call in (registry.find(["get_user"]), registry.all(), registry.create(tool("x"))):
+            with pytest.raises(PersistenceError, match=r"^The tool registry cannot be used\.$"):
+                await call

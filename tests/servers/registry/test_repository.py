@@ -1,0 +1,182 @@
+"""Tools are registered, found, replaced and deleted; nobody changes a tool that is another by now (W-01)."""
+
+import asyncio
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.servers.registry.tools import many_tools, opened, tool
+from toolweave.errors import Conflict, NotFound, StaleRevision
+from toolweave.servers.databases.opening import open_database
+from toolweave.servers.registry.repository import RegisteredTools
+from toolweave.servers.registry.schema import TOOLS_DATABASE
+from toolweave.tool_config import ToolConfig
+
+
+async def test_a_tool_comes_back_as_it_was_registered_also_from_a_registry_opened_anew(tmp_path: Path) -> None:
+    config = ToolConfig.model_validate(
+        {
+            "tool_id": "place_order",
+            "name": "Bestellung aufgeben 🛒",
+            "description": "Legt eine Bestellung an.\nÄußerst eilig.",
+            "api": {
+                "base_url": "https://api.shop.example/v1",
+                "path": "/orders/{order}",
+                "method": "POST",
+                "headers": {"X-Client": "a{env:TOOL_CLIENT}"},
+                "auth": {"type": "bearer", "value": "a literal secret"},
+                "timeout_s": 7.5,
+            },
+            "input_schema": {"type": "object", "properties": {"order": {"type": "string", "description": "\ud83d"}}},
+            "output_schema": {"type": "object", "properties": {"id": {"type": "integer", "maximum": 10**40}}},
+            "field_mappings": {"request": {"order": "path.order"}, "response": {"id": "$.id"}},
+        }
+    )
+    async with opened(tmp_path) as registry:
+        created = await registry.create(config)
+    async with opened(tmp_path) as registry:
+        assert await registry.get("place_order") == created
+        assert await registry.find(["place_order"]) == {"place_order": config}
+        assert (await registry.search(limit=1)).tools == [created]
+        assert await registry.all() == [config]
+
+
+async def test_find_returns_those_there_are_in_the_order_asked_for(registry: RegisteredTools) -> None:
+    await registry.import_all(many_tools(2_500))
+    wanted = [f"tool_{n}" for n in reversed(range(2_500))]
+    odd = ["", "nobody", "TOOL_1", "tool_1\n", "tool_1' OR 1=1 --", "\ud800", "x" * 100_000, "tool_7"]
+    assert list(await registry.find([*odd, *wanted, *wanted])) == ["tool_7", *(w for w in wanted if w != "tool_7")]
+    assert await registry.find([]) == {}
+
+
+@pytest.mark.parametrize("tool_id", ["nobody", "GET_USER", "", "a b", "\ud800", "x" * 100_000])
+async def test_an_unknown_id_is_none_or_not_found(registry: RegisteredTools, tool_id: str) -> None:
+    await registry.create(tool("get_user"))
+    assert await registry.get(tool_id) is None
+    with pytest.raises(NotFound):
+        await registry.delete(tool_id)
+    with pytest.raises(NotFound):
+        await registry.replace(tool("get_user").model_copy(update={"tool_id": tool_id}))
+    assert len(await registry.all()) == 1
+
+
+async def test_a_taken_id_is_refused_in_any_case_and_the_tool_there_stays(registry: RegisteredTools) -> None:
+    created = await registry.create(tool("Get_User"))
+    with pytest.raises(Conflict, match="registered as Get_User already"):
+        await registry.create(tool("Get_User", name="Other"))
+    with pytest.raises(Conflict, match="get_user differs only in case from Get_User"):
+        await registry.create(tool("get_user"))
+    assert (await registry.search(limit=9)).tools == [created]
+
+
+async def test_of_many_who_register_one_id_exactly_one_does(tmp_path: Path) -> None:
+    async with opened(tmp_path) as one, opened(tmp_path) as other:
+        async with asyncio.TaskGroup() as group:
+            calls = [
+                group.create_task(_name_or_conflict(registry, f"By {n}"))
+                for n, registry in enumerate([one, other] * 10)
+            ]
+        winners = [name for call in calls if (name := call.result())]
+        stored = await one.get("get_user")
+        assert stored
+        assert winners == [stored.config.name]
+
+
+async def _name_or_conflict(registry: RegisteredTools, name: str) -> str | None:
+    try:
+        return (await registry.create(tool("get_user", name=name))).config.name
+    except Conflict:
+        return None
+
+
+async def test_tools_that_may_be_renamed_all_get_ids_of_their_own(tmp_path: Path) -> None:
+    async with opened(tmp_path) as one, opened(tmp_path) as other:
+        wish = await one.unused_id("Get user")
+        made = await asyncio.gather(*(registry.create(tool(wish), rename=True) for registry in [one, other] * 5))
+        ids = {registered.config.tool_id for registered in made}
+        assert ids == {"get_user", *(f"get_user-{n}" for n in range(2, 11))}
+        assert await one.unused_id("get user!") == "get_user-11"
+        assert {config.tool_id for config in await other.all()} == ids
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Get user", "get_user"),
+        ("  GET  /users/{id} ", "get_users_id"),
+        ("Straße größer", "strasse_grosser"),
+        ("import", "import-2"),
+        ("Export", "export-2"),
+        ("x" * 300, "x" * 64),
+        ("a" * 63 + " b", "a" * 63),
+        ("Получить пользователя", "tool_[0-9a-f]{12}"),
+        ("🛒", "tool_[0-9a-f]{12}"),
+        ("\ud800", "tool_[0-9a-f]{12}"),
+        ("", "tool_[0-9a-f]{12}"),
+    ],
+)
+async def test_an_unused_id_is_made_of_any_name(registry: RegisteredTools, name: str, expected: str) -> None:
+    tool_id = await registry.unused_id(name)
+    assert re.fullmatch(expected, tool_id)
+    await registry.create(tool(tool_id))
+    second = await registry.unused_id(name)
+    assert second.lower() != tool_id
+    assert (await registry.create(tool(second))).config.tool_id == second
+
+
+async def test_names_in_other_scripts_get_different_ids(registry: RegisteredTools) -> None:
+    assert await registry.unused_id("Список") != await registry.unused_id("Заказ")
+
+
+async def test_a_replaced_tool_keeps_when_it_was_created_and_gets_a_new_revision(tmp_path: Path) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    async with open_database(f"sqlite:///{tmp_path / 'tools.db'}", TOOLS_DATABASE) as database:
+        registry = RegisteredTools(database, clock=lambda: now)
+        created = await registry.create(tool("get_user"))
+        now += timedelta(days=1)
+        replaced = await registry.replace(tool("get_user", name="Other"), revision=created.revision)
+        assert await registry.get("get_user") == replaced
+    assert (created.created_at, created.updated_at) == ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z")
+    assert (replaced.created_at, replaced.updated_at) == ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
+    assert replaced.revision > created.revision
+    assert replaced.config.name == "Other"
+
+
+async def test_whoever_changes_an_old_revision_is_refused_and_nothing_changes(registry: RegisteredTools) -> None:
+    created = await registry.create(tool("get_user"))
+    replaced = await registry.replace(tool("get_user", name="Other"))
+    with pytest.raises(StaleRevision, match=f"revision is {replaced.revision}, not {created.revision}"):
+        await registry.replace(tool("get_user", name="Lost"), revision=created.revision)
+    with pytest.raises(StaleRevision):
+        await registry.delete("get_user", revision=created.revision)
+    assert await registry.get("get_user") == replaced
+    await registry.delete("get_user", revision=replaced.revision)
+    assert await registry.get("get_user") is None
+
+
+async def test_a_revision_is_never_given_twice_even_to_a_tool_that_was_deleted(registry: RegisteredTools) -> None:
+    first = await registry.create(tool("get_user"))
+    await registry.delete("get_user")
+    again = await registry.create(tool("get_user"))
+    assert again.revision > first.revision
+    with pytest.raises(StaleRevision):
+        await registry.delete("get_user", revision=first.revision)
+
+
+async def test_of_many_who_replace_one_revision_exactly_one_does(tmp_path: Path) -> None:
+    async with opened(tmp_path) as one, opened(tmp_path) as other:
+        created = await one.create(tool("get_user"))
+
+        async def replace(registry: RegisteredTools, name: str) -> str | None:
+            try:
+                await registry.replace(tool("get_user", name=name), revision=created.revision)
+            except StaleRevision:
+                return None
+            return name
+
+        outcomes = await asyncio.gather(*(replace(r, f"By {n}") for n, r in enumerate([one, other] * 10)))
+        stored = await one.get("get_user")
+        assert stored
+        assert [name for name in outcomes if name] == [stored.config.name]

@@ -1,0 +1,111 @@
+"""Tools are found by words in any script and case; a listing can be paged through (W-01)."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.servers.registry.tools import many_tools, opened, tool
+from toolweave.servers.registry.repository import RegisteredTools
+
+CATALOG = [
+    tool("get_user", name="Get user", description="Gets one user.", path="/people/{id}"),
+    tool("user", name="Everything about people", description="Reads a person.", path="/people/{id}", method="PUT"),
+    tool("delete_account", name="Delete account", description="Removes a user.", path="/a/{id}", method="DELETE"),
+    tool("street", name="Große Straße", description="Sucht Straßen.", path="/s/{id}"),
+    tool("zakaz", name="Получить ЗАКАЗ", description="İstanbul'da", path="/z/{id}"),
+    tool("discount", name="50% off_price", description="A\\B /slash*", path="/d/{id}"),
+    tool("wide", name="ＦＵＬＬ width", description="ﬁnd", path="/w/{id}"),
+    tool("orders", name="List orders", description="All of them.", path="/v2/Bestellungen/{id}", method="POST"),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def catalog(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RegisteredTools]:
+    async with opened(tmp_path_factory.mktemp("catalog")) as registry:
+        await registry.import_all(CATALOG)
+        yield registry
+
+
+async def found(registry: RegisteredTools, query: str | None) -> list[str]:
+    page = await registry.search(query, limit=100)
+    assert page.total == len(page.tools)
+    return [registered.config.tool_id for registered in page.tools]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("user", ["user", "get_user", "delete_account"]),
+        ("USER get", ["get_user"]),
+        ("GET_USER", ["get_user"]),
+        ("  get_user\n", ["get_user"]),
+        ("account removes", ["delete_account"]),
+        ("strasse GROSSE", ["street"]),
+        ("STRAẞE", ["street"]),
+        ("заказ", ["zakaz"]),
+        ("full find", ["wide"]),
+        ("ﬀ", ["discount"]),
+        ("bestellungen", ["orders"]),
+        ("post", ["orders"]),
+        ("delete", ["delete_account"]),
+        ("nothing like it", []),
+        ("user orders", []),
+    ],
+)
+async def test_every_word_must_occur_whatever_its_case(
+    catalog: RegisteredTools, query: str, expected: list[str]
+) -> None:
+    assert await found(catalog, query) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("%", ["discount"]),
+        ("50%", ["discount"]),
+        ("f_p", ["discount"]),
+        ("\\", ["discount"]),
+        ("a\\b", ["discount"]),
+        ("*", ["discount"]),
+        ("'", ["zakaz"]),
+        ("%%", []),
+        ("g_t", []),
+        ('"', []),
+        ("' OR 1=1 --", []),
+        ("user\0nothing", []),
+        ("\ud800", []),
+        ("x" * 100_000, []),
+        ("% " * 40_000, ["discount"]),
+    ],
+)
+async def test_no_character_of_a_query_has_a_meaning_of_its_own(
+    catalog: RegisteredTools, query: str, expected: list[str]
+) -> None:
+    assert await found(catalog, query) == expected
+
+
+@pytest.mark.parametrize("query", [None, "", " \t", "\0"])
+async def test_a_query_without_words_lists_everything_by_id(catalog: RegisteredTools, query: str | None) -> None:
+    assert await found(catalog, query) == sorted(config.tool_id for config in CATALOG)
+
+
+async def test_no_word_is_found_across_two_fields(catalog: RegisteredTools) -> None:
+    assert await found(catalog, "get_userget") == []
+
+
+async def test_five_thousand_tools_are_paged_through_without_gap_or_repetition(registry: RegisteredTools) -> None:
+    await registry.import_all(many_tools(5_000))
+    for query, count in (("tool", 5_000), ("TOOL 77", _with("77"))):
+        pages = [await registry.search(query, limit=1_500, offset=offset) for offset in range(0, 5_000, 1_500)]
+        ids = [registered.config.tool_id for page in pages for registered in page.tools]
+        assert {page.total for page in pages} == {count}
+        assert len(set(ids)) == len(ids) == count
+    beyond = await registry.search("tool", limit=10, offset=6_000)
+    assert (beyond.tools, beyond.total) == ([], 5_000)
+    first = await registry.search("tool_77", limit=1)
+    assert [registered.config.tool_id for registered in first.tools] == ["tool_77"]
+
+
+def _with(digits: str) -> int:
+    return sum(digits in str(n) for n in range(5_000))
