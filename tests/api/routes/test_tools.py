@@ -92,7 +92,7 @@ async def test_a_tool_nobody_stored_is_404_and_names_no_others(
     http: httpx.AsyncClient, method: str, tool_id: str
 ) -> None:
     there = await created(http)
-    body = {"json": {**config(), "tool_id": None}} if method == "PUT" else {}
+    body: dict[str, Any] = {"json": {**config(), "tool_id": None}} if method == "PUT" else {}
     answer = await http.request(method, f"/tools/{tool_id}", **body)
     assert answer.status_code == 404
     assert there["tool_id"] not in answer.text
@@ -188,19 +188,6 @@ async def test_any_words_can_be_searched_for(http: httpx.AsyncClient, query: str
 )
 async def test_a_page_that_cannot_be_is_422(http: httpx.AsyncClient, params: dict[str, Any]) -> None:
     assert (await http.get("/tools", params=params)).status_code == 422
-
-
-@pytest.mark.parametrize(
-    "base_url", ["http://127.0.0.1:9", "http://[::1]", "http://169.254.169.254", "http://10.1.2.3"]
-)
-async def test_a_private_host_is_stored_and_refused_only_when_it_is_called(
-    http: httpx.AsyncClient, base_url: str
-) -> None:
-    tool = await created(http, base_url=base_url)
-    body = {"user_instructions": 'Get the weather of the city "Berlin"', "tool_ids": [tool["tool_id"]]}
-    answer = (await http.post("/workflow", json=body)).json()
-    assert (answer["status"], answer["error_stage"]) == ("error", "api_execution")
-    assert "TOOLWEAVE_OUTBOUND_ALLOW" in answer["error"]
 
 
 WRONG: list[tuple[dict[str, Any], list[str]]] = [

@@ -13,7 +13,9 @@ KEY = {"type": "api_key", "name": "X-Api-Key"}
 
 def config(**api: Any) -> dict[str, Any]:
     """Give the body of a tool nobody else has."""
-    more = {name: api.pop(name) for name in ("tool_id", "name", "input_schema", "field_mappings") if name in api}
+    more: dict[str, Any] = {
+        name: api.pop(name) for name in ("tool_id", "name", "input_schema", "field_mappings") if name in api
+    }
     return {
         "tool_id": f"t_{uuid4().hex}",
         "name": "Get weather",
