@@ -6,9 +6,10 @@ from typing import Any
 from toolweave.schema import MOST_NODES
 from toolweave.servers.registry.openapi_references import Unusable
 
-PARTS_IN_ALL = 1_000_000
-CHARACTERS_IN_ALL = 30_000_000
+PARTS_IN_ALL = 500_000
+CHARACTERS_IN_ALL = 20_000_000
 CHARACTERS_OF_SCHEMA = 200_000
+_OTHER_LENGTH = 8
 
 
 class TooLarge(Unusable):
@@ -33,23 +34,33 @@ class Budget:
         Raises:
             TooLarge: there is not so much left.
         """
-        left = [value]
-        while left:
-            part = left.pop()
-            self._take(len(part) if isinstance(part, str) else 8)
-            if isinstance(part, dict):
-                left.extend(part.values())
-            elif isinstance(part, list):
-                left.extend(part)
+        self._take(*(_size(value, self.parts) if isinstance(value, dict | list) else (1, _length(value))))
 
-    def _take(self, characters: int) -> None:
-        self.parts -= 1
+    def _take(self, parts: int, characters: int) -> None:
+        self.parts -= parts
         self.characters -= characters
-        if self.whole is None and min(self.parts, self.characters) < 0:
+        if self.parts >= 0 and self.characters >= 0:
+            if self.whole is not None:
+                self.whole._take(parts, characters)  # noqa: SLF001
+        elif self.whole is None:
             raise TooLarge(
                 "the schemas of all operations together are too large; import fewer, by `operations` or `tags`"
             )
-        if min(self.parts, self.characters) < 0:
+        else:
             raise TooLarge(f"its schema has more than {MOST_NODES} parts or {CHARACTERS_OF_SCHEMA} characters")
-        if self.whole is not None:
-            self.whole._take(characters)  # noqa: SLF001
+
+
+def _size(value: Any, most: int) -> tuple[int, int]:
+    """Count parts and characters; what has more than `most` parts is not looked at to its end."""
+    left, parts, characters = [value], 0, 0
+    while left and parts + len(left) <= most:
+        part = left.pop()
+        parts += 1
+        characters += _length(part)
+        if isinstance(part, dict | list):
+            left.extend(part.values() if isinstance(part, dict) else part)
+    return parts + len(left), characters
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, str) else _OTHER_LENGTH

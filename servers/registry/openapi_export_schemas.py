@@ -18,7 +18,7 @@ class Components:
     def of_input(self, config: ToolConfig) -> dict[str, Any]:
         """Give the schemas of the input's fields as they stand in the document."""
         names = self._named(config.input_schema, f"{config.tool_id}_input")
-        return {name: _moved(schema, names) for name, schema in config.input_fields.items()}
+        return {name: _moved(_written(schema), names) for name, schema in config.input_fields.items()}
 
     def of_output(self, config: ToolConfig) -> Any:
         """Give the schema of the output as it stands in the document."""
@@ -36,6 +36,11 @@ class Components:
             self._sources[names[name]] = definitions
             self.schemas[names[name]] = _moved(part, names)
         return names
+
+
+def _written(schema: Any) -> Any:
+    """Write `true` and `false` as what many readers of OpenAPI know better."""
+    return ({} if schema else {"not": {}}) if isinstance(schema, bool) else schema
 
 
 def _moved(schema: Any, names: dict[str, str]) -> Any:

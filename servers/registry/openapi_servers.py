@@ -32,11 +32,16 @@ def base_url(levels: list[Any], document_url: str | None) -> str:
     if document_url is None and not _SCHEME.match(url):
         raise Unusable(f"its server {shown(url)!r} is relative to nothing known; give the base_url of the API")
     try:
-        url = urljoin(document_url or "", url)
+        url = url if _SCHEME.match(url) else _absolute(url, document_url or "")
         read_target(url)
     except (OutboundRefused, ValueError) as error:
         raise Unusable(f"its server {shown(url)} cannot be called: {error}") from None
     return url
+
+
+def _absolute(url: str, document_url: str) -> str:
+    # A URL that begins with // names its host, also where that is empty.
+    return document_url.partition("//")[0] + url if url.startswith("//") else urljoin(document_url, url)
 
 
 def _filled(server: Server) -> str:

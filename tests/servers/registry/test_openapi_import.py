@@ -19,7 +19,6 @@ from tests.servers.registry.openapi_documents import (
     the_tool,
     tool_of,
 )
-from toolweave.servers.registry.openapi_import import MOST_OPERATIONS
 from toolweave.tool_config import ApiAuth
 
 
@@ -207,12 +206,6 @@ def test_an_output_that_cannot_be_read_costs_the_output_and_not_the_tool() -> No
         found = imported(document({"/things": {"get": operation(responses=answer(schema))}}))
         assert found.tools[0].output_schema == {}
         assert "no output_schema" in found.warnings[0]
-
-
-def test_operations_after_the_first_two_thousand_are_counted_and_left_out() -> None:
-    found = imported(document({f"/{n}": {"get": operation(f"op{n}")} for n in range(MOST_OPERATIONS + 5)}))
-    assert len(found.tools) == MOST_OPERATIONS
-    assert found.warnings[0].startswith("5 operations after the first 2000")
 
 
 def test_auth_for_all_replaces_what_the_document_wants() -> None:
