@@ -1,7 +1,8 @@
-"""Print how often the offline model does what a natural request asks for, per operation, on both halves of the list.
+"""Print how often the offline model does what a natural request asks for, on both halves of its lists.
 
-`.venv/bin/python scripts/offline_accuracy.py [--failures]`. Failures are shown for the half that may be tuned on;
-those of the held-back half are not, so that its figure stays honest.
+`.venv/bin/python scripts/offline_accuracy.py [--failures]`. There is one list for the todo tools, counted by operation,
+and one for the workflow's choice among the operations of a shop. Failures are shown for the halves that may be tuned
+on; those of the held-back halves are not, so that their figures stay honest.
 """
 
 import sys
@@ -9,25 +10,46 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.nodes.offline_model.judging import judge, shares
+from tests.nodes.offline_model import judging
+from tests.nodes.offline_model.operations import judging as choosing
+from tests.nodes.offline_model.operations.instructions import instructions_of
 from tests.nodes.offline_model.requests import Half, requests_of
 
 HALVES: tuple[Half, Half] = ("tune", "held")
+FAILURES = "--failures" in sys.argv[1:]
 
 
 def main() -> int:
     for half in HALVES:
-        verdicts = [judge(request) for request in requests_of(half)]
-        print(f"{half} half")
-        for operation, (right, total) in shares(verdicts).items():
-            print(f"  {operation:<8} {right:>4} of {total:<4} {right / total:>6.1%}")
-        if half == "tune" and "--failures" in sys.argv[1:]:
-            for verdict in verdicts:
-                if not verdict.right:
-                    request = verdict.request
-                    print(f"  ! {request.operation}: {[*request.history, request.text]}")
-                    print(f"      {list(verdict.calls)}\n      {verdict.answer!r}")
+        todo_requests(half)
+    for half in HALVES:
+        workflow_instructions(half)
     return 0
+
+
+def todo_requests(half: Half) -> None:
+    verdicts = [judging.judge(request) for request in requests_of(half)]
+    print_shares(f"todo requests, {half} half", judging.shares(verdicts))
+    for verdict in verdicts if half == "tune" and FAILURES else ():
+        if not verdict.right:
+            request = verdict.request
+            print(f"  ! {request.operation}: {[*request.history, request.text]}")
+            print(f"      {list(verdict.calls)}\n      {verdict.answer!r}")
+
+
+def workflow_instructions(half: Half) -> None:
+    verdicts = [choosing.judge(one) for one in instructions_of(half)]
+    print_shares(f"workflow instructions, {half} half", choosing.shares(verdicts))
+    for verdict in verdicts if half == "tune" and FAILURES else ():
+        if not verdict.right:
+            wanted = verdict.instruction
+            print(f"  ! {wanted.text}\n      wanted {wanted.tool} {wanted.arguments}\n      {verdict.written}")
+
+
+def print_shares(title: str, counted: dict[str, tuple[int, int]]) -> None:
+    print(title)
+    for kind, (right, total) in counted.items():
+        print(f"  {kind:<8} {right:>4} of {total:<4} {right / total:>6.1%}")
 
 
 if __name__ == "__main__":

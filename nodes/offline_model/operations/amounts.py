@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal
 
 from toolweave.nodes.offline_model.language.patterns import pattern
@@ -38,6 +39,7 @@ _SECOND = pattern(r"\b(?:between|from)\W+(?:[$€£¥] ?)?-?[\d.]+ ?(?:[a-z€$�
 _FIRST_OF_MANY = pattern(r"\b(?:first|last|top|latest|newest|next|only|just)\W+$")
 # In a parameter's name or description these stand for something else.
 _NO_UNITS = frozenset({"x", "min", "times", "s", "m", "l", "g", "h"})
+_MOST_AMOUNTS = 40
 _BOUNDING = frozenset(words("under below above over maximum minimum max min first last top limit between"))
 _OF_THEM = r"(?:of (?:them|those|these)|results?|hits|entries|most recent)\b"
 
@@ -74,7 +76,7 @@ def take_amounts(slots: Slots) -> None:
         for one in slots.open()
         if one.kind in ("integer", "number") and not one.choices and not is_identifier(one)
     ]
-    amounts = list(find_amounts(slots.free, slots.noun)) if wanted else []
+    amounts = list(islice(find_amounts(slots.free, slots.noun), _MOST_AMOUNTS)) if wanted else []
     pairs = [(_fit(amount, one), -amount.start, amount, one) for amount in amounts for one in wanted]
     used: set[int] = set()
     for score, _, amount, one in sorted(pairs, key=lambda pair: (-pair[0], -pair[1])):

@@ -20,7 +20,7 @@ from toolweave.nodes.offline_model.tools.parameters import Parameter
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 from toolweave.nodes.offline_model.tools.validation import wrong_parameters
 
-_LEFT_OVER = re.compile(rf"(?<![\w.])-?(?=[\w-]*\d)[\w.-]*\w|{HIDDEN}")
+_LEFT_OVER = re.compile(rf"(?<![\w.])-?(?=[\w-]{{0,40}}\d)[\w.-]{{0,60}}\w|{HIDDEN}")
 _YEAR = re.compile(r"\d{4}")
 
 

@@ -15,8 +15,8 @@ _NAMING = (
     r"\s*[#:]?\s*"
 )
 WHOLE = r"(?<![\w.])\d{1,18}(?![\w]|[.,]\d|-\d)"
-_CODE = rf"(?:(?=[\w./-]*\d)[A-Za-z0-9](?:[\w./-]*\w)?|{HIDDEN})"
-_LONE_CODE = re.compile(r"(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[A-Za-z-])[A-Za-z0-9][\w-]*\w(?![\w.]*@)")
+_CODE = rf"(?:(?=[\w./-]{{0,40}}\d)[A-Za-z0-9](?:[\w./-]{{0,60}}\w)?|{HIDDEN})"
+_LONE_CODE = re.compile(r"(?<![\w-])(?=[\w-]{0,40}\d)(?=[\w-]{0,40}[A-Za-z-])[A-Za-z0-9][\w-]{0,60}\w(?!\w)")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?")
 _HASH = pattern(r"#\s*(?P<id>\d{1,18})\b")
 

@@ -9,6 +9,8 @@ from toolweave.nodes.offline_model.language.politeness import without_courtesy
 from toolweave.nodes.offline_model.language.units import UNIT_WORDS
 
 LONGEST = 4_000
+LONGEST_HIDDEN = 1_200
+"""What is read once the literals are hidden: enough for any instructions, and quadratic patterns stay cheap."""
 
 _ONES = [
     "one",
@@ -54,7 +56,8 @@ class Said:
 def read_said(message: str) -> Said:
     """Read a message; digits take the form of JSON: "1,200" is 1200, "24,90" is 24.90, "thirty" is 30."""
     hidden, literals = hide_literals(message[:LONGEST])
-    text = _THOUSANDS.sub(lambda match: match.group().replace(",", ""), without_courtesy(hidden))
+    text = without_courtesy(hidden[:LONGEST_HIDDEN])
+    text = _THOUSANDS.sub(lambda match: match.group().replace(",", ""), text)
     text = _DECIMAL_COMMA.sub(r"\1.\2", text)
     return Said(_SPELLED.sub(_digits, text), literals)
 
