@@ -33,13 +33,13 @@ _MODEL_S = 900.0
 _CALL_S = LONGEST_TIMEOUT_S + 30.0
 
 
-def _was_not_sent(error: Exception) -> bool:
-    return isinstance(error, ApiCallFailed) and not error.executed
+def _could_not_be_sent(error: Exception) -> bool:
+    return isinstance(error, ApiCallFailed) and error.passing
 
 
 # All of these come before anything was sent or asked.
 _READ_AGAIN = RetryPolicy(initial_interval=0.05, max_attempts=3, jitter=False, retry_on=PersistenceError)
-_SEND_AGAIN = RetryPolicy(initial_interval=0.1, max_attempts=2, jitter=False, retry_on=_was_not_sent)
+_SEND_AGAIN = RetryPolicy(initial_interval=0.1, max_attempts=2, jitter=False, retry_on=_could_not_be_sent)
 
 _FAILED = {"error": "failed"}
 _WAYS_ON: dict[Hashable, str] = {"words wanted": "format", "done": END}

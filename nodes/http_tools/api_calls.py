@@ -75,7 +75,9 @@ class ApiCalls:
             answer = await self._send(tool, request, credentials)
         except (OutboundRefused, OutboundFailed) as error:
             # Not with its cause: that would quote, in logs, what the API sent.
-            raise ApiCallFailed(f"{subject} failed: {echoes.hide(str(error))}", executed=error.sent) from None
+            passing = isinstance(error, OutboundFailed) and not error.sent
+            told = f"{subject} failed: {echoes.hide(str(error))}"
+            raise ApiCallFailed(told, executed=error.sent, passing=passing) from None
         except ValueError as error:
             raise ApiCallFailed(f"{subject} was not sent: {error}.", executed=False) from None
         response = await read_api_answer(answer, echoes, (time.perf_counter() - started) * 1000)

@@ -87,7 +87,7 @@ def _log(stage: Stage, state: WorkflowState, raised: BaseException | str) -> Non
         tool_ids=redact(state.get("tool_ids")),
         request=redact(state.get("http_spec")),
         seconds=None if seconds is None else round(seconds, 3),
-    ).error("the workflow failed: {}", _trace(raised))
+    ).error("the workflow failed at {}: {}\n{}", stage, redact_text(str(raised)), _trace(raised))
 
 
 def _trace(raised: BaseException | str) -> str:

@@ -142,11 +142,17 @@ class SelectionFailed(StageFailed):
 
 
 class ApiCallFailed(StageFailed):
-    """The API could not be reached, or answered with an error (W-06); `response` is its answer where one arrived."""
+    """The API could not be reached, or answered with an error (W-06); `response` is its answer where one arrived.
 
-    def __init__(self, message: str, *, response: dict[str, Any] | None = None, executed: bool = True) -> None:
+    `executed` is False where the API surely did not get the request, `passing` True where that may pass by itself.
+    """
+
+    def __init__(
+        self, message: str, *, response: dict[str, Any] | None = None, executed: bool = True, passing: bool = False
+    ) -> None:
         self.response = response
         self.executed = executed
+        self.passing = passing
         super().__init__(message)
 
 
