@@ -16,6 +16,9 @@ from toolweave.servers.registry.tool_search import searched_texts
 from toolweave.tool_config import ToolConfig
 
 _AT_ONCE = 20
+# A run reads its tools in several stages, and reading one costs many times what looking it up does.
+_MOST_REMEMBERED = 500
+_LONGEST_REMEMBERED = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class RowReader:
 
     def __init__(self) -> None:
         self._told: set[tuple[str, int]] = set()
+        self._remembered: dict[str, ToolConfig] = {}
 
     async def tools(self, rows: Sequence[sa.RowMapping]) -> list[RegisteredTool]:
         """Read the tools that can be read, letting others have the event loop in between."""
@@ -55,13 +59,24 @@ class RowReader:
 
     def _tool(self, row: sa.RowMapping) -> RegisteredTool | None:
         try:
-            config = ToolConfig.stored(json.loads(row["document"]))
+            config = self._config(row["document"])
             if config.tool_id != row["tool_id"]:
                 raise ValueError("it has another tool_id than its row")
         except (ValueError, RecursionError) as error:
             self._warn(row["tool_id"], row["revision"], error)
             return None
         return RegisteredTool(config, row["revision"], row["created_at"], row["updated_at"])
+
+    def _config(self, document: str) -> ToolConfig:
+        """Read a document; the same text gives the same configuration, which nobody changes."""
+        if (known := self._remembered.get(document)) is not None:
+            return known
+        config = ToolConfig.stored(json.loads(document))
+        if len(document) <= _LONGEST_REMEMBERED:
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[document] = config
+        return config
 
     def _warn(self, tool_id: str, revision: int, error: Exception) -> None:
         if (tool_id, revision) not in self._told:
