@@ -56,7 +56,8 @@ def read_target(url: str) -> OutboundTarget:
     """
     if len(url) > MOST_CHARACTERS:
         raise OutboundRefused(f"The URL is longer than {MOST_CHARACTERS} characters.")
-    if any(character == "\\" or character.isspace() or not character.isprintable() for character in url):
+    # Of all blanks, the space alone counts as printable.
+    if "\\" in url or " " in url or not url.isprintable():
         raise OutboundRefused("The URL holds a blank, a backslash or a control character; write them percent-encoded.")
     parts = _PARTS.fullmatch(url)
     if parts is None:
