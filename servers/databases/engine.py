@@ -59,7 +59,7 @@ def file_of(url: sa.URL) -> Path | None:
     return None if path in ("", ":memory:") or url.query.get("mode") == "memory" else Path(path)
 
 
-def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float) -> AsyncEngine:
+def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float, queue_timeout_s: float) -> AsyncEngine:
     """Create the engine without connecting; the first one of a process imports its driver.
 
     Raises:
@@ -73,7 +73,7 @@ def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float) -> Asy
             poolclass=AsyncAdaptedQueuePool,
             pool_size=1 if is_sqlite and file_of(url) is None else 5,
             max_overflow=0,
-            pool_timeout=busy_timeout_s,
+            pool_timeout=queue_timeout_s,
         )
     except (sa.exc.ArgumentError, sa.exc.InvalidRequestError, ModuleNotFoundError) as error:
         raise ConfigError(

@@ -23,11 +23,16 @@ _RETRY_S = 0.02
 
 @asynccontextmanager
 async def open_database(
-    url: str | sa.URL, kind: DatabaseKind, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+    url: str | sa.URL,
+    kind: DatabaseKind,
+    *,
+    busy_timeout_s: float = BUSY_TIMEOUT_S,
+    queue_timeout_s: float | None = None,
 ) -> AsyncIterator[Database]:
     """Open the database at a SQLAlchemy URL; a SQLite file, its folder and the schema are created when absent.
 
-    Whoever holds the database is waited for up to `busy_timeout_s`.
+    Whoever holds the database is waited for up to `busy_timeout_s`, and for a connection while all are used by others
+    of this process up to `queue_timeout_s`, by default as long.
 
     Raises:
         ConfigError: the URL is none, or its driver is not installed.
@@ -36,7 +41,8 @@ async def open_database(
     """
     parsed = parse_url(url, kind)
     # On a thread: importing a driver reads files, and event loops of others watch for that.
-    database = Database(await asyncio.to_thread(create_engine, parsed, kind, busy_timeout_s), kind)
+    waits = (busy_timeout_s, busy_timeout_s if queue_timeout_s is None else queue_timeout_s)
+    database = Database(await asyncio.to_thread(create_engine, parsed, kind, *waits), kind)
     try:
         await _prepare(database, parsed)
         yield database

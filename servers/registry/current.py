@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolweave.servers.registry.repository import RegisteredTools
 
 MOST_OPENED = 4
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0
 
 
 class Turns:

@@ -11,6 +11,9 @@ from toolweave.servers.databases.opening import BUSY_TIMEOUT_S, open_database
 from toolweave.servers.registry.repository import RegisteredTools
 from toolweave.servers.registry.schema import TOOLS_DATABASE
 
+# Hundreds of requests that come together are all answered, if late.
+_QUEUE_TIMEOUT_S = 30.0
+
 
 @asynccontextmanager
 async def open_tool_registry(settings: Settings) -> AsyncIterator[RegisteredTools]:
@@ -30,8 +33,14 @@ async def open_registry_at(
     url: str | sa.URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S
 ) -> AsyncIterator[RegisteredTools]:
     """Open the registry in the database at a SQLAlchemy URL; raises what `open_tool_registry` does."""
-    async with open_database(url, TOOLS_DATABASE, busy_timeout_s=busy_timeout_s) as database:
-        yield RegisteredTools(database)
+    async with open_database(
+        url, TOOLS_DATABASE, busy_timeout_s=busy_timeout_s, queue_timeout_s=_QUEUE_TIMEOUT_S
+    ) as database:
+        registry = RegisteredTools(database)
+        try:
+            yield registry
+        finally:
+            await registry.close()
 
 
 def database_url(settings: Settings) -> str:

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from toolweave.errors import Conflict, NotFound, StaleRevision
 from toolweave.servers.databases.transactions import Database
+from toolweave.servers.registry.gathered_reads import GatheredReads
 from toolweave.servers.registry.importing import ImportReport, OnConflict, refuse_twins, write_all
 from toolweave.servers.registry.schema import REVISIONS, TOOLS
 from toolweave.servers.registry.stored_tools import RegisteredTool, RowReader, row_of
@@ -50,6 +51,11 @@ class RegisteredTools:
         self._database = database
         self._clock = clock
         self._rows = RowReader()
+        self._reads = GatheredReads(self._read)
+
+    async def close(self) -> None:
+        """End what is read at the moment; the registry is not used after that."""
+        await self._reads.close()
 
     @property
     def url(self) -> sa.URL:
@@ -59,12 +65,7 @@ class RegisteredTools:
     async def find(self, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
         """Return those of the tools that there are, by id, in the order asked for."""
         wanted = [tool_id for tool_id in dict.fromkeys(tool_ids) if re.fullmatch(TOOL_ID, tool_id)]
-        rows: list[sa.RowMapping] = []
-        async with self._database.read() as connection:
-            for portion in portions(wanted):
-                found = await connection.execute(sa.select(*_READ).where(TOOLS.c.tool_id.in_(portion)))
-                rows += found.mappings()
-        tools = {tool.config.tool_id: tool.config for tool in await self._rows.tools(rows)}
+        tools = await self._reads.find(wanted) if wanted else {}
         return {tool_id: tools[tool_id] for tool_id in wanted if tool_id in tools}
 
     async def get(self, tool_id: str) -> RegisteredTool | None:
@@ -146,6 +147,14 @@ class RegisteredTools:
         refuse_twins([row["tool_id"] for row in rows], [row["folded_id"] for row in rows])
         async with self._writing() as (connection, times):
             return await write_all(connection, rows, times, on_conflict)
+
+    async def _read(self, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
+        rows: list[sa.RowMapping] = []
+        async with self._database.read() as connection:
+            for portion in portions(tool_ids):
+                found = await connection.execute(sa.select(*_READ).where(TOOLS.c.tool_id.in_(portion)))
+                rows += found.mappings()
+        return {tool.config.tool_id: tool.config for tool in await self._rows.tools(rows)}
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[tuple[AsyncConnection, dict[str, Any]]]:
