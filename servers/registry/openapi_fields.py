@@ -87,7 +87,7 @@ def _mapping(name: str, one: InputField, method: Method) -> Place | None:
         try:
             place: Place = body_place(one.target)
         except ValueError as error:
-            raise Unusable(f"the property {shown(one.target)!r} of its body cannot be filled: {error}") from None
+            raise Unusable(f"the property '{shown(one.target)}' of its body cannot be filled: {error}") from None
         return None if name == one.target and method not in WITHOUT_BODY else place
     by_name = name == one.target and (one.part == "path" or (one.part == "query" and method in WITHOUT_BODY))
     return None if by_name else Place(one.part, one.target)

@@ -186,11 +186,11 @@ def _declared_placeholders(path: str, parameters: list[RawParameter], warn: Warn
     others = [one for one in parameters if one.parameter.param_in.value != "path"]
     names = list(dict.fromkeys(PLACEHOLDER.findall(path)))
     for name in declared.keys() - set(names):
-        warn(f"the path parameter {shown(name)!r} is left out: the path has no such placeholder")
+        warn(f"the path parameter '{shown(name)}' is left out: the path has no such placeholder")
     filled = []
     for name in names:
         if name not in declared:
-            warn(f"the placeholder {shown(name)!r} of its path is no declared parameter; any text is taken")
+            warn(f"the placeholder '{shown(name)}' of its path is no declared parameter; any text is taken")
         raw = declared[name].raw if name in declared else {"schema": {"type": "string", "minLength": 1}}
         parameter = (
             declared[name].parameter if name in declared else Parameter.model_validate({"name": name, "in": "path"})

@@ -73,7 +73,7 @@ class _NotSent(ValueError):
 
 
 def _label(parameter: Parameter) -> str:
-    return f"{parameter.param_in.value} parameter {shown(parameter.name)!r}"
+    return f"{parameter.param_in.value} parameter '{shown(parameter.name)}'"
 
 
 def _fields(one: RawParameter, schemas: SchemaConversion, warn: Warn) -> list[InputField]:
@@ -170,15 +170,16 @@ def _schema(one: RawParameter, schemas: SchemaConversion) -> dict[str, Any]:
 def without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Leave null out of what a parameter may be: it cannot be written, and leaving the parameter out says as much."""
     forms = schema.get("anyOf")
-    if isinstance(forms, list) and {"type": "null"} in forms:
-        others = [form for form in forms if form != {"type": "null"}]
+    others = [form for form in forms if form != {"type": "null"}] if isinstance(forms, list) else []
+    if isinstance(forms, list) and 0 < len(others) < len(forms):
         around = {keyword: value for keyword, value in schema.items() if keyword != "anyOf"}
         schema = {**others[0], **around} if len(others) == 1 else {**around, "anyOf": others}
     kinds = schema.get("type")
-    if isinstance(kinds, list) and "null" in kinds and len(kinds) > 1:
+    choices = schema.get("enum", [...])
+    if isinstance(kinds, list) and "null" in kinds and len(kinds) > 1 and choices != [None]:
         others = [kind for kind in kinds if kind != "null"]
         schema = {**schema, "type": others[0] if len(others) == 1 else others}
-        if isinstance(choices := schema.get("enum"), list):
+        if "enum" in schema:
             schema["enum"] = [choice for choice in choices if choice is not None]
     if schema.get("default", ...) is None:
         schema = {keyword: value for keyword, value in schema.items() if keyword != "default"}

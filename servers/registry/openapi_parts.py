@@ -25,7 +25,7 @@ _READ_ELSEWHERE = frozenset(
 
 def read_parameter(raw: dict[str, Any]) -> Parameter:
     """Read a parameter without its schema; raises Unusable."""
-    return _read(Parameter, raw, f"its parameter {shown(raw.get('name', ''))!r}")
+    return _read(Parameter, raw, f"its parameter '{shown(raw.get('name', ''))}'")
 
 
 def read_operation(raw: dict[str, Any]) -> Operation:

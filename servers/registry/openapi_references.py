@@ -18,7 +18,7 @@ class ExternalReference(Unusable):
 
 def shown(text: Any) -> str:
     """Show a name or URL of a stranger's document within a sentence."""
-    return ascii(str(text)[:_SHOWN])[1:-1]
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(text)[:_SHOWN])
 
 
 @dataclass(frozen=True, slots=True)

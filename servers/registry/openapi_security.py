@@ -50,7 +50,7 @@ class Shown:
         try:
             return ApiAuth(type="api_key", location=location, name=self.name, value=self.value)
         except ValidationError as error:
-            raise Unusable(f"the API key {shown(self.name)!r} cannot be sent: {error.errors()[0]['msg']}") from None
+            raise Unusable(f"the API key '{shown(self.name)}' cannot be sent: {error.errors()[0]['msg']}") from None
 
     def as_header(self) -> tuple[str, str]:
         """Give the credential as a header beside the `auth`."""

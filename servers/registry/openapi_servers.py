@@ -30,7 +30,7 @@ def base_url(levels: list[Any], document_url: str | None) -> str:
         raise Unusable("its servers are no list")
     url = _filled(read_server(servers[0]))
     if document_url is None and not _SCHEME.match(url):
-        raise Unusable(f"its server {shown(url)!r} is relative to nothing known; give the base_url of the API")
+        raise Unusable(f"its server '{shown(url)}' is relative to nothing known; give the base_url of the API")
     try:
         url = url if _SCHEME.match(url) else _absolute(url, document_url or "")
         read_target(url)
