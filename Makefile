@@ -10,7 +10,7 @@ WORKERS ?= auto
 # Never installed beside ours: it is under another licence, and brings packages that ours must not need.
 OFFICIAL := 'langgraph-cli[inmem]==0.4.40' 'langgraph-api==0.16.7'
 
-.PHONY: setup demo dev test official check format slow bench bench-tools soak coverage clean
+.PHONY: setup demo dev test official check format slow bench bench-tools bench-workflow soak coverage clean
 
 setup: .venv/.synced   ## install everything into .venv
 
@@ -57,6 +57,9 @@ bench: setup   ## print the figures that the README gives
 
 bench-tools: setup   ## compare tool calls through the plane with raw sessions and the adapter's default
 	.venv/bin/python scripts/bench_tools.py
+
+bench-workflow: setup   ## show what the workflow adds to the APIs it calls, and 200 requests at once
+	.venv/bin/python scripts/bench_workflow.py
 
 soak: setup   ## ten minutes of calls while servers are killed; writes docs/soak.md
 	.venv/bin/python scripts/soak.py --minutes 10 --report docs/soak.md

@@ -13,7 +13,7 @@ from toolweave.config.settings import Settings
 pytestmark = pytest.mark.requirement("T-08")
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - not bound
-EXPOSED = {"x-pagination-total", "x-pagination-next", "content-location", "location", "x-ignored-fields"}
+EXPOSED = {"x-pagination-total", "x-pagination-next", "content-location", "location", "x-ignored-fields", "etag"}
 
 
 async def answering(scope: Any, receive: Any, send: Any) -> None:
