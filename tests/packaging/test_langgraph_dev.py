@@ -15,6 +15,8 @@ import pytest
 import pytest_asyncio
 from langgraph_sdk import get_client
 
+from tests.fixtures.shop_api import shop_api
+
 ROOT = Path(__file__).parents[2]
 # An environment of its own: the official server brings packages that ours must not need.
 PREPARED = ROOT / ".venv-langgraph" / "bin" / "langgraph"
@@ -40,6 +42,7 @@ def official_server(folder: Path) -> Iterator[str]:
         port = probe.getsockname()[1]
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     env |= {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_DATA_DIR": str(folder / "data")}
+    env |= {"TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1"}
     env |= {
         "LANGSMITH_TRACING": "false",
         "LANGGRAPH_CLI_NO_ANALYTICS": "1",
@@ -119,6 +122,22 @@ async def test_our_own_routes_are_served_beside_the_api(http: httpx.AsyncClient)
     events = [line.removeprefix("event: ") for line in answer.text.splitlines() if line.startswith("event: ")]
     assert events
     assert "error" not in events
+
+
+async def test_tools_are_registered_and_a_workflow_calls_one_there_too(http: httpx.AsyncClient) -> None:
+    with shop_api() as shop:
+        tools = {"document": shop.document, "operations": ["get_product"], "prefix": "shop_"}
+        imported = await http.post("/tools/import/openapi", json=tools)
+        assert (imported.status_code, imported.json()["created"]) == (201, ["shop_get_product"])
+        tool = imported.json()["tools"][0]
+        created = await http.post("/tools", json={**tool, "tool_id": None, "name": "Look at a product"})
+        assert (created.status_code, created.json()["tool_id"]) == (201, "look_at_a_product")
+        body = {"user_instructions": "Get the product 2", "tool_ids": ["shop_get_product", "look_at_a_product"]}
+        answer = await http.post("/workflow", json=body)
+        assert answer.status_code == 200, answer.text
+        assert (answer.json()["status"], answer.json()["raw_response"]["body"]["id"]) == ("success", 2)
+        unknown = await http.post("/workflow", json={**body, "tool_ids": ["nobody"]})
+        assert (unknown.status_code, unknown.json()["error_stage"]) == (200, "tool_retrieval")
 
 
 async def test_the_state_of_the_process_and_of_its_mcp_servers_is_shown_there_too(
