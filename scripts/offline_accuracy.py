@@ -1,19 +1,23 @@
 """Print how often the offline model does what a natural request asks for, on both halves of its lists.
 
 `.venv/bin/python scripts/offline_accuracy.py [--failures]`. There is one list for the todo tools, counted by operation,
-and one for the workflow's choice among the operations of a shop. Failures are shown for the halves that may be tuned
-on; those of the held-back halves are not, so that their figures stay honest.
+and one for the workflow's choice among the operations of each API: of a shop and of smaller ones. Failures are shown
+for the halves that may be tuned on; those of the held-back halves are not, so that their figures stay honest.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.nodes.offline_model import judging
 from tests.nodes.offline_model.operations import judging as choosing
-from tests.nodes.offline_model.operations.instructions import instructions_of
+from tests.nodes.offline_model.operations.instructions import Instruction, instructions_of
+from tests.nodes.offline_model.operations.judging import shop_operations
+from tests.nodes.offline_model.operations.other_apis import OTHER_APIS, instructions_for
 from tests.nodes.offline_model.requests import Half, requests_of
+from toolweave.tool_config import ToolConfig
 
 HALVES: tuple[Half, Half] = ("tune", "held")
 FAILURES = "--failures" in sys.argv[1:]
@@ -23,7 +27,10 @@ def main() -> int:
     for half in HALVES:
         todo_requests(half)
     for half in HALVES:
-        workflow_instructions(half)
+        workflow_instructions("shop", half, instructions_of(half), shop_operations())
+    for api, tools in OTHER_APIS.items():
+        for half in HALVES:
+            workflow_instructions(api, half, instructions_for(api, half), tools)
     return 0
 
 
@@ -37,9 +44,9 @@ def todo_requests(half: Half) -> None:
             print(f"      {list(verdict.calls)}\n      {verdict.answer!r}")
 
 
-def workflow_instructions(half: Half) -> None:
-    verdicts = [choosing.judge(one) for one in instructions_of(half)]
-    print_shares(f"workflow instructions, {half} half", choosing.shares(verdicts))
+def workflow_instructions(api: str, half: Half, listed: Sequence[Instruction], tools: Sequence[ToolConfig]) -> None:
+    verdicts = [choosing.judge(one, tools) for one in listed]
+    print_shares(f"workflow instructions for the {api}, {half} half", choosing.shares(verdicts))
     for verdict in verdicts if half == "tune" and FAILURES else ():
         if not verdict.right:
             wanted = verdict.instruction

@@ -1,4 +1,4 @@
-"""Let the model choose among all operations of the demo shop, as the workflow asks it to, and judge what it chose."""
+"""Let the model choose among all operations of an API, as the workflow asks it to, and judge what it chose."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ def shop_operations() -> tuple[ToolConfig, ...]:
 
 
 def choose(text: str, tools: Iterable[ToolConfig] | None = None) -> dict[str, Any]:
-    """Give what the model writes for the function that the workflow binds."""
+    """Give what the model writes for the function that the workflow binds; without tools, for the demo shop's."""
     offered = list(shop_operations() if tools is None else tools)
     bound = offline_model().bind_tools([selection_schema(offered)], tool_choice="any")
     [call] = bound.invoke([PROMPT, HumanMessage(text)]).tool_calls
@@ -42,9 +42,9 @@ def choose(text: str, tools: Iterable[ToolConfig] | None = None) -> dict[str, An
     return written
 
 
-def judge(instruction: Instruction) -> Verdict:
+def judge(instruction: Instruction, tools: Iterable[ToolConfig] | None = None) -> Verdict:
     """Judge one choice: exactly the tool and the arguments; or a reason and nothing else."""
-    written = choose(instruction.text)
+    written = choose(instruction.text, tools)
     return Verdict(instruction, is_right(written, instruction), written)
 
 
@@ -67,7 +67,7 @@ def fits(made: Any, wanted: Any) -> bool:
         return same_length and all(fits(one, other) for one, other in zip(made, wanted, strict=True))
     if isinstance(made, str) and isinstance(wanted, str):
         return made.casefold().strip(" .") == wanted.casefold().strip(" .")
-    return type(made) is not bool and bool(made == wanted)
+    return isinstance(made, bool) == isinstance(wanted, bool) and bool(made == wanted)
 
 
 def shares(verdicts: Iterable[Verdict]) -> dict[str, tuple[int, int]]:
