@@ -42,7 +42,7 @@ IfMatch = Annotated[str | None, Header(max_length=200)]
 
 
 @router.post("", status_code=201, response_model=ToolConfig, responses={409: {"description": "The id is taken."}})
-async def create_tool(tool: ToolRequest, registry: Registry, variables: Variables) -> Response:
+async def create_tool(request: Request, tool: ToolRequest, registry: Registry, variables: Variables) -> Response:
     """Store a tool, and give it with its `tool_id`; without one it gets a free one made of its name.
 
     Credentials may be written as `{env:NAME}`, for names that TOOLWEAVE_TOOL_ENV allows; those written out are kept
@@ -51,7 +51,7 @@ async def create_tool(tool: ToolRequest, registry: Registry, variables: Variable
     """
     tool_id = tool.tool_id or await registry.unused_id(tool.name)
     created = await registry.create(new_tool(tool, tool_id, variables), rename=not tool.tool_id)
-    return _tool(created, 201, {"location": f"/tools/{created.config.tool_id}"})
+    return _tool(created, 201, {"location": f"{request.url.path.rstrip('/')}/{created.config.tool_id}"})
 
 
 @router.get("", response_model=list[ToolConfig])

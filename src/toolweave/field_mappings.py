@@ -15,7 +15,7 @@ from jsonpath import JSONPath, JSONPathEnvironment, JSONPathError
 from jsonpath.filter import FilterQuery, walk
 from jsonpath.function_extensions import Length
 from jsonpath.selectors import Filter, IndexSelector, NameSelector
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 Part = Literal["path", "query", "header", "body"]
 LONGEST_PATH = 500
@@ -158,5 +158,10 @@ def _environment() -> JSONPathEnvironment:
     return _Environment(strict=True)
 
 
-RequestPlace = Annotated[Place, BeforeValidator(read_place), PlainSerializer(str, return_type=str)]
+RequestPlace = Annotated[
+    Place,
+    BeforeValidator(read_place),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^(path|query|header|body)\..", "maxLength": LONGEST_PATH}),
+]
 ResponsePath = Annotated[str, Field(min_length=1, max_length=LONGEST_PATH), AfterValidator(checked_path)]
