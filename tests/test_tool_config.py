@@ -39,6 +39,7 @@ def test_a_configuration_survives_being_stored() -> None:
     assert config.model_dump()["field_mappings"] == written["field_mappings"]
 
 
+@pytest.mark.requirement("W-01")
 def test_absent_mappings_are_stored_as_empty() -> None:
     written = document()
     del written["field_mappings"]
@@ -48,6 +49,7 @@ def test_absent_mappings_are_stored_as_empty() -> None:
     assert stored["input_schema"] == {"type": "object", "properties": {}}
 
 
+@pytest.mark.requirement("W-01")
 def test_fields_without_a_mapping_have_their_usual_places() -> None:
     fields = ("id", "q", "first name")
     read = ToolConfig.model_validate(document(fields, {"q": "header.X-Q"}, path="/{id}"))

@@ -201,6 +201,7 @@ async def client(server: AppServer) -> AsyncIterator[LangGraphClient]:
         yield made
 
 
+@pytest.mark.requirement("W-08")
 async def test_an_assistants_configuration_offers_registered_tools_to_its_runs(
     client: LangGraphClient, wire: WireServer, shop: ShopApi
 ) -> None:

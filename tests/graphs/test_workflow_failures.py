@@ -64,6 +64,7 @@ def failed(answer: dict[str, Any], stage: str) -> str:
     return answer["error"]
 
 
+@pytest.mark.requirement("W-03")
 async def test_unknown_ids_are_all_named_and_no_model_is_asked(shop: ShopApi) -> None:
     with shop_workflow(shop) as ask:
         answer = await ask("Get it", "get_product", "nothing", "get_order", "nobody", "nothing")
@@ -143,6 +144,7 @@ async def test_a_registry_that_cannot_be_read_is_told_of_in_plain_words(shop: Sh
     assert "PersistenceError: disk /srv/secret-place is full" in record["message"]
 
 
+@pytest.mark.requirement("W-05")
 @pytest.mark.parametrize(
     ("turn", "told"),
     [
@@ -162,6 +164,7 @@ async def test_a_model_that_fails_is_an_error_of_the_selection(shop: ShopApi, tu
     assert sent(shop) == []
 
 
+@pytest.mark.requirement("W-05")
 async def test_a_model_that_says_nothing_in_time_is_an_error_of_the_selection(shop: ShopApi) -> None:
     with shop_workflow(shop, WireTurn(text="Hm", silent_after=0), timeout_s=0.3) as ask:
         answer = await ask("Get product 1", "get_product")
@@ -170,6 +173,7 @@ async def test_a_model_that_says_nothing_in_time_is_an_error_of_the_selection(sh
     assert sent(shop) == []
 
 
+@pytest.mark.requirement("W-05")
 async def test_one_answer_that_cannot_be_used_is_repaired(shop: ShopApi) -> None:
     with shop_workflow(shop, GARBAGE, chosen("get_product", {"product_id": 1})) as ask:
         answer = await ask("Get product 1", "get_product")
@@ -180,6 +184,7 @@ async def test_one_answer_that_cannot_be_used_is_repaired(shop: ShopApi) -> None
     assert sent(shop) == ["GET /products/1"]
 
 
+@pytest.mark.requirement("W-05")
 @pytest.mark.parametrize(
     ("turn", "told"),
     [
@@ -221,6 +226,7 @@ async def test_a_model_that_declines_says_why_at_once(shop: ShopApi) -> None:
     assert len(ask.prompts) == 1
 
 
+@pytest.mark.requirement("W-06")
 @pytest.mark.parametrize(
     ("tool_id", "arguments", "status"), [("always_fails", {}, 500), ("get_order", {"order_id": "Z-1"}, 404)]
 )
@@ -241,6 +247,7 @@ async def test_an_error_status_keeps_the_raw_response(
     assert len(ask.prompts) == 1, "there is nothing to format"
 
 
+@pytest.mark.requirement("W-06")
 async def test_an_api_that_takes_too_long_is_an_error_of_the_execution(shop: ShopApi) -> None:
     tools = [changed(tool_of(shop, "slow_answer"), timeout_s=1.5)]
     with shop_workflow(shop, chosen("slow_answer", {}), tools=tools) as ask:
@@ -251,6 +258,7 @@ async def test_an_api_that_takes_too_long_is_an_error_of_the_execution(shop: Sho
     assert sent(shop) == ["GET /slow"], "it may have been carried out, so it is not sent again"
 
 
+@pytest.mark.requirement("W-06")
 async def test_an_api_that_is_not_there_is_an_error_of_the_execution(shop: ShopApi) -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         gone = f"http://127.0.0.1:{sock.getsockname()[1]}"
@@ -263,6 +271,7 @@ async def test_an_api_that_is_not_there_is_an_error_of_the_execution(shop: ShopA
     assert answer["http_spec"]["url"] == f"{gone}/products/1"
 
 
+@pytest.mark.requirement("W-09")
 async def test_a_private_address_that_nobody_allowed_is_refused(shop: ShopApi) -> None:
     with shop_workflow(shop, chosen("get_product", {"product_id": 1}), api_calls=ApiCalls()) as ask:
         answer = await ask("Get it", "get_product")
@@ -282,6 +291,7 @@ async def test_a_credential_that_is_missing_is_named_and_nothing_is_sent(
     assert sent(shop) == []
 
 
+@pytest.mark.requirement("W-05")
 @pytest.mark.parametrize("change", ["path", "fields", "gone"])
 async def test_a_tool_that_changed_after_it_was_chosen_is_not_called(shop: ShopApi, change: str) -> None:
     tool = tool_of(shop, "get_product")
@@ -299,6 +309,7 @@ async def test_a_tool_that_changed_after_it_was_chosen_is_not_called(shop: ShopA
     assert sent(shop) == []
 
 
+@pytest.mark.requirement("D-11")
 @pytest.mark.parametrize(
     "turn",
     [
@@ -334,6 +345,7 @@ async def test_a_warning_of_the_output_stays_beside_that_of_the_words(shop: Shop
     assert "status 500" in answer["warning"]
 
 
+@pytest.mark.requirement("W-10")
 async def test_a_failure_is_logged_once_with_what_it_takes_to_look_into_it(shop: ShopApi) -> None:
     with logged() as records, shop_workflow(shop, chosen("always_fails", {})) as ask:
         answer = await ask("Ask the warehouse", "always_fails", "get_order")
@@ -348,6 +360,7 @@ async def test_a_failure_is_logged_once_with_what_it_takes_to_look_into_it(shop:
     assert "execute.py" not in repr(answer)
 
 
+@pytest.mark.requirement("W-10")
 async def test_secrets_in_a_request_are_hidden_in_the_log(shop: ShopApi) -> None:
     arguments = {"order_id": "Z-1", "reason": "my password=hunter2-hunter2"}
     with logged() as records, shop_workflow(shop, chosen("cancel_order", arguments)) as ask:

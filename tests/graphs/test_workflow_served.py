@@ -52,6 +52,7 @@ def asked(*tool_ids: str, **more: Any) -> Any:
     return {"user_instructions": "What does the chess set cost?", "tool_ids": list(tool_ids), **more}
 
 
+@pytest.mark.requirement("W-02")
 async def test_each_stage_and_the_words_of_the_model_are_streamed(
     client: LangGraphClient, wire: WireServer, shop: ShopApi
 ) -> None:
@@ -77,6 +78,7 @@ async def test_each_stage_and_the_words_of_the_model_are_streamed(
     assert sent(shop) == ["GET /products/2"]
 
 
+@pytest.mark.requirement("W-08")
 async def test_what_a_run_leaves_is_its_answer_and_holds_no_credential(
     client: LangGraphClient, wire: WireServer, shop: ShopApi, server: AppProcess
 ) -> None:
@@ -94,6 +96,7 @@ async def test_what_a_run_leaves_is_its_answer_and_holds_no_credential(
         assert SHOP_KEY not in repr(place)
 
 
+@pytest.mark.requirement("W-02")
 async def test_a_failed_stage_ends_the_run_in_good_order(
     client: LangGraphClient, wire: WireServer, shop: ShopApi, server: AppProcess
 ) -> None:

@@ -9,7 +9,6 @@ ALL_IDS = frozenset(
 )
 
 WAITING_FOR: dict[str, tuple[str, ...]] = {
-    "issue 5": ("W-01", "W-02", "W-03", "W-04", "W-05", "W-06", "W-07", "W-08", "W-10", "D-11"),
     "issue 6": (
         *(f"C-{number:02}" for number in range(1, 10)),
         *("D-8", "D-9", "D-12", "D-13"),

@@ -32,6 +32,7 @@ async def tools(http: httpx.AsyncClient, shop: ShopApi) -> dict[str, ToolConfig]
     return imported
 
 
+@pytest.mark.requirement("W-02")
 async def test_of_the_held_back_instructions_the_right_request_arrives(
     http: httpx.AsyncClient, shop: ShopApi, tools: dict[str, ToolConfig]
 ) -> None:
@@ -56,6 +57,7 @@ async def test_nothing_is_sent_for_instructions_that_no_tool_fits(
     assert shop.requests == []
 
 
+@pytest.mark.requirement("W-07")
 async def test_the_answer_is_told_in_words_that_say_who_told_it(
     http: httpx.AsyncClient, shop: ShopApi, tools: dict[str, ToolConfig]
 ) -> None:

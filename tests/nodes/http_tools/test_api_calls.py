@@ -29,6 +29,7 @@ def shop() -> Iterator[ShopApi]:
         yield running
 
 
+@pytest.mark.requirement("W-06")
 async def test_the_shop_is_asked_and_answers(shop: ShopApi) -> None:
     tool = operation(shop.url)
     began = time.perf_counter()
@@ -93,6 +94,7 @@ async def test_a_body_that_json_cannot_hold_is_not_sent() -> None:
     assert [request.body for request in api.peer.requests] == [b'{"half":"\\ud800"}']
 
 
+@pytest.mark.requirement("W-06")
 @pytest.mark.parametrize("status", ["400 Bad Request", "404 Not Found", "429 Slow Down", "500 Oops", "599 What"])
 async def test_a_status_from_400_on_is_an_error_that_keeps_the_answer(status: str) -> None:
     answer = json_answer({"detail": "no such thing"}, status, "X-Request-Id: 17")
@@ -172,6 +174,7 @@ async def test_an_exchange_that_breaks_off_may_have_been_carried_out(answer: byt
     assert (raised.value.executed, raised.value.response) == (True, None)
 
 
+@pytest.mark.requirement("W-06")
 async def test_the_tools_timeout_is_for_the_whole_call() -> None:
     async def dripping(_request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n")
@@ -232,6 +235,7 @@ async def test_a_redirect_elsewhere_is_refused_though_the_api_has_the_request(lo
     assert len(api.peer.requests) == 1
 
 
+@pytest.mark.requirement("W-09")
 async def test_a_name_that_turns_to_a_private_address_is_not_called() -> None:
     names = Names(api_example=[["127.0.0.1"], ["10.0.0.1"]])
     async with serving_operation(json_answer({}), host="api.example") as api:

@@ -70,6 +70,7 @@ async def test_mappings_and_credentials_are_those_of_the_configuration(shop: Sho
     assert SHOP_KEY not in repr(message)
 
 
+@pytest.mark.requirement("W-05")
 @pytest.mark.parametrize("arguments", [{}, {"product_id": "two"}, {"product_id": 2, "more": 1}, {"product_id": "../2"}])
 async def test_wrong_arguments_are_told_and_nothing_is_sent(shop: ShopApi, arguments: dict[str, Any]) -> None:
     message = await invoke(tools_of(shop)["get_product"], **arguments)

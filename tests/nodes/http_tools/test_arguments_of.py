@@ -31,6 +31,7 @@ scalar_arguments = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.requirement("W-05")
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @given(arguments=scalar_arguments)
 @settings(max_examples=80)

@@ -184,6 +184,7 @@ AUTHS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.requirement("W-08")
 @pytest.mark.parametrize("kind", ["json", "ascii", "html", "bytes"])
 @pytest.mark.parametrize(("api", "secret"), AUTHS, ids=str)
 async def test_an_api_that_repeats_credentials_tells_them_nobody(api: dict[str, Any], secret: str, kind: str) -> None:
@@ -240,6 +241,7 @@ async def test_another_origin_never_gets_credentials() -> None:
     assert other.peer.requests == []
 
 
+@pytest.mark.requirement("W-08")
 async def test_nothing_logs_a_credential_or_an_answer(caplog: pytest.LogCaptureFixture) -> None:
     lines: list[str] = []
     sink = logger.add(lines.append, level=0, format="{message} {extra}")

@@ -33,6 +33,7 @@ def test_without_mappings_the_body_is_the_output(body: Any) -> None:
     assert mapped_output(tool(), answer(body)) == Output(body, [])
 
 
+@pytest.mark.requirement("W-01")
 @pytest.mark.parametrize(
     ("path", "value"),
     [

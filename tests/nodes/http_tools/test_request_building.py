@@ -25,6 +25,7 @@ def problems(config: Any, arguments: Any) -> list[str]:
     return caught.value.problems
 
 
+@pytest.mark.requirement("W-01")
 def test_each_field_goes_where_it_is_mapped_or_where_its_method_says() -> None:
     fields: dict[str, Any] = {name: {} for name in ("id", "limit", "trace", "name", "city", "note")}
     mapping = {
@@ -88,6 +89,7 @@ def test_secret_headers_are_left_for_the_sending_and_others_are_shown() -> None:
     assert build_request(config, {}).headers == {"Accept": "text/csv"}
 
 
+@pytest.mark.requirement("W-05")
 def test_arguments_are_checked_against_the_schema_and_all_problems_are_named() -> None:
     config = tool(fields={"limit": WHOLE, "q": TEXT}, required=("q",))
 
@@ -95,6 +97,7 @@ def test_arguments_are_checked_against_the_schema_and_all_problems_are_named() -
     assert problems(config, [1]) == ["the arguments must be an object"]
 
 
+@pytest.mark.requirement("W-05")
 @pytest.mark.parametrize("more", [{}, {"additionalProperties": True}, {"patternProperties": {"^x": {}}}])
 def test_fields_that_the_schema_does_not_name_are_never_sent(more: dict[str, Any]) -> None:
     config = tool(fields={"q": TEXT}, schema=more)
@@ -180,6 +183,7 @@ def test_a_placeholder_without_a_value_is_named() -> None:
 any_text = st.text(max_size=40) | st.text(alphabet="./%2eE5cCfF\\;?#@: \r\n", max_size=12)
 
 
+@pytest.mark.requirement("W-09")
 @given(any_text)
 @settings(max_examples=400)
 @example("%2e%2e%2fadmin")

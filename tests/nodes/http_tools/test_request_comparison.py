@@ -49,6 +49,7 @@ def test_the_same_request_is_recognised_however_it_is_spelled(other: HTTPRequest
     assert arguments_of(SHOP, other) == GIVEN
 
 
+@pytest.mark.requirement("W-05")
 @pytest.mark.parametrize(
     ("other", "said"),
     [

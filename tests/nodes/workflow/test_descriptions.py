@@ -23,6 +23,7 @@ def tool(**changed: Any) -> ToolConfig:
     return ToolConfig.model_validate(whole | changed)
 
 
+@pytest.mark.requirement("W-04")
 def test_a_description_names_what_a_tool_does_where_with_what_and_what_comes_back() -> None:
     described = describe(
         tool(

@@ -39,6 +39,7 @@ async def test_the_text_is_the_models_and_its_usage_is_counted(endpoint: Endpoin
     assert [call["input_tokens"] for call in found.usage] == [USAGE["prompt_tokens"]]
 
 
+@pytest.mark.requirement("W-07")
 async def test_the_users_words_their_wishes_and_the_answer_enter_the_prompt(endpoint: Endpoint) -> None:
     prompt = await asked(
         endpoint, answered({"status": "sent", "naïve": "ä"}), format_instructions="One sentence in French."
@@ -94,6 +95,7 @@ async def test_a_long_answer_is_cut_and_the_model_is_told_so(endpoint: Endpoint)
     assert prompt.endswith("parts of it were left out.")
 
 
+@pytest.mark.requirement("D-11")
 @pytest.mark.parametrize(
     ("turn", "said"),
     [
@@ -133,6 +135,7 @@ class _State(TypedDict):
     text: str
 
 
+@pytest.mark.requirement("W-10")
 async def test_formatted_text_streams_as_messages_and_selections_do_not(endpoint: Endpoint) -> None:
     tool = ToolConfig.model_validate(
         {

@@ -30,6 +30,7 @@ from toolweave.nodes.workflow.select import select_node
 from toolweave.tool_config import ToolConfig
 
 
+@pytest.mark.requirement("W-05")
 async def test_a_right_choice_becomes_the_request_of_the_configuration(endpoint: Endpoint, shop: ShopApi) -> None:
     tools = shop.tools()
 
@@ -54,6 +55,7 @@ async def test_a_right_choice_becomes_the_request_of_the_configuration(endpoint:
     assert "strict" not in asked.body["tools"][0]["function"]
 
 
+@pytest.mark.requirement("W-08")
 async def test_credentials_are_in_no_prompt_and_in_no_request_of_the_state(endpoint: Endpoint, shop: ShopApi) -> None:
     [echo] = some(shop, "echo_headers")
     headers = {"X-Fixed": "always", "X-Token": "tok-12345", "X-Env": "a {env:TOOL_SHOP_KEY} b"}
@@ -115,6 +117,7 @@ async def test_a_choice_is_read_in_any_form_that_endpoints_give_it(
     assert len(made.requests) == 1
 
 
+@pytest.mark.requirement("W-05")
 async def test_a_bare_request_is_taken_when_one_tool_was_offered(endpoint: Endpoint, shop: ShopApi) -> None:
     tools = some(shop, "search_products")
     bare = {"method": "get", "url": f"{shop.url}/products?q=lamp", "query": {"max_price": 20}, "headers": None}
@@ -159,6 +162,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.requirement("W-05")
 @pytest.mark.parametrize(("written", "problem"), WRONG.values(), ids=WRONG)
 async def test_a_choice_that_cannot_be_sent_is_repaired_at_the_second_try(
     endpoint: Endpoint, shop: ShopApi, written: dict[str, Any], problem: str
@@ -215,6 +219,7 @@ async def test_only_the_last_problems_are_told_and_both_turns_are_counted(endpoi
     assert [usage["input_tokens"] for usage in made.failure.model_usage] == [100, 100]
 
 
+@pytest.mark.requirement("W-04")
 async def test_sixty_four_candidates_are_all_offered(endpoint: Endpoint, shop: ShopApi) -> None:
     [tool] = some(shop, "get_order")
     many = [tool.model_copy(update={"tool_id": f"get_order_{number}"}) for number in range(64)]

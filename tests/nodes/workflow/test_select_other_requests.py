@@ -13,6 +13,7 @@ def order(shop: ShopApi, **changed: Any) -> dict[str, Any]:
     return {"method": "GET", "url": f"{shop.url}/orders/A-1001", **changed}
 
 
+@pytest.mark.requirement("W-05")
 async def test_a_request_that_the_model_writes_along_is_compared_and_ours_is_taken(
     endpoint: Endpoint, shop: ShopApi
 ) -> None:
@@ -41,6 +42,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.requirement("W-05")
 @pytest.mark.parametrize(("changed", "problem"), DIFFERENT.values(), ids=DIFFERENT)
 async def test_a_request_that_is_not_the_configurations_is_never_sent(
     endpoint: Endpoint, shop: ShopApi, changed: dict[str, Any], problem: str
@@ -56,6 +58,7 @@ async def test_a_request_that_is_not_the_configurations_is_never_sent(
     assert shop.requests == []
 
 
+@pytest.mark.requirement("W-05")
 async def test_a_bare_request_of_another_place_is_never_sent(endpoint: Endpoint, shop: ShopApi) -> None:
     tools = some(shop, "get_order")
     for url in ("http://evil.example/orders/A-1", f"{shop.url}/orders/a/../../products/1", f"{shop.url}/products/1"):

@@ -68,6 +68,7 @@ def test_ids_servers_and_credentials_are_those_of_the_document(tools: dict[str, 
     assert list(tools["report"].input_fields) == ["year"]
 
 
+@pytest.mark.requirement("W-01")
 @pytest.mark.parametrize(
     ("tool_id", "arguments", "url", "query", "body"),
     [

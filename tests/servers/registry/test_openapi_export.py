@@ -59,6 +59,7 @@ def test_the_plain_document_says_nearly_all_of_the_shops_tools() -> None:
     assert stated["requestBody"]["content"]["application/json"]["schema"]["required"] == ["price"]
 
 
+@pytest.mark.requirement("W-01")
 def test_registered_tools_come_back_the_same() -> None:
     tools = shop_tools("http://127.0.0.1:8000")
     assert again(tools) == tools
@@ -199,6 +200,7 @@ def test_references_to_variables_come_back(api: dict[str, Any]) -> None:
     assert again([tool]) == [tool]
 
 
+@pytest.mark.requirement("W-08")
 @pytest.mark.parametrize(
     "api",
     [

@@ -106,6 +106,7 @@ def test_no_path_leads_away_from_its_server(path: str) -> None:
         assert ".." not in tool.api.path
 
 
+@pytest.mark.requirement("W-09")
 @pytest.mark.parametrize(
     "url",
     [

@@ -27,6 +27,7 @@ def shop() -> dict[str, Any]:
     return {**shop_application().openapi(), "servers": [{"url": "http://127.0.0.1:8000"}]}
 
 
+@pytest.mark.requirement("W-01")
 def test_every_operation_of_the_shop_becomes_a_tool_without_a_warning(shop: dict[str, Any]) -> None:
     found = imported(json.dumps(shop))
     declared = {one["operationId"] for path_item in shop["paths"].values() for one in path_item.values()}

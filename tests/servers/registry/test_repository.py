@@ -43,6 +43,7 @@ async def test_a_tool_comes_back_as_it_was_registered_also_from_a_registry_opene
         assert await registry.all() == [config]
 
 
+@pytest.mark.requirement("W-03")
 async def test_find_returns_those_there_are_in_the_order_asked_for(registry: RegisteredTools) -> None:
     await registry.import_all(many_tools(2_500))
     wanted = [f"tool_{n}" for n in reversed(range(2_500))]

@@ -193,6 +193,7 @@ def test_odd_schemas_are_no_choice_and_break_nothing() -> None:
         assert [call["name"] for call in reply.tool_calls] == ["odd"]
 
 
+@pytest.mark.requirement("O-01")
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
