@@ -1,5 +1,6 @@
 """`toolweave doctor`: every check, with what to do, and never a secret."""
 
+import asyncio
 import json
 import socket
 import sqlite3
@@ -12,9 +13,11 @@ import pytest
 
 from tests.cli.command import SAMPLE_APP, Ended, serving, toolweave
 from tests.fixtures.openai_wire import WireTurn, openai_wire
+from tests.servers.registry.tools import opened, tool
 from toolweave.cli.checks.data_folder import check_data_folder
 from toolweave.cli.checks.model import check_model
 from toolweave.config.settings import Settings, load_settings
+from toolweave.tool_config import ToolConfig
 
 MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 SECRET = "sk-very-secret"
@@ -133,6 +136,54 @@ def test_a_database_that_cannot_be_used_is_found_without_touching_it(
     assert said in finding.text
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["app.db"]
+
+
+def test_registered_tools_that_cannot_be_called_are_named_with_the_reason(elsewhere: Path) -> None:
+    shown = {"type": "bearer", "value": "{env:TOOL_SHOP_KEY}"}
+    absent = {"type": "bearer", "value": "{env:TOOL_ABSENT}"}
+    forbidden = {"type": "bearer", "value": "{env:PATH}"}
+    register(
+        elsewhere / ".toolweave",
+        tool("open"),
+        tool("paid", auth=shown),
+        *(tool(f"unset_{n}", auth=absent) for n in range(5)),
+        tool("foreign", auth=forbidden),
+        tool("inside", base_url="http://10.0.0.7:8080"),
+    )
+    ended = doctor(elsewhere, {}, TOOL_SHOP_KEY=SECRET)
+    assert ended.code == 0, ended.stdout
+    said = [
+        line.partition("registered tools: ")[2] for line in ended.stdout.splitlines() if "registered tools: " in line
+    ]
+    assert said[0] == "9 in the tool registry."
+    assert [line.partition(" cannot be called: ")[0] for line in said[1:]] == [
+        "foreign",
+        "inside",
+        "unset_0, unset_1, unset_2 and 2 more",
+    ]
+    for line, reason in zip(said[1:], ("PATH", "10.0.0.7 is a private address", "TOOL_ABSENT is not set"), strict=True):
+        assert reason in line
+    assert SECRET not in ended.stdout
+
+
+def test_what_is_no_tool_registry_fails_and_none_is_made(elsewhere: Path) -> None:
+    folder = elsewhere / ".toolweave"
+    folder.mkdir()
+    (folder / "tools.db").write_bytes(b"no database at all" * 100)
+    ended = doctor(elsewhere, {})
+    assert ended.code == 1
+    assert "fail registered tools: Cannot open the tool registry" in ended.stdout
+    ended = doctor(elsewhere, {}, TOOLWEAVE_TOOLS_DATABASE_URL=f"sqlite:///{elsewhere}/other.db")
+    assert "registered tools" not in ended.stdout
+    assert not (elsewhere / "other.db").exists()
+
+
+def register(folder: Path, *tools: ToolConfig) -> None:
+    async def write() -> None:
+        async with opened(folder) as registry:
+            await registry.import_all(tools, on_conflict="error")
+
+    asyncio.run(write())
 
 
 def doctor(folder: Path, servers: Mapping[str, object], *args: str, **env: str) -> Ended:
