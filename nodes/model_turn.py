@@ -82,7 +82,7 @@ def _parse_strictly(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], li
         try:
             args = json.loads(raw, strict=False)
             json.dumps(args, ensure_ascii=False).encode()  # an escaped half of a character cannot be sent on
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             invalid.append(invalid_tool_call(name=chunk["name"], args=raw, id=chunk["id"], error=str(error)))
             continue
         if isinstance(args, dict):

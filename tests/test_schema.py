@@ -246,3 +246,26 @@ def test_the_quick_check_and_the_thorough_one_accept_what_the_library_accepts(
     # 1.0 is an integer to JSON Schema: the quick check leaves that to the thorough one.
     assert not fits(value) or valid
     assert (Schema(schema, well_formed=True).problems(value) == []) == valid
+
+
+_MANY: list[Any] = [{"a": number} for number in range(20_000)]
+_WIDE = {f"name{number}": number for number in range(20_000)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [
+        ({"uniqueItems": True}, _MANY),
+        ({"uniqueItems": True}, [[*_MANY], [*_MANY, 1]]),
+        ({"pattern": "^[a-z]+(b|c)*$"}, "a" * 1_000_000),
+        ({"additionalProperties": True, "patternProperties": {"^q": True}}, _WIDE),
+        ({"patternProperties": {f"^q{number}": True for number in range(200)}}, _WIDE),
+        ({"propertyNames": {"maxLength": 99}}, _WIDE),
+    ],
+)
+def test_a_keyword_that_looks_at_all_of_a_large_value_counts_for_many(rule: dict[str, Any], value: Any) -> None:
+    schema = Schema({"$defs": {"slow": rule}, "allOf": [{"$ref": "#/$defs/slow"}] * 800}, well_formed=True)
+    steps = [5_000]
+
+    assert schema.problems(value, steps) == []
+    assert -5_000 < steps[0] < 0

@@ -11,20 +11,32 @@ from toolweave.tool_config import ToolConfig
 
 _DEFINITIONS = ("$schema", "$defs", "definitions")
 _LONGEST_JSON = 100_000
+MOST_STEPS = 20_000
 
 
-def fitting(tool: ToolConfig, name: str, written: Any) -> Any:
-    """Return the first reading of what is written that the field's schema takes; as written when it takes none.
+class Readings:
+    """The readings of what a model has written that a tool's input_schema takes.
 
-    A text is taken as it is where the schema has texts, else as the JSON in it: 5 of "5", true of "true".
+    A text is taken as it is where the schema has texts, else as the JSON in it: 5 of "5", true of "true". All fields
+    share one number of steps; when it is used up, what is left is taken as it is written.
     """
-    form = tool.input_fields[name]
-    if not isinstance(form, dict):
+
+    def __init__(self, tool: ToolConfig) -> None:
+        # References lead to the definitions of the whole.
+        shared = {key: tool.input_schema[key] for key in _DEFINITIONS if key in tool.input_schema}
+        self._schema = Schema(shared | {"properties": tool.input_fields}, well_formed=True)
+        self._steps = [MOST_STEPS]
+
+    def fitting(self, name: str, written: Any) -> Any:
+        """Return the first reading that the field's schema takes; as written when it takes none."""
+        tried: list[Any] = []
+        for reading in _readings(written):
+            if any(same is reading for same in tried):
+                continue
+            tried.append(reading)
+            if not self._schema.problems({name: reading}, self._steps):
+                return reading
         return written
-    # References lead to the definitions of the whole.
-    shared = {key: tool.input_schema[key] for key in _DEFINITIONS if key in tool.input_schema}
-    schema = Schema(shared | form, well_formed=True)
-    return next((reading for reading in _readings(written) if not schema.problems(reading)), written)
 
 
 def inside(body: Any, steps: Steps) -> Any:

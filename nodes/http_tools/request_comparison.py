@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from toolweave.errors import OutboundRefused
-from toolweave.nodes.http_tools.argument_reading import fitting, inside, read_json
+from toolweave.nodes.http_tools.argument_reading import Readings, inside, read_json
 from toolweave.nodes.http_tools.arguments import WrongArguments, told_name
 from toolweave.nodes.http_tools.loose_equality import same_value
 from toolweave.nodes.http_tools.request_building import build_request
@@ -56,8 +56,9 @@ def arguments_of(tool: ToolConfig, written: HTTPRequestSpec) -> dict[str, Any]:
     in_path = placeholder_values(own.path.removesuffix("/") + tool.api.path, target.path)
     if in_path is None or target.origin != own.origin:
         raise WrongArguments([f"url must be {tool.api.base_url}{tool.api.path} with values for the placeholders"])
+    readings = Readings(tool)
     found = {
-        name: fitting(tool, name, value)
+        name: readings.fitting(name, value)
         for name, value in _written_values(tool, written, target, in_path)
         if value is not None
     }

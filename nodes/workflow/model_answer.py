@@ -19,7 +19,8 @@ KEYS = frozenset({"tool_id", "arguments", "http_spec", "reason"})
 DEEPEST = 3
 MOST_STARTS = 50
 LONGEST_REASON = 1_000
-_THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
+# Up to the next beginning of one: to look for an end that never comes from each of them would take quadratic time.
+_THOUGHTS = re.compile(r"<think>(?:(?!<think>).)*?</think>", re.DOTALL)
 _NOBODY = frozenset({"", "none", "null"})
 
 

@@ -23,6 +23,8 @@ MOST_NODES = 5_000
 DEEPEST = 64
 LONGEST_PATTERN = 1_000
 MOST_STEPS = 5_000
+ITEMS_OF_A_STEP = 20
+CHARACTERS_OF_A_STEP = 1_000
 MOST_PROBLEMS = 5
 LONGEST_VALUE = 60
 LONGEST_PROBLEM = 400
@@ -58,12 +60,13 @@ class Schema:
             _check_form(draft, schema)
         self._validator = _guarded(draft)(schema, registry=Registry())
 
-    def problems(self, value: Any) -> list[str]:
+    def problems(self, value: Any, steps: list[int] | None = None) -> list[str]:
         """Name what is wrong with `value`, at most `MOST_PROBLEMS` things: each names the field and what it must be.
 
         What cannot be judged, because a reference leads nowhere or the check grows too long, is not a problem.
+        Several checks can share `steps`: one number, how many are left.
         """
-        token = _steps_left.set([MOST_STEPS])
+        token = _steps_left.set([MOST_STEPS] if steps is None else steps)
         found: list[ValidationError] = []
         try:
             # One by one: what was found before the check breaks off is wrong all the same.
@@ -132,13 +135,24 @@ def _guarded(draft: Any) -> Any:
 
 def _counted(check: Any) -> Any:
     def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        left = _steps_left.get()
-        left[0] -= 1
-        if left[0] < 0:
-            raise TooManySteps
+        _take(1 + _weight(instance) + _weight(value))
         yield from check(validator, value, instance, schema) or ()
 
     return counted
+
+
+def _take(steps: int) -> None:
+    left = _steps_left.get()
+    left[0] -= steps
+    if left[0] < 0:
+        raise TooManySteps
+
+
+def _weight(value: Any) -> int:
+    """Say what a keyword costs that looks at all of a value."""
+    if isinstance(value, str):
+        return len(value) // CHARACTERS_OF_A_STEP
+    return len(value) // ITEMS_OF_A_STEP if isinstance(value, list | dict) else 0
 
 
 def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[ValidationError]:
@@ -152,6 +166,7 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: A
     if not isinstance(instance, dict):
         return
     for pattern, subschema in patterns.items():
+        _take(_weight(instance))
         matches = matcher(pattern)
         for name, value in instance.items() if matches is not None else ():
             if matches and matches(name):
@@ -166,6 +181,7 @@ def _additional(check: Any) -> Any:
         if None in matchers:
             return
         known = schema.get("properties", ())
+        _take(len(matchers) * _weight(instance))
         others = {
             name: value
             for name, value in instance.items()
@@ -179,7 +195,9 @@ def _additional(check: Any) -> Any:
 
 def _unique(_validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
     items = instance if wanted and isinstance(instance, list) else []
-    if len({dumps(item, sort_keys=True, default=str) for item in items}) < len(items):
+    written = [dumps(item, sort_keys=True, default=str) for item in items]
+    _take(sum(map(len, written)) // CHARACTERS_OF_A_STEP)
+    if len(set(written)) < len(items):
         yield ValidationError("has equal items")
 
 

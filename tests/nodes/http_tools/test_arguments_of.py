@@ -170,3 +170,15 @@ def test_what_the_configuration_does_not_name_is_refused() -> None:
         "query has debug, which the arguments do not make; leave it out or give it as an argument",
         "body.admin is not what the arguments make; leave it out or give it as an argument",
     ]
+
+
+def test_a_thousand_fields_that_are_slow_to_check_are_read_in_a_bounded_number_of_steps() -> None:
+    slow = {"anyOf": [{"type": "array", "items": WHOLE}] * 400}
+    names = [f"f{number}" for number in range(1_500)]
+    config = tool(
+        method="POST", fields={name: {"$ref": "#/$defs/slow"} for name in names}, schema={"$defs": {"slow": slow}}
+    )
+
+    # Each of them alone could be looked at for a tenth of a second.
+    with pytest.raises(WrongArguments, match="f0 must be a list"):
+        arguments_of(config, posted(dict.fromkeys(names, "x")))
