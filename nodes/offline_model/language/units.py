@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Dimension = Literal["mass", "length", "time", "money", "stars", "count", "share", "volume"]
+Dimension = Literal["mass", "length", "time", "money", "stars", "count", "share", "volume", "persons"]
 
 _UNITS: tuple[tuple[Dimension, float, str], ...] = (
     ("mass", 1, "g gram grams gramme grammes"),
@@ -27,6 +27,7 @@ _UNITS: tuple[tuple[Dimension, float, str], ...] = (
     ("stars", 1, "star stars"),
     ("count", 1, "piece pieces pcs unit units copy copies x times"),
     ("share", 1, "% percent"),
+    ("persons", 1, "person persons people"),
     (
         "money",
         1,
@@ -56,6 +57,7 @@ _MEASURED: tuple[tuple[Dimension, str], ...] = (
     ("time", "duration timeout"),
     ("length", "length width height distance"),
     ("count", "quantity count copies pieces units"),
+    ("persons", "seat seats capacity persons people guests participants attendees"),
 )
 MEASURED = {kind: frozenset(listed.split()) for kind, listed in _MEASURED}
 """Words of a parameter's name or description that say what its number measures."""

@@ -85,7 +85,7 @@ NOUN_GROUPS: tuple[frozenset[str], ...] = tuple(
         "page|url|link|site|website|webpage",
         "user|person|member|account",
         "time|clock",
-        "weather|forecast|temperature",
+        "weather|forecast|temperature|rain|snow|storm|sunshine|sunny|rainy|cloudy|windy",
         "light|lamp",
         "sum|total|plus|number",
         "image|picture|photo",
@@ -108,6 +108,43 @@ NOUN_GROUPS: tuple[frozenset[str], ...] = tuple(
         "hour|opening",
     )
 )
+
+VERB_GROUPS: tuple[frozenset[str], ...] = tuple(
+    frozenset(words(group))
+    for group in (
+        "lend loan borrow",
+        "book reserve reservation booking",
+        "buy purchase order",
+        "pay settle",
+        "rent hire lease",
+        "hire employ recruit",
+        "invite ask",
+        "register enrol enroll signup sign",
+        "assign allocate delegate hand",
+        "close resolve finish complete",
+        "move reschedule postpone shift",
+        "cancel revoke abort",
+        "return refund",
+        "send ship deliver dispatch mail",
+        "start begin launch",
+        "stop end halt terminate",
+        "approve accept confirm",
+        "reject decline refuse deny",
+        "comment remark reply answer",
+        "rate review",
+        "translate interpret",
+        "convert exchange",
+        "calculate compute estimate",
+        "upload attach",
+        "block ban suspend",
+        "renew extend prolong",
+        "report file",
+        "own possess belong",
+        "rise sunrise dawn",
+        "set sunset dusk",
+    )
+)
+"""Verbs of operations that ask for the same, with the nouns made of them."""
 
 # Where things are kept ("on my list"): never part of what is said about the thing itself.
 CONTAINERS = ("list", "backlog", "board", "agenda", "plate", "inbox")
@@ -191,6 +228,13 @@ PARAMETER_WORDS: dict[str, str] = {
     "status": "status state completion",
     "limit": "limit",
 }
+
+
+@lru_cache(maxsize=4096)
+def verb_family(verb: str) -> frozenset[str]:
+    """Give a verb of an operation together with its synonyms."""
+    wanted = stem(verb)
+    return frozenset({verb}).union(*(group for group in VERB_GROUPS if any(stem(one) == wanted for one in group)))
 
 
 @lru_cache(maxsize=4096)

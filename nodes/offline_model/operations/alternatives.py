@@ -20,6 +20,7 @@ _OUT_OF = pattern(r"\b(?:from|out of)(?: (?:a|an|the|my))?\W*$|\d\s*$")
 _NOT = pattern(r"(?:\bnot|n't|\bnever|\bno longer)(?: \w+){0,2} $")
 _AS_VERB = pattern(r"^(?=\w)")
 _AFTER_VERB = pattern(r"^ (?:a|an|the|me|us|my|some)\b")
+_NOT_SHORT = re.compile(r"\b(wo|do|does|ca|is|are)nt\b")
 _SHORTEST = 2
 
 
@@ -114,6 +115,7 @@ def _mentions(parameter: Parameter, slots: Slots) -> list[Mention]:
         for said, value in surfaces_of(parameter).items()
         if len(said) >= _SHORTEST or not said.isalnum()
     }
+    surfaces |= {_NOT_SHORT.sub(r"\1n't", said): value for said, value in surfaces.items() if _NOT_SHORT.search(said)}
     own = {str(choice).lower() for choice in parameter.choices}
     plain = [said for said in surfaces if said in own or said not in ONLY_BESIDE_NAME | ONLY_ANYWHERE]
     words = either_of(

@@ -39,6 +39,7 @@ _SECOND = pattern(r"\b(?:between|from)\W+(?:[$€£¥] ?)?-?[\d.]+ ?(?:[a-z€$�
 _FIRST_OF_MANY = pattern(r"\b(?:first|last|top|latest|newest|next|only|just)\W+$")
 # In a parameter's name or description these stand for something else.
 _NO_UNITS = frozenset({"x", "min", "times", "s", "m", "l", "g", "h"})
+_NOT_MORE = pattern(r"\b(?:(?:no|not) (?:\w+ )?(?:more|farther|further|longer|later|higher|over)|up to|within)\b")
 _MOST_AMOUNTS = 40
 _BOUNDING = frozenset(words("under below above over maximum minimum max min first last top limit between"))
 _OF_THEM = r"(?:of (?:them|those|these)|results?|hits|entries|most recent)\b"
@@ -94,12 +95,13 @@ def measured_by(parameter: Parameter) -> Measured:
     unit = next((UNITS[word] for word in (*parameter.words[-1:], *described) if word in UNITS.keys() - _NO_UNITS), None)
     if unit is None:
         kind = next((kind for kind, marks in MEASURED.items() if here & marks), None)
-        unit = Unit(kind, 1) if kind in ("money", "stars", "count") else None
+        unit = Unit(kind, 1) if kind in ("money", "stars", "count", "persons") else None
     own = set(parameter.words)
-    upper = own & {"max", "maximum", "most", "upto"} or here & {"highest", "most", "maximum", "max"}
+    upper = own & {"max", "maximum", "most", "upto", "radius"} or here & {"highest", "most", "maximum", "max"}
+    not_more = bool(_NOT_MORE.search(parameter.description))
     lower = own & {"min", "minimum", "least"} or here & {"lowest", "least", "minimum", "min"}
     limits = parameter.role == "limit" and not own & {"price", "cost", "weight", "amount", "quantity"}
-    bound: Bound | None = None if limits else "lower" if lower else "upper" if upper else None
+    bound: Bound | None = None if limits else "lower" if lower else "upper" if upper or not_more else None
     return Measured(parameter, None if limits else unit, bound, limits)
 
 
@@ -140,7 +142,9 @@ def _fit(amount: Amount, one: Measured) -> float:
     known = amount.unit is not None and one.unit is not None
     if known and amount.unit.dimension != one.unit.dimension:  # type: ignore[union-attr]
         return -9.0
-    if one.bound and amount.bound != one.bound:
+    # Room for so many means for at least so many.
+    holds = known and amount.unit == UNITS["people"] and one.bound == "lower" and amount.bound is None
+    if one.bound and amount.bound != one.bound and not holds:
         return -9.0
     named = _is_named(amount, one)
     score = 1.0 if one.parameter.required else 0.0

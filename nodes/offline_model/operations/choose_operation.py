@@ -15,6 +15,7 @@ from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 ENOUGH = 1.0
 MOST_FILLED = 16
 """Operations that are filled, best words first; filling is what takes time."""
+_MOST_QUOTED, _LONGEST_QUOTED = 3, 80
 NOTHING_FITS = "None of the offered tools does what these words ask for."
 
 
@@ -35,6 +36,8 @@ def choose_operation(text: str, tools: Sequence[ToolSpec], today: date) -> Chose
     best = ranked[0][1]
     if best.missing or best.wrong:
         return Chosen(reason=_lacking(best))
+    if best.unplaced:
+        return Chosen(reason=f"I could not place {_quoted(best.unplaced)} in {best.tool.name}.")
     return Chosen(best.tool, best.arguments)
 
 
@@ -51,6 +54,10 @@ def _lacking(filled: Filled) -> str:
     if filled.wrong:
         return f"{filled.tool.name} does not take what was given as {_names(filled.wrong)}."
     return f"{filled.tool.name} needs a value that was not given: {_names(filled.missing)}."
+
+
+def _quoted(phrases: Sequence[str]) -> str:
+    return " and ".join(f"'{one[:_LONGEST_QUOTED]}'" for one in phrases[:_MOST_QUOTED])
 
 
 def _names(parameters: Sequence[Parameter]) -> str:

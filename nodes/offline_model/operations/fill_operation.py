@@ -11,10 +11,13 @@ from toolweave.nodes.offline_model.language.dates import FoundDate, find_dates
 from toolweave.nodes.offline_model.language.literals import HIDDEN
 from toolweave.nodes.offline_model.operations.alternatives import take_alternatives
 from toolweave.nodes.offline_model.operations.amounts import take_amounts
+from toolweave.nodes.offline_model.operations.clock_times import take_times
 from toolweave.nodes.offline_model.operations.identifiers import take_identifiers
 from toolweave.nodes.offline_model.operations.item_lists import take_item_lists
+from toolweave.nodes.offline_model.operations.names import take_names
 from toolweave.nodes.offline_model.operations.said import Said
 from toolweave.nodes.offline_model.operations.slots import Slots
+from toolweave.nodes.offline_model.operations.unplaced import unknown_words, unplaced_phrases
 from toolweave.nodes.offline_model.operations.wording import take_announced, take_main_text, take_places, take_quoted
 from toolweave.nodes.offline_model.tools.parameters import Parameter
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
@@ -28,7 +31,9 @@ _YEAR = re.compile(r"\d{4}")
 class Filled:
     """An operation with its arguments; `left` counts the numbers, codes and quoted texts that nothing has taken.
 
-    `guessed` names the arguments that took what was left of the phrase: they speak for no operation.
+    `guessed` names the arguments that took what was left of the phrase: they speak for no operation. `unplaced` are the
+    phrases that none took although they say what is asked for, `unknown` counts words that say nothing to it.
+    To `pointed` arguments a preposition alone gave a name.
     """
 
     tool: ToolSpec
@@ -37,6 +42,9 @@ class Filled:
     wrong: tuple[Parameter, ...]
     left: int
     guessed: frozenset[str] = frozenset()
+    unplaced: tuple[str, ...] = ()
+    unknown: int = 0
+    pointed: frozenset[str] = frozenset()
 
 
 def fill_operation(tool: ToolSpec, said: Said, today: date) -> Filled:
@@ -46,6 +54,8 @@ def fill_operation(tool: ToolSpec, said: Said, today: date) -> Filled:
     take_item_lists(slots)
     take_identifiers(slots)
     _take_dates(slots)
+    take_times(slots)
+    take_names(slots)
     take_quoted(slots)
     take_alternatives(slots)
     take_amounts(slots)
@@ -63,6 +73,9 @@ def fill_operation(tool: ToolSpec, said: Said, today: date) -> Filled:
         tuple(one for one in tool.parameters if one.name in wrong),
         len(_LEFT_OVER.findall(slots.free)),
         frozenset(slots.guessed),
+        unplaced_phrases(slots),
+        unknown_words(slots),
+        frozenset(slots.pointed),
     )
 
 

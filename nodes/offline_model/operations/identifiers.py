@@ -18,6 +18,7 @@ WHOLE = r"(?<![\w.])\d{1,18}(?![\w]|[.,]\d|-\d)"
 _CODE = rf"(?:(?=[\w./-]{{0,40}}\d)[A-Za-z0-9](?:[\w./-]{{0,60}}\w)?|{HIDDEN})"
 _LONE_CODE = re.compile(r"(?<![\w-])(?=[\w-]{0,40}\d)(?=[\w-]{0,40}[A-Za-z-])[A-Za-z0-9][\w-]{0,60}\w(?!\w)")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?")
+_NUMBER_OF_ONE = pattern(r"(?:the )?(?:number|id|identifier|key|code) of (?:the|a|an) ")
 _HASH = pattern(r"#\s*(?P<id>\d{1,18})\b")
 
 
@@ -26,7 +27,14 @@ def is_identifier(parameter: Parameter) -> bool:
     if parameter.choices or parameter.kind not in ("integer", "string", "any") or parameter.role == "email":
         return False
     last = parameter.words[-1] if parameter.words else ""
-    return last in _ID_WORDS and (len(parameter.words) > 1 or last in ("id", "uuid")) and last not in ("key",)
+    if parameter.required and _NUMBER_OF_ONE.match(parameter.description):
+        return True
+    # An optional key belongs to the request, not to a thing: an idempotency key.
+    return (
+        last in _ID_WORDS
+        and (len(parameter.words) > 1 or last in ("id", "uuid"))
+        and (last != "key" or parameter.required)
+    )
 
 
 def thing_named(parameter: Parameter, noun: str) -> str:

@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from toolweave.nodes.offline_model.language.vocabulary import noun_family
+from toolweave.nodes.offline_model.language.vocabulary import noun_family, verb_family
 from toolweave.nodes.offline_model.language.words import STOP_WORDS, stem, words
 from toolweave.nodes.offline_model.operations.slots import rules_removed
+from toolweave.nodes.offline_model.tools.parameters import name_words
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 
-_IN_NAME, _VERB, _SYNONYM, _DESCRIBED, _OF_PARAMETER, _TOLD = 1.0, 0.9, 0.9, 0.6, 0.5, 0.3
+_IN_NAME, _VERB, _SYNONYM, _VERB_SYNONYM, _DESCRIBED, _OF_PARAMETER, _TOLD = 1.0, 0.9, 0.9, 0.8, 0.6, 0.5, 0.3
 _LONGEST_DESCRIPTION = 300
 _MOST_VALUES = 50
 
@@ -44,6 +45,8 @@ def lexicon_of(tool: ToolSpec) -> Lexicon:
     add(things, _SYNONYM)
     add(tool.nouns, _IN_NAME)
     add([tool.verb], _VERB)
+    opening = name_words(tool.name)[:1]
+    add((member for verb in (*opening, *described[:1]) for member in verb_family(verb)), _VERB_SYNONYM)
     values = (str(choice) for one in tool.parameters for choice in one.choices[:_MOST_VALUES])
     return Lexicon(
         weights,

@@ -70,14 +70,15 @@ def whole_score(filled: Filled, scale: Scale) -> float:
     others = [
         one for one in scale.spoken if one in scale.known and one not in lexicon.weights and one not in lexicon.values
     ]
-    return score - 0.4 * len(others) + (_UNKNOWN_ORDER if scale.unknown_order else 0.0)
+    return score - 0.4 * len(others) - 0.2 * min(filled.unknown, 4) + (_UNKNOWN_ORDER if scale.unknown_order else 0.0)
 
 
 def is_spoken_of(filled: Filled, scale: Scale) -> bool:
     """Tell whether the words name what the operation acts on, or give it everything that it takes."""
     if _thing_stems(scale.text) & lexicon_of(filled.tool).things:
         return True
-    return not filled.missing and bool(filled.arguments.keys() - filled.guessed)
+    told = filled.arguments.keys() - filled.guessed
+    return not filled.missing and bool(told - filled.pointed if filled.unknown else told)
 
 
 def _thing_stems(text: str) -> set[str]:
@@ -139,7 +140,7 @@ def _fill_score(filled: Filled) -> float:
         for one in filled.tool.parameters
         if one.name in filled.arguments
     )
-    lacking = 1.3 * len(filled.missing) + 1.5 * min(filled.left, 3)
+    lacking = 1.3 * len(filled.missing) + 1.5 * min(filled.left, 3) + 1.0 * min(len(filled.unplaced), 2)
     return min(_MOST_BY_ARGUMENTS, given) + 0.5 * len(filled.wrong) - lacking
 
 

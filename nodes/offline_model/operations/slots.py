@@ -21,7 +21,10 @@ _RULES = re.compile(r"\s*\([A-Za-z]+: [^()]*\)\s*$")
 
 @dataclass
 class Slots:
-    """An operation in the making: `free` is what no argument has taken, `guessed` are those that took the rest."""
+    """An operation in the making: `free` is what no argument has taken, `guessed` are those that took the rest.
+
+    To `pointed` ones a preposition alone gave a name: other operations could take it as well.
+    """
 
     tool: ToolSpec
     said: Said
@@ -29,6 +32,7 @@ class Slots:
     free: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
     guessed: set[str] = field(default_factory=set)
+    pointed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.free = self.free or self.said.text

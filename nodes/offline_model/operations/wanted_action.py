@@ -28,7 +28,7 @@ _CHANGING = (
 _MAKING = (
     r"^(?:a )?new (?!\w+ (?:of|for)\b)|\bput .* (?:into|in|on)\b"
     r"|^(?:we|i) (?:now )?(?:have|sell|offer|want to add)\b.*\b(?:called|named|new)\b"
-    r"|^(?:leave|post|submit|file|buy|order|book|reserve|place|register)\b"
+    r"|^(?:leave|post|submit|file|buy|order|book|reserve|place|register|report|hire|rent|enrol|enroll|sign up)\b"
     r"|\b(?:wants?|like|need) (?:to (?:order|buy)|\d)"
 )
 _IDIOMS: tuple[tuple[tuple[Action, ...], str], ...] = (

@@ -11,14 +11,17 @@ from toolweave.nodes.offline_model.language.vocabulary import VERBS
 from toolweave.nodes.offline_model.language.words import STOP_WORDS, stem, words
 from toolweave.nodes.offline_model.operations.identifiers import is_identifier
 from toolweave.nodes.offline_model.operations.lexicon import lexicon_of
+from toolweave.nodes.offline_model.operations.natures import nature_of
 from toolweave.nodes.offline_model.operations.slots import TAKEN, Slots, labels_of
 from toolweave.nodes.offline_model.tools.parameters import Parameter
 
 _CALLED = "called|named|titled|entitled|by the name of"
 _CAUSE = "because(?: of)?|since|due to|on the grounds that"
-_PLACE_WORDS = frozenset(words("city country town region place location destination"))
 _CAPITALS = r"[A-Z][\w'’.-]*(?: (?:of |the |and )?[A-Z][\w'’-]*)*"
 _END = r"(?=\s*(?:[,;.!?]|\x00|$|\s(?:and|for|at|in|to|with|by|on|costs?|priced|belongs?)\b))"
+_DANGLING = pattern(r"(?:\s+(?:and|with|or|for|to|in|at|of|on|by))+\s*$")
+_ABOUT = "about|regarding|concerning|on the subject of"
+_ABOUT_WORDS = frozenset(words("about topic subject theme purpose agenda occasion"))
 _GENERIC = frozenset(
     stem(word)
     for word in words(
@@ -66,10 +69,14 @@ def take_announced(slots: Slots) -> None:
             )
         if "reason" in parameter.words:
             forms.append(rf"\b(?:{_CAUSE}) (?P<v>[^\x00]+?)\s*$")
+        if parameter.role != "query" and _ABOUT_WORDS & {*parameter.words, *words(parameter.description)}:
+            forms.append(rf"\b(?:{_ABOUT}) (?P<v>[^,;\x00]+?){_END}")
+        if parameter.required and parameter.role in ("text", "description"):
+            forms.append(r":\s+(?P<v>[^\x00]+)$")
         for form in forms:
             match = slots.take(pattern(form))
             if match:
-                slots.arguments[parameter.name] = slots.restored(match["v"]).strip(" .!?")
+                slots.arguments[parameter.name] = _DANGLING.sub("", slots.restored(match["v"])).strip(" .!?")
                 break
 
 
@@ -83,6 +90,7 @@ def take_places(slots: Slots) -> None:
             if match:
                 slots.arguments[parameter.name] = slots.restored(match["v"]).strip(" .,")
                 slots.blank(match.start("v"), match.end("v"))
+                slots.pointed.add(parameter.name)
                 if not parameter.required:
                     slots.guessed.add(parameter.name)
                 break
@@ -107,7 +115,7 @@ def take_main_text(slots: Slots) -> None:
 
 def is_place(parameter: Parameter) -> bool:
     """Tell whether a parameter holds the name of a place, by its own name or by its description."""
-    return parameter.role == "place" or bool(_PLACE_WORDS & set(words(parameter.description)[:4]))
+    return nature_of(parameter) in ("place", "origin", "destination")
 
 
 def _texts(slots: Slots) -> list[Parameter]:
@@ -133,7 +141,7 @@ def _place_forms(parameter: Parameter, slots: Slots) -> list[re.Pattern[str]]:
     names = labels_of(parameter, short=3)
     towards = bool({"to", "destination", "goes", "target"} & {*parameter.words, *words(parameter.description)})
     first, others = (
-        ("to|into", "in|for|at") if towards or parameter.role == "language" else ("in|at|near|around|of|for", "to")
+        ("to|into", "in|for|at") if towards or parameter.role == "language" else ("in|at|near|around|of", "for")
     )
     forms = [
         rf"(?i:\b(?:{names}))(?i:\s+(?:is|of|in|called))?\s*[:=]?\s+{value}",
