@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, Valida
 
 from toolweave.config.problems import sentences
 from toolweave.errors import StageFailed
+from toolweave.nodes.workflow.state import FORMAT, FORMAT_INSTRUCTIONS, INSTRUCTIONS, TOOL_IDS
 
 MOST_TOOLS = 500
 MOST_PROBLEMS = 10
@@ -17,12 +18,14 @@ class CheckedInput(BaseModel):
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
-    user_instructions: StrictStr = Field(min_length=1, max_length=100_000)
-    tool_ids: list[Annotated[StrictStr, Field(min_length=1, max_length=200)]] = Field(
+    user_instructions: Annotated[StrictStr, INSTRUCTIONS] = Field(min_length=1, max_length=100_000)
+    tool_ids: Annotated[list[Annotated[StrictStr, Field(min_length=1, max_length=200)]], TOOL_IDS] = Field(
         min_length=1, max_length=MOST_TOOLS, strict=True
     )
-    format_response: StrictBool = False
-    response_format_instructions: StrictStr | None = Field(default=None, max_length=20_000)
+    format_response: Annotated[StrictBool, FORMAT] = False
+    response_format_instructions: Annotated[StrictStr | None, FORMAT_INSTRUCTIONS] = Field(
+        default=None, max_length=20_000
+    )
 
     @field_validator("user_instructions")
     @classmethod

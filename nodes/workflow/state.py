@@ -5,10 +5,19 @@ from typing import Annotated, Any, Literal, NotRequired, Protocol
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels import EphemeralValue
+from pydantic import Field
 from typing_extensions import TypedDict
 
 Stage = Literal["tool_retrieval", "llm_selection", "api_execution", "response_formatting"]
 Status = Literal["success", "error"]
+
+# What schemas say of the input: forms, documents and models that call the workflow as a tool read it.
+INSTRUCTIONS = Field(description="What is to be done, in plain words, with the values that the request needs.")
+TOOL_IDS = Field(description="Ids of the registered tools that may be chosen.")
+FORMAT = Field(description="Whether the answer is told in words, too.", json_schema_extra={"default": False})
+FORMAT_INSTRUCTIONS = Field(
+    description="How to tell it, such as language, length and layout.", json_schema_extra={"default": None}
+)
 
 
 class ModelUsage(TypedDict):
@@ -58,24 +67,30 @@ class WantedFormat(TypedDict):
 class WorkflowInput(TypedDict):
     """What a caller gives (W-02); a thread's next run does not inherit what is not given again."""
 
-    user_instructions: str
-    tool_ids: list[str]
-    format_response: NotRequired[Annotated[bool, EphemeralValue]]
-    response_format_instructions: NotRequired[Annotated[str | None, EphemeralValue]]
+    user_instructions: Annotated[str, INSTRUCTIONS]
+    tool_ids: Annotated[list[str], TOOL_IDS]
+    format_response: NotRequired[Annotated[bool, FORMAT, EphemeralValue]]
+    response_format_instructions: NotRequired[Annotated[str | None, FORMAT_INSTRUCTIONS, EphemeralValue]]
 
 
 class WorkflowOutput(TypedDict):
     """What a run leaves (W-02); `output` is the answer's body after its field mappings, `http_spec` what was sent."""
 
-    status: Status
-    selected_tool: str | None
-    http_spec: dict[str, Any] | None
-    raw_response: dict[str, Any] | None
-    output: Any
-    formatted_response: str | None
-    warning: str | None
-    error: str | None
-    error_stage: Stage | None
+    status: Annotated[Status, Field(description="An answer that could not be told in words is a success, too.")]
+    selected_tool: Annotated[str | None, Field(description="Name of the chosen tool.")]
+    http_spec: Annotated[
+        dict[str, Any] | None,
+        Field(description="The request: method, url, headers, query and body, without credentials."),
+    ]
+    raw_response: Annotated[
+        dict[str, Any] | None,
+        Field(description="What came back: status_code, headers, body, execution_time_ms and body_encoding."),
+    ]
+    output: Annotated[Any, Field(description="The body, or what the tool's response mappings find in it.")]
+    formatted_response: Annotated[str | None, Field(description="The answer in words.")]
+    warning: Annotated[str | None, Field(description="What is odd about an answer that is there.")]
+    error: Annotated[str | None, Field(description="What went wrong.")]
+    error_stage: Annotated[Stage | None, Field(description="Where it went wrong.")]
     metadata: WorkflowMetadata
 
 

@@ -171,3 +171,6 @@ async def test_the_assistant_says_what_it_takes_and_gives(client: LangGraphClien
         *("user_instructions", "tool_ids", "format_response", "response_format_instructions")
     }
     assert set(schemas["output_schema"]["properties"]) == KEYS
+    asked = schemas["input_schema"]["properties"]
+    assert [name for name, field in asked.items() if not field.get("description")] == []
+    assert (asked["format_response"]["default"], asked["response_format_instructions"]["default"]) == (False, None)
