@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from toolweave.api.openapi_fetching import Fetched, fetch_document
 from toolweave.api.routes.callers import known_to_the_api
-from toolweave.api.routes.tools import Variables
+from toolweave.api.routes.tools import REFUSALS, Variables
 from toolweave.api.served_registry import Registry
 from toolweave.api.strict_json import strict_json
 from toolweave.api.tool_secrets import without_secrets
@@ -21,19 +21,9 @@ from toolweave.servers.registry.openapi_export import export_openapi
 from toolweave.servers.registry.openapi_import import ImportOptions, import_openapi
 from toolweave.tool_config import ApiAuth
 
-router = APIRouter(prefix="/tools", tags=["tools"], dependencies=[Depends(known_to_the_api)])
+router = APIRouter(prefix="/tools", tags=["tools"], dependencies=[Depends(known_to_the_api)], responses=REFUSALS)
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]
-BODIES: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "An OpenAPI 3 document, or an object with `document` or `url` and the options.",
-        "content": {
-            "application/json": {"schema": {"type": "object"}},
-            "application/yaml": {"schema": {"type": "string"}},
-        },
-    }
-}
 
 
 class ImportChoices(BaseModel):
@@ -41,25 +31,53 @@ class ImportChoices(BaseModel):
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
-    base_url: Annotated[str, Field(min_length=1, max_length=2_000)] | None = None
-    prefix: str = Field(default="", pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9_-]{0,39})?$")
-    tags: list[Text] = Field(default_factory=list, max_length=100)
-    operations: list[Text] = Field(default_factory=list, max_length=500)
-    on_conflict: OnConflict = "error"
+    base_url: Annotated[str, Field(min_length=1, max_length=2_000)] | None = Field(
+        default=None, description="Where the API is, instead of the document's servers."
+    )
+    prefix: str = Field(
+        default="",
+        pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9_-]{0,39})?$",
+        description="What every tool_id begins with, such as shop_.",
+    )
+    tags: list[Text] = Field(default_factory=list, max_length=100, description="Only operations with one of these.")
+    operations: list[Text] = Field(
+        default_factory=list, max_length=500, description="Only these: globs over operation ids or METHOD /path."
+    )
+    on_conflict: OnConflict = Field(default="error", description="What becomes of tools whose ids are taken.")
 
 
 class OpenApiImport(ImportChoices):
     """Where the document is, and how its tools show who asks if not as it says."""
 
-    document: dict[str, Any] | str | None = None
-    url: Annotated[str, Field(min_length=1, max_length=8_192)] | None = None
-    auth: ApiAuth | None = None
+    document: dict[str, Any] | str | None = Field(default=None, description="The document, or its text.")
+    url: Annotated[str, Field(min_length=1, max_length=8_192)] | None = Field(
+        default=None, description="Where the document is fetched."
+    )
+    auth: ApiAuth | None = Field(default=None, description="Instead of what the document's security schemes say.")
 
     @model_validator(mode="after")
     def _one_document(self) -> Self:
         if (self.document is None) == (self.url is None):
             raise ValueError("give either document or url")
         return self
+
+
+def _envelope_schema() -> dict[str, Any]:
+    schema = OpenApiImport.model_json_schema(ref_template="#/components/schemas/{model}")
+    # They are among the document's own already.
+    return {name: part for name, part in schema.items() if name != "$defs"}
+
+
+BODIES: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "An OpenAPI 3 document, or an object with `document` or `url` and the options.",
+        "content": {
+            "application/json": {"schema": {"anyOf": [_envelope_schema(), {"type": "object"}]}},
+            "application/yaml": {"schema": {"type": "string"}},
+        },
+    }
+}
 
 
 @router.post(

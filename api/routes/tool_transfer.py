@@ -4,7 +4,7 @@ from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from toolweave.api.routes.callers import known_to_the_api
-from toolweave.api.routes.tools import Variables
+from toolweave.api.routes.tools import REFUSALS, Variables
 from toolweave.api.served_registry import Registry
 from toolweave.api.strict_json import StrictJsonRoute
 from toolweave.api.tool_requests import ToolRequest
@@ -18,7 +18,11 @@ MOST_TOOLS = 5_000
 
 # Before /tools/{tool_id}: no tool is called "import" or "export".
 router = APIRouter(
-    prefix="/tools", tags=["tools"], route_class=StrictJsonRoute, dependencies=[Depends(known_to_the_api)]
+    prefix="/tools",
+    tags=["tools"],
+    route_class=StrictJsonRoute,
+    dependencies=[Depends(known_to_the_api)],
+    responses=REFUSALS,
 )
 
 

@@ -17,16 +17,22 @@ from toolweave.servers.registry.stored_tools import RegisteredTool
 from toolweave.tool_config import ToolConfig
 
 MOST_LISTED = 1_000
+SEARCHED = "Words that id, name, description, path or method must all hold."
 Described = dict[int | str, dict[str, Any]]
 UNKNOWN: Described = {404: {"description": "There is no tool of that id."}}
 CHANGED: Described = {412: {"description": "The tool is another than the one that If-Match names."}}
+REFUSALS: Described = {
+    401: {"description": "The LangGraph API does not know the caller; only with an auth handler."},
+    413: {"description": "The body is too large."},
+    503: {"description": "The registry's database cannot be used; the answer says why."},
+}
 
 router = APIRouter(
     prefix="/tools",
     tags=["tools"],
     route_class=StrictJsonRoute,
     dependencies=[Depends(known_to_the_api)],
-    responses={503: {"description": "The registry's database cannot be used; the answer says why."}},
+    responses=REFUSALS,
 )
 
 
@@ -38,7 +44,7 @@ def the_variables(request: Request) -> ToolVariables:
 
 Variables = Annotated[ToolVariables, Depends(the_variables)]
 ToolId = Annotated[str, InPath(max_length=200)]
-IfMatch = Annotated[str | None, Header(max_length=200)]
+IfMatch = Annotated[str | None, Header(max_length=200, description="The etag of the revision that is meant.")]
 
 
 @router.post("", status_code=201, response_model=ToolConfig, responses={409: {"description": "The id is taken."}})
@@ -57,7 +63,7 @@ async def create_tool(request: Request, tool: ToolRequest, registry: Registry, v
 @router.get("", response_model=list[ToolConfig])
 async def list_tools(
     registry: Registry,
-    query: Annotated[str | None, Query(max_length=500)] = None,
+    query: Annotated[str | None, Query(max_length=500, description=SEARCHED)] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
     offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
 ) -> Response:

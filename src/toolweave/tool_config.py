@@ -28,7 +28,7 @@ from toolweave.field_mappings import (
     read_place,
 )
 from toolweave.outbound_urls import read_target
-from toolweave.redact import names_a_secret, redact_text
+from toolweave.redact import names_a_secret_header, redact_text
 from toolweave.schema import Schema
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
@@ -96,10 +96,12 @@ class ApiAuth(_Strict):
 class ApiOperation(_Strict):
     """Where and how an operation is called; `path` holds `{placeholders}`, `timeout_s` is in seconds."""
 
-    base_url: str = Field(min_length=1, max_length=2_000)
-    path: str = Field(default="/", max_length=2_000)
+    base_url: str = Field(
+        min_length=1, max_length=2_000, description="Where the API is: scheme, host, port, first steps of its paths."
+    )
+    path: str = Field(default="/", max_length=2_000, description="With {placeholders} for input fields.")
     method: Method
-    headers: dict[str, str] = Field(default_factory=dict, max_length=MOST_HEADERS)
+    headers: dict[str, str] = Field(default_factory=dict, max_length=MOST_HEADERS, repr=False)
     auth: ApiAuth = ApiAuth()
     timeout_s: float = Field(default=30.0, gt=0, le=LONGEST_TIMEOUT_S, allow_inf_nan=False)
 
@@ -156,8 +158,16 @@ class ApiOperation(_Strict):
 class FieldMappings(_Strict):
     """Where input fields go in a request, and which parts of an answer are its output."""
 
-    request: dict[str, RequestPlace] = Field(default_factory=dict)
-    response: dict[str, ResponsePath] = Field(default_factory=dict, max_length=MOST_RESPONSE_FIELDS)
+    request: dict[str, RequestPlace] = Field(
+        default_factory=dict,
+        description="Input field to path.<name>, query.<name>, header.<name> or body.<JSONPath>; "
+        "others go to the placeholder of their name, else to the query (GET, DELETE, HEAD) or the JSON body.",
+    )
+    response: dict[str, ResponsePath] = Field(
+        default_factory=dict,
+        max_length=MOST_RESPONSE_FIELDS,
+        description="Output field to JSONPath into the answer's body; without any the body is the output.",
+    )
 
     @model_serializer(mode="wrap")
     def _sparse(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -170,10 +180,14 @@ class ToolConfig(_Strict):
 
     tool_id: ToolId
     name: Text
-    description: Text
+    description: Text = Field(description="What the tool does: it is what a model chooses by.")
     api: ApiOperation
-    input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
-    output_schema: dict[str, Any] = Field(default_factory=dict)
+    input_schema: dict[str, Any] = Field(
+        default_factory=lambda: {"type": "object", "properties": {}}, description="JSON Schema of the arguments."
+    )
+    output_schema: dict[str, Any] = Field(
+        default_factory=dict, description="JSON Schema of the output; one that does not fit is a warning."
+    )
     field_mappings: FieldMappings = FieldMappings()
 
     @classmethod
@@ -210,7 +224,7 @@ class ToolConfig(_Strict):
         return frozenset(
             name
             for name, text in self.api.headers.items()
-            if names_a_secret(name) or "{env:" in text or redact_text(text) != text
+            if names_a_secret_header(name) or "{env:" in text or redact_text(text) != text
         )
 
     @field_validator("tool_id")

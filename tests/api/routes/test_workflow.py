@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -237,6 +238,25 @@ async def test_the_published_document_describes_the_request_and_the_answer(http:
     asked = post["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
     assert schemas[asked]["required"] == ["user_instructions", "tool_ids"]
     assert {"get", "put", "delete"} <= document["paths"]["/tools/{tool_id}"].keys()
+    assert [name for name in KEYS - {"metadata"} if not schemas[named]["properties"][name].get("description")] == []
+    assert [name for name, field in schemas[asked]["properties"].items() if not field.get("description")] == []
+
+
+async def test_the_published_document_names_what_each_route_refuses_and_leads_nowhere_astray(
+    http: httpx.AsyncClient,
+) -> None:
+    document = (await http.get("/openapi.json")).json()
+    ours = {path: routes for path, routes in document["paths"].items() if path.startswith("/tools")}
+    told = {
+        f"{method} {path}": operation["responses"].keys()
+        for path, routes in ours.items()
+        for method, operation in routes.items()
+    }
+    assert [route for route, statuses in told.items() if not {"401", "503"} <= statuses] == []
+    json_body = ours["/tools/import/openapi"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert {"document", "url", "auth", "on_conflict"} <= json_body["anyOf"][0]["properties"].keys()
+    led_to = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(ours)))
+    assert led_to - document["components"]["schemas"].keys() == set()
 
 
 BROKEN_GRAPH = """
