@@ -1,5 +1,6 @@
 """Translate exceptions to HTTP answers: one table for every route, ours and the compatible API's."""
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -48,6 +49,10 @@ STATUS_OF: Mapping[type[ToolweaveError], int] = {
 }
 
 
+NOT_CALLED_JSON = "The body is read as JSON only with the header content-type: application/json."
+_JSON = re.compile(r"application/(?:[^;\s]+\+)?json\s*(?:;|$)", re.IGNORECASE)
+
+
 def status_of(error: ToolweaveError) -> int:
     """Give the HTTP status of an error: that of the nearest class in the table."""
     return next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
@@ -76,11 +81,17 @@ async def answer_disconnect(_request: Request, _error: Exception) -> None:
     """Answer nobody: the client went away while its request was being read."""
 
 
-async def answer_bad_body(_request: Request, error: Exception) -> Response:
+async def answer_bad_body(request: Request, error: Exception) -> Response:
     """Answer 422 and name each wrong field, without repeating what was sent: it may be huge, or not valid text."""
     refused = cast("RequestValidationError", error)
+    if any(problem["type"] == "model_attributes_type" for problem in refused.errors()) and not _is_called_json(request):
+        return detail_response(422, NOT_CALLED_JSON)
     wrong = [{name: problem[name] for name in ("type", "loc", "msg")} for problem in refused.errors()]
     return Response(dumps({"detail": wrong}), 422, media_type="application/json")
+
+
+def _is_called_json(request: Request) -> bool:
+    return _JSON.match(request.headers.get("content-type", "")) is not None
 
 
 EXCEPTION_HANDLERS: Mapping[type[Exception], ExceptionHandler] = {

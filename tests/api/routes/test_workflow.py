@@ -3,17 +3,19 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
+from tests.api.routes.conftest import serve_ours
 from tests.api.routes.lifespans import configured, running
 from tests.api.routes.tool_bodies import config
-from tests.fixtures.app_server import AppProcess, AppServer, serve_in_thread
+from tests.fixtures.app_server import AppProcess, serve_in_thread
 from tests.fixtures.shop_api import SHOP_KEY, ShopApi, shop_api
 from toolweave.nodes.workflow.state import WorkflowOutput
 
@@ -28,9 +30,22 @@ MONEY = {"type": "string", "enum": ["EUR", "USD", "GBP", "JPY", "CHF", "SEK"]}
 
 
 @pytest.fixture(scope="module")
-def shop(app_server: AppServer) -> Iterator[ShopApi]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
+    """Serve in a process of its own: the served graphs read their settings once in each process."""
+    with serve_ours(tmp_path_factory.mktemp("data"), SERVER_ENV) as process:
+        yield process
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def http(server: AppProcess) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shop(server: AppProcess) -> Iterator[ShopApi]:
     """Serve the shop, with its tools and one that converts money registered."""
-    with shop_api() as shop, httpx.Client(base_url=app_server.url) as http:
+    with shop_api() as shop, httpx.Client(base_url=server.url) as http:
         tools = [tool.model_dump(mode="json") for tool in shop.tools()]
         convert = {
             "tool_id": "convert_currency",
@@ -148,10 +163,10 @@ async def test_two_hundred_at_once_get_each_their_own_answer(http: httpx.AsyncCl
 
 
 async def test_a_client_that_leaves_takes_its_run_with_it(
-    app_server: AppServer, http: httpx.AsyncClient, shop: ShopApi
+    server: AppProcess, http: httpx.AsyncClient, shop: ShopApi
 ) -> None:
     before, arrived = await threads(http), len(shop.requests)
-    async with httpx.AsyncClient(base_url=app_server.url, timeout=30) as leaving:
+    async with httpx.AsyncClient(base_url=server.url, timeout=30) as leaving:
         leaver = asyncio.create_task(run(leaving, "Wait for 60 seconds", "very_slow"))
         async with asyncio.timeout(BOUND_S):
             while len(shop.requests) == arrived:
@@ -214,6 +229,17 @@ async def test_a_wrong_field_is_422_and_named(http: httpx.AsyncClient, wrong: di
 async def test_a_body_that_is_no_request_is_422(http: httpx.AsyncClient, body: bytes) -> None:
     answer = await http.post("/workflow", content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, bool(answer.json()["detail"])) == (422, True)
+
+
+@pytest.mark.parametrize("path", ["/workflow", "/tools", "/chat/stream"])
+async def test_json_that_is_not_called_json_is_422_and_the_header_is_named(http: httpx.AsyncClient, path: str) -> None:
+    for headers in ({"content-type": "application/x-www-form-urlencoded"}, {"content-type": "text/plain"}, {}):
+        answer = await http.post(path, content=json.dumps(BODY), headers=headers)
+        assert (answer.status_code, "content-type: application/json" in answer.json()["detail"]) == (422, True)
+    answer = await http.post(
+        "/workflow", content=b"[]", headers={"content-type": "application/vnd.x+json; charset=utf-8"}
+    )
+    assert answer.json()["detail"][0]["loc"] == ["body"]
 
 
 @pytest.mark.parametrize(
