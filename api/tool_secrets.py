@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from toolweave.redact import HIDDEN, names_a_secret, redact_text
+from toolweave.redact import HIDDEN, names_a_secret, names_a_secret_header, redact_text
 from toolweave.tool_config import ToolConfig
 
 Place = tuple[str | int, ...]
@@ -68,7 +68,7 @@ def _is_secret(header: str, text: str) -> bool:
     if _refers_only(text):
         return False
     # A variable's name shows that there is a secret; what stands beside it may belong to it.
-    return names_a_secret(header) or "{env:" in text or text == HIDDEN or redact_text(text) != text
+    return names_a_secret_header(header) or "{env:" in text or text == HIDDEN or redact_text(text) != text
 
 
 def _refers_only(text: str) -> bool:

@@ -14,15 +14,19 @@ from toolweave.redact import HIDDEN, names_a_secret, redact_text
 LONGEST_EXCERPT = 500
 # Larger ones take so long to read that others wait.
 _LARGE = 64 * 1024
+_USUAL_WEIGHT = 16
 
 
 async def read_api_answer(answer: OutboundResponse, echoes: Echoes, milliseconds: float) -> HTTPResponseSpec:
-    """Read an answer; a large body is read on a thread."""
-    content_type = ", ".join(answer.all("content-type"))
-    if len(answer.body) > _LARGE:
-        body = await asyncio.to_thread(read_api_body, answer.body, content_type, echoes)
-    else:
-        body = read_api_body(answer.body, content_type, echoes)
+    """Read an answer; a large one is read on a thread, and one in which much is to be looked for."""
+    size = len(answer.body) + sum(len(name) + len(value) for name, value in answer.headers)
+    if size * max(echoes.weight, _USUAL_WEIGHT) > _LARGE * _USUAL_WEIGHT:
+        return await asyncio.to_thread(_read, answer, echoes, milliseconds)
+    return _read(answer, echoes, milliseconds)
+
+
+def _read(answer: OutboundResponse, echoes: Echoes, milliseconds: float) -> HTTPResponseSpec:
+    body = read_api_body(answer.body, ", ".join(answer.all("content-type")), echoes)
     return HTTPResponseSpec(
         status_code=answer.status,
         headers=_headers(answer, echoes),
@@ -51,7 +55,7 @@ def _excerpt(body: Any) -> str:
 def _headers(answer: OutboundResponse, echoes: Echoes) -> dict[str, str]:
     joined: dict[str, str] = {}
     for given, value in answer.headers:
-        name, text = echoes.hide(given.lower()), _utf8(value)
+        name, text = echoes.hide(given).lower(), _utf8(value)
         joined[name] = f"{joined[name]}, {text}" if name in joined else text
     return {name: HIDDEN if names_a_secret(name) else redact_text(text, echoes.hide) for name, text in joined.items()}
 

@@ -16,7 +16,7 @@ from toolweave.errors import ApiCallFailed, ConfigError, OutboundFailed, Outboun
 from toolweave.nodes.http_tools.api_answers import read_api_answer, status_text
 from toolweave.nodes.http_tools.api_requests import outbound_request, shown_url
 from toolweave.nodes.http_tools.credentials import Credentials, credentials_of
-from toolweave.nodes.http_tools.echoes import Echoes
+from toolweave.nodes.http_tools.echoes import echoes_of
 from toolweave.nodes.http_tools.specs import HTTPRequestSpec, HTTPResponseSpec
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundResponse, open_outbound_client
 from toolweave.outbound_policy import Resolver, resolve
@@ -68,7 +68,7 @@ class ApiCalls:
             credentials = credentials_of(tool, self._variables)
         except ConfigError as error:
             raise ApiCallFailed(f"{subject} was not sent: {error}", executed=False) from None
-        echoes = Echoes(credentials.secrets)
+        echoes = await echoes_of(credentials.secrets)
         subject = echoes.hide(subject)
         started = time.perf_counter()
         try:

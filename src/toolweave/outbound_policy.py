@@ -64,7 +64,8 @@ class OutboundPolicy:
         if self.https_only and target.scheme != "https":
             raise OutboundRefused("The URL must begin with https://.")
         if self.only is not None and not any(_names(entry, target) for entry in self.only):
-            raise OutboundRefused(f"The host {target.authority} is another than the one this request belongs to.")
+            # Not the host itself: a redirect's can be made of what was sent, in another spelling.
+            raise OutboundRefused("The URL's host is another than the one this request belongs to.")
         if target.address is not None:
             self._require_public(target.address, target.host, target.port)
         return target

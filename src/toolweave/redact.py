@@ -31,6 +31,7 @@ _ANYWHERE = (
     *("apikey", "privatekey", "accesskey", "signingkey", "encryptionkey", "sessionid"),
 )
 _AT_THE_END = ("token", "pwd", "jwt", "bearer", "otp")
+_IN_HEADERS = frozenset({"auth", "authentication", "session", "signature"})
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 _WORD = r"[^\s\"',;&}\])][^\s\"',;&}\])\\]*"
@@ -101,6 +102,12 @@ def names_a_secret(key: str) -> bool:
     """Say whether what is kept under this name is one to hide: `X-Api-Key`, `clientSecret`, `access_token`."""
     plain = _NOT_IN_NAMES.sub("", key[:LONGEST_TEXT].lower())
     return plain.endswith(_AT_THE_END) or any(word in plain for word in _ANYWHERE)
+
+
+def names_a_secret_header(name: str) -> bool:
+    """Say the same of a header that is sent; here a key opens something: `Ocp-Apim-Subscription-Key`, `X-Auth`."""
+    lowered = name.lower()
+    return names_a_secret(name) or lowered.endswith("key") or not _IN_HEADERS.isdisjoint(_NOT_IN_NAMES.split(lowered))
 
 
 class _Redactor:

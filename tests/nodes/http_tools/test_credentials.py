@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import re
-from base64 import b64decode, b64encode
+from base64 import b64decode, b64encode, urlsafe_b64encode
 from html import escape
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -142,6 +142,13 @@ async def test_no_flood_takes_long_to_look_through(secret: str, flood: str) -> N
     assert len(await asyncio.wait_for(looking, 10)) <= len(text)
 
 
+def test_many_secrets_are_all_found_and_few_of_them_in_odd_mixtures() -> None:
+    secrets = [f"{number}{'<&/+' * 49}" for number in range(100)]
+    echoes = Echoes(secrets)
+    for secret in secrets:
+        assert echoes.hide(f"a {secret} {quote(secret, safe='')} {json.dumps(secret)} z") == 'a *** *** "***" z'
+
+
 def test_a_short_secret_is_hidden_where_it_stands_alone_only() -> None:
     echoes = Echoes(["abc", "12345678"])
     assert echoes.hide("abc, key=abc&x abcd xabc Zabc9 a12345678b") == "***, key=***&x abcd xabc Zabc9 a***b"
@@ -226,10 +233,45 @@ async def test_a_redirect_that_repeats_credentials_does_not_tell_them() -> None:
     async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(text("302 Found", b"", f"Location: http://{request.header('x-api-key')}.example/"))
 
-    async with serving_operation(answer, auth=key(value="secret-as-a-host")) as api:
-        with pytest.raises(ApiCallFailed, match=r"The host \*\*\*\.example is another") as raised:
+    # A host's name is in lower case whatever was sent.
+    async with serving_operation(answer, auth=key(value="Secret-as-a-Host")) as api:
+        with pytest.raises(ApiCallFailed, match="host is another than") as raised:
             await api.call()
-    assert "secret-as-a-host" not in str(raised.value)
+    assert "secret-as-a-host" not in str(raised.value).lower()
+
+
+async def test_a_header_whose_name_is_made_of_a_credential_does_not_tell_it() -> None:
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(text("200 OK", b"", f"X-{request.header('x-api-key')}: 1"))
+
+    async with serving_operation(answer, auth=key(value="Secret-as-a-Name")) as api:
+        assert "secret-as-a-name" not in str((await api.call()).headers).lower()
+
+
+@pytest.mark.parametrize(
+    "name", ["Ocp-Apim-Subscription-Key", "x-functions-key", "X-Auth-Key", "X-Auth", "Authentication", "X-Signature"]
+)
+async def test_a_static_header_that_opens_something_is_a_credential(name: str) -> None:
+    async with serving_operation(echoing("200 OK", "json"), headers={name: "opens-the-door"}) as api:
+        answer = await api.call(by=calls())
+    assert api.peer.requests[0].header(name.lower()) == "opens-the-door"
+    assert api.tool.secret_headers == {name}
+    assert "opens-the-door" not in f"{answer!r}{api.tool!r}"
+
+
+@pytest.mark.parametrize("wrapped", ["{}", "x{}", "xy{}", "{}z", 'user:{}", "next": "\xff\xfe'])
+@pytest.mark.parametrize("coding", [b64encode, urlsafe_b64encode])
+async def test_an_api_that_repeats_a_credential_in_base64_does_not_tell_it(coding: Any, wrapped: str) -> None:
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        sent = wrapped.format(request.header("x-api-key")).encode("latin-1")
+        writer.write(json_answer({"isBase64Encoded": True, "body": coding(sent).decode()}))
+
+    secret = "se>cr?et~key+/0451"
+    async with serving_operation(answer, auth=key(value=secret)) as api:
+        body = (await api.call()).body["body"]
+    before, after = coding(wrapped.format(secret).encode("latin-1")).decode(), body.split("***")
+    assert [before.startswith(after[0]), before.endswith(after[1])] == [True, True]
+    assert len(before) - len(after[0]) - len(after[1]) >= len(secret) * 8 // 6 - 1
 
 
 async def test_another_origin_never_gets_credentials() -> None:
