@@ -9,25 +9,32 @@ if TYPE_CHECKING:
     from toolweave.graphs.facade import AgentLoop
     from toolweave.graphs.todo_agent import build_todo_agent
     from toolweave.nodes.openai_format import convert_mcp_tools_to_openai, openai_name_map
+    from toolweave.tool_config import ToolConfig
 
 __version__ = "0.1.0"
 __all__ = [
     "AgentLoop",
     "IterationLimitError",
+    "ToolConfig",
     "ToolweaveError",
     "build_agent_loop",
     "build_todo_agent",
+    "build_workflow",
     "convert_mcp_tools_to_openai",
+    "http_tools",
     "openai_name_map",
 ]
 
 _HOMES = {
     "AgentLoop": "toolweave.graphs.facade",
     "IterationLimitError": "toolweave.errors",
+    "ToolConfig": "toolweave.tool_config",
     "ToolweaveError": "toolweave.errors",
     "build_agent_loop": "toolweave.graphs.agent_loop",
     "build_todo_agent": "toolweave.graphs.todo_agent",
+    "build_workflow": "toolweave.graphs.workflow",
     "convert_mcp_tools_to_openai": "toolweave.nodes.openai_format",
+    "http_tools": "toolweave.nodes.http_tools.api_tool",
     "openai_name_map": "toolweave.nodes.openai_format",
 }
 

@@ -1,8 +1,12 @@
 """The workflow from instructions to an answer: what is chosen, sent, mapped and told (W-02, W-04 to W-08)."""
 
+from typing import Any
+
 import httpx
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from typing_extensions import TypedDict
 
 from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.fixtures.shop_api import SHOP_KEY, ShopApi
@@ -192,6 +196,31 @@ async def test_a_threads_next_run_inherits_nothing(shop: ShopApi) -> None:
     assert silent["metadata"]["usage"]["calls"] == {"llm_selection": 1}
     assert empty(unknown, "selected_tool", "http_spec", "raw_response", "output", "formatted_response")
     assert unknown["metadata"]["usage"]["calls"] == {}
+
+
+async def test_it_is_a_node_of_another_graph_whose_threads_are_kept(shop: ShopApi) -> None:
+    class Order(TypedDict, total=False):
+        user_instructions: str
+        tool_ids: list[str]
+        status: str
+        error_stage: str | None
+        output: Any
+        noted: str
+
+    def note(state: Order) -> Order:
+        return {"noted": f"{state['status']} {state['error_stage']} {(state['output'] or {}).get('name')}"}
+
+    turns = [chosen("get_product", {"product_id": 2}), chosen("get_product", {"product_id": 999})]
+    with shop_workflow(shop, *turns) as ask:
+        outer = StateGraph(Order).add_node("workflow", ask.graph).add_node("note", note)
+        outer.add_edge(START, "workflow").add_edge("workflow", "note").add_edge("note", END)
+        graph = outer.compile(checkpointer=InMemorySaver())
+        noted = [
+            (await graph.ainvoke({"user_instructions": words, "tool_ids": tool_ids}, THREAD))["noted"]
+            for words, tool_ids in (("The chess set", ["get_product"]), ("Another", ["get_product"]), ("?", ["none"]))
+        ]
+
+    assert noted == ["success None Wooden Chess Set", "error api_execution None", "error tool_retrieval None"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from langgraph_sdk.client import LangGraphClient
 from tests.fixtures.app_server import OURS, AppProcess
 from tests.fixtures.openai_wire import WireServer, WireTurn, openai_wire
 from tests.fixtures.shop_api import SHOP_KEY, SHOP_KEY_VARIABLE, ShopApi
-from tests.graphs.shop_workflow import KEYS, chosen, sent
+from tests.graphs.shop_workflow import KEYS, chosen, empty, sent
 
 WORDS = "The chess set costs 49 euros."
 
@@ -133,6 +133,27 @@ async def test_a_thread_takes_the_next_instructions_after_a_failure(
     assert "no_such_tool" in failed["error"]
     assert (answer["status"], answer["error"], answer["error_stage"]) == ("success", None, None)
     assert sent(shop) == ["GET /products/2"]
+
+
+async def test_a_run_is_forked_before_the_stage_that_failed_as_it_was_or_with_other_instructions(
+    client: LangGraphClient, wire: WireServer, shop: ShopApi
+) -> None:
+    thread_id = (await client.threads.create())["thread_id"]
+    wire.turns[:] = [chosen("get_product", {"product_id": 999})]
+    failed: Any = await client.runs.wait(thread_id, "workflow", input=asked("get_product"))
+    before = {tuple(state["next"]): state["checkpoint"] for state in await client.threads.get_history(thread_id)}
+
+    again: Any = await client.runs.wait(thread_id, "workflow", input=None, checkpoint=before["execute",])
+    other = {"user_instructions": "What does the first product cost?"}
+    fork: Any = await client.threads.update_state(thread_id, other, checkpoint=before["select",])
+    wire.turns[:] = [chosen("get_product", {"product_id": 1})]
+    forked: Any = await client.runs.wait(thread_id, "workflow", input=None, checkpoint=fork["checkpoint"])
+
+    assert [answer["error_stage"] for answer in (failed, again, forked)] == ["api_execution", "api_execution", None]
+    assert forked["status"] == "success"
+    assert empty(forked, "error", "warning")
+    assert sent(shop) == ["GET /products/999", "GET /products/999", "GET /products/1"]
+    assert other["user_instructions"] in str(wire.requests[-1].body)
 
 
 async def test_a_tool_registered_later_can_be_chosen_at_once(
