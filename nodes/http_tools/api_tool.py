@@ -1,5 +1,6 @@
 """Offer an operation of an HTTP API as a LangChain tool, for the agent loop and any other agent."""
 
+import asyncio
 import json
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, Self
@@ -66,7 +67,7 @@ class ApiTool(BaseTool):
             raise ToolException(f"The arguments do not fit: {listed}. Correct them and call the tool again.") from None
         except ApiCallFailed as error:
             raise ToolException(self._failure(error)) from None
-        return await self._told(mapped_output(self.operation, response))
+        return await self._told(await asyncio.to_thread(mapped_output, self.operation, response))
 
     def keeping(self, keep: Keep) -> Self:
         """Return this tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""

@@ -169,5 +169,19 @@ def _at(reference: str, root: Mapping[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def begun_json(value: Any, longest: int) -> str:
+    """Write the first characters of a value's JSON, and not the rest: schemas hold choices of any number and length."""
+    if isinstance(value, str):
+        value = value[:longest]
+    if isinstance(value, list):
+        value = [item[:longest] if isinstance(item, str) else item for item in value[:longest]]
+    written = ""
+    for piece in json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value):
+        written += piece[:longest]
+        if len(written) >= longest:
+            break
+    return written[:longest]
+
+
 def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)[:LONGEST_TEXT]
+    return begun_json(value, LONGEST_TEXT)

@@ -1,5 +1,6 @@
 """Send the chosen request, if it still is the one that the tool's configuration asks for (W-06)."""
 
+import asyncio
 from typing import Any
 
 from toolweave.errors import StageFailed
@@ -34,7 +35,8 @@ def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> StateNode:
                 f"The tool {chosen['tool_id']} was changed or removed while the request was prepared; nothing was sent."
             )
         response = await api_calls.call(tool, request)
-        output = mapped_output(tool, response)
+        # On a thread: an answer's paths and schema may take some tenths of a second.
+        output = await asyncio.to_thread(mapped_output, tool, response)
         return {
             "status": None if state["wanted_format"] else "success",
             "raw_response": response.model_dump(mode="json"),

@@ -5,11 +5,10 @@ keywords that all endpoints take are kept; the others are said in words. It tell
 what it writes is checked against the configuration's own schema (W-05).
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from toolweave.nodes.workflow.descriptions import local, one_line
+from toolweave.nodes.workflow.descriptions import begun_json, local, one_line
 
 MOST_PARTS = 400
 """Schemas inside one schema; what comes after so many is left open."""
@@ -17,6 +16,7 @@ DEEPEST = 8
 LONGEST_DESCRIPTION = 500
 LONGEST_CHOICE = 100
 MOST_CHOICES = 200
+MOST_JOINED = 50
 
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
 _NUMBERS = frozenset({"minimum", "maximum"})
@@ -87,7 +87,7 @@ def _merged(found: dict[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(parts, list):
         return found
     whole = {name: item for name, item in found.items() if name != "allOf"}
-    for part in (local(part, root) for part in parts):
+    for part in (local(part, root) for part in parts[:MOST_JOINED]):
         properties = {**_object_in(whole, "properties"), **_object_in(part, "properties")}
         required = list(dict.fromkeys([*_list_in(whole, "required"), *_list_in(part, "required")]))
         whole = {**part, **whole}
@@ -139,7 +139,7 @@ def _words(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _short(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str).strip('"')[:_LONGEST_RULE]
+    return begun_json(value, _LONGEST_RULE + 1).strip('"')[:_LONGEST_RULE]
 
 
 def _is_number(value: Any) -> bool:

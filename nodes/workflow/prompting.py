@@ -1,5 +1,6 @@
 """Ask the model in the workflow's two modes, select and format; all its model calls are made here (W-10)."""
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -117,8 +118,10 @@ class WorkflowPrompts:
         said = [HumanMessage(instructions), *_repair(rejected)]
         prompt = [SystemMessage(system), *said]
         plain = [SystemMessage(f"{system}\n\n{JSON_ONLY}"), *said]
+        # On a thread: the schemas of many tools take a while to rewrite.
+        function = await asyncio.to_thread(selection_schema, tools)
         with _failing_stage():
-            answer = await ask_for_choice(model, selection_schema(tools), prompt, plain, config)
+            answer = await ask_for_choice(model, function, prompt, plain, config)
         usage = self._usage("llm_selection", model, answer)
         called = answer.tool_calls or answer.invalid_tool_calls or answer.additional_kwargs.get("function_call")
         _refuse_fragment(answer, usage, called=bool(called))

@@ -32,8 +32,9 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> StateNode:
         tools: Sequence[ToolConfig] = [found[tool_id] for tool_id in tool_ids]
         if len(tools) > max_tools:
             tools = await asyncio.to_thread(relevant, tools, wanted.user_instructions, max_tools)
+        candidates = await asyncio.to_thread(as_candidates, tools)
         formatting = WantedFormat(instructions=wanted.response_format_instructions) if wanted.format_response else None
-        return {**begun(), "candidates": as_candidates(tools), "wanted_format": formatting}
+        return {**begun(), "candidates": candidates, "wanted_format": formatting}
 
     return retrieve
 

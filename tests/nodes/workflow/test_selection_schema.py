@@ -1,12 +1,14 @@
 """The function that a model calls to choose a request: what endpoints take of other people's schemas (W-05)."""
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from toolweave.nodes.workflow.descriptions import as_candidates
 from toolweave.nodes.workflow.plain_schema import plain_schema
 from toolweave.nodes.workflow.selection_schema import LONGEST, selection_schema
 from toolweave.schema import Schema
@@ -179,3 +181,31 @@ def test_a_default_that_repeats_a_credential_is_not_in_the_schema() -> None:
     )
 
     assert "s3cret-value" not in json.dumps(selection_schema([keyed]))
+
+
+_JOINED = {"allOf": [{"$ref": "#/$defs/other"}] * 2_000}
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [_JOINED, {"enum": ["x" * 400_000]}, {"enum": ["x" * 300 + str(number) for number in range(2_000)]}],
+    ids=["joined", "a long choice", "many choices"],
+)
+def test_what_many_fields_refer_to_is_not_written_out_for_each_of_them(shared: dict[str, Any]) -> None:
+    definitions = {"shared": shared, "other": {"properties": {"a": {"type": "integer"}}}}
+    fields = {f"f{number}": {"$ref": "#/$defs/shared"} for number in range(390)}
+    large = tool("large", fields, **{"$defs": definitions})
+
+    plain = tool("plain", dict.fromkeys(fields, {"type": "string"}))
+
+    assert seconds_for(large) < 30 * seconds_for(plain), "written out it would be some hundred times as long"
+    assert len(json.dumps(selection_schema([large]))) < LONGEST + 5_000
+    assert len(json.dumps(as_candidates([large]))) < 10_000
+
+
+def seconds_for(config: ToolConfig) -> float:
+    """Measure the processor's time for three schemas."""
+    began = time.process_time()
+    for _ in range(3):
+        selection_schema([config])
+    return time.process_time() - began
