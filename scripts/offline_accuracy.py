@@ -15,7 +15,7 @@ from tests.nodes.offline_model import judging
 from tests.nodes.offline_model.operations import judging as choosing
 from tests.nodes.offline_model.operations.instructions import Instruction, instructions_of
 from tests.nodes.offline_model.operations.judging import shop_operations
-from tests.nodes.offline_model.operations.other_apis import OTHER_APIS, instructions_for
+from tests.nodes.offline_model.operations.other_apis import OTHER_APIS, TUNE_ONLY, instructions_for
 from tests.nodes.offline_model.requests import Half, requests_of
 from toolweave.tool_config import ToolConfig
 
@@ -28,8 +28,8 @@ def main() -> int:
         todo_requests(half)
     for half in HALVES:
         workflow_instructions("shop", half, instructions_of(half), shop_operations())
-    for api, tools in OTHER_APIS.items():
-        for half in HALVES:
+    for api, tools in (OTHER_APIS | TUNE_ONLY).items():
+        for half in HALVES if api in OTHER_APIS else HALVES[:1]:
             workflow_instructions(api, half, instructions_for(api, half), tools)
     return 0
 

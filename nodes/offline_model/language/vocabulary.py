@@ -124,7 +124,7 @@ VERB_GROUPS: tuple[frozenset[str], ...] = tuple(
         "close resolve finish complete",
         "move reschedule postpone shift",
         "cancel revoke abort",
-        "return refund",
+        "return refund bring",
         "send ship deliver dispatch mail",
         "start begin launch",
         "stop end halt terminate",

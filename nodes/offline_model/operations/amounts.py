@@ -40,6 +40,8 @@ _FIRST_OF_MANY = pattern(r"\b(?:first|last|top|latest|newest|next|only|just)\W+$
 # In a parameter's name or description these stand for something else.
 _NO_UNITS = frozenset({"x", "min", "times", "s", "m", "l", "g", "h"})
 _NOT_MORE = pattern(r"\b(?:(?:no|not) (?:\w+ )?(?:more|farther|further|longer|later|higher|over)|up to|within)\b")
+_YEARS = range(1000, 2200)
+_IN_YEAR = pattern(r"\b(?:from|in|of|since|until|before|after|year)(?: the year)?\s*$")
 _MOST_AMOUNTS = 40
 _BOUNDING = frozenset(words("under below above over maximum minimum max min first last top limit between"))
 _OF_THEM = r"(?:of (?:them|those|these)|results?|hits|entries|most recent)\b"
@@ -163,6 +165,8 @@ def _follows_a_name(amount: Amount) -> bool:
 
 
 def _is_named(amount: Amount, one: Measured) -> bool:
+    if "year" in one.parameter.words and amount.unit is None and amount.value in _YEARS:
+        return bool(_IN_YEAR.search(amount.before))
     names = labels_of(one.parameter)
     link = r"(?:'s)?(?: (?:is|are|of|to|at|be|as|should|from|for|with|now|set|limit|only))*\s*[:=]?\s*(?:[€$£¥]\s*)?"
     return bool(pattern(rf"\b(?:{names}){link}$").search(amount.before)) or (

@@ -14,6 +14,7 @@ End = Literal["start", "end"]
 
 _HOURS_OF_HALF_A_DAY = 12
 _SPOKEN_AFTERNOON = range(1, 7)
+_MIDNIGHT = "T00:00:00Z"
 _STARTING = frozenset({"start", "starts", "begin", "begins", "from", "since", "after", "opening"})
 _ENDING = frozenset({"end", "ends", "until", "till", "to", "before", "finish", "finishes", "closing"})
 _TIME = (
@@ -43,9 +44,14 @@ class FoundTime:
 def take_times(slots: Slots) -> None:
     """Give each time of the text to the parameter for that end; one that starts goes first where nothing tells."""
     waiting = [one for one in slots.open() if nature_of(one) == "clock"]
-    if not waiting:
+    days = [one for one in slots.tool.parameters if str(slots.arguments.get(one.name, "")).endswith(_MIDNIGHT)]
+    if not waiting and not days:
         return
-    for found in _found_times(slots):
+    for found in list(_found_times(slots)):
+        if days:
+            day = days.pop(0)
+            slots.arguments[day.name] = slots.arguments[day.name].removesuffix(_MIDNIGHT) + f"T{found.said}:00Z"
+            continue
         fitting = [one for one in waiting if _end_of(one) in (found.end, None)] if found.end else waiting
         if fitting:
             chosen = next((one for one in fitting if _end_of(one) != "end"), fitting[0])

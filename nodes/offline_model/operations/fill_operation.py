@@ -11,6 +11,7 @@ from toolweave.nodes.offline_model.language.dates import FoundDate, find_dates
 from toolweave.nodes.offline_model.language.literals import HIDDEN
 from toolweave.nodes.offline_model.operations.alternatives import take_alternatives
 from toolweave.nodes.offline_model.operations.amounts import take_amounts
+from toolweave.nodes.offline_model.operations.announced import take_announced
 from toolweave.nodes.offline_model.operations.clock_times import take_times
 from toolweave.nodes.offline_model.operations.identifiers import take_identifiers
 from toolweave.nodes.offline_model.operations.item_lists import take_item_lists
@@ -18,7 +19,7 @@ from toolweave.nodes.offline_model.operations.names import take_names
 from toolweave.nodes.offline_model.operations.said import Said
 from toolweave.nodes.offline_model.operations.slots import Slots
 from toolweave.nodes.offline_model.operations.unplaced import unknown_words, unplaced_phrases
-from toolweave.nodes.offline_model.operations.wording import take_announced, take_main_text, take_places, take_quoted
+from toolweave.nodes.offline_model.operations.wording import take_main_text, take_places, take_quoted
 from toolweave.nodes.offline_model.tools.parameters import Parameter
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 from toolweave.nodes.offline_model.tools.validation import wrong_parameters

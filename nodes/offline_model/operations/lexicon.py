@@ -17,12 +17,16 @@ _MOST_VALUES = 50
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Stems with how much each speaks for the operation; `things` are what it acts on, `values` what it can be told."""
+    """Stems with how much each speaks for the operation; `things` are what it acts on, `values` what it can be told.
+
+    `verbs` are those that ask for it.
+    """
 
     weights: dict[str, float]
     things: frozenset[str]
     values: frozenset[str]
     verb: str
+    verbs: frozenset[str]
 
 
 @lru_cache(maxsize=1024)
@@ -46,13 +50,15 @@ def lexicon_of(tool: ToolSpec) -> Lexicon:
     add(tool.nouns, _IN_NAME)
     add([tool.verb], _VERB)
     opening = name_words(tool.name)[:1]
-    add((member for verb in (*opening, *described[:1]) for member in verb_family(verb)), _VERB_SYNONYM)
+    verbs = [member for verb in (*opening, *described[:1]) for member in verb_family(verb)]
+    add(verbs, _VERB_SYNONYM)
     values = (str(choice) for one in tool.parameters for choice in one.choices[:_MOST_VALUES])
     return Lexicon(
         weights,
         frozenset(stem(word) for word in things),
         frozenset(stem(word) for value in values for word in words(value)),
         stem(tool.verb) if tool.verb else "",
+        frozenset(stem(verb) for verb in verbs),
     )
 
 

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Literal
 
+from toolweave.nodes.offline_model.language.patterns import pattern
 from toolweave.nodes.offline_model.language.words import words
 from toolweave.nodes.offline_model.operations.identifiers import is_identifier
 from toolweave.nodes.offline_model.operations.slots import rules_removed
@@ -26,6 +27,9 @@ _PERSONS = frozenset(
         "subscriber caller payer payee beneficiary resident citizen technician chef waiter staff"
     )
 )
+_SERVING = frozenset(
+    words("doctor physician nurse teacher trainer coach lawyer agent technician manager host driver supervisor speaker")
+)
 _WHO = frozenset({"who", "whom", "whose", "somebody", "someone"})
 _PLACES = frozenset(
     words(
@@ -38,6 +42,7 @@ _DESTINATION = frozenset(words("to destination target arrival goes ends arrives 
 _CLOCK = frozenset(words("time clock hour hh mm"))
 _DESCRIBED_AT_LENGTH = ("query", "description", "text", "url", "email", "labels", "path")
 _FIRST_WORDS = 4
+_THIS_PERSON = pattern(rf"\b(?:this|that|of the|by the|for the) (?:{'|'.join(sorted(_PERSONS))})\b")
 
 
 @lru_cache(maxsize=1024)
@@ -55,8 +60,12 @@ def _nature(named: tuple[str, ...], description: str, role: str, stated: str) ->
         return _end_of_way(own, set(told))
     if role in _DESCRIBED_AT_LENGTH:
         return "other"
-    if first & (_PERSONS | _WHO) or (role != "title" and set(told) & _PERSONS):
-        return "person"
+    if (
+        first & _WHO
+        or (told[:2] == ["name", "of"] and first & (_PERSONS | _MAKERS))
+        or _THIS_PERSON.search(description)
+    ):
+        return "maker" if first & _MAKERS else "person"
     if role == "place":
         return "place"
     return "named" if role == "other" and told[:2] == ["name", "of"] else "other"
@@ -68,6 +77,11 @@ def _end_of_way(own: set[str], told: set[str]) -> Nature:
         if bool(origin) != bool(destination):
             return "origin" if origin else "destination"
     return "place"
+
+
+def serves(parameter: Parameter) -> bool:
+    """Tell whether a person is one whom others go to, as to a doctor."""
+    return bool(set(parameter.words) & _SERVING)
 
 
 def nature_of(parameter: Parameter) -> Nature:

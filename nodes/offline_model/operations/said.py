@@ -41,6 +41,7 @@ _SPELLED = pattern(
     rf"\b(?:(?P<tens>{'|'.join(_TENS)})(?:[- ](?P<ones>{'|'.join(_ONES[:9])}))?|(?P<low>{'|'.join(_ONES[1:])})"
     rf"|(?P<one>one)(?=[- ](?:{UNIT_WORDS})(?!\w)))(?P<hundreds>[- ](?:hundred|thousand))?\b"
 )
+_FOR_ONE = pattern(r"\bfor an? (?=(?:minute|hour|day|week|month|year)\b)")
 _THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,9}),(\d{1,2})(?![\d,])")
 
@@ -57,6 +58,7 @@ def read_said(message: str) -> Said:
     """Read a message; digits take the form of JSON: "1,200" is 1200, "24,90" is 24.90, "thirty" is 30."""
     hidden, literals = hide_literals(message[:LONGEST])
     text = without_courtesy(hidden[:LONGEST_HIDDEN])
+    text = _FOR_ONE.sub("for 1 ", text)
     text = _THOUSANDS.sub(lambda match: match.group().replace(",", ""), text)
     text = _DECIMAL_COMMA.sub(r"\1.\2", text)
     return Said(_SPELLED.sub(_digits, text), literals)

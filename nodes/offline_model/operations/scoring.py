@@ -11,6 +11,7 @@ from toolweave.nodes.offline_model.language.patterns import pattern
 from toolweave.nodes.offline_model.language.vocabulary import CHANGING, READING, VERBS, Action, noun_family
 from toolweave.nodes.offline_model.language.words import STOP_WORDS, stem, stems, words
 from toolweave.nodes.offline_model.operations.fill_operation import Filled
+from toolweave.nodes.offline_model.operations.identifiers import is_identifier
 from toolweave.nodes.offline_model.operations.lexicon import lexicon_of
 from toolweave.nodes.offline_model.operations.wanted_action import action_of, wanted_actions
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
@@ -21,6 +22,7 @@ _CONTRADICTION = -3.5
 _UNKNOWN_ORDER = -2.0
 _DOES_OTHER_THINGS = -2.0
 _DEFINITE = r"(?:the|my|this|that|our|an?) (?:[a-z]+ ){0,1}?"
+_NUMBERED = pattern(r"^[a-z]+ (?:[a-z]+ )?(?:number |no\.? |#)?(?=[\w-]*\d)[\w-]+")
 _OBJECT_FOLLOWS = pattern(r"^[a-z]+ (?:an?|the|this|my|me|us|some|your|our|all|any)\b")
 
 
@@ -67,10 +69,22 @@ def whole_score(filled: Filled, scale: Scale) -> float:
     score = first_score(filled.tool, scale) + _head_score(filled.tool, scale) + _fill_score(filled)
     if filled.left and _action_score(action_of(filled.tool), scale.actions) < 0:
         score += _DOES_OTHER_THINGS
+    if not _is_asked_to_act(filled, scale):
+        score += _CONTRADICTION
     others = [
         one for one in scale.spoken if one in scale.known and one not in lexicon.weights and one not in lexicon.values
     ]
     return score - 0.4 * len(others) - 0.2 * min(filled.unknown, 4) + (_UNKNOWN_ORDER if scale.unknown_order else 0.0)
+
+
+def _is_asked_to_act(filled: Filled, scale: Scale) -> bool:
+    """Tell whether an operation with a verb of its own is asked for: by that verb, or by more than what to do it to."""
+    tool = filled.tool
+    if tool.action is not None or set(scale.spoken) & lexicon_of(tool).verbs:
+        return True
+    return any(
+        not is_identifier(one) for one in tool.parameters if one.name in filled.arguments.keys() - filled.guessed
+    )
 
 
 def is_spoken_of(filled: Filled, scale: Scale) -> bool:
@@ -149,4 +163,4 @@ def _is_unknown_order(text: str, known: frozenset[str]) -> bool:
     first = next(iter(words(text[:80])), "")
     if not first or first in STOP_WORDS or first in VERBS or stem(first) in known:
         return False
-    return bool(_OBJECT_FOLLOWS.match(text))
+    return bool(_OBJECT_FOLLOWS.match(text) or _NUMBERED.match(text))

@@ -2,16 +2,22 @@
 
 import re
 
+from toolweave.nodes.offline_model.language.dates import MONTHS, WEEKDAYS, find_dates
 from toolweave.nodes.offline_model.language.literals import HIDDEN
 from toolweave.nodes.offline_model.language.patterns import pattern
 from toolweave.nodes.offline_model.language.words import stem, words
-from toolweave.nodes.offline_model.operations.names import find_names, is_unknown
+from toolweave.nodes.offline_model.operations.found_names import find_names, is_unknown
 from toolweave.nodes.offline_model.operations.slots import TAKEN, Slots
 
 _FILTERING = ("list", "search")
 _LIMITING = re.compile(
-    r"\b(?:with|without|about|in|from|for|by|near|of|at|on|that|which|who|whose|than|since|before)"
+    r"\b(?:have|has|having|had|offer|offers|contain|contains|include|includes|with|without|about|in|from|for|by|near|of|at|on|that|which|who|whose|than|since|before)"
     r" (?:(?:the|a|an|any|some|their|its|have|has|had|are|is|was|were) )*(?P<v>[a-z][\w-]{2,30})"
+)
+_SPAN = pattern(
+    r"\b(?:last|past|previous) (?:night|week|weekend|month|quarter|year|spring|summer|autumn|fall|winter|"
+    + "|".join((*WEEKDAYS, *MONTHS))
+    + r")\b"
 )
 # Words of requests themselves, whatever they ask for.
 _OF_REQUESTS = frozenset(
@@ -32,6 +38,9 @@ _OF_REQUESTS = frozenset(
 def unplaced_phrases(slots: Slots) -> tuple[str, ...]:
     """Give names and quoted texts that are left; of an operation that filters, also what would have limited it."""
     found = [slots.restored(name.said) for name in find_names(slots) if not name.plain]
+    if not any(one.role == "date" and one.name in slots.arguments for one in slots.tool.parameters):
+        found += [slots.free[one.start : one.end].strip() for one in find_dates(slots.free, slots.today)]
+        found += [match.group() for match in _SPAN.finditer(slots.free)]
     if slots.tool.action in _FILTERING:
         for match in _LIMITING.finditer(slots.free):
             said = match["v"]

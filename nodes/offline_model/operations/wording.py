@@ -1,4 +1,4 @@
-"""Take texts: quoted ones, those announced by a name or "because", names, places, and what a search is for."""
+"""Take texts: quoted ones, places, the name of a new thing, and what a search is for."""
 
 import re
 
@@ -9,19 +9,13 @@ from toolweave.nodes.offline_model.language.patterns import pattern
 from toolweave.nodes.offline_model.language.units import UNITS
 from toolweave.nodes.offline_model.language.vocabulary import VERBS
 from toolweave.nodes.offline_model.language.words import STOP_WORDS, stem, words
-from toolweave.nodes.offline_model.operations.identifiers import is_identifier
+from toolweave.nodes.offline_model.operations.announced import CALLED, CAUSE, is_place, open_texts
 from toolweave.nodes.offline_model.operations.lexicon import lexicon_of
 from toolweave.nodes.offline_model.operations.natures import nature_of
 from toolweave.nodes.offline_model.operations.slots import TAKEN, Slots, labels_of
 from toolweave.nodes.offline_model.tools.parameters import Parameter
 
-_CALLED = "called|named|titled|entitled|by the name of"
-_CAUSE = "because(?: of)?|since|due to|on the grounds that"
 _CAPITALS = r"[A-Z][\w'’.-]*(?: (?:of |the |and )?[A-Z][\w'’-]*)*"
-_END = r"(?=\s*(?:[,;.!?]|\x00|$|\s(?:and|for|at|in|to|with|by|on|costs?|priced|belongs?)\b))"
-_DANGLING = pattern(r"(?:\s+(?:and|with|or|for|to|in|at|of|on|by))+\s*$")
-_ABOUT = "about|regarding|concerning|on the subject of"
-_ABOUT_WORDS = frozenset(words("about topic subject theme purpose agenda occasion"))
 _GENERIC = frozenset(
     stem(word)
     for word in words(
@@ -34,7 +28,7 @@ _GENERIC = frozenset(
 
 def take_quoted(slots: Slots) -> None:
     """Take quoted texts: for the parameter named before them, else in order for what is required, then for a search."""
-    for parameter in _texts(slots):
+    for parameter in open_texts(slots):
         match = slots.take(
             pattern(
                 rf"\b(?:{_announced(parameter)})(?: (?:is|of|as|to|reads?|reading|saying|that says))*"
@@ -44,45 +38,19 @@ def take_quoted(slots: Slots) -> None:
         if match:
             slots.arguments[parameter.name] = slots.restored(match["v"])
     left = slots.literals.in_text(slots.free, "quoted")
-    waiting = [one for one in _texts(slots) if one.required and not is_place(one)] or [
-        one for one in _texts(slots) if one.role in ("query", "title")
+    waiting = [one for one in open_texts(slots) if one.required and not is_place(one)] or [
+        one for one in open_texts(slots) if one.role in ("query", "title")
     ]
+    waiting.sort(key=lambda one: nature_of(one) != "other")
     for parameter, (character, literal) in zip(waiting, left, strict=False):
         slots.arguments[parameter.name] = literal.value
         place = slots.free.index(character)
         slots.blank(place, place + 1)
 
 
-def take_announced(slots: Slots) -> None:
-    """Take texts without quotes: "name Harmonica", "reason: ordered twice", "called Telescope", "because it broke"."""
-    for parameter in _texts(slots):
-        if is_place(parameter) or parameter.role == "email":
-            continue
-        names = labels_of(parameter)
-        forms = [rf"\b(?:{names})\s*[:=]\s*(?P<v>[^,;\x00]+?)\s*(?=[,;\x00]|$)"]
-        if parameter.role in ("title", "query"):
-            forms.append(rf"\b(?:{_CALLED})\s+(?P<v>[^,;\x00]+?){_END}")
-        if parameter.required and parameter.role != "query":
-            forms.append(
-                rf"\b(?:{names})(?: is| of)? (?!(?:of|is|to|for|and|in|at|on|from|should)\b)"
-                r"(?P<v>[^,;\x00]+?)\s*(?=[,;.\x00]|$)"
-            )
-        if "reason" in parameter.words:
-            forms.append(rf"\b(?:{_CAUSE}) (?P<v>[^\x00]+?)\s*$")
-        if parameter.role != "query" and _ABOUT_WORDS & {*parameter.words, *words(parameter.description)}:
-            forms.append(rf"\b(?:{_ABOUT}) (?P<v>[^,;\x00]+?){_END}")
-        if parameter.required and parameter.role in ("text", "description"):
-            forms.append(r":\s+(?P<v>[^\x00]+)$")
-        for form in forms:
-            match = slots.take(pattern(form))
-            if match:
-                slots.arguments[parameter.name] = _DANGLING.sub("", slots.restored(match["v"])).strip(" .!?")
-                break
-
-
 def take_places(slots: Slots) -> None:
     """Take places by their preposition or their name: "to France", "country Austria", "the Paris store"."""
-    for parameter in _texts(slots):
+    for parameter in open_texts(slots):
         if not is_place(parameter) and parameter.role != "language":
             continue
         for form in _place_forms(parameter, slots):
@@ -98,7 +66,7 @@ def take_places(slots: Slots) -> None:
 
 def take_main_text(slots: Slots) -> None:
     """Take what is left for a name that must be given, or for a search."""
-    for parameter in _texts(slots):
+    for parameter in open_texts(slots):
         if parameter.role == "title" and parameter.required:
             found = _new_name(slots)
         elif parameter.role == "query":
@@ -113,25 +81,9 @@ def take_main_text(slots: Slots) -> None:
                 slots.blank(at, at + len(found))
 
 
-def is_place(parameter: Parameter) -> bool:
-    """Tell whether a parameter holds the name of a place, by its own name or by its description."""
-    return nature_of(parameter) in ("place", "origin", "destination")
-
-
-def _texts(slots: Slots) -> list[Parameter]:
-    return [
-        one
-        for one in slots.open()
-        if one.kind in ("string", "any")
-        and not one.choices
-        and one.role not in ("date", "url", "cursor")
-        and not is_identifier(one)
-    ]
-
-
 def _announced(parameter: Parameter) -> str:
-    more = f"|{_CALLED}" if parameter.role in ("title", "query") else ""
-    more += f"|{_CAUSE}" if "reason" in parameter.words else ""
+    more = f"|{CALLED}" if parameter.role in ("title", "query") else ""
+    more += f"|{CAUSE}" if "reason" in parameter.words else ""
     more += "|saying|that says|reading" if parameter.role in ("text", "description") and parameter.required else ""
     return f"{labels_of(parameter)}{more}"
 
@@ -169,6 +121,12 @@ def _new_name(slots: Slots) -> str:
     stated = pattern(rf"\b(?:{slots.noun})\s*:\s*(?P<v>[^,;\x00]+)").search(slots.free)
     if stated and _is_new(stated["v"], slots):
         return slots.restored(stated["v"]).strip(" .")
+    told = pattern(r":\s+(?P<v>[^\x00,;:]+)$").search(slots.free)
+    if told and slots.tool.action == "create" and _is_new(told["v"], slots):
+        return slots.restored(told["v"]).strip(" .")
+    into = pattern(rf"\b(?:to|into) (?:my|the|our|this|that) (?:{slots.noun})\b").search(slots.free)
+    if into and not into.group().lower().endswith("s"):
+        return ""
     capitals = re.compile(rf"(?<=\S )(?P<v>{_CAPITALS})").search(slots.free)
     if capitals and _is_new(capitals["v"], slots):
         return slots.restored(capitals["v"]).strip(" .,")
