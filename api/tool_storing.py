@@ -13,13 +13,12 @@ from toolweave.config.tool_variables import ToolVariables
 from toolweave.errors import Conflict
 from toolweave.servers.registry.importing import OnConflict
 from toolweave.servers.registry.repository import RegisteredTools
-from toolweave.servers.registry.tool_ids import slug
+from toolweave.servers.registry.tool_ids import listed, slug
 from toolweave.tool_config import ToolConfig
 
 ALREADY_THERE = "there is a tool of this tool_id already"
 MOST_PROBLEMS = 100
 _AT_ONCE = 25
-_MOST_NAMED = 20
 
 
 class SkippedOperation(TypedDict):
@@ -87,7 +86,7 @@ async def _read_all(
     ids = [tool.tool_id or slug(tool.name) for tool in given]
     there = await registry.find(ids)
     if there and on_conflict == "error":
-        raise Conflict(f"There are tools registered already as {_listed(list(there))}.")
+        raise Conflict(f"There are tools registered already as {listed(list(there))}.")
     read: list[ToolConfig] = []
     wrong: dict[int, list[Problem]] = {}
     for number, (tool_id, tool) in enumerate(zip(ids, given, strict=True)):
@@ -118,8 +117,3 @@ async def _store(registry: RegisteredTools, tools: Sequence[ToolConfig], on_conf
 
 def _skipped(tool: ToolConfig, reason: str) -> SkippedOperation:
     return {"operation": f"{tool.api.method} {tool.api.path}", "reason": reason}
-
-
-def _listed(tool_ids: Sequence[str]) -> str:
-    rest = len(tool_ids) - _MOST_NAMED
-    return ", ".join(tool_ids[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")

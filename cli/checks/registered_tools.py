@@ -11,6 +11,7 @@ from toolweave.outbound import OutboundPolicy
 from toolweave.servers.databases.engine import file_of, parse_url
 from toolweave.servers.registry.opening import database_url, open_tool_registry
 from toolweave.servers.registry.schema import TOOLS_DATABASE
+from toolweave.servers.registry.tool_ids import listed
 from toolweave.tool_config import ToolConfig
 
 SUBJECT = "registered tools"
@@ -33,7 +34,7 @@ def check_registered_tools(settings: Settings) -> Iterator[Finding]:
             problems.setdefault(problem, []).append(tool.tool_id)
     yield Finding("ok", SUBJECT, f"{len(tools)} in the {TOOLS_DATABASE.name}.")
     for (text, fix), tool_ids in problems.items():
-        yield Finding("warn", SUBJECT, f"{_listed(tool_ids)} cannot be called: {text}", fix)
+        yield Finding("warn", SUBJECT, f"{listed(tool_ids, MOST_NAMED)} cannot be called: {text}", fix)
 
 
 async def _all(settings: Settings) -> Sequence[ToolConfig]:
@@ -50,8 +51,3 @@ def _problems(tool: ToolConfig, settings: Settings) -> Iterator[tuple[str, str |
         OutboundPolicy(settings.outbound_allow).check_written(tool.api.base_url)
     except OutboundRefused as error:
         yield str(error), None
-
-
-def _listed(tool_ids: Sequence[str]) -> str:
-    rest = len(tool_ids) - MOST_NAMED
-    return ", ".join(tool_ids[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")

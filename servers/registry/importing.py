@@ -11,11 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from toolweave.errors import Conflict
 from toolweave.servers.registry.schema import TOOLS
 from toolweave.servers.registry.taken_ids import portions, taken
+from toolweave.servers.registry.tool_ids import listed
 
 OnConflict = Literal["error", "replace", "skip"]
 Row = Mapping[str, Any]
-
-_MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ def refuse_twins(tool_ids: Iterable[str], folded_ids: Iterable[str]) -> None:
     """Refuse ids that are equal but for case: which one is meant cannot be told. Raises Conflict."""
     counts = Counter(folded_ids := list(folded_ids))
     if twins := [tool_id for tool_id, key in zip(tool_ids, folded_ids, strict=True) if counts[key] > 1]:
-        raise Conflict(f"Tool ids come more than once in what is to be registered: {_listed(twins)}.")
+        raise Conflict(f"Tool ids come more than once in what is to be registered: {listed(twins)}.")
 
 
 async def write_all(
@@ -48,7 +47,7 @@ async def write_all(
     old = {row["tool_id"]: there[row["folded_id"]] for row in rows if row["folded_id"] in there}
     refused = {"error": list(old), "replace": [i for i, row in old.items() if row["tool_id"] != i], "skip": []}
     if refused[on_conflict]:
-        raise Conflict(f"Tools are registered already, if only in other case, as {_listed(refused[on_conflict])}.")
+        raise Conflict(f"Tools are registered already, if only in other case, as {listed(refused[on_conflict])}.")
     replaced = list(old) if on_conflict == "replace" else []
     for portion in portions(replaced):
         await connection.execute(TOOLS.delete().where(TOOLS.c.tool_id.in_(portion)))
@@ -62,8 +61,3 @@ async def write_all(
         replaced=replaced,
         skipped=list(old) if on_conflict == "skip" else [],
     )
-
-
-def _listed(tool_ids: Sequence[str]) -> str:
-    rest = len(tool_ids) - _MOST_NAMED
-    return ", ".join(tool_ids[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,9 +1,9 @@
-"""Make ids of names: slugs that are free, also where letters are not told apart by case."""
+"""Make ids of names: slugs that are free, also where letters are not told apart by case; and name ids in sentences."""
 
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from toolweave.tool_config import RESERVED_IDS
 
@@ -33,3 +33,9 @@ def wishes(tool_id: str) -> Iterator[str]:
 def folded(tool_id: str) -> str:
     """Give the form that no two tools may have in common: `Get_User` and `get_user` would be taken for each other."""
     return tool_id.lower()
+
+
+def listed(tool_ids: Sequence[str], most: int = 20) -> str:
+    """Name the first `most` ids in a sentence, and say how many more there are."""
+    rest = len(tool_ids) - most
+    return ", ".join(tool_ids[:most]) + (f" and {rest} more" if rest > 0 else "")
