@@ -19,6 +19,7 @@ _CODE = rf"(?:(?=[\w./-]{{0,40}}\d)[A-Za-z0-9](?:[\w./-]{{0,60}}\w)?|{HIDDEN})"
 _LONE_CODE = re.compile(r"(?<![\w-])(?=[\w-]{0,40}\d)(?=[\w-]{0,40}[A-Za-z-])[A-Za-z0-9][\w-]{0,60}\w(?!\w)")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?")
 _NUMBER_OF_ONE = pattern(r"(?:the )?(?:number|id|identifier|key|code) of (?:the|a|an) ")
+_SUCH_AS = pattern(r"\b(?:such as|like|for example|e\.g\.) [a-z]{1,5}-?\d")
 _HASH = pattern(r"#\s*(?P<id>\d{1,18})\b")
 
 
@@ -27,7 +28,7 @@ def is_identifier(parameter: Parameter) -> bool:
     if parameter.choices or parameter.kind not in ("integer", "string", "any") or parameter.role == "email":
         return False
     last = parameter.words[-1] if parameter.words else ""
-    if parameter.required and _NUMBER_OF_ONE.match(parameter.description):
+    if parameter.required and (_NUMBER_OF_ONE.match(parameter.description) or _SUCH_AS.search(parameter.description)):
         return True
     # An optional key belongs to the request, not to a thing: an idempotency key.
     return (

@@ -88,7 +88,7 @@ def _pointed(name: Name, parameter: Parameter, slots: Slots) -> float:
     nature = nature_of(parameter)
     score = _POINTING[nature].get(name.link, _NEVER)
     if nature == "person" and serves(parameter):
-        score += 1.0 if name.link == "with" or name.said.startswith(("Dr.", "Prof.")) else -0.3
+        score += 1.0 if name.link == "with" or name.said.startswith(("Dr.", "Prof.")) else -0.3 if name.link else 0.0
     if not name.plain:
         first = nature == "named" and parameter.required and _is_object(name, slots)
         return _ENOUGH if first else score

@@ -1,7 +1,7 @@
 """Small HTTP APIs other than the shop, and for each a list of instructions as `instructions.jsonl` has it.
 
 The lists were committed before any rule was changed for them; their halves follow from the hash of the text. What was
-found useful later, two more APIs among it, is in `more_tune.jsonl`, which counts for the tune halves only.
+found useful later, for four more APIs among it, is in `more_tune.jsonl`, which counts for the tune halves only.
 """
 
 import json
@@ -9,10 +9,12 @@ from pathlib import Path
 
 from tests.nodes.offline_model.operations.instructions import Half, Instruction, read_instructions
 from tests.nodes.offline_model.operations.other_apis.clinic import CLINIC
+from tests.nodes.offline_model.operations.other_apis.fleet import FLEET
 from tests.nodes.offline_model.operations.other_apis.library import LIBRARY
 from tests.nodes.offline_model.operations.other_apis.meetings import MEETINGS
 from tests.nodes.offline_model.operations.other_apis.music import MUSIC
 from tests.nodes.offline_model.operations.other_apis.places import PLACES
+from tests.nodes.offline_model.operations.other_apis.restaurant import RESTAURANT
 from tests.nodes.offline_model.operations.other_apis.tracker import TRACKER
 from toolweave.tool_config import ToolConfig
 
@@ -24,7 +26,12 @@ OTHER_APIS: dict[str, tuple[ToolConfig, ...]] = {
     "tracker": TRACKER,
     "places": PLACES,
 }
-TUNE_ONLY: dict[str, tuple[ToolConfig, ...]] = {"clinic": CLINIC, "music": MUSIC}
+TUNE_ONLY: dict[str, tuple[ToolConfig, ...]] = {
+    "clinic": CLINIC,
+    "music": MUSIC,
+    "fleet": FLEET,
+    "restaurant": RESTAURANT,
+}
 
 
 def listed_for(api: str) -> list[Instruction]:
