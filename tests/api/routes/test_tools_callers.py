@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -10,28 +12,46 @@ from tests.api.routes.tool_bodies import config
 from tests.fixtures.app_server import serve_in_thread
 
 KEYS = """
+import asyncio
+
 from langgraph_sdk import Auth
 
 auth = Auth()
 
 @auth.authenticate
 async def authenticate(authorization: str | None):
-    if authorization != "Bearer ann":
+    if authorization == "Bearer late":
+        await asyncio.Event().wait()
+    if authorization == "Bearer broken":
+        raise RuntimeError("whom I ask is down")
+    if authorization == "Bearer busy":
+        raise Auth.exceptions.HTTPException(503, "Whom I ask is busy.")
+    if authorization == "Bearer banned":
+        raise Auth.exceptions.HTTPException(403, "Not you.")
+    if authorization not in ("Bearer ann", "Bearer carl"):
         raise Auth.exceptions.HTTPException(401, "Say who you are.")
-    return {"identity": "ann"}
+    return {"identity": authorization.removeprefix("Bearer ")}
+
+@auth.on.assistants.search
+async def list_nothing_to_carl(ctx, value):
+    return ctx.user.identity != "carl"
+
+@auth.on.threads.create_run
+async def run_nothing_for_carl(ctx, value):
+    return ctx.user.identity != "carl"
 """
 ANN = {"authorization": "Bearer ann"}
 WORKFLOW = {"user_instructions": "Get the weather", "tool_ids": ["nobody"]}
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["our own guard", "the API's guard"])
-def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    folder = tmp_path_factory.mktemp("guarded")
+@contextmanager
+def serving(folder: Path, *, by_the_api: bool) -> Iterator[httpx.Client]:
+    """Serve our routes, guarded by the API itself or by what they ask it."""
     (folder / "keys.py").write_text(KEYS, encoding="utf-8")
     served = {
         "graphs": {"workflow": "toolweave.graphs.served:workflow"},
         "auth": {"path": "./keys.py:auth"},
-        "http": {"app": "toolweave.api.app:app", "mount_prefix": "/api", "enable_custom_route_auth": request.param},
+        "http": {"app": "toolweave.api.app:app", "mount_prefix": "/api", "enable_custom_route_auth": by_the_api},
     }
     (folder / "langgraph.json").write_text(json.dumps(served), encoding="utf-8")
     env = {"TOOLWEAVE_MODEL": "offline"}
@@ -40,6 +60,24 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         httpx.Client(base_url=f"{server.url}/api", timeout=30) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with serving(tmp_path_factory.mktemp("ours"), by_the_api=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with serving(tmp_path_factory.mktemp("theirs"), by_the_api=True) as client:
+        yield client
+
+
+@pytest.fixture(params=["ours", "theirs"])
+def guarded(request: pytest.FixtureRequest) -> httpx.Client:
+    client: httpx.Client = request.getfixturevalue(request.param)
+    return client
 
 
 def test_whom_the_api_does_not_know_gets_nowhere(guarded: httpx.Client) -> None:
@@ -63,3 +101,15 @@ def test_whom_it_knows_is_served_below_the_prefix(guarded: httpx.Client) -> None
     assert created.headers["location"] == f"/api/tools/{created.json()['tool_id']}"
     answer = guarded.post("/workflow", json=WORKFLOW, headers=ANN)
     assert (answer.status_code, answer.json()["error_stage"]) == (200, "tool_retrieval")
+
+
+@pytest.mark.parametrize(("who", "status"), [("banned", 403), ("busy", 503), ("broken", 503), ("late", 503)])
+def test_whom_the_api_cannot_judge_is_not_let_in(ours: httpx.Client, who: str, status: int) -> None:
+    answer = ours.post("/tools", json=config(), headers={"authorization": f"Bearer {who}"})
+    assert answer.status_code == status
+
+
+def test_who_may_not_run_may_not_run_the_workflow_but_is_known(guarded: httpx.Client) -> None:
+    carl = {"authorization": "Bearer carl"}
+    assert guarded.post("/workflow", json=WORKFLOW, headers=carl).status_code == 403
+    assert guarded.get("/tools", headers=carl).status_code == 200
