@@ -1,8 +1,8 @@
 """Read the body of an API's answer: JSON, text, or bytes; always as a value that any store can keep (W-06).
 
 Checkpoints and streams take neither integers of more than 64 bits, nor NaN, nor lone halves of a character, nor very
-deep nesting. Here such integers become texts, NaN and infinities null, halves a question mark, and what is nested too
-deeply stays text.
+deep nesting, and millions of values hold up everybody. Here such integers become texts, NaN and infinities null, halves
+a question mark, and what is nested too deeply or has too many values stays text.
 """
 
 import json
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from toolweave.nodes.http_tools.echoes import Echoes
 
 DEEPEST = 64
+MOST_VALUES = 200_000
 _LONGEST_INTEGER = len("-9223372036854775808")
 _LONGEST_TYPE = 200
 _CHARSETS = ("ascii", "utf-8", "utf-16", "utf-32", "iso8859", "cp", "koi8", "shift_jis", "euc", "gb", "big5")
@@ -52,9 +53,12 @@ def _kind(content_type: str) -> tuple[str, str | None]:
 
 
 def _json(data: bytes, charset: str | None, echoes: Echoes) -> Any:
+    # Reading millions of values would hold up everybody; texts may have some commas and brackets, too.
+    if sum(map(data.count, (b",", b"[", b"{"))) > 2 * MOST_VALUES:
+        raise ValueError("it has too many values")
     text = data.decode(_known(charset) or json.detect_encoding(data)).removeprefix("\ufeff")
     value = json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=lambda _name: None)
-    _require_shallow(value)
+    _require_storable(value)
     # Without escapes, texts stand in JSON as they are.
     return _clean(value, echoes) if "\\" in text or echoes.heard(text) else value
 
@@ -69,9 +73,12 @@ def _float(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _require_shallow(value: Any) -> None:
-    level = [value]
+def _require_storable(value: Any) -> None:
+    level, values = [value], 0
     for _ in range(DEEPEST):
+        values += len(level)
+        if values > MOST_VALUES:
+            raise ValueError("it has too many values")
         containers = [part for part in level if isinstance(part, dict | list)]
         level = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
         if not level:

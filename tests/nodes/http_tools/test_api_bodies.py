@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from tests.nodes.http_tools.hostile_api import json_answer, serving_operation
-from toolweave.nodes.http_tools.api_bodies import DEEPEST, read_api_body
+from toolweave.nodes.http_tools.api_bodies import DEEPEST, MOST_VALUES, read_api_body
 from toolweave.nodes.http_tools.echoes import Echoes
 from toolweave.nodes.http_tools.specs import HTTPResponseSpec
 
@@ -88,6 +88,14 @@ def test_json_is_read_by_its_type_or_by_what_it_is(data: bytes, content_type: st
 )
 def test_what_no_store_takes_becomes_what_it_takes(written: str, value: Any) -> None:
     assert read(f"[{written}]".encode()) == [value]
+
+
+@pytest.mark.parametrize("item", ["1", "[]", '{"a":[]}', "[[[[[]]]]]"])
+def test_json_of_too_many_values_stays_text(item: str) -> None:
+    each = 1 + sum(map(item.count, "[{")) - (item[0] in "[{")
+    few, many = (f"[{','.join([item] * (count // each))}]" for count in (MOST_VALUES - 1, MOST_VALUES + 5))
+    assert read(few.encode()) == json.loads(few)
+    assert read(many.encode()) == many
 
 
 def test_json_that_is_nested_too_deeply_stays_text() -> None:
