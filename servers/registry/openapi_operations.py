@@ -20,7 +20,6 @@ from toolweave.servers.registry.openapi_security import Security, security_of
 from toolweave.servers.registry.openapi_servers import base_url
 from toolweave.tool_config import PLACEHOLDER, WITHOUT_BODY, ApiAuth, Method, ToolConfig
 
-MOST_RESPONSES = 100
 WRITTEN_OUT_PARTS = 600
 """How large a schema may get by writing references out; larger ones keep them."""
 _PLACEHOLDER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")

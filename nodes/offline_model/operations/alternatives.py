@@ -18,7 +18,6 @@ _TARGET = frozenset({"to", "target", "into", "destination", "dest", "quote", "ne
 _TOWARDS = pattern(r"\b(?:to|into|in|for|as|get)(?: (?:a|an|the|my|some))?\W*$")
 _OUT_OF = pattern(r"\b(?:from|out of)(?: (?:a|an|the|my))?\W*$|\d\s*$")
 _NOT = pattern(r"(?:\bnot|n't|\bnever|\bno longer)(?: \w+){0,2} $")
-_AS_VERB = pattern(r"^(?=\w)")
 _AFTER_VERB = pattern(r"^ (?:a|an|the|me|us|my|some)\b")
 _NOT_SHORT = re.compile(r"\b(wo|do|does|ca|is|are)nt\b")
 _SHORTEST = 2
