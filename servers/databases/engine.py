@@ -14,6 +14,8 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from toolweave.errors import ConfigError
 from toolweave.servers.databases.kind import DatabaseKind
 
+CONNECTIONS = 5
+
 _ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
 
@@ -71,7 +73,7 @@ def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float, queue_
             url,
             connect_args={"timeout": busy_timeout_s, "factory": _SQLiteConnection} if is_sqlite else {},
             poolclass=AsyncAdaptedQueuePool,
-            pool_size=1 if is_sqlite and file_of(url) is None else 5,
+            pool_size=1 if is_sqlite and file_of(url) is None else CONNECTIONS,
             max_overflow=0,
             pool_timeout=queue_timeout_s,
         )

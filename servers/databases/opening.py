@@ -10,10 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolweave.errors import NewerSchema, PersistenceError
-from toolweave.servers.databases.engine import create_engine, file_of, parse_url
+from toolweave.servers.databases.engine import CONNECTIONS, create_engine, file_of, parse_url
 from toolweave.servers.databases.kind import DatabaseKind
 from toolweave.servers.databases.private_file import close_to_others
 from toolweave.servers.databases.transactions import Database
+from toolweave.servers.databases.writers_turns import WritersTurns
 
 # Shorter than a tool's limit, so that a caller hears that the database is busy instead of a time-out.
 BUSY_TIMEOUT_S = 3.0
@@ -41,8 +42,11 @@ async def open_database(
     """
     parsed = parse_url(url, kind)
     # On a thread: importing a driver reads files, and event loops of others watch for that.
-    waits = (busy_timeout_s, busy_timeout_s if queue_timeout_s is None else queue_timeout_s)
-    database = Database(await asyncio.to_thread(create_engine, parsed, kind, *waits), kind)
+    patience_s = busy_timeout_s if queue_timeout_s is None else queue_timeout_s
+    engine = await asyncio.to_thread(create_engine, parsed, kind, busy_timeout_s, patience_s)
+    # SQLite lets one write at a time anyway, and asks again and again while another does.
+    at_once = 1 if engine.dialect.name == "sqlite" else CONNECTIONS - 1
+    database = Database(engine, kind, WritersTurns(at_once, patience_s))
     try:
         await _prepare(database, parsed)
         yield database

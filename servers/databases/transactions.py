@@ -1,16 +1,17 @@
 """Hold an open database: short transactions whose failures are told in words that may be shown."""
 
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from toolweave.errors import PersistenceError
 from toolweave.servers.databases.kind import DatabaseKind
+from toolweave.servers.databases.writers_turns import TOO_MANY, WritersTurns
 
 _REASONS = {
     "SQLITE_BUSY": "is busy: another program is writing to it",
@@ -30,6 +31,7 @@ class Database:
 
     engine: AsyncEngine
     kind: DatabaseKind
+    writers: WritersTurns
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
@@ -41,6 +43,28 @@ class Database:
         async with self._transaction("DEFERRED") as connection:
             yield connection
 
+    async def select(self, statement: sa.Select[Any]) -> list[Mapping[str, Any]]:
+        """Return the rows of one SELECT, which sees one state of the database without a transaction around it.
+
+        On SQLite it takes one step on the connection's thread, where SQLAlchemy's own way takes ten.
+
+        Raises:
+            PersistenceError: the database is busy, damaged or gone.
+        """
+        if self.engine.dialect.name != "sqlite":
+            async with self.read() as connection:
+                return [dict(row) for row in (await connection.execute(statement)).mappings()]
+        written: Any = statement.compile(dialect=self.engine.dialect, compile_kwargs={"render_postcompile": True})
+        given = [written.params[name] for name in written.positiontup]
+        names = [column.name for column in statement.selected_columns]
+        try:
+            async with self.engine.connect() as connection:
+                driver: Any = (await connection.get_raw_connection()).driver_connection
+                rows = await driver.execute_fetchall(str(written), given)
+        except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
+            raise PersistenceError(f"The {self.kind.name} {_reason(error)}.") from error
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """Open a transaction that commits at its end; on SQLite it holds the write lock from the start.
@@ -48,7 +72,7 @@ class Database:
         Raises:
             PersistenceError: the database is busy, full, damaged or gone; nothing was written.
         """
-        async with self._transaction("IMMEDIATE") as connection:
+        async with self.writers.one(self.kind), self._transaction("IMMEDIATE") as connection:
             yield connection
 
     @asynccontextmanager
@@ -63,10 +87,10 @@ class Database:
             raise PersistenceError(f"The {self.kind.name} {_reason(error)}.") from error
 
 
-def _reason(error: sa.exc.SQLAlchemyError) -> str:
+def _reason(error: sa.exc.SQLAlchemyError | sqlite3.Error) -> str:
     if isinstance(error, sa.exc.TimeoutError):
-        return "is busy: too many calls wait for it"
-    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else None
+        return TOO_MANY
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
     # Extended codes such as SQLITE_IOERR_WRITE carry the primary one as their beginning.
     name = cause.sqlite_errorname if isinstance(cause, sqlite3.Error) else ""
     primary = "_".join(name.split("_")[:2])

@@ -213,6 +213,20 @@ async def test_a_busy_database_is_an_error_in_words_and_nothing_is_written(tmp_p
         await registry.create(tool("x"))
 
 
+async def test_readers_need_not_wait_for_writers_that_wait(tmp_path: Path) -> None:
+    async with open_registry_at(f"sqlite:///{tmp_path / 'tools.db'}", busy_timeout_s=30) as registry:
+        await registry.create(tool("there"))
+        with held_for_writing(tmp_path / "tools.db"):
+            writes = [asyncio.create_task(registry.create(tool(f"t{number}"))) for number in range(20)]
+            async with asyncio.timeout(20):
+                for _ in range(20):
+                    assert await registry.get("there")
+                    assert await registry.find(["there"])
+            assert not any(write.done() for write in writes)
+        await asyncio.gather(*writes)
+        assert len(await registry.all()) == 21
+
+
 def test_callers_that_are_cancelled_while_they_wait_leave_no_lock_and_no_task(tmp_path: Path) -> None:
     async def serve() -> None:
         async with open_registry_at(f"sqlite:///{tmp_path / 'tools.db'}", busy_timeout_s=30) as registry:
