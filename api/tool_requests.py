@@ -1,10 +1,12 @@
 """Read the ToolConfigs of requests: named, with kept secrets put back, and refused for what they may not refer to."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
+from fastapi import Body, Depends
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError, model_validator
+from pydantic import SkipValidation, TypeAdapter, ValidationError, model_validator
 
 from toolweave.api.tool_secrets import JsonObject, Place, left_hidden, plain, put_back
 from toolweave.config.tool_variables import ToolVariables
@@ -14,6 +16,8 @@ from toolweave.tool_config import ToolConfig, ToolId
 NO_SECRET = "*** stands for a secret that is stored already, and there is none: write it, or {env:TOOL_NAME}"  # noqa: S105
 OTHER_HOST = "a kept secret (***) goes to the host it was written for only: write it again to send it to this one"
 OTHER_ID = "the tool_id must be the one in the path, or left out"
+
+MOST_PROBLEMS = 100
 
 Problem = tuple[Place, str]
 
@@ -29,6 +33,36 @@ class ToolRequest(ToolConfig):
         if isinstance(value, Mapping) and value.get("tool_id", "") is None:
             return {name: item for name, item in value.items() if name != "tool_id"}
         return value
+
+
+UnreadTool = SkipValidation[ToolRequest]
+"""A ToolRequest to whoever reads our document; JSON values until `read_tools` reads them."""
+
+_TOOLS = TypeAdapter(list[ToolRequest])
+
+
+async def read_tools(given: Sequence[object], place: Place = ()) -> list[ToolRequest]:
+    """Read the tools of a body on a thread: to look at the form of large schemas takes seconds.
+
+    Raises:
+        RequestValidationError: what is wrong with them; their list is at `place` of the body.
+    """
+    try:
+        return await asyncio.to_thread(_TOOLS.validate_python, given)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]
+        raise RequestValidationError([{**each, "loc": ("body", *place, *each["loc"])} for each in found]) from None
+
+
+async def _read_tool(tool: Annotated[UnreadTool, Body()]) -> ToolRequest:
+    try:
+        return (await read_tools([tool]))[0]
+    except RequestValidationError as error:
+        body, _, *place = zip(*(each["loc"] for each in error.errors()), strict=False)
+        raise
+
+
+GivenTool = Annotated[ToolRequest, Depends(_read_tool)]
 
 
 def new_tool(given: ToolConfig, tool_id: str, variables: ToolVariables) -> ToolConfig:
@@ -67,7 +101,8 @@ def problems_of(error: RequestValidationError) -> list[Problem]:
 def _checked(config: JsonObject, problems: list[Problem], variables: ToolVariables) -> ToolConfig:
     problems += [(place, NO_SECRET) for place in sorted(left_hidden(config), key=str)]
     try:
-        tool = ToolConfig.model_validate(config)
+        # The form of the schemas, which takes longest, was looked at when the request was read.
+        tool = ToolConfig.stored(config)
     except ValidationError as error:
         raise refused_body(problems + [(each["loc"], each["msg"]) for each in error.errors()]) from None
     problems += reference_problems(tool, variables)
