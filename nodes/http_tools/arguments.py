@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from toolweave.schema import Schema
+from toolweave.schema import well_formed_schema
 from toolweave.tool_config import ToolConfig
 
 MOST_VALUES = 20_000
@@ -46,7 +46,7 @@ def checked_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[st
     if problems := _unsendable(arguments) or _unknown(tool, arguments):
         raise WrongArguments(problems)
     given = _defaults(tool) | dict(arguments)
-    schema = Schema(tool.input_schema, well_formed=True)
+    schema = well_formed_schema(tool.input_schema)
     if problems := schema.problems(given):
         stated = {name: value for name, value in given.items() if value is not None or name in tool.required_fields}
         if len(stated) < len(given):

@@ -5,7 +5,7 @@ from typing import Any
 
 from toolweave.nodes.http_tools.path_search import PathSearch
 from toolweave.nodes.http_tools.specs import HTTPResponseSpec
-from toolweave.schema import Schema
+from toolweave.schema import well_formed_schema
 from toolweave.tool_config import ToolConfig
 
 MOST_OUTPUT = 10_000_000
@@ -32,7 +32,7 @@ def mapped_output(tool: ToolConfig, response: HTTPResponseSpec) -> Output:
     value, warnings = _mapped(paths, response.body) if paths else (response.body, [])
     without_content = response.body is None and (tool.api.method == "HEAD" or response.status_code in _WITHOUT_CONTENT)
     if tool.output_schema and not without_content:
-        problems = Schema(tool.output_schema, well_formed=True).problems(value)
+        problems = well_formed_schema(tool.output_schema).problems(value)
         warnings += [f"The answer is not what the output_schema says: {_of_output(problem)}." for problem in problems]
     return Output(value, warnings)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -72,8 +72,7 @@ class RegisteredTools:
         """Return one tool; None when there is none of that id."""
         if not re.fullmatch(TOOL_ID, tool_id):
             return None
-        async with self._database.read() as connection:
-            rows = (await connection.execute(sa.select(*_READ).where(TOOLS.c.tool_id == tool_id))).mappings().all()
+        rows = await self._database.select(sa.select(*_READ).where(TOOLS.c.tool_id == tool_id))
         return next(iter(await self._rows.tools(rows)), None)
 
     async def search(self, query: str | None = None, *, limit: int, offset: int = 0) -> ToolPage:
@@ -81,14 +80,13 @@ class RegisteredTools:
         conditions, order = matching(query)
         statement = sa.select(*_READ).where(*conditions).order_by(*order).limit(limit).offset(offset)
         async with self._database.read() as connection:
-            rows = (await connection.execute(statement)).mappings().all()
+            rows = [dict(row) for row in (await connection.execute(statement)).mappings()]
             total = await connection.scalar(sa.select(sa.func.count()).select_from(TOOLS).where(*conditions))
         return ToolPage(await self._rows.tools(rows), total or 0)
 
     async def all(self) -> list[ToolConfig]:
         """Return every tool, in the order of their ids."""
-        async with self._database.read() as connection:
-            rows = (await connection.execute(sa.select(*_READ).order_by(TOOLS.c.folded_id))).mappings().all()
+        rows = await self._database.select(sa.select(*_READ).order_by(TOOLS.c.folded_id))
         return [tool.config for tool in await self._rows.tools(rows)]
 
     async def unused_id(self, name: str) -> str:
@@ -149,11 +147,9 @@ class RegisteredTools:
             return await write_all(connection, rows, times, on_conflict)
 
     async def _read(self, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
-        rows: list[sa.RowMapping] = []
-        async with self._database.read() as connection:
-            for portion in portions(tool_ids):
-                found = await connection.execute(sa.select(*_READ).where(TOOLS.c.tool_id.in_(portion)))
-                rows += found.mappings()
+        rows: list[Mapping[str, Any]] = []
+        for portion in portions(tool_ids):
+            rows += await self._database.select(sa.select(*_READ).where(TOOLS.c.tool_id.in_(portion)))
         return {tool.config.tool_id: tool.config for tool in await self._rows.tools(rows)}
 
     @asynccontextmanager

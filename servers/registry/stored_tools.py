@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
 from loguru import logger
 from pydantic import ValidationError
 
@@ -48,7 +47,7 @@ class RowReader:
         self._told: set[tuple[str, int]] = set()
         self._remembered: dict[str, ToolConfig] = {}
 
-    async def tools(self, rows: Sequence[sa.RowMapping]) -> list[RegisteredTool]:
+    async def tools(self, rows: Sequence[Mapping[str, Any]]) -> list[RegisteredTool]:
         """Read the tools that can be read, letting others have the event loop in between."""
         found: list[RegisteredTool] = []
         for start in range(0, len(rows), _AT_ONCE):
@@ -57,7 +56,7 @@ class RowReader:
             found += [tool for row in rows[start : start + _AT_ONCE] if (tool := self._tool(row))]
         return found
 
-    def _tool(self, row: sa.RowMapping) -> RegisteredTool | None:
+    def _tool(self, row: Mapping[str, Any]) -> RegisteredTool | None:
         try:
             config = self._config(row["document"])
             if config.tool_id != row["tool_id"]:
