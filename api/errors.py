@@ -50,6 +50,7 @@ STATUS_OF: Mapping[type[ToolweaveError], int] = {
 
 
 NOT_CALLED_JSON = "The body is read as JSON only with the header content-type: application/json."
+_NO_OBJECT = frozenset({"model_attributes_type", "model_type"})
 _JSON = re.compile(r"application/(?:[^;\s]+\+)?json\s*(?:;|$)", re.IGNORECASE)
 
 
@@ -84,7 +85,7 @@ async def answer_disconnect(_request: Request, _error: Exception) -> None:
 async def answer_bad_body(request: Request, error: Exception) -> Response:
     """Answer 422 and name each wrong field, without repeating what was sent: it may be huge, or not valid text."""
     refused = cast("RequestValidationError", error)
-    if any(problem["type"] == "model_attributes_type" for problem in refused.errors()) and not _is_called_json(request):
+    if any(problem["type"] in _NO_OBJECT for problem in refused.errors()) and not _is_called_json(request):
         return detail_response(422, NOT_CALLED_JSON)
     wrong = [{name: problem[name] for name in ("type", "loc", "msg")} for problem in refused.errors()]
     return Response(dumps({"detail": wrong}), 422, media_type="application/json")

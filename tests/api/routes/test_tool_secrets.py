@@ -31,6 +31,7 @@ def log() -> Iterator[list[str]]:
     logger.remove(sink)
 
 
+@pytest.mark.requirement("W-01")
 @pytest.mark.parametrize("api", SECRETS)
 async def test_a_secret_is_in_no_answer_and_in_no_line_of_the_log(
     http: httpx.AsyncClient, api: dict[str, Any], log: list[str]
@@ -105,6 +106,7 @@ async def test_a_new_tool_has_no_secret_to_keep(http: httpx.AsyncClient) -> None
     assert (await http.put(f"/tools/{tool['tool_id']}", json=hidden)).status_code == 422
 
 
+@pytest.mark.requirement("W-01")
 @pytest.mark.parametrize(
     ("api", "place", "names"),
     [

@@ -14,6 +14,7 @@ from tests.fixtures.app_server import AppServer
 SERVER_ENV = {"TOOLWEAVE_MODEL": "offline"}
 
 
+@pytest.mark.requirement("W-01")
 async def test_a_tool_is_stored_and_answered_with_its_id_and_what_it_did_not_say(http: httpx.AsyncClient) -> None:
     answer = await http.post(
         "/tools", json=config(tool_id="get_weather", auth={"type": "bearer", "value": "{env:TOOL_A}"})
@@ -98,6 +99,7 @@ async def test_a_tool_nobody_stored_is_404_and_names_no_others(
     assert there["tool_id"] not in answer.text
 
 
+@pytest.mark.requirement("W-01")
 async def test_a_tool_is_replaced_and_gets_another_etag(http: httpx.AsyncClient) -> None:
     tool = await created(http)
     path = f"/tools/{tool['tool_id']}"
@@ -150,6 +152,7 @@ async def test_of_many_who_change_the_same_revision_one_does(http: httpx.AsyncCl
     assert (await http.get(path)).json() == winner.json()
 
 
+@pytest.mark.requirement("W-01")
 async def test_a_deleted_tool_is_gone_and_its_id_is_free(http: httpx.AsyncClient) -> None:
     tool = await created(http)
     path = f"/tools/{tool['tool_id']}"

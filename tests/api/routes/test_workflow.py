@@ -78,6 +78,7 @@ async def threads(http: httpx.AsyncClient) -> int:
     return count
 
 
+@pytest.mark.requirement("W-02")
 async def test_an_instruction_becomes_a_request_and_its_answer(http: httpx.AsyncClient, shop: ShopApi) -> None:
     before = await threads(http)
     told = await run(http, "Get the product 2", "get_product", "place_order")
@@ -111,6 +112,7 @@ async def test_a_credential_goes_to_the_api_and_into_no_answer(http: httpx.Async
     assert SHOP_KEY not in json.dumps(told)
 
 
+@pytest.mark.requirement("W-03")
 async def test_unknown_ids_are_all_named(http: httpx.AsyncClient, shop: ShopApi) -> None:
     count = len(shop.requests)
     told = await run(http, "Get the product 2", "nobody", "get_product", "../etc", "no one")
@@ -128,6 +130,7 @@ async def test_a_wish_that_no_tool_fulfils_is_a_selection_error(http: httpx.Asyn
     assert len(shop.requests) == count
 
 
+@pytest.mark.requirement("W-02")
 async def test_an_api_that_fails_is_an_execution_error_with_its_answer(http: httpx.AsyncClient, shop: ShopApi) -> None:
     told = await run(http, "Get the product 404", "get_product")
     assert (told["status"], told["error_stage"]) == ("error", "api_execution")

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.servers.registry.tools import opened
 
 ROOT = Path(__file__).parents[3]
@@ -37,6 +39,7 @@ def start(process: "subprocess.Popen[str]") -> None:
     process.stdin.flush()
 
 
+@pytest.mark.requirement("W-01")
 async def test_tools_outlive_a_process_that_is_killed_while_it_registers_more(tmp_path: Path) -> None:
     with writer(tmp_path, "own", 100_000) as process:
         said = lines(process)
