@@ -42,9 +42,9 @@ REQUESTS = (
 )
 # With the stage at which the workflow stops, if it does.
 INSTRUCTIONS = (
-    ("Search books by Jules Verne", None),
-    ("Lend book 2 to reader Ada", None),
-    ("Lend book 3 to reader Ada", "api_execution"),
+    ("Find books by Jules Verne", None),
+    ("Lend book 2 to Ada", None),
+    ("Lend book 3 to Ada", "api_execution"),
     ("Book a flight to Paris", "llm_selection"),
 )
 # What the database must hold in the end: title, status, priority.
