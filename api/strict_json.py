@@ -1,5 +1,6 @@
 """Read JSON bodies that say one thing only: UTF-8, bounded in depth, no name twice."""
 
+import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -13,6 +14,7 @@ from toolweave.runtime.streaming.codec import loads
 
 # What is kept is read by others, too: they need not be able to go deeper than this.
 DEEPEST = 100
+_LARGE = 65_536
 
 
 class StrictJsonRoute(APIRoute):
@@ -30,8 +32,9 @@ class StrictJsonRoute(APIRoute):
 
 class _StrictRequest(Request):
     async def json(self) -> Any:
-        """Read the body as JSON."""
-        return strict_json(await self.body())
+        """Read the body as JSON, a large one on a thread."""
+        body = await self.body()
+        return strict_json(body) if len(body) < _LARGE else await asyncio.to_thread(strict_json, body)
 
 
 def strict_json(data: bytes) -> Any:

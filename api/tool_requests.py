@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Body, Depends
 from fastapi.exceptions import RequestValidationError
@@ -36,33 +36,32 @@ class ToolRequest(ToolConfig):
 
 
 UnreadTool = SkipValidation[ToolRequest]
-"""A ToolRequest to whoever reads our document; JSON values until `read_tools` reads them."""
+"""A ToolRequest to whoever reads our document; JSON values until they are read here."""
 
-_TOOLS = TypeAdapter(list[ToolRequest])
+_TOOL: TypeAdapter[ToolRequest] = TypeAdapter(ToolRequest)
+_TOOLS: TypeAdapter[list[ToolRequest]] = TypeAdapter(list[ToolRequest])
+T = TypeVar("T")
 
 
-async def read_tools(given: Sequence[object], place: Place = ()) -> list[ToolRequest]:
-    """Read the tools of a body on a thread: to look at the form of large schemas takes seconds.
-
-    Raises:
-        RequestValidationError: what is wrong with them; their list is at `place` of the body.
-    """
-    try:
-        return await asyncio.to_thread(_TOOLS.validate_python, given)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]
-        raise RequestValidationError([{**each, "loc": ("body", *place, *each["loc"])} for each in found]) from None
+async def read_tools(given: Sequence[object]) -> list[ToolRequest]:
+    """Read the `tools` of a body. Raises RequestValidationError, which names what is wrong with them."""
+    return await _read(_TOOLS, given, ("body", "tools"))
 
 
 async def _read_tool(tool: Annotated[UnreadTool, Body()]) -> ToolRequest:
-    try:
-        return (await read_tools([tool]))[0]
-    except RequestValidationError as error:
-        body, _, *place = zip(*(each["loc"] for each in error.errors()), strict=False)
-        raise
+    return await _read(_TOOL, tool, ("body",))
 
 
 GivenTool = Annotated[ToolRequest, Depends(_read_tool)]
+
+
+async def _read(adapter: TypeAdapter[T], given: object, place: Place) -> T:
+    """Read on a thread: to look at the form of large schemas takes seconds."""
+    try:
+        return await asyncio.to_thread(adapter.validate_python, given)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]
+        raise RequestValidationError([{**each, "loc": (*place, *each["loc"])} for each in found]) from None
 
 
 def new_tool(given: ToolConfig, tool_id: str, variables: ToolVariables) -> ToolConfig:

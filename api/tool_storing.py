@@ -1,13 +1,21 @@
 """Store many tools of one request, all or none, and say what became of each (W-01)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from toolweave.api.tool_requests import Problem, ToolRequest, changed_tool, new_tool, problems_of, refused_body
+from toolweave.api.tool_requests import (
+    MOST_PROBLEMS,
+    Problem,
+    ToolRequest,
+    changed_tool,
+    new_tool,
+    problems_of,
+    refused_body,
+)
 from toolweave.api.tool_secrets import JsonObject, shown
 from toolweave.config.tool_variables import ToolVariables
 from toolweave.errors import Conflict
@@ -17,8 +25,6 @@ from toolweave.servers.registry.tool_ids import listed, slug
 from toolweave.tool_config import ToolConfig
 
 ALREADY_THERE = "there is a tool of this tool_id already"
-MOST_PROBLEMS = 100
-_AT_ONCE = 25
 
 
 class SkippedOperation(TypedDict):
@@ -87,11 +93,20 @@ async def _read_all(
     there = await registry.find(ids)
     if there and on_conflict == "error":
         raise Conflict(f"There are tools registered already as {listed(list(there))}.")
+    # On a thread: thousands of tools would keep everybody else from the event loop.
+    return await asyncio.to_thread(_read_each, given, ids, there, variables, on_conflict)
+
+
+def _read_each(
+    given: Sequence[ToolConfig],
+    ids: Sequence[str],
+    there: Mapping[str, ToolConfig],
+    variables: ToolVariables,
+    on_conflict: OnConflict,
+) -> tuple[list[ToolConfig], dict[int, list[Problem]]]:
     read: list[ToolConfig] = []
     wrong: dict[int, list[Problem]] = {}
     for number, (tool_id, tool) in enumerate(zip(ids, given, strict=True)):
-        if number % _AT_ONCE == 0:
-            await asyncio.sleep(0)
         stored = there.get(tool_id)
         try:
             if stored is None:
@@ -107,7 +122,7 @@ async def _store(registry: RegisteredTools, tools: Sequence[ToolConfig], on_conf
     report = await registry.import_all(tools, on_conflict=on_conflict)
     left = set(report.skipped)
     return {
-        "tools": [shown(tool) for tool in tools if tool.tool_id not in left],
+        "tools": await asyncio.to_thread(lambda: [shown(tool) for tool in tools if tool.tool_id not in left]),
         "created": report.created,
         "replaced": report.replaced,
         "skipped": [_skipped(tool, ALREADY_THERE) for tool in tools if tool.tool_id in left],

@@ -1,5 +1,7 @@
 """Bring tools in and out, many at once: /tools/import and /tools/export (W-01)."""
 
+import asyncio
+
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -7,7 +9,7 @@ from toolweave.api.routes.callers import known_to_the_api
 from toolweave.api.routes.tools import REFUSALS, Variables
 from toolweave.api.served_registry import Registry
 from toolweave.api.strict_json import StrictJsonRoute
-from toolweave.api.tool_requests import ToolRequest
+from toolweave.api.tool_requests import UnreadTool, read_tools
 from toolweave.api.tool_secrets import shown
 from toolweave.api.tool_storing import StoredTools, store_given
 from toolweave.runtime.streaming.codec import dumps
@@ -31,7 +33,7 @@ class ToolImport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
-    tools: list[ToolRequest] = Field(min_length=1, max_length=MOST_TOOLS)
+    tools: list[UnreadTool] = Field(min_length=1, max_length=MOST_TOOLS)
     on_conflict: OnConflict = "error"
 
 
@@ -52,13 +54,14 @@ async def import_tools(given: ToolImport, registry: Registry, variables: Variabl
 
     With "replace", `***` keeps the secrets that are stored, as PUT does; new tools need theirs written out.
     """
-    stored = await store_given(registry, given.tools, variables, given.on_conflict)
+    stored = await store_given(registry, await read_tools(given.tools), variables, given.on_conflict)
     return Response(dumps(stored), 201, media_type="application/json")
 
 
 @router.get("/export", response_model=ToolExport)
 async def export_tools(registry: Registry) -> Response:
     """Give all tools in a form that the import takes; their secrets stay here."""
-    tools = [shown(tool) for tool in await registry.all()]
+    stored = await registry.all()
+    tools = await asyncio.to_thread(lambda: [shown(tool) for tool in stored])
     headers = {"content-disposition": 'attachment; filename="tools.json"'}
     return Response(dumps({"tools": tools}), headers=headers, media_type="application/json")

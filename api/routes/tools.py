@@ -1,5 +1,6 @@
 """Register the operations of HTTP APIs as tools that a model may choose: /tools (W-01)."""
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
@@ -8,7 +9,7 @@ from fastapi import Path as InPath
 from toolweave.api.routes.callers import known_to_the_api
 from toolweave.api.served_registry import Registry
 from toolweave.api.strict_json import StrictJsonRoute
-from toolweave.api.tool_requests import ToolRequest, changed_tool, new_tool
+from toolweave.api.tool_requests import GivenTool, changed_tool, new_tool
 from toolweave.api.tool_secrets import shown
 from toolweave.config.tool_variables import ToolVariables
 from toolweave.runtime.streaming.codec import dumps
@@ -48,7 +49,7 @@ IfMatch = Annotated[str | None, Header(max_length=200, description="The etag of 
 
 
 @router.post("", status_code=201, response_model=ToolConfig, responses={409: {"description": "The id is taken."}})
-async def create_tool(request: Request, tool: ToolRequest, registry: Registry, variables: Variables) -> Response:
+async def create_tool(request: Request, tool: GivenTool, registry: Registry, variables: Variables) -> Response:
     """Store a tool, and give it with its `tool_id`; without one it gets a free one made of its name.
 
     Credentials may be written as `{env:NAME}`, for names that TOOLWEAVE_TOOL_ENV allows; those written out are kept
@@ -70,7 +71,8 @@ async def list_tools(
     """List the tools, or those that match the words of `query`; `x-pagination-total` counts all of them."""
     page = await registry.search(query, limit=limit, offset=offset)
     headers = {"x-pagination-total": str(page.total)}
-    return _json([shown(found.config) for found in page.tools], headers=headers)
+    tools = await asyncio.to_thread(lambda: [shown(found.config) for found in page.tools])
+    return _json(tools, headers=headers)
 
 
 @router.get("/{tool_id}", response_model=ToolConfig, responses=UNKNOWN)
@@ -81,7 +83,7 @@ async def show_tool(tool_id: ToolId, registry: Registry) -> Response:
 
 @router.put("/{tool_id}", response_model=ToolConfig, responses={**UNKNOWN, **CHANGED})
 async def replace_tool(
-    tool_id: ToolId, tool: ToolRequest, registry: Registry, variables: Variables, if_match: IfMatch = None
+    tool_id: ToolId, tool: GivenTool, registry: Registry, variables: Variables, if_match: IfMatch = None
 ) -> Response:
     """Replace a tool, with If-Match only that revision of it; `***` keeps a secret, for the same host."""
     before = await _found(tool_id, registry)

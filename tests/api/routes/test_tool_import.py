@@ -109,6 +109,7 @@ async def test_what_is_no_export_is_422(http: httpx.AsyncClient, body: bytes) ->
     assert (answer.status_code, bool(answer.json()["detail"])) == (422, True)
 
 
+@pytest.mark.requirement("W-01")
 async def test_an_openapi_document_becomes_a_tool_for_each_operation(http: httpx.AsyncClient, shop: ShopApi) -> None:
     answer = await http.post("/tools/import/openapi", params={"prefix": "json_"}, json=shop.document)
     assert answer.status_code == 201, answer.text
@@ -297,3 +298,16 @@ async def test_hundreds_of_tools_are_imported_at_once_while_others_are_answered(
     assert (answer.status_code, len(answer.json()["created"]), lives) == (201, 500, [200] * 5)
     listed = await http.get("/tools", params={"query": prefix, "limit": 1})
     assert listed.headers["x-pagination-total"] == "500"
+
+
+async def test_others_are_answered_while_large_tools_are_read(http: httpx.AsyncClient) -> None:
+    fields = {f"field_{number}": {"type": "string", "maxLength": 100} for number in range(300)}
+    schema = {"type": "object", "properties": {"city": {"type": "string"}, **fields}}
+    tools = [config(input_schema=schema) for _ in range(12)]
+    importing = asyncio.create_task(http.post("/tools/import", json={"tools": tools}))
+    answered = 0
+    while not importing.done():
+        assert (await http.get("/tools", params={"limit": 1})).status_code == 200
+        answered += 1
+    assert (await importing).status_code == 201
+    assert answered >= 10
