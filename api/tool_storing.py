@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
@@ -16,11 +17,12 @@ from toolweave.api.tool_requests import (
     problems_of,
     refused_body,
 )
-from toolweave.api.tool_secrets import JsonObject, shown
+from toolweave.api.tool_secrets import JsonObject, left_hidden, plain, shown
 from toolweave.config.tool_variables import ToolVariables
 from toolweave.errors import Conflict
 from toolweave.servers.registry.importing import OnConflict
 from toolweave.servers.registry.repository import RegisteredTools
+from toolweave.servers.registry.stored_tools import RegisteredTool
 from toolweave.servers.registry.tool_ids import listed, slug
 from toolweave.tool_config import ToolConfig
 
@@ -44,6 +46,19 @@ class StoredAnswer(TypedDict):
     warnings: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Tools that may be stored, those that are to be left as they are, and what is wrong with others by position.
+
+    `revisions` names those that got secrets of stored ones: these must still be the same when they are replaced.
+    """
+
+    tools: list[ToolConfig] = field(default_factory=list)
+    left: list[ToolConfig] = field(default_factory=list)
+    wrong: dict[int, list[Problem]] = field(default_factory=dict)
+    revisions: dict[str, int] = field(default_factory=dict)
+
+
 class StoredTools(BaseModel):
     """The same for OpenAPI documents, with the form of tools."""
 
@@ -61,11 +76,12 @@ async def store_given(
 
     Raises:
         RequestValidationError: what is wrong with all of them.
-        Conflict: ids are taken, and `on_conflict` is "error".
+        Conflict: ids are taken, and `on_conflict` is "error"; or tools whose secrets are kept were changed meanwhile.
     """
-    read, wrong = await _read_all(registry, given, variables, on_conflict)
-    if wrong:
-        found = [(("tools", number, *place), text) for number, problems in wrong.items() for place, text in problems]
+    read = await _read_all(registry, given, variables, on_conflict)
+    if read.wrong:
+        wrong = read.wrong.items()
+        found = [(("tools", number, *place), text) for number, problems in wrong for place, text in problems]
         raise refused_body(found[:MOST_PROBLEMS])
     return await _store(registry, read, on_conflict)
 
@@ -78,54 +94,58 @@ async def store_usable(
     Raises:
         Conflict: ids are taken, and `on_conflict` is "error".
     """
-    read, wrong = await _read_all(registry, made, variables, on_conflict)
+    read = await _read_all(registry, made, variables, on_conflict)
     answer = await _store(registry, read, on_conflict)
-    for number, problems in wrong.items():
+    for number, problems in read.wrong.items():
         answer["skipped"].append(_skipped(made[number], " ".join(text for _, text in problems)))
     return answer
 
 
 async def _read_all(
     registry: RegisteredTools, given: Sequence[ToolConfig], variables: ToolVariables, on_conflict: OnConflict
-) -> tuple[list[ToolConfig], dict[int, list[Problem]]]:
-    """Read tools with what is stored under their ids; give also, by position, what is wrong with the others."""
+) -> _Read:
+    """Read tools with what is stored under their ids."""
     ids = [tool.tool_id or slug(tool.name) for tool in given]
-    there = await registry.find(ids)
+    there = await registry.registered(ids)
     if there and on_conflict == "error":
         raise Conflict(f"There are tools registered already as {listed(list(there))}.")
     # On a thread: thousands of tools would keep everybody else from the event loop.
-    return await asyncio.to_thread(_read_each, given, ids, there, variables, on_conflict)
+    return await asyncio.to_thread(_read_each, list(zip(ids, given, strict=True)), there, variables, on_conflict)
 
 
 def _read_each(
-    given: Sequence[ToolConfig],
-    ids: Sequence[str],
-    there: Mapping[str, ToolConfig],
+    given: Sequence[tuple[str, ToolConfig]],
+    there: Mapping[str, RegisteredTool],
     variables: ToolVariables,
     on_conflict: OnConflict,
-) -> tuple[list[ToolConfig], dict[int, list[Problem]]]:
-    read: list[ToolConfig] = []
-    wrong: dict[int, list[Problem]] = {}
-    for number, (tool_id, tool) in enumerate(zip(ids, given, strict=True)):
+) -> _Read:
+    read = _Read()
+    for number, (tool_id, tool) in enumerate(given):
         stored = there.get(tool_id)
         try:
             if stored is None:
-                read.append(new_tool(tool, tool_id, variables))
+                read.tools.append(new_tool(tool, tool_id, variables))
+            elif on_conflict == "skip":
+                read.left.append(stored.config)
             else:
-                read.append(stored if on_conflict == "skip" else changed_tool(tool, stored, variables))
+                read.tools.append(changed_tool(tool, stored.config, variables))
+                if left_hidden(plain(tool)):
+                    read.revisions[tool_id] = stored.revision
         except RequestValidationError as error:
-            wrong[number] = problems_of(error)
-    return read, wrong
+            read.wrong[number] = problems_of(error)
+    return read
 
 
-async def _store(registry: RegisteredTools, tools: Sequence[ToolConfig], on_conflict: OnConflict) -> StoredAnswer:
-    report = await registry.import_all(tools, on_conflict=on_conflict)
-    left = set(report.skipped)
+async def _store(registry: RegisteredTools, read: _Read, on_conflict: OnConflict) -> StoredAnswer:
+    report = await registry.import_all(read.tools, on_conflict=on_conflict, revisions=read.revisions)
+    late = set(report.skipped)
+    stored = [tool for tool in read.tools if tool.tool_id not in late]
+    left = [*read.left, *(tool for tool in read.tools if tool.tool_id in late)]
     return {
-        "tools": await asyncio.to_thread(lambda: [shown(tool) for tool in tools if tool.tool_id not in left]),
+        "tools": await asyncio.to_thread(lambda: [shown(tool) for tool in stored]),
         "created": report.created,
         "replaced": report.replaced,
-        "skipped": [_skipped(tool, ALREADY_THERE) for tool in tools if tool.tool_id in left],
+        "skipped": [_skipped(tool, ALREADY_THERE) for tool in left],
         "warnings": [],
     }
 

@@ -33,6 +33,13 @@ def refuse_twins(tool_ids: Iterable[str], folded_ids: Iterable[str]) -> None:
         raise Conflict(f"Tool ids come more than once in what is to be registered: {listed(twins)}.")
 
 
+async def refuse_changed(connection: AsyncConnection, revisions: Mapping[str, int]) -> None:
+    """Refuse what was made of tools that have other revisions by now, or are gone. Raises Conflict."""
+    there = {row["tool_id"]: row["revision"] for row in (await taken(connection, revisions)).values()}
+    if changed := [tool_id for tool_id, revision in revisions.items() if there.get(tool_id) != revision]:
+        raise Conflict(f"Others have changed {listed(changed)} meanwhile; nothing was stored. Please try again.")
+
+
 async def write_all(
     connection: AsyncConnection, rows: Sequence[Row], times: Mapping[str, Any], on_conflict: OnConflict
 ) -> ImportReport:

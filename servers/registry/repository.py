@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from toolweave.errors import Conflict, NotFound, StaleRevision
 from toolweave.servers.databases.transactions import Database
 from toolweave.servers.registry.gathered_reads import GatheredReads
-from toolweave.servers.registry.importing import ImportReport, OnConflict, refuse_twins, write_all
+from toolweave.servers.registry.importing import ImportReport, OnConflict, refuse_changed, refuse_twins, write_all
 from toolweave.servers.registry.schema import REVISIONS, TOOLS
 from toolweave.servers.registry.stored_tools import RegisteredTool, RowReader, row_of
 from toolweave.servers.registry.taken_ids import free_id, portions, taken
@@ -75,6 +75,11 @@ class RegisteredTools:
         rows = await self._database.select(sa.select(*_READ).where(TOOLS.c.tool_id == tool_id))
         return next(iter(await self._rows.tools(rows)), None)
 
+    async def registered(self, tool_ids: Sequence[str]) -> dict[str, RegisteredTool]:
+        """Return those of the tools that there are, with their revisions, by id."""
+        wanted = dict.fromkeys(tool_id for tool_id in tool_ids if re.fullmatch(TOOL_ID, tool_id))
+        return {tool.config.tool_id: tool for tool in await self._select(list(wanted))}
+
     async def search(self, query: str | None = None, *, limit: int, offset: int = 0) -> ToolPage:
         """Return a page of the tools that have every word of the query in id, name, description, path or method."""
         conditions, order = matching(query)
@@ -134,23 +139,33 @@ class RegisteredTools:
             await _expected(connection, tool_id, revision)
             await connection.execute(TOOLS.delete().where(TOOLS.c.tool_id == tool_id))
 
-    async def import_all(self, configs: Iterable[ToolConfig], *, on_conflict: OnConflict = "error") -> ImportReport:
-        """Register many tools, or none of them.
+    async def import_all(
+        self,
+        configs: Iterable[ToolConfig],
+        *,
+        on_conflict: OnConflict = "error",
+        revisions: Mapping[str, int] | None = None,
+    ) -> ImportReport:
+        """Register many tools, or none of them; those that `revisions` names only if they have these now.
 
         Raises:
             Conflict: an id comes twice among them, if only in other case; or `on_conflict` is "error" and ids are
-                taken; or it is "replace" and ids are taken by ones of other case.
+                taken; or it is "replace" and ids are taken by ones of other case; or revisions have changed.
         """
         rows = await asyncio.to_thread(lambda: [row_of(config) for config in configs])
         refuse_twins([row["tool_id"] for row in rows], [row["folded_id"] for row in rows])
         async with self._writing() as (connection, times):
+            await refuse_changed(connection, revisions or {})
             return await write_all(connection, rows, times, on_conflict)
 
     async def _read(self, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
+        return {tool.config.tool_id: tool.config for tool in await self._select(tool_ids)}
+
+    async def _select(self, tool_ids: Sequence[str]) -> list[RegisteredTool]:
         rows: list[Mapping[str, Any]] = []
         for portion in portions(tool_ids):
             rows += await self._database.select(sa.select(*_READ).where(TOOLS.c.tool_id.in_(portion)))
-        return {tool.config.tool_id: tool.config for tool in await self._rows.tools(rows)}
+        return await self._rows.tools(rows)
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[tuple[AsyncConnection, dict[str, Any]]]:

@@ -1,5 +1,6 @@
 """No secret of a tool is ever shown, and none goes where it was not meant for (W-01, W-08)."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -139,3 +140,21 @@ async def test_a_variable_that_may_not_go_to_the_host_is_named(
 async def test_a_variable_that_may_go_to_the_host_is_stored_by_its_name(http: httpx.AsyncClient) -> None:
     tool = await created(http, headers={"X-A": "{env:SHOP_A}", "X-B": "${env:TOOL_B}"})
     assert tool["api"]["headers"] == {"X-A": "{env:SHOP_A}", "X-B": "${env:TOOL_B}"}
+
+
+async def test_an_import_brings_no_secret_back_that_was_changed_meanwhile(
+    http: httpx.AsyncClient, app_server: AppServer
+) -> None:
+    tool = await created(http, auth={"type": "bearer", "value": "leaked"})
+    path = f"/tools/{tool['tool_id']}"
+    fresh = {**tool, "api": {**tool["api"], "auth": {"type": "bearer", "value": "fresh"}}}
+    kept = {"tools": [tool], "on_conflict": "replace"}
+    imports = [asyncio.create_task(http.post("/tools/import", json=kept)) for _ in range(8)]
+    changed = await http.put(path, json=fresh)
+    while changed.status_code == 412:
+        changed = await http.put(path, json=fresh)
+    assert changed.status_code == 200
+    imports += [asyncio.create_task(http.post("/tools/import", json=kept)) for _ in range(8)]
+    answers = await asyncio.gather(*imports)
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    assert (await stored(app_server, tool["tool_id"]))["auth"]["value"] == "fresh"

@@ -60,3 +60,23 @@ async def test_a_refusal_names_the_first_twenty_ids_and_counts_the_rest(registry
     await registry.import_all(many_tools(1_500))
     with pytest.raises(Conflict, match=r"tool_0, .*tool_19 and 1480 more\.$"):
         await registry.import_all(many_tools(1_500))
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_what_was_made_of_a_tool_that_others_have_changed_is_not_stored(
+    registry: RegisteredTools, *, gone: bool
+) -> None:
+    await registry.import_all(many_tools(2))
+    seen = {tool_id: found.revision for tool_id, found in (await registry.registered(["tool_0", "tool_1"])).items()}
+    if gone:
+        await registry.delete("tool_1")
+    else:
+        await registry.replace(tool("tool_1", name="Mine"))
+    before = await registry.all()
+    with pytest.raises(Conflict, match="tool_1"):
+        await registry.import_all(many_tools(3), on_conflict="replace", revisions=seen)
+    assert await registry.all() == before
+    seen |= {tool_id: found.revision for tool_id, found in (await registry.registered(["tool_1"])).items()}
+    if not gone:
+        await registry.import_all(many_tools(3), on_conflict="replace", revisions=seen)
+        assert await registry.all() == many_tools(3)
