@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from toolweave.errors import NewerSchema, PersistenceError
 from toolweave.servers.databases.engine import CONNECTIONS, create_engine, file_of, parse_url
 from toolweave.servers.databases.kind import DatabaseKind
+from toolweave.servers.databases.opened_file import OpenedFile
 from toolweave.servers.databases.private_file import close_to_others
 from toolweave.servers.databases.transactions import Database
 from toolweave.servers.databases.writers_turns import WritersTurns
@@ -46,9 +48,10 @@ async def open_database(
     engine = await asyncio.to_thread(create_engine, parsed, kind, busy_timeout_s, patience_s)
     # SQLite lets one write at a time anyway, and asks again and again while another does.
     at_once = 1 if engine.dialect.name == "sqlite" else CONNECTIONS - 1
-    database = Database(engine, kind, WritersTurns(at_once, patience_s))
+    turns, file = WritersTurns(at_once, patience_s), OpenedFile(file_of(parsed))
+    database = Database(engine, kind, turns, file, partial(_prepare, url=parsed))
     try:
-        await _prepare(database, parsed)
+        await database.prepare(database)
         yield database
     finally:
         await database.engine.dispose()
@@ -61,6 +64,7 @@ async def _prepare(database: Database, url: sa.URL) -> None:
         if file := file_of(url):
             await asyncio.to_thread(_make_room, file, database.kind)
         await _make_current(database, label)
+        await asyncio.to_thread(database.file.remember)
     except NewerSchema:
         raise
     except (PersistenceError, OSError) as error:
@@ -79,7 +83,7 @@ async def _make_current(database: Database, label: str) -> None:
             return
     if database.engine.dialect.name == "sqlite":
         await _use_write_ahead_log(database)
-    async with database.write() as connection:
+    async with database.transaction("IMMEDIATE") as connection:
         if database.engine.dialect.name == "postgresql":
             # Two that create the same table at once would both fail; SQLite lets one write at a time anyway.
             name = database.kind.version_table.name

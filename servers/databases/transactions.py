@@ -1,7 +1,8 @@
 """Hold an open database: short transactions whose failures are told in words that may be shown."""
 
+import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from toolweave.errors import PersistenceError
 from toolweave.servers.databases.kind import DatabaseKind
+from toolweave.servers.databases.opened_file import OpenedFile
 from toolweave.servers.databases.writers_turns import TOO_MANY, WritersTurns
 
 _REASONS = {
@@ -27,11 +29,16 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database of one kind; once `open_database` gave it, its schema is current."""
+    """A database of one kind; once `open_database` gave it, its schema is current.
+
+    Whoever writes when the SQLite `file` was deleted or replaced has it prepared anew, as at the start.
+    """
 
     engine: AsyncEngine
     kind: DatabaseKind
     writers: WritersTurns
+    file: OpenedFile
+    prepare: Callable[["Database"], Awaitable[None]]
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
@@ -40,7 +47,7 @@ class Database:
         Raises:
             PersistenceError: the database is busy, damaged or gone.
         """
-        async with self._transaction("DEFERRED") as connection:
+        async with self.transaction("DEFERRED") as connection:
             yield connection
 
     async def select(self, statement: sa.Select[Any]) -> list[Mapping[str, Any]]:
@@ -72,12 +79,21 @@ class Database:
         Raises:
             PersistenceError: the database is busy, full, damaged or gone; nothing was written.
         """
-        async with self.writers.one(self.kind), self._transaction("IMMEDIATE") as connection:
-            yield connection
+        async with self.writers.one(self.kind):
+            # On a thread: a folder may be on a slow disk. On SQLite nobody else has a turn meanwhile.
+            if await asyncio.to_thread(self.file.has_gone):
+                await self.engine.dispose()
+                await self.prepare(self)
+            async with self.transaction("IMMEDIATE") as connection:
+                yield connection
 
     @asynccontextmanager
-    async def _transaction(self, begin: Literal["DEFERRED", "IMMEDIATE"]) -> AsyncIterator[AsyncConnection]:
-        """Have SQLite begin as told, because a reader that turns writer may find itself refused."""
+    async def transaction(self, begin: Literal["DEFERRED", "IMMEDIATE"]) -> AsyncIterator[AsyncConnection]:
+        """Have SQLite begin as told, because a reader that turns writer may find itself refused; wait for no turn.
+
+        Raises:
+            PersistenceError: the database is busy, full, damaged or gone.
+        """
         try:
             async with self.engine.connect() as connection:
                 await connection.execution_options(sqlite_begin=begin)

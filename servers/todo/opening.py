@@ -30,4 +30,4 @@ async def open_todo_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S
     async with open_database(url, TODO_DATABASE, busy_timeout_s=busy_timeout_s) as database:
         async with database.read() as connection:
             full_text = await has_full_text(connection)
-        yield TodoDatabase(database.engine, database.kind, database.writers, full_text)
+        yield TodoDatabase(database.engine, database.kind, database.writers, database.file, database.prepare, full_text)

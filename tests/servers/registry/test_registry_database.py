@@ -213,6 +213,44 @@ async def test_a_busy_database_is_an_error_in_words_and_nothing_is_written(tmp_p
         await registry.create(tool("x"))
 
 
+def delete_database(file: Path, *, with_log: bool = True) -> None:
+    for path in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
+        if path == file or with_log:
+            path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("how", ["deleted", "deleted with its log", "replaced"])
+async def test_what_is_written_after_the_file_went_is_there_after_a_restart(tmp_path: Path, how: str) -> None:
+    file, expected = tmp_path / "tools.db", [f"t{number}" for number in range(8)]
+    async with opened(tmp_path / "other") as registry:
+        await registry.create(tool("other"))
+    async with opened(tmp_path) as registry:
+        await registry.create(tool("before"))
+        delete_database(file, with_log=how != "deleted")
+        if how == "replaced":
+            (tmp_path / "other" / "tools.db").rename(file)
+            expected.insert(0, "other")
+        await asyncio.gather(*(registry.create(tool(f"t{number}")) for number in range(8)))
+        assert [config.tool_id for config in await registry.all()] == expected
+        assert file.stat().st_mode & 0o077 == 0
+    async with opened(tmp_path) as registry:
+        assert [config.tool_id for config in await registry.all()] == expected
+
+
+async def test_a_file_that_went_and_cannot_be_made_anew_is_an_error_until_it_can(tmp_path: Path) -> None:
+    file = tmp_path / "tools.db"
+    async with opened(tmp_path) as registry:
+        await registry.create(tool("before"))
+        delete_database(file)
+        file.mkdir()
+        for _ in range(2):
+            with pytest.raises(PersistenceError, match="Cannot open the tool registry"):
+                await registry.create(tool("lost"))
+        file.rmdir()
+        await registry.create(tool("kept"))
+        assert [config.tool_id for config in await registry.all()] == ["kept"]
+
+
 async def test_readers_need_not_wait_for_writers_that_wait(tmp_path: Path) -> None:
     async with open_registry_at(f"sqlite:///{tmp_path / 'tools.db'}", busy_timeout_s=30) as registry:
         await registry.create(tool("there"))
