@@ -61,8 +61,14 @@ async def workflow(
 async def _answer(wanted: WorkflowRequest, client: LangGraphClient) -> Any:
     try:
         async with client:
+            # Nobody can look at the run's stages later, so they are not written down one by one.
             answer = await client.runs.wait(
-                None, ASSISTANT, input=wanted.model_dump(), on_disconnect="cancel", raise_error=False
+                None,
+                ASSISTANT,
+                input=wanted.model_dump(),
+                on_disconnect="cancel",
+                raise_error=False,
+                durability="exit",
             )
     except httpx.HTTPStatusError as error:
         raise _refused(error) from None

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -164,7 +165,8 @@ class RegisteredTools:
     async def _select(self, tool_ids: Sequence[str]) -> list[RegisteredTool]:
         rows: list[Mapping[str, Any]] = []
         for portion in portions(tool_ids):
-            rows += await self._database.select(sa.select(*_READ).where(TOOLS.c.tool_id.in_(portion)))
+            given = {f"id_{place}": tool_id for place, tool_id in enumerate(portion)}
+            rows += await self._database.select(_with_ids(len(portion)), given)
         return await self._rows.tools(rows)
 
     @asynccontextmanager
@@ -175,6 +177,12 @@ class RegisteredTools:
             following = REVISIONS.update().values(last=REVISIONS.c.last + 1).returning(REVISIONS.c.last)
             revision: int = (await connection.execute(following)).scalar_one()
             yield connection, {"revision": revision, "created_at": now, "updated_at": now}
+
+
+@lru_cache(maxsize=64)
+def _with_ids(count: int) -> sa.Select[Any]:
+    """Select tools by so many ids; the same statement each time, so that it is written out once."""
+    return sa.select(*_READ).where(TOOLS.c.tool_id.in_([sa.bindparam(f"id_{place}", "") for place in range(count)]))
 
 
 async def _expected(connection: AsyncConnection, tool_id: str, revision: int | None) -> sa.RowMapping:

@@ -6,6 +6,7 @@ together from these parts: nobody parses the text a second time.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import Literal, cast
 
@@ -48,6 +49,7 @@ class OutboundTarget:
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
+@lru_cache(maxsize=256)
 def read_target(url: str) -> OutboundTarget:
     """Take a URL apart.
 
