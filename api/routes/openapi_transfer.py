@@ -17,8 +17,8 @@ from toolweave.api.tool_storing import StoredTools, store_usable
 from toolweave.config.settings import Settings
 from toolweave.runtime.streaming.codec import dumps, loads
 from toolweave.servers.registry.importing import OnConflict
-from toolweave.servers.registry.openapi_export import export_openapi
-from toolweave.servers.registry.openapi_import import ImportOptions, import_openapi
+from toolweave.servers.registry.openapi.exporting import export_openapi
+from toolweave.servers.registry.openapi.importing import ImportOptions, import_openapi
 from toolweave.tool_config import ApiAuth
 
 router = APIRouter(prefix="/tools", tags=["tools"], dependencies=[Depends(known_to_the_api)], responses=REFUSALS)

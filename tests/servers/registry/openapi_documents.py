@@ -4,7 +4,7 @@ from typing import Any
 
 from toolweave.nodes.http_tools.request_building import build_request
 from toolweave.nodes.http_tools.specs import HTTPRequestSpec
-from toolweave.servers.registry.openapi_import import Imported, ImportOptions, import_openapi
+from toolweave.servers.registry.openapi.importing import Imported, ImportOptions, import_openapi
 from toolweave.tool_config import ToolConfig
 
 API = "https://api.example.com/v1"

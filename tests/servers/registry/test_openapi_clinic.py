@@ -7,7 +7,7 @@ import pytest
 
 from tests.servers.registry.openapi_documents import imported, request
 from toolweave.nodes.http_tools.request_building import WrongArguments
-from toolweave.servers.registry.openapi_import import Imported
+from toolweave.servers.registry.openapi.importing import Imported
 from toolweave.tool_config import ApiAuth, ToolConfig
 
 DOCUMENT = Path(__file__).with_name("clinic_api.yaml").read_bytes()

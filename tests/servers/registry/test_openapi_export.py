@@ -10,7 +10,7 @@ from tests.fixtures.shop_api import shop_application
 from tests.fixtures.shop_tools import shop_tools
 from tests.servers.registry.openapi_documents import imported
 from tests.servers.registry.test_openapi_clinic import DOCUMENT
-from toolweave.servers.registry.openapi_export import export_openapi
+from toolweave.servers.registry.openapi.exporting import export_openapi
 from toolweave.tool_config import ToolConfig
 
 SHOP = {**shop_application().openapi(), "servers": [{"url": "http://127.0.0.1:8000"}]}

@@ -9,8 +9,8 @@ from openapi_pydantic import OpenAPI
 
 from tests.servers.registry.openapi_documents import imported
 from toolweave.errors import DocumentRefused
-from toolweave.servers.registry.openapi_export import export_openapi
-from toolweave.servers.registry.openapi_import import Imported
+from toolweave.servers.registry.openapi.exporting import export_openapi
+from toolweave.servers.registry.openapi.importing import Imported
 from toolweave.tool_config import ToolConfig
 
 QUICK = settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.servers.registry.openapi_documents import API, answer, body, document, imported, operation, parameter
-from toolweave.servers.registry.openapi_import import MOST_OPERATIONS, MOST_REPORTED
+from toolweave.servers.registry.openapi.importing import MOST_OPERATIONS, MOST_REPORTED
 from toolweave.tool_config import ToolConfig
 
 MOST_TEXT = 40_000_000

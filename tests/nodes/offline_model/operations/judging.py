@@ -12,7 +12,7 @@ from tests.fixtures.shop_api import shop_application
 from tests.nodes.offline_model.judging import offline_model
 from tests.nodes.offline_model.operations.instructions import Instruction
 from toolweave.nodes.workflow.selection_schema import selection_schema
-from toolweave.servers.registry.openapi_import import ImportOptions, import_openapi
+from toolweave.servers.registry.openapi.importing import ImportOptions, import_openapi
 from toolweave.tool_config import ToolConfig
 
 # What the prompt says must not be taken for the user's words.

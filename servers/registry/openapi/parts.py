@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from openapi_pydantic import Operation, Parameter, SecurityScheme, Server
 from pydantic import BaseModel, ValidationError
 
-from toolweave.servers.registry.openapi_references import Document, Unusable, shown
+from toolweave.servers.registry.openapi.references import Document, Unusable, shown
 
 Model = TypeVar("Model", bound=BaseModel)
 _READ_ELSEWHERE = frozenset(

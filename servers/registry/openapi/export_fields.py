@@ -3,7 +3,7 @@
 from typing import Any
 
 from toolweave.field_mappings import Steps
-from toolweave.servers.registry.openapi_bodies import JSON, json_rank
+from toolweave.servers.registry.openapi.bodies import JSON, json_rank
 from toolweave.tool_config import ToolConfig
 
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from openapi_pydantic import SecurityScheme
 from pydantic import ValidationError
 
-from toolweave.servers.registry.openapi_parts import read_scheme, read_title
-from toolweave.servers.registry.openapi_references import Document, Unusable, shown
+from toolweave.servers.registry.openapi.parts import read_scheme, read_title
+from toolweave.servers.registry.openapi.references import Document, Unusable, shown
 from toolweave.tool_config import ApiAuth
 
 VARIABLE = "x-toolweave-variable"

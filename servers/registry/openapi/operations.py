@@ -7,17 +7,17 @@ from typing import Any
 from openapi_pydantic import Parameter
 from pydantic import ValidationError
 
-from toolweave.servers.registry.openapi_bodies import BodyFields, body_fields, json_content
-from toolweave.servers.registry.openapi_budget import Budget, TooLarge
-from toolweave.servers.registry.openapi_descriptions import description_of, title_of
-from toolweave.servers.registry.openapi_fields import FlatInput, flat_input, safe_name
-from toolweave.servers.registry.openapi_own_words import KEYWORD, with_own_words
-from toolweave.servers.registry.openapi_parameters import RawParameter, Warn, declared_parameters, parameter_fields
-from toolweave.servers.registry.openapi_parts import read_operation
-from toolweave.servers.registry.openapi_references import Document, ExternalReference, Unusable, shown
-from toolweave.servers.registry.openapi_schemas import LeftOut, SchemaConversion
-from toolweave.servers.registry.openapi_security import Security, security_of
-from toolweave.servers.registry.openapi_servers import base_url
+from toolweave.servers.registry.openapi.bodies import BodyFields, body_fields, json_content
+from toolweave.servers.registry.openapi.budget import Budget, TooLarge
+from toolweave.servers.registry.openapi.descriptions import description_of, title_of
+from toolweave.servers.registry.openapi.fields import FlatInput, flat_input, safe_name
+from toolweave.servers.registry.openapi.own_words import KEYWORD, with_own_words
+from toolweave.servers.registry.openapi.parameters import RawParameter, Warn, declared_parameters, parameter_fields
+from toolweave.servers.registry.openapi.parts import read_operation
+from toolweave.servers.registry.openapi.references import Document, ExternalReference, Unusable, shown
+from toolweave.servers.registry.openapi.schemas import LeftOut, SchemaConversion
+from toolweave.servers.registry.openapi.security import Security, security_of
+from toolweave.servers.registry.openapi.servers import base_url
 from toolweave.tool_config import PLACEHOLDER, WITHOUT_BODY, ApiAuth, Method, ToolConfig
 
 WRITTEN_OUT_PARTS = 600

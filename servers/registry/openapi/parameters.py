@@ -7,10 +7,10 @@ from typing import Any
 from openapi_pydantic import Parameter
 
 from toolweave.field_mappings import HEADER_NAME, Part
-from toolweave.servers.registry.openapi_fields import InputField
-from toolweave.servers.registry.openapi_parts import read_parameter
-from toolweave.servers.registry.openapi_references import Document, Unusable, shown
-from toolweave.servers.registry.openapi_schemas import LONGEST_TEXT, SchemaConversion
+from toolweave.servers.registry.openapi.fields import InputField
+from toolweave.servers.registry.openapi.parts import read_parameter
+from toolweave.servers.registry.openapi.references import Document, Unusable, shown
+from toolweave.servers.registry.openapi.schemas import LONGEST_TEXT, SchemaConversion
 from toolweave.tool_config import is_connection_header
 
 MOST_PARAMETERS = 500

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolweave.schema import MOST_NODES
-from toolweave.servers.registry.openapi_references import Unusable
+from toolweave.servers.registry.openapi.references import Unusable
 
 PARTS_IN_ALL = 500_000
 CHARACTERS_IN_ALL = 20_000_000

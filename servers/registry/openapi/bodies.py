@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolweave.servers.registry.openapi_fields import InputField
-from toolweave.servers.registry.openapi_references import Document, Unusable, shown
-from toolweave.servers.registry.openapi_schemas import LONGEST_TEXT, SchemaConversion
+from toolweave.servers.registry.openapi.fields import InputField
+from toolweave.servers.registry.openapi.references import Document, Unusable, shown
+from toolweave.servers.registry.openapi.schemas import LONGEST_TEXT, SchemaConversion
 
 JSON = "application/json"
 _MOST_LEVELS = 20

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from toolweave.servers.registry.openapi_export_fields import parameters_of, request_body_of
-from toolweave.servers.registry.openapi_export_schemas import Components
-from toolweave.servers.registry.openapi_export_security import Schemes
-from toolweave.servers.registry.openapi_operations import Conversion, Site
-from toolweave.servers.registry.openapi_own_words import KEYWORD, own_words
-from toolweave.servers.registry.openapi_references import Document, Unusable
+from toolweave.servers.registry.openapi.export_fields import parameters_of, request_body_of
+from toolweave.servers.registry.openapi.export_schemas import Components
+from toolweave.servers.registry.openapi.export_security import Schemes
+from toolweave.servers.registry.openapi.operations import Conversion, Site
+from toolweave.servers.registry.openapi.own_words import KEYWORD, own_words
+from toolweave.servers.registry.openapi.references import Document, Unusable
 from toolweave.tool_config import PLACEHOLDER, ToolConfig
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolweave.field_mappings import Part, Place, body_place
-from toolweave.servers.registry.openapi_references import Unusable, shown
+from toolweave.servers.registry.openapi.references import Unusable, shown
 from toolweave.tool_config import WITHOUT_BODY, Method
 
 MOST_FIELDS = 200

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from toolweave.servers.registry.openapi_operations import Conversion, Site
-from toolweave.servers.registry.openapi_reading import read_document
-from toolweave.servers.registry.openapi_references import Document, Unusable, shown
+from toolweave.servers.registry.openapi.operations import Conversion, Site
+from toolweave.servers.registry.openapi.reading import read_document
+from toolweave.servers.registry.openapi.references import Document, Unusable, shown
 from toolweave.tool_config import RESERVED_IDS, ApiAuth, Method, ToolConfig
 
 MOST_OPERATIONS = 2_000

@@ -7,8 +7,8 @@ large, goes to `$defs`.
 import re
 from typing import Any, Literal
 
-from toolweave.servers.registry.openapi_budget import Budget, TooLarge
-from toolweave.servers.registry.openapi_keywords import (
+from toolweave.servers.registry.openapi.budget import Budget, TooLarge
+from toolweave.servers.registry.openapi.keywords import (
     ANNOTATIONS,
     KNOWN,
     LISTED_SCHEMAS,
@@ -16,7 +16,7 @@ from toolweave.servers.registry.openapi_keywords import (
     ONE_SCHEMA,
     malformed_keyword,
 )
-from toolweave.servers.registry.openapi_references import Document, Unusable, shown
+from toolweave.servers.registry.openapi.references import Document, Unusable, shown
 
 LONGEST_TEXT = 2_000
 LONGEST_EXAMPLE = 200

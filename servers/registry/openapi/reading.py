@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolweave.errors import DocumentRefused
-from toolweave.servers.registry.openapi_values import MOST_BYTES, plain
-from toolweave.servers.registry.openapi_yaml import load_yaml
+from toolweave.servers.registry.openapi.values import MOST_BYTES, plain
+from toolweave.servers.registry.openapi.yaml_documents import load_yaml
 
 
 def read_document(content: bytes | str | Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from openapi_pydantic import Server
 
 from toolweave.errors import OutboundRefused
 from toolweave.outbound_urls import read_target
-from toolweave.servers.registry.openapi_parts import read_server
-from toolweave.servers.registry.openapi_references import Unusable, shown
+from toolweave.servers.registry.openapi.parts import read_server
+from toolweave.servers.registry.openapi.references import Unusable, shown
 
 LONGEST_URL = 2_000
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from toolweave.errors import DocumentRefused
-from toolweave.servers.registry.openapi_values import DEEPEST, MOST_VALUES
+from toolweave.servers.registry.openapi.values import DEEPEST, MOST_VALUES
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STANDARD = "tag:yaml.org,2002:"
