@@ -48,7 +48,13 @@ for module in ("toolweave", "toolweave.graphs", "toolweave.graphs.served"):
 """
 
     finished = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, encoding="utf-8", timeout=60, check=False
+        # A library that is loaded with JSONPaths asks for the locale's encoding, once.
+        [sys.executable, "-W", "ignore::EncodingWarning", "-c", probe],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
     )
 
     assert finished.stderr == ""

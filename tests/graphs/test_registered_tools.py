@@ -14,7 +14,8 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.schema import Config
 from loguru import logger
 
-from tests.fixtures.app_server import OURS, AppServer, serve_in_thread
+from tests.api.routes.conftest import serve_ours
+from tests.fixtures.app_server import AppProcess
 from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from tests.fixtures.shop_api import SHOP_KEY, SHOP_KEY_VARIABLE, ShopApi
@@ -179,7 +180,8 @@ def wire() -> Iterator[WireServer]:
 
 
 @pytest.fixture(scope="module")
-def server(running_shop: ShopApi, wire: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppServer]:
+def server(running_shop: ShopApi, wire: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
+    """Serve in a process of its own: the served graphs read their settings once in each process."""
     env = {
         "OPENAI_BASE_URL": wire.base_url,
         "TOOLWEAVE_MODEL": "m",
@@ -187,7 +189,7 @@ def server(running_shop: ShopApi, wire: WireServer, tmp_path_factory: pytest.Tem
         SHOP_KEY_VARIABLE: SHOP_KEY,
     }
     with (
-        serve_in_thread(OURS, tmp_path_factory.mktemp("data"), env) as served,
+        serve_ours(tmp_path_factory.mktemp("data"), env) as served,
         httpx.Client(base_url=served.url) as http,
     ):
         for config in running_shop.tools():
@@ -196,7 +198,7 @@ def server(running_shop: ShopApi, wire: WireServer, tmp_path_factory: pytest.Tem
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def client(server: AppServer) -> AsyncIterator[LangGraphClient]:
+async def client(server: AppProcess) -> AsyncIterator[LangGraphClient]:
     async with get_client(url=server.url, api_key=None) as made:
         yield made
 

@@ -1,12 +1,15 @@
 """The held-back instructions through POST /workflow: the offline model chooses, and a real shop sees what arrives."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
+from tests.api.routes.conftest import serve_ours
+from tests.fixtures.app_server import AppProcess
 from tests.fixtures.shop_api import SHOP_KEY, SHOP_KEY_VARIABLE, ArrivedRequest, ShopApi, shop_api
 from tests.nodes.offline_model.operations.instructions import Instruction, instructions_of
 from tests.nodes.offline_model.operations.judging import fits
@@ -20,6 +23,19 @@ RIGHT_AT_LEAST = 0.88
 def shop() -> Iterator[ShopApi]:
     with shop_api() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
+    """Serve in a process of its own: the served graphs read their settings once in each process."""
+    with serve_ours(tmp_path_factory.mktemp("data"), SERVER_ENV) as process:
+        yield process
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def http(server: AppProcess) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
