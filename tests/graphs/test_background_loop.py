@@ -25,7 +25,8 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_cancels_the_work_and_waits_until_it_has_cleaned_up() -> None:
     with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", SCRIPT],
+        # A library that is loaded with JSONPaths asks for the locale's encoding, once.
+        [sys.executable, "-W", "error", "-W", "ignore::EncodingWarning", "-c", SCRIPT],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
