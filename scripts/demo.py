@@ -45,7 +45,7 @@ INSTRUCTIONS = (
     ("Find books by Jules Verne", None),
     ("Lend book 2 to Ada", None),
     ("Lend book 3 to Ada", "api_execution"),
-    ("Book a flight to Paris", "llm_selection"),
+    ("What is the weather in Paris?", "llm_selection"),
 )
 # What the database must hold in the end: title, status, priority.
 EXPECTED = [("Buy milk", "completed", "medium"), ("Dentist appointment", "active", "high")]
