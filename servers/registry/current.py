@@ -9,16 +9,14 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
-from toolweave.config.settings import load_settings
 from toolweave.errors import PersistenceError
+from toolweave.servers.registry.loading import open_registry, url_of_settings
 from toolweave.tool_config import ToolConfig
 
 if TYPE_CHECKING:
-    import sqlalchemy as sa
-
     from toolweave.servers.registry.repository import RegisteredTools
 
 MOST_OPENED = 4
@@ -96,8 +94,8 @@ class RegistrySlot:
         if own := [registry for registry, its_loop in published if its_loop is loop]:
             yield own[-1]
             return
-        url = published[-1][0].url if published else await asyncio.to_thread(_url_of_settings)
-        async with self._turns.one(), _open(url) as registry:
+        url = published[-1][0].url if published else await asyncio.to_thread(url_of_settings)
+        async with self._turns.one(), open_registry(url) as registry:
             yield registry
 
 
@@ -137,15 +135,3 @@ class CurrentRegistry:
         """
         async with current_registry() as registry:
             return await registry.find(tool_ids)
-
-
-def _url_of_settings() -> "sa.URL | str":
-    from toolweave.servers.registry.opening import database_url  # noqa: PLC0415
-
-    return database_url(load_settings())
-
-
-def _open(url: "sa.URL | str") -> "AbstractAsyncContextManager[RegisteredTools]":
-    from toolweave.servers.registry.opening import open_registry_at  # noqa: PLC0415
-
-    return open_registry_at(url)
