@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fixtures.openai_wire import WireServer, openai_wire
 from tests.fixtures.shop_api import SHOP_KEY, SHOP_KEY_VARIABLE, ShopApi, shop_api
 
 
@@ -11,6 +12,24 @@ from tests.fixtures.shop_api import SHOP_KEY, SHOP_KEY_VARIABLE, ShopApi, shop_a
 def running_shop() -> Iterator[ShopApi]:
     with shop_api() as shop:
         yield shop
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[WireServer]:
+    """Serve a scripted model; a test writes its turns."""
+    with openai_wire([]) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def serving_env(wire: WireServer) -> dict[str, str]:
+    """Give the environment of a server that asks the scripted model and may call the shop."""
+    return {
+        "OPENAI_BASE_URL": wire.base_url,
+        "TOOLWEAVE_MODEL": "m",
+        "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1",
+        SHOP_KEY_VARIABLE: SHOP_KEY,
+    }
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from loguru import logger
 
 from tests.api.routes.conftest import serve_ours
 from tests.fixtures.app_server import AppProcess
-from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
+from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn
 from tests.fixtures.scripted_model import ScriptedModel, calling
-from tests.fixtures.shop_api import SHOP_KEY, SHOP_KEY_VARIABLE, ShopApi
+from tests.fixtures.shop_api import SHOP_KEY, ShopApi
 from tests.graphs.shop_workflow import LOOPBACK
 from toolweave.errors import ConfigError, UnknownTools
 from toolweave.graphs import build_agent_loop
@@ -174,22 +174,12 @@ async def test_lost_tools_of_servers_are_still_known(shop: ShopApi) -> None:
 
 
 @pytest.fixture(scope="module")
-def wire() -> Iterator[WireServer]:
-    with openai_wire([]) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def server(running_shop: ShopApi, wire: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
+def server(
+    running_shop: ShopApi, serving_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AppProcess]:
     """Serve in a process of its own: the served graphs read their settings once in each process."""
-    env = {
-        "OPENAI_BASE_URL": wire.base_url,
-        "TOOLWEAVE_MODEL": "m",
-        "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1",
-        SHOP_KEY_VARIABLE: SHOP_KEY,
-    }
     with (
-        serve_ours(tmp_path_factory.mktemp("data"), env) as served,
+        serve_ours(tmp_path_factory.mktemp("data"), serving_env) as served,
         httpx.Client(base_url=served.url) as http,
     ):
         for config in running_shop.tools():

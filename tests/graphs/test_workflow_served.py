@@ -10,28 +10,18 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from tests.fixtures.app_server import OURS, AppProcess
-from tests.fixtures.openai_wire import WireServer, WireTurn, openai_wire
-from tests.fixtures.shop_api import SHOP_KEY, SHOP_KEY_VARIABLE, ShopApi
+from tests.fixtures.openai_wire import WireServer, WireTurn
+from tests.fixtures.shop_api import SHOP_KEY, ShopApi
 from tests.graphs.shop_workflow import KEYS, chosen, empty, sent
 
 WORDS = "The chess set costs 49 euros."
 
 
 @pytest.fixture(scope="module")
-def wire() -> Iterator[WireServer]:
-    with openai_wire([]) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def server(running_shop: ShopApi, wire: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
-    env = {
-        "OPENAI_BASE_URL": wire.base_url,
-        "TOOLWEAVE_MODEL": "m",
-        "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1",
-        SHOP_KEY_VARIABLE: SHOP_KEY,
-    }
-    process = AppProcess(OURS, tmp_path_factory.mktemp("data"), env)
+def server(
+    running_shop: ShopApi, serving_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AppProcess]:
+    process = AppProcess(OURS, tmp_path_factory.mktemp("data"), serving_env)
     process.start()
     try:
         with httpx.Client(base_url=process.url) as client:
