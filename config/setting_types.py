@@ -14,6 +14,11 @@ def comma_separated(value: Any) -> Any:
     return tuple(_origin(part) for part in value) if isinstance(value, list | tuple) else value
 
 
+def comma_separated_texts(value: Any) -> Any:
+    """Split at commas, without the spaces around."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
 def _origin(text: Any) -> str:
     if text == "*":
         return "*"

@@ -20,6 +20,7 @@ from toolweave.config.outbound_allow import AllowedTarget, allowed_targets
 from toolweave.config.problems import sentences
 from toolweave.config.setting_types import (
     comma_separated,
+    comma_separated_texts,
     command_line,
     data_folder,
     expanded_path,
@@ -70,6 +71,30 @@ class Settings(BaseSettings):
     tools_database_url: str | None = Field(default=None, repr=False)
     tool_env: Annotated[ToolVariables, NoDecode, BeforeValidator(tool_variables)] = ToolVariables()
     model_price: Annotated[ModelPrice, NoDecode, BeforeValidator(price_per_million)] | None = None
+
+    query_database_url: str | None = Field(default=None, repr=False)
+    query_tables: str = Field(default="todos", repr=False)
+    query_max_rows: int = Field(default=1_000, ge=1, le=100_000)
+    query_timeout_s: Seconds = 3.0
+    query_role: str | None = Field(default=None, repr=False)
+    query_forbidden: str | None = Field(default=None, repr=False)
+    query_guardrail: str | None = Field(default=None, repr=False)
+    job_endpoints: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated_texts)] = Field(
+        default=(), repr=False
+    )
+    job_timeout_s: Seconds = 3.5
+    file_roots: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated_texts)] = Field(
+        default=(), repr=False
+    )
+    file_ignore: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated_texts)] = Field(
+        default=(), repr=False
+    )
+    file_max_bytes: int = Field(default=1_000_000, ge=1, le=20_000_000)
+    core_token: SecretStr | None = None
+    core_jwks_url: Url | None = Field(default=None, repr=False)
+    core_jwt_public_key: Annotated[Path, BeforeValidator(expanded_path)] | None = Field(default=None, repr=False)
+    core_jwt_issuer: str | None = Field(default=None, repr=False)
+    core_jwt_audience: str | None = Field(default=None, repr=False)
 
     token_store: Literal["auto", "keyring", "file"] = "auto"  # noqa: S105 - the name of a place
     token_key: SecretStr | None = None

@@ -1,67 +1,12 @@
 """Answer every tool call in one envelope: data on success, else type, code, message and suggestion (C-06)."""
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from fastmcp.tools import ToolResult
 from mcp.types import TextContent
 from pydantic_core import to_json
 
-ErrorType = Literal["validation", "not_found", "timeout", "unavailable", "internal"]
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorCode:
-    """One row of the code table: when it is used, and what the caller is told to do unless told otherwise."""
-
-    code: str
-    type: ErrorType
-    meaning: str
-    suggestion: str
-
-
-MISSING_PARAMETER = ErrorCode(
-    "missing_parameter", "validation", "A required parameter is absent.", "Add the named parameter and call again."
-)
-UNKNOWN_PARAMETER = ErrorCode(
-    "unknown_parameter", "validation", "The tool has no such parameter.", "Leave the named parameter out."
-)
-INVALID_PARAMETER = ErrorCode(
-    "invalid_parameter",
-    "validation",
-    "A parameter has the wrong type, form or range.",
-    "Correct the named parameter and call again.",
-)
-UNKNOWN_TOOL = ErrorCode(
-    "unknown_tool", "not_found", "The server has no tool of that name.", "Call one of the tools that the server lists."
-)
-NOT_FOUND = ErrorCode("not_found", "not_found", "What the call names does not exist.", "Check the name or id.")
-TIMEOUT = ErrorCode(
-    "tool_timeout", "timeout", "The tool took longer than its limit and was stopped.", "Try again, or ask for less."
-)
-UNAVAILABLE = ErrorCode(
-    "unavailable",
-    "unavailable",
-    "Something the tool needs, such as its database, cannot be used.",
-    "Try again in a moment.",
-)
-INTERNAL = ErrorCode(
-    "internal_error",
-    "internal",
-    "The tool failed for a reason that only the server's log tells.",
-    "Try again; if it fails again, look into the server's log.",
-)
-
-ERROR_CODES = (
-    MISSING_PARAMETER,
-    UNKNOWN_PARAMETER,
-    INVALID_PARAMETER,
-    UNKNOWN_TOOL,
-    NOT_FOUND,
-    TIMEOUT,
-    UNAVAILABLE,
-    INTERNAL,
-)
+from toolweave.servers.error_codes import ErrorCode
 
 
 def success(data: Any, **metadata: Any) -> ToolResult:

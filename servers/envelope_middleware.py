@@ -17,15 +17,14 @@ from mcp.types import CallToolRequestParams
 
 from toolweave.errors import PersistenceError
 from toolweave.servers.call_meta import MAX_LENGTH, call_meta, has_unusable_key
-from toolweave.servers.envelope import (
+from toolweave.servers.envelope import error_code, failure, finish
+from toolweave.servers.error_codes import (
     INTERNAL,
     INVALID_PARAMETER,
     TIMEOUT,
     UNAVAILABLE,
     UNKNOWN_TOOL,
-    error_code,
-    failure,
-    finish,
+    ToolFailed,
 )
 from toolweave.servers.parameter_errors import explain, shown
 
@@ -92,6 +91,8 @@ class EnvelopeMiddleware(Middleware):
             return failure(TIMEOUT, f"{name} did not finish within {self._timeout_s:g} s and was stopped.")
         except ToolError as error:
             # FastMCP has logged the cause and put this in its place.
+            if isinstance(error.__cause__, ToolFailed):
+                return failure(error.__cause__.code, str(error.__cause__), error.__cause__.suggestion)
             if isinstance(error.__cause__, PersistenceError):
                 return failure(UNAVAILABLE, str(error.__cause__))
             return failure(INTERNAL, f"{name} failed.")

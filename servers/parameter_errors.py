@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from toolweave.servers.envelope import INVALID_PARAMETER, MISSING_PARAMETER, UNKNOWN_PARAMETER, ErrorCode
+from toolweave.servers.error_codes import INVALID_PARAMETER, MISSING_PARAMETER, UNKNOWN_PARAMETER, ErrorCode
 
 Schema = Mapping[str, Any]
 

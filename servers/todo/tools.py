@@ -6,7 +6,8 @@ from fastmcp import Context
 from fastmcp.tools import ToolResult
 
 from toolweave.servers.call_meta import idempotency_key
-from toolweave.servers.envelope import INVALID_PARAMETER, MISSING_PARAMETER, NOT_FOUND, failure, success
+from toolweave.servers.envelope import failure, success
+from toolweave.servers.error_codes import INVALID_PARAMETER, MISSING_PARAMETER, NOT_FOUND
 from toolweave.servers.todo.cursor import decode_cursor, encode_cursor
 from toolweave.servers.todo.models import Fields, Kept, Selection
 from toolweave.servers.todo.parameters import (

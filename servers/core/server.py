@@ -1,0 +1,37 @@
+"""Build the MCP server `core` from its tools (C-01, C-02)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastmcp import FastMCP
+from fastmcp.server.auth import AuthProvider
+
+from toolweave import __version__
+from toolweave.config.settings import Settings
+from toolweave.servers.envelope_middleware import EnvelopeMiddleware
+
+_INSTRUCTIONS = (
+    "Tools for common work: query the tables of a database, run jobs and see how they are, read and search files. "
+    "Each is limited to what the operator allows; an error says what to do instead."
+)
+TOOL_TIMEOUT_S = 4.0
+
+
+@asynccontextmanager
+async def open_core_server(settings: Settings, *, auth: AuthProvider | None = None) -> AsyncIterator[FastMCP[None]]:
+    """Open what the tools need and build the server on it; all is closed with the context.
+
+    `auth` guards the server where it is reached over HTTP. Nothing is connected before a tool needs it.
+    """
+    _ = settings
+    envelope = EnvelopeMiddleware(timeout_s=TOOL_TIMEOUT_S)
+    yield FastMCP(
+        "core",
+        instructions=_INSTRUCTIONS,
+        version=__version__,
+        lifespan=envelope.lifespan,
+        middleware=[envelope],
+        mask_error_details=True,
+        on_duplicate="error",
+        auth=auth,
+    )
