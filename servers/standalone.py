@@ -33,14 +33,15 @@ async def serve_stdio(server: FastMCP[Any]) -> None:
 
 
 async def serve_http(server: FastMCP[Any], *, transport: HttpTransport, host: str, port: int) -> None:
-    """Serve on a loopback address until a signal; port 0 takes a free one, the log says which.
+    """Serve until a signal; port 0 takes a free one, the log says which.
 
-    Requests whose Host or Origin is not loopback are refused (T-08).
+    A server without authentication is served on loopback only, and refuses requests whose Host or Origin is not
+    loopback (T-08). With it a foreign page lacks the token, and the Host is whatever the server is called outside.
 
     Raises:
-        ConfigError: the host is not loopback, or the port is taken; names it and the fix.
+        ConfigError: the host may not be listened on, or the port is taken; names it and the fix.
     """
-    with _listen(host, port) as listener:
+    with _listen(host, port, only_loopback=server.auth is None) as listener:
         address, taken_port = listener.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         logger.info("{} serves on http://{}:{}{}", server.name, shown, taken_port, PATHS[transport])
@@ -51,7 +52,7 @@ async def serve_http(server: FastMCP[Any], *, transport: HttpTransport, host: st
             host=host,
             port=taken_port,
             sockets=[listener],
-            host_origin_protection=True,
+            host_origin_protection="auto" if server.auth else True,
             # uvicorn's own logging would write to stdout.
             uvicorn_config={"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1},
         )
@@ -74,22 +75,20 @@ def quiet_framework_logs() -> None:
     logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    address = "127.0.0.1" if host == "localhost" else host
-    try:
-        ip = ipaddress.ip_address(address)
-    except ValueError:
-        ip = None
-    if ip is None or not ip.is_loopback:
+def _listen(host: str, port: int, *, only_loopback: bool) -> socket.socket:
+    ip = _address(host)
+    if ip is None or (only_loopback and not ip.is_loopback):
         raise ConfigError(
-            f"refusing to listen on {host}: whoever can reach it could use the tools without authentication.",
+            f"refusing to listen on {host}: whoever can reach it could use the tools without authentication."
+            if only_loopback
+            else f"cannot listen on {host}: it is no IP address.",
             source="--host",
             fix="Use 127.0.0.1, and a proxy that authenticates if others need it.",
         )
     listener = socket.socket(socket.AF_INET6 if ip.version == 6 else socket.AF_INET)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address, port))
+        listener.bind((str(ip), port))
     except (OSError, OverflowError) as error:
         listener.close()
         reason = error.strerror if isinstance(error, OSError) else "ports go from 0 to 65535"
@@ -99,3 +98,10 @@ def _listen(host: str, port: int) -> socket.socket:
             fix="Stop the program that uses it, or choose another port.",
         ) from error
     return listener
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        return None

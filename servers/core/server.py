@@ -1,7 +1,7 @@
 """Build the MCP server `core` from its tools (C-01, C-02)."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastmcp import FastMCP
 from fastmcp.server.auth import AuthProvider
@@ -23,9 +23,29 @@ async def open_core_server(settings: Settings, *, auth: AuthProvider | None = No
 
     `auth` guards the server where it is reached over HTTP. Nothing is connected before a tool needs it.
     """
-    _ = settings
+    async with AsyncExitStack() as areas:
+        server = _empty_server(auth)
+        await _add_query_tools(server, settings, areas)
+        await _add_job_tools(server, settings, areas)
+        await _add_file_tools(server, settings, areas)
+        yield server
+
+
+async def _add_query_tools(server: FastMCP[None], settings: Settings, areas: AsyncExitStack) -> None:
+    _ = server, settings, areas
+
+
+async def _add_job_tools(server: FastMCP[None], settings: Settings, areas: AsyncExitStack) -> None:
+    _ = server, settings, areas
+
+
+async def _add_file_tools(server: FastMCP[None], settings: Settings, areas: AsyncExitStack) -> None:
+    _ = server, settings, areas
+
+
+def _empty_server(auth: AuthProvider | None) -> FastMCP[None]:
     envelope = EnvelopeMiddleware(timeout_s=TOOL_TIMEOUT_S)
-    yield FastMCP(
+    return FastMCP(
         "core",
         instructions=_INSTRUCTIONS,
         version=__version__,
