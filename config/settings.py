@@ -15,6 +15,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from toolweave.config.job_endpoints import JobEndpoint, JobHeaders, read_job_endpoints, read_job_headers
 from toolweave.config.model_price import ModelPrice, price_per_million
 from toolweave.config.outbound_allow import AllowedTarget, allowed_targets
 from toolweave.config.problems import sentences
@@ -79,10 +80,14 @@ class Settings(BaseSettings):
     query_role: str | None = Field(default=None, repr=False)
     query_forbidden: str | None = Field(default=None, repr=False)
     query_guardrail: str | None = Field(default=None, repr=False)
-    job_endpoints: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated_texts)] = Field(
+    job_endpoints: Annotated[tuple[JobEndpoint, ...], NoDecode, BeforeValidator(read_job_endpoints)] = Field(
         default=(), repr=False
     )
-    job_timeout_s: Seconds = 3.5
+    job_headers: Annotated[tuple[JobHeaders, ...], NoDecode, BeforeValidator(read_job_headers)] = Field(
+        default=(), repr=False
+    )
+    # Below the limit of every tool, so that it is the job's endpoint that is named.
+    job_timeout_s: float = Field(default=3.5, gt=0, le=3.8, allow_inf_nan=False)
     file_roots: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated_texts)] = Field(
         default=(), repr=False
     )

@@ -8,7 +8,9 @@ from fastmcp.server.auth import AuthProvider
 
 from toolweave import __version__
 from toolweave.config.settings import Settings
+from toolweave.servers.core.jobs.tools import JobTools
 from toolweave.servers.envelope_middleware import EnvelopeMiddleware
+from toolweave.servers.tool_declaration import ACTS_ABROAD, ASKS_ABROAD, declared_tool
 
 _INSTRUCTIONS = (
     "Tools for common work: query the tables of a database, run jobs and see how they are, read and search files. "
@@ -26,7 +28,7 @@ async def open_core_server(settings: Settings, *, auth: AuthProvider | None = No
     async with AsyncExitStack() as areas:
         server = _empty_server(auth)
         await _add_query_tools(server, settings, areas)
-        await _add_job_tools(server, settings, areas)
+        _add_job_tools(server, settings)
         await _add_file_tools(server, settings, areas)
         yield server
 
@@ -35,8 +37,10 @@ async def _add_query_tools(server: FastMCP[None], settings: Settings, areas: Asy
     _ = server, settings, areas
 
 
-async def _add_job_tools(server: FastMCP[None], settings: Settings, areas: AsyncExitStack) -> None:
-    _ = server, settings, areas
+def _add_job_tools(server: FastMCP[None], settings: Settings) -> None:
+    jobs = JobTools(settings)
+    server.add_tool(declared_tool(jobs.execute_job, "Run a job", ACTS_ABROAD))
+    server.add_tool(declared_tool(jobs.check_job_status, "Check a job", ASKS_ABROAD))
 
 
 async def _add_file_tools(server: FastMCP[None], settings: Settings, areas: AsyncExitStack) -> None:

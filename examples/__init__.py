@@ -1,0 +1,1 @@
+"""Show how Toolweave is used with services of your own."""
