@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from toolweave import __version__
 from toolweave.api.body_limit import MIB, BodyLimit
+from toolweave.api.core_mount import MOUNTED_AT, CoreMount
 from toolweave.api.errors import answer_bad_body, answer_error
 from toolweave.api.plane_metrics import in_default_registry
 from toolweave.api.routes import chat, health, openapi_transfer, servers, tool_transfer, tools, workflow
@@ -32,13 +33,14 @@ TRANSFER_LIMIT = 16 * MIB
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Create the application; it reads settings and opens connections only when its lifespan starts."""
+    core = CoreMount()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         expect_plane()
         app.state.settings = settings or load_settings()
         warn_if_offline(app.state.settings)
-        async with open_served_plane(app.state.settings) as plane:
+        async with core.running(app.state.settings), open_served_plane(app.state.settings) as plane:
             app.state.plane = plane
             publish(plane)
             try:
@@ -55,6 +57,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(BodyLimit, paths=_paths(*ROUTERS), other_limits=larger)
     for router in ROUTERS:
         app.include_router(router)
+    # Routes of ours under the same path come before it.
+    app.mount(MOUNTED_AT, core)
     return app
 
 

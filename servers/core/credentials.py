@@ -1,0 +1,116 @@
+"""Say by what callers of the core server are known, as the operator has set it; FastMCP is not needed for that."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from toolweave.config.settings import Settings, variable_name
+from toolweave.errors import ConfigError
+
+SHORTEST_TOKEN = 16
+SMALLEST_RSA_BITS = 2048
+# One algorithm for each kind of key: a token does not choose how it is checked.
+CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+RSA = "RS256"
+PUBLISHED = (RSA, "ES256")
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """A key that signs tokens: PEM text, and the algorithm that goes with it."""
+
+    pem: str
+    algorithm: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreCredentials:
+    """What a caller may show: the token itself, or one that an issuer has signed for us. Any of them will do."""
+
+    token: str | None = field(default=None, repr=False)
+    public_key: PublicKey | None = None
+    jwks_url: str | None = field(default=None, repr=False)
+    issuer: str = ""
+    audience: str = ""
+
+    @property
+    def are_set(self) -> bool:
+        """Say whether there is anything a caller may show; else nobody has to."""
+        return bool(self.token or self.public_key or self.jwks_url)
+
+
+def core_credentials(settings: Settings) -> CoreCredentials:
+    """Read the `core_…` settings; reads the file of the public key.
+
+    Raises:
+        ConfigError: one of them cannot be used, or lacks another that belongs to it; shows no value.
+    """
+    token = settings.core_token.get_secret_value() if settings.core_token else None
+    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or any(map(str.isspace, token))):
+        raise _refused(
+            "core_token",
+            f"must have at least {SHORTEST_TOKEN} characters, all ASCII and none of them a space.",
+            "Draw one by lot: python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
+        )
+    signed = settings.core_jwt_public_key or settings.core_jwks_url
+    belonging = {name: getattr(settings, name) for name in ("core_jwt_issuer", "core_jwt_audience")}
+    absent = [variable_name(name) for name, value in belonging.items() if not value]
+    if signed and absent:
+        raise ConfigError(
+            f"signed tokens need {' and '.join(absent)}: else every token of that key's owner would be taken, also "
+            "those for other services.",
+            source="settings",
+            fix="Set the issuer as in the tokens' 'iss' and the audience as in their 'aud'.",
+        )
+    if not signed and len(absent) < len(belonging):
+        raise ConfigError(
+            "an issuer or audience of tokens is set, but no key to check them by.",
+            source="settings",
+            fix=f"Set {variable_name('core_jwks_url')} or {variable_name('core_jwt_public_key')}, too.",
+        )
+    key = settings.core_jwt_public_key
+    return CoreCredentials(
+        token=token,
+        public_key=None if key is None else _public_key(key),
+        jwks_url=settings.core_jwks_url,
+        issuer=settings.core_jwt_issuer or "",
+        audience=settings.core_jwt_audience or "",
+    )
+
+
+def _public_key(path: Path) -> PublicKey:
+    field = "core_jwt_public_key"
+    try:
+        pem = path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not PEM text"
+        raise _refused(field, f"names a file that cannot be read: {reason}.", "Name a PEM file.") from None
+    if "PRIVATE KEY" in pem:
+        raise _refused(
+            field,
+            "names a file with a private key, which must stay with who signs the tokens.",
+            "Export its public key: openssl pkey -in FILE -pubout.",
+        )
+    try:
+        key = load_pem_public_key(pem.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        raise _refused(
+            field, "names a file without a public key.", "Name a PEM file: -----BEGIN PUBLIC KEY-----."
+        ) from None
+    if isinstance(key, RSAPublicKey) and key.key_size >= SMALLEST_RSA_BITS:
+        return PublicKey(pem, RSA)
+    if isinstance(key, EllipticCurvePublicKey) and key.curve.name in CURVES:
+        return PublicKey(pem, CURVES[key.curve.name])
+    raise _refused(
+        field,
+        "names a key of a kind that is not taken.",
+        f"Use RSA of {SMALLEST_RSA_BITS} bits or more, or an elliptic curve P-256, P-384 or P-521.",
+    )
+
+
+def _refused(field: str, problem: str, fix: str) -> ConfigError:
+    return ConfigError(f"{variable_name(field)} {problem}", source="settings", fix=fix)
