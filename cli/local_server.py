@@ -16,9 +16,11 @@ from toolweave.cli.configuration import Configuration, read_configuration
 from toolweave.cli.listening import listening, url_of
 from toolweave.cli.serving import Stop, serve_app
 from toolweave.config.logs import configure_logging
+from toolweave.config.mcp_place import mcp_place
 
 TOOLS_WAIT_S = 15.0
 HEALTH_INTERVAL_S = 0.05
+PROGRAMS = "servers"
 
 
 @contextmanager
@@ -28,8 +30,18 @@ def local_server(config: Path | None = None) -> Iterator[str]:
     Raises:
         ToolweaveError: it cannot start; as `toolweave serve`.
     """
+    given = read_configuration(config).settings
+    place = mcp_place(given)
     with tempfile.TemporaryDirectory(prefix="toolweave-", ignore_cleanup_errors=True) as folder:
-        configuration = read_configuration(config, host="127.0.0.1", port=0, data_dir=Path(folder), log_level="WARNING")
+        _lend_programs(given.data_dir, Path(folder))
+        configuration = read_configuration(
+            config,
+            host="127.0.0.1",
+            port=0,
+            data_dir=Path(folder),
+            mcp_config=None if place.is_shipped else place.path,
+            log_level="WARNING",
+        )
         configure_logging(configuration.settings)
         stop = Stop()
         ready: Future[str] = Future()
@@ -43,6 +55,13 @@ def local_server(config: Path | None = None) -> Iterator[str]:
         finally:
             stop.request()
             thread.join()
+
+
+def _lend_programs(data_dir: Path, folder: Path) -> None:
+    """Let the temporary data folder have what `toolweave servers add` has installed in the real one."""
+    programs = data_dir.absolute() / PROGRAMS
+    if programs.is_dir():
+        (folder / PROGRAMS).symlink_to(programs, target_is_directory=True)
 
 
 def _await_tools(url: str) -> None:

@@ -18,6 +18,7 @@ from toolweave.cli.listening import listening, url_of
 from toolweave.cli.reloading import Watched, serve_reloading
 from toolweave.cli.serving import end_with_parent, run_until_signal
 from toolweave.config.logs import configure_logging
+from toolweave.config.mcp_place import mcp_place
 from toolweave.config.settings import environment, unknown_variables
 from toolweave.errors import ConfigError
 from toolweave.nodes.chat_models import model_label
@@ -109,12 +110,13 @@ def _reloading(
 
 def _watched(config: Path | None, configuration: Configuration) -> Callable[[], Watched]:
     """Give what says which files belong to the application now; those of before while langgraph.json is wrong."""
-    last = Watched.of(configuration.served, configuration.settings.mcp_config)
+    mcp_file = mcp_place(configuration.settings).own
+    last = Watched.of(configuration.served, mcp_file)
 
     def watched() -> Watched:
         nonlocal last
         with suppress(ConfigError):
-            last = Watched.of(find_langgraph_json(config), configuration.settings.mcp_config)
+            last = Watched.of(find_langgraph_json(config), mcp_file)
         return last
 
     return watched

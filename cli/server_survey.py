@@ -1,10 +1,14 @@
 """Start every configured MCP server for a moment and see what it offers."""
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from toolweave.config.mcp import McpServerConfig
+from toolweave.config.settings import Settings
 from toolweave.servers.connections.health import ServerState
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
@@ -30,6 +34,17 @@ class Surveyed:
     reason: str | None
     tools: tuple[OfferedTool, ...] = ()
     ready_ms: int | None = None
+
+
+@contextmanager
+def trial_settings(settings: Settings) -> Iterator[Settings]:
+    """Give the settings to start servers with only to look at them: our todo server gets a database for the moment.
+
+    The data folder stays the real one, where the programs of ready-made servers are, and is not made for this.
+    """
+    with tempfile.TemporaryDirectory(prefix="toolweave-", ignore_cleanup_errors=True) as folder:
+        database = settings.todo_database_url or f"sqlite+aiosqlite:///{Path(folder, 'todo.db')}"
+        yield settings.model_copy(update={"todo_database_url": database})
 
 
 async def survey(servers: Sequence[McpServerConfig], tokens: TokenPlace) -> list[Surveyed]:

@@ -15,7 +15,11 @@ from toolweave.servers.connections.oauth.place import TokenPlace, token_place
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="The mcp.jsonc. [default: TOOLWEAVE_MCP_CONFIG, else ours]"),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The mcp file. [default: TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder, else ours]",
+    ),
 ]
 DataFolder = Annotated[
     Path | None,

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,9 @@ import typer
 from rich.console import Console
 
 from toolweave.cli.api_client import server_url
-from toolweave.cli.server_survey import Surveyed, survey
+from toolweave.cli.configuration import read_configuration
+from toolweave.cli.server_survey import Surveyed, survey, trial_settings
+from toolweave.cli.servers_config import ConfigFile, DataFolder
 from toolweave.cli.terminal import compact, harmless, shortened, stdout_console, styled
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import served_mcp_config
@@ -30,22 +31,20 @@ REFUSALS = {
 
 def tools(
     url: Annotated[str | None, typer.Option("--url", help="Ask this server for the state of its MCP servers.")] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="The mcp.jsonc. [default: TOOLWEAVE_MCP_CONFIG, else ours]"),
-    ] = None,
+    config: ConfigFile = None,
+    data_dir: DataFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the configured MCP servers, their state and their tools; a server that does not come up says why.
 
-    The servers are started for this and stopped again, with a temporary data folder. With --url nothing is started: a
+    The servers are started for this and stopped again, ours with a temporary database. With --url nothing is started: a
     running Toolweave says how its servers are.
     """
     if url is not None:
         health = _health(server_url(url, load_settings()))
         print(compact(health)) if as_json else _show_health(stdout_console(), health)
         return
-    found = _survey(config)
+    found = _survey(config, data_dir)
     if as_json:
         print(compact([asdict(server) for server in found]))
     else:
@@ -62,14 +61,15 @@ def show(console: Console, server: Surveyed) -> None:
         console.print(harmless(f"  {tool.name:<{width}}  {shortened(tool.description, 90)}").rstrip())
 
 
-def _survey(config: Path | None) -> list[Surveyed]:
-    with tempfile.TemporaryDirectory(prefix="toolweave-") as folder:
-        settings = load_settings(mcp_config=config, data_dir=Path(folder), log_level="ERROR")
-        configure_logging(settings)
-        servers = served_mcp_config(settings)
+def _survey(config: Path | None, data_dir: Path | None) -> list[Surveyed]:
+    given = read_configuration(data_dir=data_dir).settings
+    settings = load_settings(mcp_config=config, data_dir=given.data_dir, log_level="ERROR")
+    configure_logging(settings)
+    with trial_settings(settings) as trial:
+        servers = served_mcp_config(trial)
         for warning in servers.warnings:
             sys.stderr.write(f"{warning}\n")
-        return asyncio.run(survey(servers.servers, token_place(load_settings())))
+        return asyncio.run(survey(servers.servers, token_place(settings)))
 
 
 def _health(url: str) -> dict[str, Any]:

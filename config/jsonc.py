@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import json5
 
@@ -35,6 +35,19 @@ class JsoncDocument:
         while path and path not in self.lines:
             path = path[:-1]
         return f"{self.source}:{self.lines.get(path, 1)}"
+
+
+class Token(NamedTuple):
+    """A string, a mark such as { or a comma, or a bare word; where in the text it begins, and on which line."""
+
+    text: str
+    start: int
+    line: int
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return self.start + len(self.text)
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -102,7 +115,7 @@ class _Locator:
     """Walk a parsed value beside the tokens of its text, which the parser has found valid."""
 
     def __init__(self, text: str, lines: dict[JsonPath, int], source: str) -> None:
-        self._tokens = list(_tokens(text))
+        self._tokens = list(tokens(text))
         self._next = 0
         self._lines = lines
         self._source = source
@@ -131,12 +144,12 @@ class _Locator:
         return _joined_surrogates(value) if isinstance(value, str) else value
 
     def _take(self) -> int:
-        _, line = self._tokens[self._next]
+        token = self._tokens[self._next]
         self._next += 1
-        return line
+        return token.line
 
     def _take_comma(self) -> None:
-        if self._tokens[self._next][0] == ",":
+        if self._tokens[self._next].text == ",":
             self._next += 1
 
     def _note_key(self, key: str, path: JsonPath) -> None:
@@ -157,9 +170,10 @@ def _joined_surrogates(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-def _tokens(text: str) -> Iterator[tuple[str, int]]:
+def tokens(text: str) -> Iterator[Token]:
+    """Take apart a text that is valid JSON5; what is between two tokens is white space and comments."""
     line = 1
     for match in _TOKEN.finditer(text):
         if match.lastgroup != "skip":
-            yield match.group(), line
+            yield Token(match.group(), match.start(), line)
         line += match.group().count("\n")

@@ -11,10 +11,9 @@ from toolweave.config.header_templates import HeaderTemplate, header_templates
 from toolweave.config.interpolate import filled_in_values, find_references, resolve
 from toolweave.config.mcp_entry import BreakerRules, OAuth, ServerEntry, Transport, check_resolved
 from toolweave.config.mcp_file import WrittenServer, read_mcp_file, shown_path
+from toolweave.config.mcp_place import mcp_place
 from toolweave.config.settings import Settings, variable_name
 from toolweave.errors import ConfigError, MissingVariable
-
-SHIPPED_MCP_CONFIG = Path(__file__).parent / "mcp.servers.jsonc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +79,7 @@ def load_mcp_config(path: Path, environ: Mapping[str, str], *, strict: bool = Fa
 
 
 def served_mcp_config(settings: Settings, environ: Mapping[str, str] | None = None) -> McpConfig:
-    """Load the file the served processes use, with the `TOOLWEAVE_TODO_…` overrides applied (T-01).
+    """Load the mcp file that counts (`mcp_place`), with the `TOOLWEAVE_TODO_…` overrides applied (T-01).
 
     Raises:
         ConfigError: as `load_mcp_config`.
@@ -93,7 +92,7 @@ def served_mcp_config(settings: Settings, environ: Mapping[str, str] | None = No
         "TOOLWEAVE_DATA_DIR": str(data_dir),
         "TOOLWEAVE_TODO_DATABASE_URL": settings.todo_database_url or f"sqlite+aiosqlite:///{data_dir / 'todo.db'}",
     }
-    config = load_mcp_config(settings.mcp_config or SHIPPED_MCP_CONFIG, filled)
+    config = load_mcp_config(mcp_place(settings).path, filled)
     servers = tuple(_with_overrides(server, settings) if server.name == "todo" else server for server in config.servers)
     return replace(config, servers=servers, warnings=(*config.warnings, *_idle_overrides(config, settings)))
 

@@ -1,12 +1,11 @@
 """Check mcp.jsonc and every MCP server it names by starting it."""
 
 import asyncio
-import tempfile
-from pathlib import Path
 
 from toolweave.cli.checks.finding import Finding, failure
-from toolweave.cli.server_survey import Surveyed, survey
+from toolweave.cli.server_survey import Surveyed, survey, trial_settings
 from toolweave.config.mcp import served_mcp_config
+from toolweave.config.mcp_place import mcp_place
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
 from toolweave.servers.connections.oauth.place import token_place
@@ -20,15 +19,15 @@ ADVICE = {
 
 
 def check_servers(settings: Settings) -> list[Finding]:
-    """Read mcp.jsonc, start the servers, list their tools, stop them; the data folder is a temporary one."""
-    with tempfile.TemporaryDirectory(prefix="toolweave-") as folder:
+    """Read the mcp file that counts, start the servers, list their tools, stop them."""
+    with trial_settings(settings) as trial:
         try:
-            config = served_mcp_config(settings.model_copy(update={"data_dir": Path(folder)}))
+            config = served_mcp_config(trial)
         except ToolweaveError as error:
             return [failure("mcp.jsonc", error)]
         warnings = [Finding("warn", "mcp.jsonc", f"{warning}.") for warning in config.warnings]
         found = asyncio.run(survey(config.servers, token_place(settings)))
-    read = Finding("ok", "mcp.jsonc", f"{config.path}.")
+    read = Finding("ok", "mcp.jsonc", f"{mcp_place(settings).in_words()}.")
     return [*warnings, read, *(_finding(server) for server in found)]
 
 
