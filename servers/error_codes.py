@@ -62,7 +62,13 @@ FORBIDDEN_PATH = ErrorCode(
     "forbidden_path",
     "access",
     "The path is not within the folders that may be read.",
-    "Use a path within the roots that the tool's description names.",
+    "Use a path relative to a root, as search_files answers it.",
+)
+ACCESS_DENIED = ErrorCode(
+    "access_denied",
+    "access",
+    "The operating system does not let the server read the file.",
+    "Ask the operator to let the server read it, or use another file.",
 )
 FORBIDDEN_ENDPOINT = ErrorCode(
     "forbidden_endpoint",
@@ -117,6 +123,7 @@ ERROR_CODES = (
     NOT_FOUND,
     GUARDRAIL,
     FORBIDDEN_PATH,
+    ACCESS_DENIED,
     FORBIDDEN_ENDPOINT,
     NOT_CONFIGURED,
     NOT_TEXT,

@@ -8,9 +8,10 @@ from fastmcp.server.auth import AuthProvider
 
 from toolweave import __version__
 from toolweave.config.settings import Settings
+from toolweave.servers.core.files.tools import FileTools
 from toolweave.servers.core.jobs.tools import JobTools
 from toolweave.servers.envelope_middleware import EnvelopeMiddleware
-from toolweave.servers.tool_declaration import ACTS_ABROAD, ASKS_ABROAD, declared_tool
+from toolweave.servers.tool_declaration import ACTS_ABROAD, ASKS_ABROAD, READS, declared_tool
 
 _INSTRUCTIONS = (
     "Tools for common work: query the tables of a database, run jobs and see how they are, read and search files. "
@@ -29,7 +30,7 @@ async def open_core_server(settings: Settings, *, auth: AuthProvider | None = No
         server = _empty_server(auth)
         await _add_query_tools(server, settings, areas)
         _add_job_tools(server, settings)
-        await _add_file_tools(server, settings, areas)
+        _add_file_tools(server, settings)
         yield server
 
 
@@ -43,8 +44,10 @@ def _add_job_tools(server: FastMCP[None], settings: Settings) -> None:
     server.add_tool(declared_tool(jobs.check_job_status, "Check a job", ASKS_ABROAD))
 
 
-async def _add_file_tools(server: FastMCP[None], settings: Settings, areas: AsyncExitStack) -> None:
-    _ = server, settings, areas
+def _add_file_tools(server: FastMCP[None], settings: Settings) -> None:
+    files = FileTools(settings)
+    server.add_tool(declared_tool(files.read_file, "Read a file", READS))
+    server.add_tool(declared_tool(files.search_files, "Search files", READS))
 
 
 def _empty_server(auth: AuthProvider | None) -> FastMCP[None]:

@@ -1,0 +1,1 @@
+"""Read and search files within the folders that the operator names (C-05)."""

@@ -1,0 +1,158 @@
+"""Read a text file, or some of its lines, without holding more than may be answered at once (C-05)."""
+
+import os
+from dataclasses import dataclass
+
+from toolweave.servers.core.files.budget import Budget
+from toolweave.servers.core.files.opening import Opened
+from toolweave.servers.core.files.text_decoding import TextDecoder
+from toolweave.servers.error_codes import INVALID_PARAMETER, TIMEOUT, TOO_LARGE, ToolFailed
+
+_PIECE_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Consecutive lines of a file, counted from 1.
+
+    `last_line` is before `first_line` where there is no line; `next_line` is where to go on, None at the end;
+    `total_lines` is None where the end was not reached.
+    """
+
+    text: str
+    encoding: str
+    first_line: int
+    last_line: int
+    next_line: int | None
+    total_lines: int | None
+
+
+def read_part(file: Opened, budget: Budget, *, first_line: int, max_lines: int | None, max_bytes: int) -> TextPart:
+    """Read from `first_line` on: at most `max_lines` lines, at most `max_bytes` bytes of text (as UTF-8).
+
+    A part ends before the line with which it would be too large; a whole file is given or refused.
+
+    Raises:
+        ToolFailed: it is no text, too large, has no such line, or the line is too far from the beginning.
+        OSError: it cannot be read.
+    """
+    pieces = _Pieces(file.descriptor, budget)
+    kept = [pieces.after_line(first_line - 1)]
+    while not pieces.ended and _wants_more(kept, max_lines, max_bytes):
+        kept.append(pieces.next())
+    lines = _lines("".join(kept))
+    if not lines and first_line > 1:
+        raise _no_such_line(pieces.lines)
+    taken = lines[: _fitting(lines, max_lines, max_bytes)]
+    complete = pieces.ended and len(taken) == len(lines)
+    if not complete and first_line == 1 and max_lines is None:
+        raise _too_large(f"The file has {file.info.st_size} bytes", max_bytes)
+    if lines and not taken:
+        raise _too_large(f"Line {first_line} has more bytes than can be read", max_bytes)
+    while not pieces.ended and pieces.bytes_read <= max_bytes:
+        pieces.next()
+    last_line = first_line + len(taken) - 1
+    return TextPart(
+        "".join(taken),
+        pieces.encoding,
+        first_line,
+        last_line,
+        None if complete else last_line + 1,
+        pieces.lines if pieces.ended else None,
+    )
+
+
+def read_bytes(descriptor: int, size: int) -> bytes:
+    """Read `size` bytes, fewer only at the end of the file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    read: list[bytes] = []
+    left = size
+    while left > 0 and (piece := os.read(descriptor, left)):
+        read.append(piece)
+        left -= len(piece)
+    return b"".join(read)
+
+
+class _Pieces:
+    """The text of an open file, piece by piece, and how many lines it had so far."""
+
+    def __init__(self, descriptor: int, budget: Budget) -> None:
+        self._descriptor = descriptor
+        self._budget = budget
+        self._decoder = TextDecoder()
+        self._breaks = 0
+        self._in_line = False
+        self.bytes_read = 0
+        self.ended = False
+
+    @property
+    def encoding(self) -> str:
+        return self._decoder.encoding
+
+    @property
+    def lines(self) -> int:
+        return self._breaks + self._in_line
+
+    def next(self) -> str:
+        if not self._budget.allows():
+            raise ToolFailed(
+                TIMEOUT,
+                f"The lines were not reached in time; there are {self.lines} before them.",
+                "Ask for lines nearer to the beginning of the file.",
+            )
+        piece = read_bytes(self._descriptor, _PIECE_BYTES)
+        self.bytes_read += len(piece)
+        self.ended = len(piece) < _PIECE_BYTES
+        text = self._decoder.decode(piece, final=self.ended)
+        self._breaks += text.count("\n")
+        if text:
+            self._in_line = not text.endswith("\n")
+        return text
+
+    def after_line(self, number: int) -> str:
+        """Return what follows the first `number` lines in the piece in which they end; nothing if they do not."""
+        text = ""
+        while not self.ended:
+            before = self._breaks
+            text = self.next()
+            if self._breaks >= number:
+                return text.split("\n", number - before)[-1]
+        return ""
+
+
+def _wants_more(kept: list[str], max_lines: int | None, max_bytes: int) -> bool:
+    if sum(map(len, kept)) > max_bytes:
+        return False
+    return max_lines is None or sum(piece.count("\n") for piece in kept) < max_lines
+
+
+def _lines(text: str) -> list[str]:
+    *ended, rest = text.split("\n")
+    return [f"{line}\n" for line in ended] + ([rest] if rest else [])
+
+
+def _fitting(lines: list[str], max_lines: int | None, max_bytes: int) -> int:
+    size = 0
+    for number, line in enumerate(lines):
+        size += len(line.encode())
+        if size > max_bytes or number == max_lines:
+            return number
+    return len(lines)
+
+
+def _no_such_line(lines: int) -> ToolFailed:
+    return ToolFailed(
+        INVALID_PARAMETER,
+        f"Parameter 'start_line' must be a whole number from 1 to {max(lines, 1)}: the file has {lines} lines.",
+    )
+
+
+def _too_large(finding: str, max_bytes: int) -> ToolFailed:
+    return ToolFailed(
+        TOO_LARGE,
+        f"{finding}; at most {max_bytes} can be read at once.",
+        "Read it in parts, with start_line and max_lines.",
+    )

@@ -1,0 +1,114 @@
+"""Know the folders that may be read, and which of them a path means (C-05)."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolweave.servers.core.files.kernel_files import is_kernel_file_system
+from toolweave.servers.core.files.refusals import no_roots, outside, unusable_root
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder that may be read: its name in paths, where it is, and that with its symbolic links resolved."""
+
+    name: str
+    path: str
+    real_path: str
+
+    def open(self) -> int:
+        """Open the folder.
+
+        Raises:
+            ToolFailed: it is not there, no folder, or made up by the kernel.
+        """
+        try:
+            folder = os.open(self.path, _FOLDER)
+        except FileNotFoundError:
+            raise unusable_root(self.name, "does not exist") from None
+        except NotADirectoryError:
+            raise unusable_root(self.name, "is not a folder") from None
+        except OSError as error:
+            raise unusable_root(self.name, f"cannot be opened: {error.strerror}") from None
+        if is_kernel_file_system(os.fstat(folder).st_dev):
+            os.close(folder)
+            raise unusable_root(self.name, "holds no files but a view into the kernel")
+        return folder
+
+
+class Roots:
+    """The operator's folders. Relative ones are taken from the working directory, once."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        self._roots: list[Root] = []
+        for folder in dict.fromkeys(os.path.normpath(Path(folder).expanduser().absolute()) for folder in folders):
+            self._roots.append(Root(self._free_name(Path(folder).name or "root"), folder, os.path.realpath(folder)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names with which paths begin where there are several roots."""
+        return tuple(root.name for root in self._roots)
+
+    def all(self) -> tuple[Root, ...]:
+        """List the roots.
+
+        Raises:
+            ToolFailed: there is none.
+        """
+        if not self._roots:
+            raise no_roots()
+        return tuple(self._roots)
+
+    def locate(self, path: str) -> tuple[Root, list[str]] | None:
+        """Find the root that a path means and what of the path is left; None means the folder above several roots.
+
+        Raises:
+            ToolFailed: there is no root, or the path is in none.
+        """
+        roots = self.all()
+        if path.startswith("/"):
+            return self.locate_absolute(path)
+        parts = [part for part in path.split("/") if part not in {"", "."}]
+        if len(roots) == 1:
+            return roots[0], parts
+        if not parts:
+            return None
+        for root in roots:
+            if root.name == parts[0]:
+                return root, parts[1:]
+        raise outside(self.names)
+
+    def locate_absolute(self, path: str) -> tuple[Root, list[str]]:
+        """Find the root below which an absolute path is, as it is written.
+
+        Raises:
+            ToolFailed: it is below none.
+        """
+        parts = [part for part in path.split("/") if part not in {"", "."}]
+        places = [(root, _parts(place)) for root in self._roots for place in (root.path, root.real_path)]
+        # The innermost root first, so that a root within another answers under its own name.
+        for root, place in sorted(places, key=lambda found: -len(found[1])):
+            if parts[: len(place)] == place:
+                return root, parts[len(place) :]
+        raise outside(self.names)
+
+    def shown(self, root: Root, parts: Iterable[str]) -> str:
+        """Write a path as answers show it and calls may use it."""
+        path = "/".join((root.name, *parts) if len(self._roots) > 1 else tuple(parts)) or "."
+        # A name that is no UTF-8 cannot be written in JSON; it is shown with marks in place of its strange bytes.
+        return os.fsencode(path).decode("utf-8", "replace")
+
+    def _free_name(self, name: str) -> str:
+        taken, number = self.names, 2
+        free = name
+        while free in taken:
+            free = f"{name}-{number}"
+            number += 1
+        return free
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
