@@ -1,0 +1,55 @@
+"""Call the job tools of the core server in this process."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastmcp import Client
+
+from tests.outbound.peers import Peer
+from tests.servers.todo.in_memory import envelope
+from toolweave.config.settings import Settings
+from toolweave.servers.core.server import open_core_server
+
+Progress = tuple[float, float | None, str | None]
+
+
+class JobClient:
+    """Call tools and get their envelopes; `told` is the progress of the last call."""
+
+    def __init__(self, client: Client[Any]) -> None:
+        self.client = client
+        self.told: list[Progress] = []
+
+    async def call(self, tool: str, arguments: dict[str, Any], **meta: Any) -> dict[str, Any]:
+        self.told = []
+        return envelope(
+            await self.client.call_tool_mcp(tool, arguments, progress_handler=self._heard, meta=meta or None)
+        )
+
+    async def data(self, tool: str, arguments: dict[str, Any], **meta: Any) -> Any:
+        answer = await self.call(tool, arguments, **meta)
+        assert answer["status"] == "success", answer
+        return answer["data"]
+
+    async def error(self, tool: str, arguments: dict[str, Any], **meta: Any) -> dict[str, str]:
+        answer = await self.call(tool, arguments, **meta)
+        assert answer["status"] == "error", answer
+        error: dict[str, str] = answer["error"]
+        return error
+
+    async def _heard(self, progress: float, total: float | None, message: str | None) -> None:
+        self.told.append((progress, total, message))
+
+
+@asynccontextmanager
+async def job_client(**settings: Any) -> AsyncIterator[JobClient]:
+    """Open the core server with these settings; requests to this machine are allowed unless told otherwise."""
+    chosen = Settings(**{"outbound_allow": "127.0.0.0/8", **settings})
+    async with open_core_server(chosen) as server, Client(server) as client:
+        yield JobClient(client)
+
+
+def at(peer: Peer, path: str = "/jobs") -> str:
+    """Give a URL at a peer."""
+    return f"http://127.0.0.1:{peer.port}{path}"

@@ -1,0 +1,164 @@
+"""Which endpoints may be called: those of the setting and what is below them, however a URL is written (C-04, W-09)."""
+
+import posixpath
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.outbound.peers import always, serving, text
+from tests.servers.core.jobs.job_client import at, job_client
+from toolweave.config.job_endpoints import read_job_endpoints
+from toolweave.servers.core.jobs.endpoints import AllowedEndpoints
+from toolweave.servers.error_codes import ToolFailed
+
+ALLOWED = AllowedEndpoints(
+    read_job_endpoints("https://jobs.example.org/v1, http://10.0.0.5:8090/, http://[fd00::1]/runs/")
+)
+
+
+def code_of(endpoint: str) -> str:
+    try:
+        ALLOWED.called(endpoint)
+    except ToolFailed as failed:
+        return failed.code.code
+    return "allowed"
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "https://jobs.example.org/v1",
+        "https://jobs.example.org/v1/",
+        "https://jobs.example.org/v1/reports/daily",
+        "HTTPS://Jobs.Example.ORG.:443/v1/reports",
+        "https://jobs.example.org/%76%31/reports",
+        "http://10.0.0.5:8090",
+        "http://10.0.0.5:8090/anything",
+        "http://[FD00:0::1]:80/runs",
+    ],
+)
+def test_an_allowed_url_covers_itself_and_what_is_below(endpoint: str) -> None:
+    assert code_of(endpoint) == "allowed"
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "http://jobs.example.org/v1",
+        "https://jobs.example.org:8443/v1",
+        "https://jobs.example.org/",
+        "https://jobs.example.org/v10",
+        "https://jobs.example.org/V1",
+        "https://jobs.example.org.evil.example/v1",
+        "https://evil.example/https://jobs.example.org/v1",
+        "https://sub.jobs.example.org/v1",
+        "http://10.0.0.5/",
+        "http://10.0.0.50:8090/",
+        "http://[fd00::2]/runs",
+    ],
+)
+def test_another_host_port_scheme_or_path_is_forbidden(endpoint: str) -> None:
+    assert code_of(endpoint) in ("forbidden_endpoint", "invalid_parameter")
+    assert code_of("https://jobs.example.org/v2") == "forbidden_endpoint"
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "https://jobs.example.org/v1/../admin",
+        "https://jobs.example.org/v1/./x",
+        "https://jobs.example.org/v1/%2e%2e/admin",
+        "https://jobs.example.org/v1/.%2E/admin",
+        "https://jobs.example.org/v1/%252e%252e/admin",
+        "https://jobs.example.org/v1/..%2fadmin",
+        "https://jobs.example.org/v1/..%5cadmin",
+        "https://jobs.example.org/v1/..;/admin",
+        "https://jobs.example.org/v1//admin",
+        "https://jobs.example.org//v1",
+        "https://jobs.example.org/v1/%00",
+        "https://jobs.example.org/v1/%0d%0aX",
+        "https://jobs.example.org/v1/%ff",
+        "https://jobs.example.org/v1/%zz",
+        "https://jobs.example.org/v1\\..\\admin",
+        "https://jobs.example.org/v1?token=abc",
+        "https://jobs.example.org/v1#part",
+        "https://user:password@jobs.example.org/v1",
+        "https://jobs.example.org@evil.example/v1",
+        "https://jobs.example.org /v1",
+        "https:jobs.example.org/v1",
+        "//jobs.example.org/v1",
+        "ftp://jobs.example.org/v1",
+        "file:///etc/passwd",
+        "http://0x0a000005:8090/",
+        "http://167772165:8090/",
+        "/v1",
+        "jobs.example.org/v1",
+    ],
+)
+def test_a_url_that_could_be_read_in_two_ways_is_refused(endpoint: str) -> None:
+    assert code_of(endpoint) == "invalid_parameter"
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["/", "v1", "..", ".", "%2e", "%2F", "%5c", "%25", ";", "a", "V1", "%76", "\\", "?", "#", "@", ":443", "é"]
+        ),
+        max_size=8,
+    )
+)
+def test_no_spelling_of_a_path_leads_out_of_the_allowed_one(pieces: list[str]) -> None:
+    endpoint = "https://jobs.example.org" + "".join(pieces)
+    if code_of(endpoint) != "allowed":
+        return
+    sent = urlsplit(ALLOWED.called(endpoint).url)
+    read_by_a_careless_server = posixpath.normpath(unquote(unquote(sent.path)).replace("\\", "/"))
+    assert sent.netloc == "jobs.example.org"
+    assert read_by_a_careless_server.split("/")[:2] == ["", "v1"]
+
+
+async def test_without_the_setting_the_tools_say_what_is_missing() -> None:
+    async with job_client() as jobs:
+        for tool, more in (("execute_job", {"params": {}}), ("check_job_status", {"job_id": "1"})):
+            error = await jobs.error(tool, {"endpoint": "https://jobs.example.org/v1", **more})
+            assert error["code"] == "not_configured"
+            assert "TOOLWEAVE_JOB_ENDPOINTS" in error["message"]
+
+
+async def test_a_forbidden_endpoint_gets_no_request_and_the_allowed_ones_are_told() -> None:
+    async with serving(always(text(body=b"{}"))) as peer, job_client(job_endpoints=at(peer, "/jobs")) as jobs:
+        error = await jobs.error("execute_job", {"endpoint": at(peer, "/admin"), "params": {}})
+        assert error["code"] == "forbidden_endpoint"
+        assert at(peer, "/jobs") in error["message"]
+        assert peer.requests == []
+
+
+async def test_an_allowed_endpoint_at_a_private_address_needs_the_outbound_setting_too() -> None:
+    async with (
+        serving(always(text(body=b"{}"))) as peer,
+        job_client(job_endpoints=at(peer), outbound_allow="") as jobs,
+    ):
+        error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
+        assert error["code"] == "forbidden_endpoint"
+        assert "TOOLWEAVE_OUTBOUND_ALLOW" in error["message"]
+        assert peer.requests == []
+
+
+@pytest.mark.parametrize("job_id", ["", "a/b", "..", ".", "a%2Fb", "a?b", "a b", "a\nb", "ü", "a" * 201])
+async def test_a_job_id_that_no_service_gave_is_refused_by_name(job_id: str) -> None:
+    async with serving(always(text(body=b"{}"))) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        error = await jobs.error("check_job_status", {"endpoint": at(peer), "job_id": job_id})
+        assert error["code"] == "invalid_parameter"
+        assert "Parameter 'job_id' must be" in error["message"]
+        assert peer.requests == []
+
+
+async def test_the_id_is_one_segment_below_the_endpoint() -> None:
+    async with serving(always(text(body=b'{"status": "running"}'))) as peer:
+        async with job_client(job_endpoints=at(peer)) as jobs:
+            for endpoint in (at(peer, "/jobs"), at(peer, "/jobs/")):
+                await jobs.data("check_job_status", {"endpoint": endpoint, "job_id": "a:b=+@,~1"})
+        assert [request.line for request in peer.requests] == ["GET /jobs/a%3Ab%3D%2B%40%2C~1 HTTP/1.1"] * 2

@@ -1,0 +1,189 @@
+"""What the job tools say when a service is gone, slow, or answers what is no job (C-04)."""
+
+import asyncio
+import json
+import socket
+from typing import Any
+
+import pytest
+
+from tests.outbound.peers import Received, always, serving, text
+from tests.servers.core.jobs.job_client import at, job_client
+
+RUNNING = text(body=b'{"status": "running"}')
+
+
+async def never(_request: Received, _writer: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
+
+
+async def hangs_up(_request: Received, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+def answer(value: Any, status: str = "200 OK") -> bytes:
+    return text(status, json.dumps(value).encode(), "Content-Type: application/json")
+
+
+async def test_a_service_that_is_not_there_is_named_with_the_time_it_took_and_nothing_has_begun() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}/jobs"
+    async with job_client(job_endpoints=endpoint) as jobs:
+        error = await jobs.error("execute_job", {"endpoint": endpoint, "params": {}})
+    assert (error["type"], error["code"]) == ("unavailable", "endpoint_unreachable")
+    assert f"POST {endpoint} was not sent" in error["message"]
+    assert " ms)" in error["message"]
+    assert "nothing has begun" in error["suggestion"]
+
+
+async def test_a_host_without_an_address_is_unreachable() -> None:
+    endpoint = "https://nowhere.invalid/jobs"
+    async with job_client(job_endpoints=endpoint) as jobs:
+        error = await jobs.error("execute_job", {"endpoint": endpoint, "params": {}})
+    assert error["code"] == "endpoint_unreachable"
+    assert endpoint in error["message"]
+
+
+async def test_a_service_that_does_not_answer_a_post_may_have_begun_and_is_asked_once() -> None:
+    async with serving(never) as peer, job_client(job_endpoints=at(peer), job_timeout_s=0.2) as jobs:
+        error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
+        assert (error["type"], error["code"]) == ("timeout", "endpoint_timeout")
+        assert f"POST {at(peer)} got no complete answer within 0.2 s" in error["message"]
+        assert "may have begun" in error["suggestion"]
+        assert len(peer.requests) == 1
+
+
+async def test_a_service_that_does_not_answer_a_question_may_be_asked_again() -> None:
+    async with serving(never) as peer, job_client(job_endpoints=at(peer), job_timeout_s=0.2) as jobs:
+        error = await jobs.error("check_job_status", {"endpoint": at(peer), "job_id": "1"})
+        assert error["code"] == "endpoint_timeout"
+        assert "asking changes nothing" in error["suggestion"]
+
+
+async def test_a_connection_that_breaks_after_a_post_leaves_open_whether_the_job_began() -> None:
+    async with serving(hangs_up) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
+        assert error["code"] == "endpoint_unreachable"
+        assert "the connection broke" in error["message"]
+        assert "may have begun" in error["suggestion"]
+        assert len(peer.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "suggestion"),
+    [
+        ("400 Bad Request", "Correct the params"),
+        ("403 Forbidden", "TOOLWEAVE_JOB_HEADERS"),
+        ("404 Not Found", "Correct the params, or the endpoint"),
+        ("429 Too Many Requests", "again later"),
+        ("500 Internal Server Error", "may have begun"),
+    ],
+)
+async def test_an_error_status_says_what_to_do(status: str, suggestion: str) -> None:
+    async with serving(always(answer({"detail": "no"}, status))) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
+    assert (error["type"], error["code"]) == ("upstream", "endpoint_error")
+    assert status[:3] in error["message"]
+    assert at(peer) in error["message"]
+    assert suggestion in error["suggestion"]
+
+
+async def test_what_a_service_says_of_an_error_is_shortened_and_without_secrets() -> None:
+    body = {"detail": "Authorization: Bearer abcdef123456", "trace": "x" * 5000}
+    async with serving(always(answer(body, "500 No"))) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        error = await jobs.error("check_job_status", {"endpoint": at(peer), "job_id": "1"})
+    assert "abcdef123456" not in error["message"]
+    assert len(error["message"]) < 500
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+async def test_no_redirect_is_followed_not_even_to_the_same_host(code: int) -> None:
+    async with serving(always(RUNNING)) as other:
+        moved = text(f"{code} Moved", b"", f"Location: {at(other)}")
+        endpoints = []
+        async with serving(always(moved)) as peer:
+            endpoints = [at(peer), at(other)]
+            async with job_client(job_endpoints=endpoints) as jobs:
+                error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
+            assert error["code"] == "endpoint_error"
+            assert "Redirects are not followed" in error["suggestion"]
+            assert (len(peer.requests), other.requests) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"<html>", "not JSON"),
+        (b"", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[1]", "not an object"),
+        (b'{"status": "queued"}', "no job_id"),
+        (b'{"job_id": "../x", "status": "queued"}', "no job_id"),
+        (b'{"job_id": true}', "no job_id"),
+        (b'{"job_id": "1", "status": 7}', "its status"),
+        (b'{"job_id": "1", "result": NaN}', "not JSON"),
+        (b'{"job_id": "1", "result": 1e999}', "not JSON"),
+        (b'{"job_id": "1", "result": "\\ud800"}', "not JSON"),
+        (b'{"job_id": ' + b"[" * 100_000, "not JSON"),
+    ],
+)
+async def test_an_answer_that_is_no_job_is_an_error_that_says_why(body: bytes, why: str) -> None:
+    async with serving(always(text(body=body))) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
+    assert error["code"] == "endpoint_error"
+    assert "what is no job" in error["message"]
+    assert why in error["message"]
+    assert "may have begun" in error["suggestion"]
+
+
+async def test_a_question_answered_without_a_status_is_an_error() -> None:
+    async with serving(always(answer({"job_id": "1"}))) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        error = await jobs.error("check_job_status", {"endpoint": at(peer), "job_id": "1"})
+    assert "it has no status" in error["message"]
+
+
+async def test_an_answer_that_is_too_large_is_not_read_to_its_end() -> None:
+    async with serving(always(text(body=b"x" * 2_000_000))) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        error = await jobs.error("check_job_status", {"endpoint": at(peer), "job_id": "1"})
+    assert (error["type"], error["code"]) == ("content", "too_large")
+
+
+async def test_params_that_are_too_large_are_refused_before_anything_is_sent() -> None:
+    async with serving(always(RUNNING)) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {"text": "x" * 1_100_000}})
+        assert error["code"] == "invalid_parameter"
+        assert "Parameter 'params' must be" in error["message"]
+        assert peer.requests == []
+
+
+async def test_a_number_or_another_name_serves_as_the_id_and_a_status_may_be_missing() -> None:
+    async with serving(always(answer({"id": 42}, "202 Accepted"))) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        job = await jobs.data("execute_job", {"endpoint": at(peer), "params": {"a": [1, None, "ü"]}})
+        assert job == {"job_id": "42", "status": None, "progress": None, "result": None, "error": None}
+        (request,) = peer.requests
+        assert json.loads(request.body) == {"a": [1, None, "ü"]}
+        assert request.header("content-type") == "application/json"
+
+
+async def test_the_idempotency_key_is_a_header_even_where_headers_cannot_carry_it() -> None:
+    async with serving(always(answer({"job_id": "1"}))) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        call = {"endpoint": at(peer), "params": {}}
+        await jobs.data("execute_job", call, idempotency_key="run:call")
+        await jobs.data("execute_job", call, idempotency_key="rün")
+        await jobs.data("execute_job", call)
+        assert [request.header("idempotency-key") for request in peer.requests] == ["run:call", "r%C3%BCn", None]
+
+
+async def test_a_secret_that_a_service_repeats_is_blanked() -> None:
+    token = "tok-3n-of-ours"
+
+    async def echo(request: Received, writer: asyncio.StreamWriter) -> None:
+        sent = request.header("authorization")
+        writer.write(answer({"status": "done", "result": {"headers": [sent, f"only {token}"], token: 1}}))
+
+    async with serving(echo) as peer:
+        headers = {at(peer): {"Authorization": f"Bearer {token}"}}
+        async with job_client(job_endpoints=at(peer), job_headers=headers) as jobs:
+            answered = await jobs.call("check_job_status", {"endpoint": at(peer), "job_id": "1"})
+    assert answered["data"]["result"]["headers"] == ["***", "only ***"]
+    assert token not in json.dumps(answered)

@@ -1,0 +1,107 @@
+"""execute_job and check_job_status with the job runner of the examples, over real HTTP (C-04)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from tests.fixtures.job_service import job_service_at
+from tests.fixtures.mcp_server import held
+from tests.servers.core.jobs.job_client import JobClient, job_client
+
+TEXT = "to be or not to be"
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def service() -> AsyncIterator[str]:
+    async with held(job_service_at()) as url:
+        yield f"{url}/jobs"
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def jobs(service: str) -> AsyncIterator[JobClient]:
+    async with held(job_client(job_endpoints=service)) as client:
+        yield client
+
+
+async def test_a_job_is_run_and_its_result_read(jobs: JobClient, service: str) -> None:
+    endpoint = f"{service}/count"
+    started = await jobs.data("execute_job", {"endpoint": endpoint, "params": {"text": TEXT}})
+    assert set(started) == {"job_id", "status", "progress", "result", "error"}
+    assert started["status"] == "queued"
+    question = {"endpoint": endpoint, "job_id": started["job_id"], "wait_s": 3}
+    answer = await jobs.call("check_job_status", question)
+    assert answer["data"] == {
+        "job_id": started["job_id"],
+        "status": "succeeded",
+        "progress": 100,
+        "result": {"to": 2, "be": 2, "or": 1, "not": 1},
+        "error": None,
+    }
+    assert answer["metadata"]["endpoint"] == endpoint
+    assert answer["metadata"]["finished"] is True
+
+
+async def test_a_job_that_fails_tells_its_error_and_that_is_a_success_of_the_tool(
+    jobs: JobClient, service: str
+) -> None:
+    endpoint = f"{service}/count"
+    started = await jobs.data("execute_job", {"endpoint": endpoint, "params": {"text": " "}})
+    question = {"endpoint": endpoint, "job_id": started["job_id"], "wait_s": 3}
+    job = await jobs.data("check_job_status", question)
+    assert (job["status"], job["error"]) == ("failed", "there are no words in the text")
+
+
+async def test_a_repeated_idempotency_key_gives_the_first_job(jobs: JobClient, service: str) -> None:
+    call = {"endpoint": f"{service}/count", "params": {"text": TEXT}}
+    first = await jobs.data("execute_job", call, idempotency_key="run-1:call-1")
+    again = await jobs.data("execute_job", call, idempotency_key="run-1:call-1")
+    other = await jobs.data("execute_job", call, idempotency_key="run-1:call-2")
+    assert first["job_id"] == again["job_id"] != other["job_id"]
+
+
+async def test_a_job_that_does_not_exist_is_not_found(jobs: JobClient, service: str) -> None:
+    error = await jobs.error("check_job_status", {"endpoint": f"{service}/count", "job_id": "nobody"})
+    assert error["code"] == "not_found"
+    assert f"GET {service}/count/<job_id>" in error["message"]
+
+
+async def test_what_the_service_says_of_wrong_params_is_passed_on(jobs: JobClient, service: str) -> None:
+    error = await jobs.error("execute_job", {"endpoint": f"{service}/sleep", "params": {"seconds": "long"}})
+    assert error["code"] == "endpoint_error"
+    assert "422" in error["message"]
+    assert "seconds must be a number from 0 to 600" in error["message"]
+
+
+async def test_params_may_be_left_out(jobs: JobClient, service: str) -> None:
+    error = await jobs.error("execute_job", {"endpoint": f"{service}/count"})
+    assert "text must be a text" in error["message"]
+
+
+async def test_many_jobs_at_once_are_kept_apart(jobs: JobClient, service: str) -> None:
+    endpoint = f"{service}/count"
+
+    async def run(number: int) -> tuple[int, dict[str, int]]:
+        started = await jobs.data("execute_job", {"endpoint": endpoint, "params": {"text": f"w{number}"}})
+        question = {"endpoint": endpoint, "job_id": started["job_id"], "wait_s": 3}
+        return number, (await jobs.data("check_job_status", question))["result"]
+
+    done = await asyncio.gather(*(run(number) for number in range(30)))
+    assert done == [(number, {f"w{number}": 1}) for number in range(30)]
+
+
+async def test_a_token_goes_to_the_endpoint_it_is_meant_for_and_shows_nowhere() -> None:
+    token = "s3cr3t-of-the-runner"
+    async with job_service_at(token=token) as url:
+        endpoint = f"{url}/jobs/count"
+        headers = {endpoint: {"Authorization": f"Bearer {token}"}}
+        call = {"endpoint": endpoint, "params": {"text": TEXT}}
+        async with job_client(job_endpoints=url) as without_token:
+            error = await without_token.error("execute_job", call)
+        assert error["code"] == "endpoint_error"
+        assert "TOOLWEAVE_JOB_HEADERS" in error["suggestion"]
+        async with job_client(job_endpoints=url, job_headers=headers) as with_token:
+            started = await with_token.data("execute_job", call)
+            assert started["status"] == "queued"
+            other = await with_token.error("execute_job", {**call, "endpoint": f"{url}/jobs/sleep"})
+            assert "401" in other["message"]

@@ -1,0 +1,82 @@
+"""check_job_status waits a little, and tells progress as it goes (C-04)."""
+
+import asyncio
+import json
+from typing import Any
+
+from tests.outbound.peers import Answer, Received, always, serving, text
+from tests.servers.core.jobs.job_client import at, job_client
+
+
+def one_after_the_other(*jobs: dict[str, Any]) -> Answer:
+    """Give each of these answers once, and the last one for ever."""
+    left = list(jobs)
+
+    async def give(_request: Received, writer: asyncio.StreamWriter) -> None:
+        job = left.pop(0) if len(left) > 1 else left[0]
+        writer.write(text(body=json.dumps(job).encode()))
+
+    return give
+
+
+def running(progress: Any) -> dict[str, Any]:
+    return {"status": "running", "progress": progress}
+
+
+async def test_progress_is_told_as_it_grows_until_the_job_is_over() -> None:
+    done = {"status": "succeeded", "progress": 100, "result": "report.pdf"}
+    steps = one_after_the_other(running(10), running(10), running(5), running(60), done)
+    async with serving(steps) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        answer = await jobs.call("check_job_status", {"endpoint": at(peer), "job_id": "1", "wait_s": 3})
+        assert jobs.told == [(10, 100, "running"), (60, 100, "running"), (100, 100, "succeeded")]
+    assert answer["data"]["result"] == "report.pdf"
+    assert answer["metadata"]["finished"] is True
+    assert answer["metadata"]["questions"] == 5
+
+
+async def test_without_waiting_it_asks_once_and_tells_the_progress() -> None:
+    async with serving(always(text(body=b'{"status": "running", "progress": 40}'))) as peer:
+        async with job_client(job_endpoints=at(peer)) as jobs:
+            answer = await jobs.call("check_job_status", {"endpoint": at(peer), "job_id": "1"})
+            assert jobs.told == [(40, 100, "running")]
+        assert len(peer.requests) == 1
+    assert answer["metadata"]["finished"] is False
+
+
+async def test_waiting_ends_with_its_time_and_asks_ever_less_often() -> None:
+    async with serving(one_after_the_other(running(1))) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        answer = await jobs.call("check_job_status", {"endpoint": at(peer), "job_id": "1", "wait_s": 0.8})
+        # After 0, 0.1, 0.3 and 0.7 s, at most.
+        assert 2 <= len(peer.requests) <= 4
+    assert answer["data"]["status"] == "running"
+
+
+async def test_a_service_that_stops_answering_while_it_is_waited_for_leaves_the_last_answer() -> None:
+    answered = asyncio.Event()
+
+    async def once(_request: Received, writer: asyncio.StreamWriter) -> None:
+        if answered.is_set():
+            await asyncio.Event().wait()
+        answered.set()
+        writer.write(text(body=b'{"status": "running", "progress": 40}'))
+
+    async with serving(once) as peer, job_client(job_endpoints=at(peer), job_timeout_s=0.5) as jobs:
+        answer = await jobs.call("check_job_status", {"endpoint": at(peer), "job_id": "1", "wait_s": 3})
+        assert len(peer.requests) == 2
+    assert answer["data"]["progress"] == 40
+    assert answer["metadata"]["questions"] == 1
+
+
+async def test_progress_that_is_no_percentage_is_answered_and_not_told() -> None:
+    for progress in (True, "40 %", {"done": 1, "of": 3}, -1, 101):
+        async with serving(one_after_the_other(running(progress))) as peer, job_client(job_endpoints=at(peer)) as jobs:
+            job = await jobs.data("check_job_status", {"endpoint": at(peer), "job_id": "1"})
+            assert job["progress"] == progress
+            assert jobs.told == []
+
+
+async def test_a_wait_that_is_too_long_is_refused_by_name() -> None:
+    async with serving(always(text(body=b"{}"))) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        error = await jobs.error("check_job_status", {"endpoint": at(peer), "job_id": "1", "wait_s": 30})
+        assert error["code"] == "invalid_parameter"
+        assert "Parameter 'wait_s' must be a number from 0 to 3" in error["message"]
