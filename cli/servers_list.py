@@ -71,7 +71,7 @@ def _listed(server: McpServerConfig, servers: ServersConfig) -> Listed:
 
 def _target(server: McpServerConfig) -> str:
     """Name what is started or reached, without what is secret or was filled in for a variable."""
-    target = server.command or ""
+    target = server.builtin or server.command or ""
     if server.url is not None:
         parts = urlsplit(server.url)
         target = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from toolweave.config.header_templates import HeaderTemplate, header_templates
 from toolweave.config.interpolate import filled_in_values, find_references, resolve
-from toolweave.config.mcp_entry import BreakerRules, OAuth, ServerEntry, Transport, check_resolved
+from toolweave.config.mcp_entry import BreakerRules, Builtin, OAuth, ServerEntry, Transport, check_resolved
 from toolweave.config.mcp_file import WrittenServer, read_mcp_file, shown_path
 from toolweave.config.mcp_place import mcp_place
-from toolweave.config.settings import Settings, variable_name
+from toolweave.config.settings import Settings, load_settings, variable_name
 from toolweave.errors import ConfigError, MissingVariable
 
 
@@ -23,11 +23,13 @@ class McpServerConfig:
     `prefix` None stands for `<name>_`. `misconfigured` says why the server cannot be used (its values are then as
     written in the file); it never holds a value. A disabled server is not resolved either. `filled_in` has the values
     of the variables the entry refers to, wherever in it: they must not be logged. `caller_headers` are those headers
-    whose values depend on who calls; they are not in `headers`.
+    whose values depend on who calls; they are not in `headers`. A `builtin` server runs in this process, by `settings`.
     """
 
     name: str
     transport: Transport
+    builtin: Builtin | None = None
+    settings: Settings | None = field(default=None, repr=False)
     command: str | None = field(default=None, repr=False)
     args: tuple[str, ...] = field(default=(), repr=False)
     env: dict[str, str] = field(default_factory=dict, repr=False)
@@ -61,10 +63,13 @@ class McpConfig:
     warnings: tuple[str, ...] = ()
 
 
-def load_mcp_config(path: Path, environ: Mapping[str, str], *, strict: bool = False) -> McpConfig:
+def load_mcp_config(
+    path: Path, environ: Mapping[str, str], *, strict: bool = False, settings: Settings | None = None
+) -> McpConfig:
     """Load an mcp.jsonc file, filling {env:VAR} references from `environ`.
 
     A server whose variables are missing or of the wrong form becomes `misconfigured`; with `strict` the load fails.
+    Servers of ours that run in this process do so by `settings`, by default those in `environ`.
 
     Raises:
         ConfigError: the file is absent, not JSON5 or breaks the schema; names file, line and fix, no value.
@@ -72,7 +77,7 @@ def load_mcp_config(path: Path, environ: Mapping[str, str], *, strict: bool = Fa
     """
     file = read_mcp_file(path)
     folder = path.absolute().parent
-    servers = tuple(_resolved(written, environ, folder) for written in file.servers)
+    servers = tuple(_resolved(written, environ, folder, settings) for written in file.servers)
     if strict:
         _refuse_misconfigured(path, file.servers, servers, environ)
     return McpConfig(servers=servers, path=path, warnings=file.warnings)
@@ -92,7 +97,7 @@ def served_mcp_config(settings: Settings, environ: Mapping[str, str] | None = No
         "TOOLWEAVE_DATA_DIR": str(data_dir),
         "TOOLWEAVE_TODO_DATABASE_URL": settings.todo_database_url or f"sqlite+aiosqlite:///{data_dir / 'todo.db'}",
     }
-    config = load_mcp_config(mcp_place(settings).path, filled)
+    config = load_mcp_config(mcp_place(settings).path, filled, settings=settings)
     servers = tuple(_with_overrides(server, settings) if server.name == "todo" else server for server in config.servers)
     return replace(config, servers=servers, warnings=(*config.warnings, *_idle_overrides(config, settings)))
 
@@ -134,7 +139,9 @@ def _refuse_misconfigured(
         raise ConfigError(f"server {server.name!r}: {server.misconfigured}", source=entry.place)
 
 
-def _resolved(written: WrittenServer, environ: Mapping[str, str], folder: Path) -> McpServerConfig:
+def _resolved(
+    written: WrittenServer, environ: Mapping[str, str], folder: Path, settings: Settings | None
+) -> McpServerConfig:
     unresolved = _server_config(written.name, written.entry)
     switches = {key: written.raw[key] for key in ("enabled", "disabled") if key in written.raw}
     problem = find_references(switches, environ).problem
@@ -153,7 +160,14 @@ def _resolved(written: WrittenServer, environ: Mapping[str, str], folder: Path) 
     templates = header_templates(written.raw, environ)
     fixed = {header: text for header, text in entry.headers.items() if header not in templates}
     server = replace(_server_config(written.name, entry), headers=fixed, caller_headers=templates, filled_in=filled_in)
-    return _with_paths(server, folder)
+    return _with_paths(server, folder) if server.builtin is None else _with_settings(server, environ, settings)
+
+
+def _with_settings(server: McpServerConfig, environ: Mapping[str, str], settings: Settings | None) -> McpServerConfig:
+    try:
+        return replace(server, settings=settings or load_settings(environ))
+    except ConfigError as error:
+        return replace(server, misconfigured=str(error))
 
 
 def _with_paths(server: McpServerConfig, folder: Path) -> McpServerConfig:
@@ -169,6 +183,7 @@ def _server_config(name: str, entry: ServerEntry) -> McpServerConfig:
     return McpServerConfig(
         name=name,
         transport=entry.resolved_transport(),
+        builtin=entry.builtin,
         command=entry.command,
         args=entry.args,
         env=entry.env,

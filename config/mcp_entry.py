@@ -11,13 +11,15 @@ from toolweave.config.interpolate import holds_reference, malformed_references
 from toolweave.config.problems import Location, sentences
 from toolweave.config.setting_types import is_http_url
 
-Transport = Literal["stdio", "http", "sse"]
+Transport = Literal["stdio", "http", "sse", "in_process"]
+Builtin = Literal["core"]
 WrittenTransport = Literal["stdio", "http", "streamable_http", "streamable-http", "streamableHttp", "sse"]
 Problem = tuple[Location, str]
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SSE_PATH = re.compile(r"/sse/?$")
+_OF_ANOTHER_PROCESS = ("type", "transport", "command", "args", "env", "cwd", "url", "headers", "spawn", "auth")
 
 
 def _plain(text: str) -> str:
@@ -126,6 +128,7 @@ class ServerEntry(BaseModel):
 
     type: WrittenTransport | None = None
     transport: WrittenTransport | None = None
+    builtin: Builtin | None = None
     command: NonEmpty | None = None
     args: tuple[Text, ...] = ()
     env: dict[Annotated[str, AfterValidator(_variable_name)], Text] = Field(default_factory=dict)
@@ -154,6 +157,8 @@ class ServerEntry(BaseModel):
 
     def resolved_transport(self) -> Transport:
         """Give the transport, inferred from command and URL when the entry names none."""
+        if self.builtin is not None:
+            return "in_process"
         written = self.type or self.transport
         if written is None:
             if self.url is None:
@@ -199,7 +204,7 @@ def check_resolved(filled: dict[str, Any]) -> tuple[ServerEntry, tuple[Problem, 
 
 
 def _misplaced_templates(entry: ServerEntry, raw: dict[str, Any]) -> list[Problem]:
-    return template_problems(raw, has_headers=entry.resolved_transport() != "stdio")
+    return template_problems(raw, has_headers=entry.resolved_transport() in {"http", "sse"})
 
 
 def _contradictions(entry: ServerEntry, *, url_known: bool) -> list[Problem]:
@@ -207,6 +212,9 @@ def _contradictions(entry: ServerEntry, *, url_known: bool) -> list[Problem]:
         return [(("disabled",), "says the same as enabled: keep one of them")]
     if entry.type and entry.transport and entry.type != entry.transport:
         return [(("transport",), "differs from type: keep one of them")]
+    if entry.builtin is not None:
+        given = next((key for key in _OF_ANOTHER_PROCESS if getattr(entry, key)), None)
+        return [((given,), "does not go with builtin, a server that runs in this process")] if given else []
     problem = _target_problem(entry)
     if problem is None and entry.url is not None and url_known:
         problem = _url_problem(entry.url, spawn=entry.spawn)

@@ -113,7 +113,9 @@ def details_of(
 
 
 def target_of(config: McpServerConfig, redaction: Redaction) -> str:
-    """Name the program that is started, or the host that is reached: arguments, paths and queries may hold secrets."""
+    """Name the program that is started or the host that is reached: arguments, paths and queries may hold secrets."""
+    if config.builtin is not None:
+        return f"{config.builtin}, in this process"
     if config.url is None:
         return redaction.clean(config.command or "")
     url = urlsplit(config.url)

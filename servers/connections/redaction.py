@@ -24,9 +24,9 @@ MOST_LEARNED = 200
 class Redaction:
     """Blank out one server's secrets wherever they appear in a text.
 
-    They are its env values, header values, URL credentials, the variables filled into its entry (A-06), and what was
-    learned since, such as tokens and the headers of callers; of these the newest 200. What has the form of a secret,
-    or is kept under a name for one, is hidden too.
+    They are its env values, header values, URL credentials, the variables filled into its entry (A-06), for a server in
+    this process the passwords of its databases, and what was learned since, such as tokens and the headers of callers;
+    of these the newest 200. What has the form of a secret, or is kept under a name for one, is hidden too.
 
     That is for logs, where it is better to hide too much. `withhold` is for what models and people get of the server's
     words: there only credentials go, so that an answer does not lose the name of a tenant or a region.
@@ -38,6 +38,7 @@ class Redaction:
         candidates += [header.partition(" ")[2] for header in config.headers.values()]
         if config.auth is not None:
             candidates.append(config.auth.client_secret or "")
+        candidates += [password for url in _database_urls(config) for password in _passwords(url)]
         # A variable that names a folder or an interpreter is no secret, and errors are about it.
         candidates += [value for value in config.filled_in if not _is_a_place(value)]
         self._configured = {form for text in candidates for form in _forms(text)}
@@ -119,10 +120,16 @@ def _credentials(config: McpServerConfig) -> Iterator[str]:
     for name, value in named:
         if names_a_secret(name) or name.lower().endswith("key"):
             yield from (value, value.partition(" ")[2])
-    for address in (config.url or "", *config.env.values()):
+    for address in (config.url or "", *config.env.values(), *_database_urls(config)):
         yield from _passwords(address)
     yield (config.auth and config.auth.client_secret) or ""
     yield from (value for value in config.filled_in if _is_random(value) and not _is_a_place(value))
+
+
+def _database_urls(config: McpServerConfig) -> list[str]:
+    """Give the databases that a server in this process may work with."""
+    settings = config.settings
+    return [] if settings is None else [url for url in (settings.query_database_url, settings.todo_database_url) if url]
 
 
 def _passwords(address: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ from mcp.types import ClientResult, Implementation, ServerNotification, ServerRe
 from toolweave import __version__
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import LOOPBACK_HOSTS
+from toolweave.config.settings import load_settings
 from toolweave.servers.connections.elicitations import Elicitations
 from toolweave.servers.connections.failure import describe
 from toolweave.servers.connections.link import Link
@@ -31,6 +32,7 @@ from toolweave.servers.connections.transport.launching import launch_line
 from toolweave.servers.connections.transport.log_budget import LogBudget
 from toolweave.servers.connections.transport.spawned import answering_server
 from toolweave.servers.connections.transport.stdio_transport import stdio_transport
+from toolweave.servers.core import loading as core
 
 PLAIN_LOGS = {
     "FASTMCP_CHECK_FOR_UPDATES": "off",
@@ -47,7 +49,7 @@ class SupervisedClient(MultiServerMCPClient):
     """A `MultiServerMCPClient` for one server whose sessions report to a link (D-1).
 
     A stdio session is opened here and not by the adapter, which would let the child write its stderr between the
-    lines of our log and expand `${NAME}` in env values from our own environment.
+    lines of our log and expand `${NAME}` in env values from our own environment. It knows no servers in this process.
     """
 
     def __init__(self, config: McpServerConfig, link: Link, elicitations: Elicitations) -> None:
@@ -64,7 +66,11 @@ class SupervisedClient(MultiServerMCPClient):
     async def session(self, server_name: str, *, auto_initialize: bool = True) -> AsyncIterator[ClientSession]:
         """Open a session as the adapter does, with the server's process if it is ours to start."""
         async with AsyncExitStack() as stack:
-            if self._config.transport == "stdio":
+            if self._config.transport == "in_process":
+                session = await stack.enter_async_context(self._in_process_session())
+                if auto_initialize:
+                    await session.initialize()
+            elif self._config.transport == "stdio":
                 session = await stack.enter_async_context(self._stdio_session())
                 if auto_initialize:
                     await session.initialize()
@@ -73,6 +79,12 @@ class SupervisedClient(MultiServerMCPClient):
                     await stack.enter_async_context(self._spawned())
                 remote = super().session(server_name, auto_initialize=auto_initialize)
                 session = self._listener.session = await stack.enter_async_context(remote)
+            yield session
+
+    @asynccontextmanager
+    async def _in_process_session(self) -> AsyncIterator[ClientSession]:
+        await asyncio.to_thread(core.load)
+        async with core.open_in_process(self._config.settings or load_settings(), self._session_options()) as session:
             yield session
 
     @asynccontextmanager
@@ -111,7 +123,7 @@ class SupervisedClient(MultiServerMCPClient):
 
     def _connection(self) -> Connection:
         config = self._config
-        if config.transport == "stdio":
+        if config.transport in {"stdio", "in_process"}:  # not opened by the adapter
             return {"transport": "stdio", "command": config.command or "", "args": list(config.args)}
         remote: dict[str, Any] = {
             "transport": config.transport,

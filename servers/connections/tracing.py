@@ -86,6 +86,8 @@ def _tracer() -> Tracer:
 def _target(config: McpServerConfig) -> dict[str, str | int]:
     if config.transport == "stdio":
         return {"network.transport": "pipe"}
+    if config.transport == "in_process":
+        return {}
     url = urlsplit(config.url or "")
     port = url.port or (443 if url.scheme == "https" else 80)
     return {"network.transport": "tcp", "server.address": url.hostname or "", "server.port": port}

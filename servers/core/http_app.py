@@ -11,7 +11,6 @@ from starlette.types import ASGIApp
 from toolweave.config.settings import Settings
 from toolweave.servers.core.auth import core_auth
 from toolweave.servers.core.server import open_core_server
-from toolweave.servers.standalone import quiet_framework_logs
 
 # A client that is there keeps a stream open, which is not idle; one that went without a word is forgotten.
 IDLE_S = 300.0
@@ -28,7 +27,6 @@ async def open_http_app(settings: Settings, path: str) -> AsyncIterator[ASGIApp]
     Raises:
         ConfigError: a `core_…` setting cannot be used.
     """
-    quiet_framework_logs()
     async with open_core_server(settings, auth=core_auth(settings)) as server:
         app = server.http_app(
             path=path, transport="http", json_response=False, stateless_http=False, host_origin_protection=False

@@ -5,29 +5,31 @@ FastMCP takes more than half a second: `load` belongs on a thread, afterwards th
 
 import logging
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolweave.config.settings import Settings
 
 if TYPE_CHECKING:
-    from fastmcp import FastMCP
+    from mcp import ClientSession
     from starlette.types import ASGIApp
 
 
 def load() -> None:
     """Import the core server and the libraries it is built on."""
-    from toolweave.servers.core import http_app  # noqa: F401, PLC0415
+    from toolweave.servers import standalone  # noqa: PLC0415
+    from toolweave.servers.core import http_app, in_process  # noqa: F401, PLC0415
 
     # Importing it has given it a handler of its own, beside the log of the process.
     logging.getLogger("fastmcp").handlers.clear()
     logging.getLogger("fastmcp").propagate = True
+    standalone.quiet_framework_logs()
 
 
-def open_server(settings: Settings) -> "AbstractAsyncContextManager[FastMCP[None]]":
-    """Open the server for use in this process; see `server.open_core_server`."""
-    from toolweave.servers.core import server  # noqa: PLC0415
+def open_in_process(settings: Settings, options: dict[str, Any]) -> "AbstractAsyncContextManager[ClientSession]":
+    """Open the server and a session with it in this process; see `in_process.in_process_session`."""
+    from toolweave.servers.core import in_process  # noqa: PLC0415
 
-    return server.open_core_server(settings)
+    return in_process.in_process_session(settings, options)
 
 
 def open_http_app(settings: Settings, path: str) -> "AbstractAsyncContextManager[ASGIApp]":

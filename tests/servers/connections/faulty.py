@@ -64,7 +64,7 @@ async def faulty(
     async with AsyncExitStack() as stack:
         remote = None
         config = misbehaving(*behave)
-        if transport != "stdio":
+        if transport == "http" or transport == "sse":
             remote = await stack.enter_async_context(misbehaving_http("listens", *behave, transport=transport))
             config = remote.config
         config = replace(config, timeout_s=timeout_s, breaker=OBLIGING)
