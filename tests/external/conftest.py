@@ -1,0 +1,60 @@
+"""Install the external servers for their tests: once for every content of the pinned lists, by our own installer."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from toolweave.errors import ConfigError
+from toolweave.servers.external.catalogue import installation_of
+from toolweave.servers.external.installing import install
+
+# Kept between runs, and ignored by git.
+CACHE = Path(__file__).parent / ".toolweave"
+# One for each thing to install: all npm packages are one.
+INSTALLED = ("filesystem", "git", "fetch", "time")
+
+
+@pytest.fixture(scope="session")
+def installed() -> Path:
+    """Give the folder that the programs are in; they are installed if that has not been done."""
+    for program in ("npm", "node", "git"):
+        if shutil.which(program) is None:
+            _unavailable(f"{program} is not installed")
+    said: list[str] = []
+    for name in INSTALLED:
+        installation = installation_of(name)
+        assert installation is not None
+        try:
+            install(installation, CACHE, said.append)
+        except ConfigError as error:
+            _unavailable(str(error))
+    return CACHE / "servers"
+
+
+def new_data_dir(folder: Path, installed: Path) -> Path:
+    """Make a data folder that has the installed servers and nothing else."""
+    folder.mkdir()
+    (folder / "servers").symlink_to(installed)
+    return folder
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, installed: Path) -> Path:
+    """Give a test a data folder of its own, with the servers installed."""
+    return new_data_dir(tmp_path / "data", installed)
+
+
+@pytest.fixture(scope="module")
+def module_data_dir(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Path:
+    """Give a module a data folder of its own, with the servers installed."""
+    return new_data_dir(tmp_path_factory.mktemp("external") / "data", installed)
+
+
+def _unavailable(why: str) -> NoReturn:
+    """Skip where a developer has no Node; where CI should have it, that is a failure."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(why)
+    pytest.skip(why)
