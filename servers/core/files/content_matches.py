@@ -61,7 +61,7 @@ class ContentSearch:
                 return None
             if not self._budget.allows(content_bytes=info.st_size):
                 return None
-            return read_bytes(descriptor, self._max_bytes)
+            return read_bytes(descriptor, info.st_size)
         finally:
             os.close(descriptor)
 

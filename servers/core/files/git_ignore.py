@@ -5,10 +5,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pathspec import GitIgnoreSpec
-
 from toolweave.servers.core.files.opening import open_entry
 from toolweave.servers.core.files.reading import read_bytes
+from toolweave.servers.core.files.rule_set import RuleSet
 from toolweave.servers.error_codes import ToolFailed
 
 _NAME = ".gitignore"
@@ -21,14 +20,13 @@ _MAX_STARS = 2
 class GitIgnore:
     """The rules of a folder's .gitignore, and those of the folders above it, which it may undo."""
 
-    rules: GitIgnoreSpec
+    rules: RuleSet
     depth: int
     above: "GitIgnore | None"
 
     def ignores(self, parts: Sequence[str], *, is_folder: bool) -> bool:
         """Tell whether the project ignores the last of `parts`, the path from its root."""
-        path = "/".join(parts[self.depth :]) + ("/" if is_folder else "")
-        found = self.rules.check_file(path).include
+        found = self.rules.decision(parts[self.depth :], is_folder=is_folder)
         if found is not None:
             return found
         return self.above is not None and self.above.ignores(parts, is_folder=is_folder)
@@ -47,7 +45,7 @@ def with_rules_of(folder: int, device: int, depth: int, above: GitIgnore | None)
     finally:
         os.close(descriptor)
     try:
-        rules = GitIgnoreSpec.from_lines(line for line in text.splitlines() if _is_quick(line))
+        rules = RuleSet(line for line in text.splitlines() if _is_quick(line))
     except ValueError:
         return above
     return GitIgnore(rules, depth, above)

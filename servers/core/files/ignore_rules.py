@@ -4,9 +4,8 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
 from toolweave.errors import ConfigError
+from toolweave.servers.core.files.rule_set import RuleSet
 
 DEFAULT_RULES = (
     *(".git", ".hg", ".svn", ".toolweave", "node_modules", ".venv", "venv", "__pycache__", ".DS_Store"),
@@ -22,7 +21,7 @@ class IgnoreRules:
 
     def __init__(self, operators: Iterable[str], *, private_folder: Path) -> None:
         try:
-            self._rules = GitIgnoreSpec.from_lines([*DEFAULT_RULES, *operators])
+            self._rules = RuleSet([*DEFAULT_RULES, *operators], ignore_case=True)
         except ValueError:
             raise ConfigError(
                 "TOOLWEAVE_FILE_IGNORE holds what is no pattern.",
@@ -34,10 +33,9 @@ class IgnoreRules:
     def hides(self, parts: Sequence[str], *, is_folder: bool) -> bool:
         """Tell whether a rule hides the last of `parts`, the path from its root; what is above it is not asked again.
 
-        Letters count as written and as small ones: some file systems know no difference.
+        Capital letters count as small ones: some file systems know no difference.
         """
-        path = "/".join(parts) + ("/" if is_folder else "")
-        return self._rules.match_file(path) or (path != (small := path.lower()) and self._rules.match_file(small))
+        return self._rules.decision(parts, is_folder=is_folder) is True
 
     def is_private(self, info: os.stat_result) -> bool:
         """Tell whether this is the folder in which Toolweave keeps its own data, whatever it is called."""

@@ -1,0 +1,72 @@
+"""Ask many ignore rules about one name after another, quickly (C-05).
+
+The rules are read by pathspec, and asked on the way down: where a folder is ignored nobody goes on to what is in it.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from pathspec import GitIgnoreSpec
+
+_ANYWHERE = "^(?:.+/)?"
+_FOLDER_MARK = "(?P<ps_d>"
+_Group = tuple[bool, re.Pattern[str] | None, re.Pattern[str] | None]
+
+
+class RuleSet:
+    """Rules as in a .gitignore; of those that match, the last one counts.
+
+    Raises:
+        ValueError: a line is no rule.
+    """
+
+    def __init__(self, lines: Iterable[str], *, ignore_case: bool = False) -> None:
+        flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
+        rules = [
+            (pattern.include, _simplified(pattern.regex.pattern))
+            for pattern in GitIgnoreSpec.from_lines(lines).patterns
+            if pattern.include is not None and pattern.regex is not None
+        ]
+        # One expression for all neighbours that say the same, asked from the last on.
+        self._groups: list[_Group] = [
+            (bool(include), *_combined([rule for _, rule in group], flags))
+            for include, group in groupby(reversed(rules), key=lambda rule: rule[0])
+        ]
+
+    def decision(self, parts: Sequence[str], *, is_folder: bool) -> bool | None:
+        """Tell whether the rules ignore (True) or want (False) the last of `parts`; None where they say nothing."""
+        name = f"{parts[-1]}/" if is_folder else parts[-1]
+        path = None
+        for include, for_names, for_paths in self._groups:
+            if for_names and for_names.match(name):
+                return include
+            if for_paths:
+                path = path or "/".join((*parts[:-1], name))
+                if for_paths.match(path):
+                    return include
+        return None
+
+
+def _simplified(expression: str | bytes) -> str:
+    text = str(expression).replace(_FOLDER_MARK, "(?:")
+    # `folder/**` means what is in the folder, not the folder.
+    return f"{text}." if text.endswith("/") else text
+
+
+def _combined(expressions: list[str], flags: int) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
+    """Combine the rules that need a name only, without what makes them fit a path, and those that need the path."""
+    by_name: list[str] = []
+    by_path: list[str] = []
+    for expression in expressions:
+        body = expression.removeprefix(_ANYWHERE)
+        inner = body.removesuffix("(?:(?:/)|$)").removesuffix("(?:/)").replace("[^/]", "")
+        if body != expression and "/" not in inner:
+            by_name.append(body)
+        else:
+            by_path.append(expression)
+    return _any_of(by_name, flags), _any_of(by_path, flags)
+
+
+def _any_of(expressions: list[str], flags: int) -> re.Pattern[str] | None:
+    return re.compile("|".join(expressions), flags) if expressions else None
