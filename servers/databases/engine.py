@@ -2,7 +2,7 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -12,11 +12,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from toolweave.errors import ConfigError
+from toolweave.servers.databases import postgresql
 from toolweave.servers.databases.kind import DatabaseKind
 
 CONNECTIONS = 5
 
-_ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+_ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": postgresql.DRIVER, "postgres": postgresql.DRIVER}
 
 
 class _SQLiteConnection(sqlite3.Connection):
@@ -67,27 +68,50 @@ def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float, queue_
     Raises:
         ConfigError: the URL's driver is absent or not asynchronous.
     """
-    is_sqlite = url.get_backend_name() == "sqlite"
+    is_sqlite, is_postgresql = url.get_backend_name() == "sqlite", url.drivername == postgresql.DRIVER
+    connect_args = {"timeout": busy_timeout_s, "factory": _SQLiteConnection} if is_sqlite else {}
     try:
         engine = create_async_engine(
             url,
-            connect_args={"timeout": busy_timeout_s, "factory": _SQLiteConnection} if is_sqlite else {},
+            connect_args=postgresql.connect_args(url, kind.name) if is_postgresql else connect_args,
             poolclass=AsyncAdaptedQueuePool,
             pool_size=1 if is_sqlite and file_of(url) is None else CONNECTIONS,
             max_overflow=0,
             pool_timeout=queue_timeout_s,
+            # A server that was restarted has closed the connections that wait here.
+            pool_pre_ping=not is_sqlite,
         )
-    except (sa.exc.ArgumentError, sa.exc.InvalidRequestError, ModuleNotFoundError) as error:
-        raise ConfigError(
-            f"there is no asynchronous driver for {url.drivername} here.",
-            source=kind.setting,
-            fix="Install the driver, or use a sqlite URL.",
-        ) from error
+    except (sa.exc.ArgumentError, sa.exc.InvalidRequestError, ImportError) as error:
+        raise _no_driver(url, kind) from error
     if is_sqlite:
         # Before what SQLAlchemy does with a new connection: that may be cancelled, too.
         sa.event.listen(engine.sync_engine, "connect", _configuring(kind), insert=True)
-        sa.event.listen(engine.sync_engine, "begin", _begin_sqlite)
+        begins = {"DEFERRED": "BEGIN DEFERRED", "IMMEDIATE": "BEGIN IMMEDIATE"}
+    elif is_postgresql:
+        begins = postgresql.beginning(kind.version_table.name, busy_timeout_s)
+    else:
+        return engine
+    sa.event.listen(engine.sync_engine, "begin", _beginning(begins))
     return engine
+
+
+def _no_driver(url: sa.URL, kind: DatabaseKind) -> ConfigError:
+    if url.get_backend_name() != "postgresql":
+        fix = f"Use a sqlite or postgresql URL, such as {kind.example}."
+    elif url.drivername == postgresql.DRIVER:
+        fix = "Install it: pip install 'toolweave[postgres]'."
+    else:
+        fix = (
+            "PostgreSQL is reached with psycopg: begin the URL with postgresql:// (pip install 'toolweave[postgres]')."
+        )
+    return ConfigError(f"there is no asynchronous driver for {url.drivername} here.", source=kind.setting, fix=fix)
+
+
+def _beginning(begins: Mapping[str, str]) -> Callable[[sa.Connection], None]:
+    def begin(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(begins[connection.get_execution_options()["begin"]])
+
+    return begin
 
 
 def _configuring(kind: DatabaseKind) -> Callable[[Any, object], None]:
@@ -118,7 +142,3 @@ def _once(stop: Callable[[], Any]) -> Callable[[], Any]:
         return stop()
 
     return stopping
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    connection.exec_driver_sql(f"BEGIN {connection.get_execution_options()['sqlite_begin']}")

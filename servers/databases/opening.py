@@ -11,9 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolweave.errors import NewerSchema, PersistenceError
-from toolweave.servers.databases.engine import CONNECTIONS, create_engine, file_of, parse_url
+from toolweave.servers.databases.engine import create_engine, file_of, parse_url
 from toolweave.servers.databases.kind import DatabaseKind
 from toolweave.servers.databases.opened_file import OpenedFile
+from toolweave.servers.databases.postgresql import encoding_problem
 from toolweave.servers.databases.private_file import close_to_others
 from toolweave.servers.databases.transactions import Database
 from toolweave.servers.databases.writers_turns import WritersTurns
@@ -46,9 +47,7 @@ async def open_database(
     # On a thread: importing a driver reads files, and event loops of others watch for that.
     patience_s = busy_timeout_s if queue_timeout_s is None else queue_timeout_s
     engine = await asyncio.to_thread(create_engine, parsed, kind, busy_timeout_s, patience_s)
-    # SQLite lets one write at a time anyway, and asks again and again while another does.
-    at_once = 1 if engine.dialect.name == "sqlite" else CONNECTIONS - 1
-    turns, file = WritersTurns(at_once, patience_s), OpenedFile(file_of(parsed))
+    turns, file = WritersTurns(patience_s), OpenedFile(file_of(parsed))
     database = Database(engine, kind, turns, file, partial(_prepare, url=parsed))
     try:
         await database.prepare(database)
@@ -59,7 +58,8 @@ async def open_database(
 
 async def _prepare(database: Database, url: sa.URL) -> None:
     is_sqlite = url.get_backend_name() == "sqlite"
-    label = (url.database or ":memory:") if is_sqlite else url.render_as_string(hide_password=True)
+    # Without its options: a password may be among them.
+    label = (url.database or ":memory:") if is_sqlite else url.set(query={}).render_as_string(hide_password=True)
     try:
         if file := file_of(url):
             await asyncio.to_thread(_make_room, file, database.kind)
@@ -67,7 +67,7 @@ async def _prepare(database: Database, url: sa.URL) -> None:
         await asyncio.to_thread(database.file.remember)
     except NewerSchema:
         raise
-    except (PersistenceError, OSError) as error:
+    except (PersistenceError, OSError, UnicodeError) as error:
         raise PersistenceError(_cannot_open(database.kind, label, error, is_sqlite)) from error
 
 
@@ -84,10 +84,8 @@ async def _make_current(database: Database, label: str) -> None:
     if database.engine.dialect.name == "sqlite":
         await _use_write_ahead_log(database)
     async with database.transaction("IMMEDIATE") as connection:
-        if database.engine.dialect.name == "postgresql":
-            # Two that create the same table at once would both fail; SQLite lets one write at a time anyway.
-            name = database.kind.version_table.name
-            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(name))))
+        if database.is_postgresql and (problem := await encoding_problem(connection)):
+            raise PersistenceError(f"The {database.kind.name} {problem}.")
         # Another process may have created it between the two transactions.
         await database.kind.make_current(connection, label)
 
@@ -112,7 +110,13 @@ async def _use_write_ahead_log(database: Database) -> None:
 
 
 def _cannot_open(kind: DatabaseKind, label: str, error: Exception, is_sqlite: bool) -> str:
-    reason = error.strerror if isinstance(error, OSError) else str(error).removesuffix(".")
+    match error:
+        case OSError():
+            reason = error.strerror
+        case UnicodeError():
+            reason = "its host is no name of a host"
+        case _:
+            reason = str(error).removesuffix(".")
     check = "the file and its folder are there for writing" if is_sqlite else "its server runs and lets you in"
     return (
         f"Cannot open the {kind.name} {label}: {reason}. Check that {check}, or set {kind.setting} to another database."

@@ -14,6 +14,7 @@ from sqlalchemy.dialects.sqlite import aiosqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from toolweave.errors import PersistenceError
+from toolweave.servers.databases import postgresql
 from toolweave.servers.databases.kind import DatabaseKind
 from toolweave.servers.databases.opened_file import OpenedFile
 from toolweave.servers.databases.writers_turns import TOO_MANY, WritersTurns
@@ -43,6 +44,11 @@ class Database:
     writers: WritersTurns
     file: OpenedFile
     prepare: Callable[["Database"], Awaitable[None]]
+
+    @property
+    def is_postgresql(self) -> bool:
+        """Tell whether it is a PostgreSQL."""
+        return self.engine.dialect.name == "postgresql"
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
@@ -78,10 +84,11 @@ class Database:
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
-        """Open a transaction that commits at its end; on SQLite it holds the write lock from the start.
+        """Open a transaction that commits at its end; it has the database for itself from its start.
 
         Raises:
-            PersistenceError: the database is busy, full, damaged or gone; nothing was written.
+            PersistenceError: the database is busy, full, damaged or gone; nothing was written, unless the connection
+                to a PostgreSQL breaks while it commits.
         """
         async with self.writers.one(self.kind):
             # On a thread: a folder may be on a slow disk. On SQLite nobody else has a turn meanwhile.
@@ -93,14 +100,14 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self, begin: Literal["DEFERRED", "IMMEDIATE"]) -> AsyncIterator[AsyncConnection]:
-        """Have SQLite begin as told, because a reader that turns writer may find itself refused; wait for no turn.
+        """Begin as told, in SQLite's words: a reader that turns writer may find itself refused. Wait for no turn.
 
         Raises:
             PersistenceError: the database is busy, full, damaged or gone.
         """
         try:
             async with self.engine.connect() as connection:
-                await connection.execution_options(sqlite_begin=begin)
+                await connection.execution_options(begin=begin)
                 async with connection.begin():
                     yield connection
         except sa.exc.SQLAlchemyError as error:
@@ -128,7 +135,8 @@ def _reason(error: sa.exc.SQLAlchemyError | sqlite3.Error) -> str:
     if isinstance(error, sa.exc.TimeoutError):
         return TOO_MANY
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    if not isinstance(cause, sqlite3.Error):
+        return postgresql.reason(cause)
     # Extended codes such as SQLITE_IOERR_WRITE carry the primary one as their beginning.
-    name = cause.sqlite_errorname if isinstance(cause, sqlite3.Error) else ""
-    primary = "_".join(name.split("_")[:2])
+    primary = "_".join(getattr(cause, "sqlite_errorname", "").split("_")[:2])
     return _REASONS.get(primary, "cannot be used")

@@ -11,10 +11,13 @@ TOO_MANY = "is busy: too many calls wait for it"
 
 
 class WritersTurns:
-    """Let few of a process write at a time: those who wait for others to finish leave connections to readers."""
+    """Let one of a process write at a time: those who wait for it to finish leave connections to readers.
 
-    def __init__(self, at_once: int, patience_s: float) -> None:
-        self._turns = asyncio.Semaphore(at_once)
+    The database lets one write at a time anyway; SQLite asks it again and again meanwhile.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._turns = asyncio.Lock()
         self._patience_s = patience_s
 
     @asynccontextmanager

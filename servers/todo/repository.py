@@ -68,10 +68,11 @@ class TodoRepository:
     async def search(self, query: str, *, limit: int) -> list[Todo]:
         """Return up to `limit` todos whose title, description or tags have every word of the query."""
         by_index = text_search.by_index(query) if self._database.full_text else None
+        by_containment = text_search.by_containment(query, without_accents=self._database.is_postgresql)
         async with self._database.read() as connection:
             rows = (await connection.execute(by_index.limit(limit))).mappings().all() if by_index is not None else []
             if not rows:
-                rows = (await connection.execute(text_search.by_containment(query).limit(limit))).mappings().all()
+                rows = (await connection.execute(by_containment.limit(limit))).mappings().all()
         return [_todo(row) for row in rows]
 
     async def delete(self, todo_id: int, *, key: str | None = None) -> Kept | None:

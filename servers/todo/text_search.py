@@ -1,5 +1,7 @@
 """Find todos by words: SQLite's full-text index first, plain containment where it is absent or finds nothing."""
 
+import unicodedata
+
 import sqlalchemy as sa
 
 from toolweave.servers.todo.schema import FULL_TEXT, TODOS
@@ -7,6 +9,7 @@ from toolweave.servers.todo.schema import FULL_TEXT, TODOS
 _MOST_WORDS = 16
 # How much a word counts in the title, the description and the tags.
 _WEIGHTS = (10.0, 2.0, 5.0)
+_ACCENTS = "[\u0300-\u036f]"
 
 
 def by_index(query: str) -> sa.Select[tuple[object, ...]] | None:
@@ -24,11 +27,33 @@ def by_index(query: str) -> sa.Select[tuple[object, ...]] | None:
     return sa.select(TODOS).select_from(joined).where(matches).order_by(rank, TODOS.c.id)
 
 
-def by_containment(query: str) -> sa.Select[tuple[object, ...]]:
-    """Select the todos that contain every word of the query anywhere, in the order of their ids; any database."""
+def by_containment(query: str, *, without_accents: bool = False) -> sa.Select[tuple[object, ...]]:
+    """Select the todos that contain every word of the query anywhere, those with all of them in the title first.
+
+    Any database can do so; `without_accents` is for PostgreSQL, to which an accent then matters as little as to the
+    index of SQLite.
+    """
+    contains = _contains_folded if without_accents else _contains
     searched = (TODOS.c.title, TODOS.c.description, TODOS.c.tags)
-    conditions = [sa.or_(*(column.icontains(word, autoescape=True) for column in searched)) for word in _words(query)]
-    return sa.select(TODOS).where(*conditions).order_by(TODOS.c.id)
+    words = _words(query)
+    conditions = [sa.or_(*(contains(column, word) for column in searched)) for word in words]
+    in_title = sa.and_(sa.true(), *(contains(TODOS.c.title, word) for word in words))
+    return sa.select(TODOS).where(*conditions).order_by(sa.case((in_title, 0), else_=1), TODOS.c.id)
+
+
+def _contains(column: sa.Column[str], word: str) -> sa.ColumnElement[bool]:
+    return column.icontains(word, autoescape=True)
+
+
+def _contains_folded(column: sa.Column[str], word: str) -> sa.ColumnElement[bool]:
+    folded = sa.func.lower(sa.func.regexp_replace(sa.func.pg_catalog.normalize(column, "NFKD"), _ACCENTS, "", "g"))
+    return sa.func.strpos(folded, _folded(word)) > 0
+
+
+def _folded(word: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", word)
+    # A word that is nothing but accents is looked for as it is.
+    return "".join(letter for letter in decomposed if not 0x300 <= ord(letter) < 0x370).lower() or word
 
 
 def _words(query: str) -> list[str]:

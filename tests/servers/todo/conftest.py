@@ -1,15 +1,48 @@
-"""Give each test a todo server of its own, in this process."""
+"""Give each test a todo database of its own, on SQLite and on PostgreSQL, and a todo server in this process."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 
 from tests.fixtures.mcp_server import held
-from tests.servers.todo.in_memory import TodoClient, todo_client
+from tests.fixtures.postgres import PostgresServer
+from tests.servers.todo.in_memory import TodoClient, todo_client, todo_url
+
+DATABASES = ["sqlite", "postgresql"]
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def todos(tmp_path: Path) -> AsyncIterator[TodoClient]:
-    async with held(todo_client(tmp_path)) as client:
+@pytest.fixture(params=DATABASES)
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Name a database that nobody has opened yet."""
+    if request.param == "sqlite":
+        yield todo_url(tmp_path)
+        return
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    with postgres.fresh_database() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def emptied_url(postgres: PostgresServer) -> Iterator[str]:
+    """Name one PostgreSQL database for all tests of a module: emptying it takes less than making another."""
+    with postgres.fresh_database() as url:
+        yield url
+
+
+@pytest_asyncio.fixture(loop_scope="module", params=DATABASES)
+async def todos(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[TodoClient]:
+    async with held(todo_client(empty_url(request, tmp_path))) as client:
         yield client
+
+
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Name the database for a fixture whose parameter says which kind of it."""
+    if request.param == "sqlite":
+        return todo_url(tmp_path)
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    url: str = request.getfixturevalue("emptied_url")
+    if postgres.execute("SELECT to_regclass('todos')", url=url) != [(None,)]:
+        postgres.execute("TRUNCATE todos, todo_idempotent_results RESTART IDENTITY", url=url)
+    return url

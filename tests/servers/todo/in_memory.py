@@ -1,4 +1,4 @@
-"""Reach a todo server in this process, its database a real file."""
+"""Reach a todo server in this process, its database a real one."""
 
 import json
 from collections.abc import AsyncIterator
@@ -39,15 +39,18 @@ class TodoClient:
         return [todo["id"] for todo in await self.data(tool, arguments)]
 
 
+def todo_url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'todo.db'}"
+
+
 @asynccontextmanager
 async def todo_client(
-    folder: Path, *, full_text: bool = True, busy_timeout_s: float = 3.0, tool_timeout_s: float = 4.0
+    url: str, *, full_text: bool = True, busy_timeout_s: float = 3.0, tool_timeout_s: float = 4.0
 ) -> AsyncIterator[TodoClient]:
-    """Serve the database in `folder`; without `full_text` as on a database that has no such index."""
-    url = f"sqlite:///{folder / 'todo.db'}"
+    """Serve the database at `url`; without `full_text` as on a SQLite that has no such index."""
     async with open_todo_database(url, busy_timeout_s=busy_timeout_s) as database:
-        assert database.full_text
-        todos = TodoRepository(replace(database, full_text=full_text))
+        assert database.full_text == (database.engine.dialect.name == "sqlite")
+        todos = TodoRepository(replace(database, full_text=full_text and database.full_text))
         async with Client(build_todo_server(todos, tool_timeout_s=tool_timeout_s)) as client:
             yield TodoClient(client)
 

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fixtures.mcp_server import held
-from tests.servers.todo.in_memory import TodoClient, todo_client
+from tests.servers.todo.conftest import DATABASES
+from tests.servers.todo.in_memory import TodoClient, todo_client, todo_url
 from tests.servers.todo.refused_calls import REFUSED
 
 pytestmark = pytest.mark.requirement("T-13")
@@ -18,8 +19,18 @@ pytestmark = pytest.mark.requirement("T-13")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TodoClient]:
-    """One server for tests that do not care what else it holds."""
-    async with held(todo_client(tmp_path_factory.mktemp("todo"))) as client:
+    """One server for tests that do not care what else it holds, nor what holds it."""
+    async with held(todo_client(todo_url(tmp_path_factory.mktemp("todo")))) as client:
+        yield client
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=DATABASES)
+async def either(request: pytest.FixtureRequest, shared: TodoClient) -> AsyncIterator[TodoClient]:
+    """One server on each database."""
+    if request.param == "sqlite":
+        yield shared
+        return
+    async with held(todo_client(request.getfixturevalue("emptied_url"))) as client:
         yield client
 
 
@@ -60,19 +71,19 @@ async def test_a_whole_number_may_be_written_with_a_point(shared: TodoClient, nu
         "😀" * 200,
     ],
 )
-async def test_text_that_looks_like_code_is_kept_as_text(shared: TodoClient, title: str) -> None:
-    todo = await shared.data("create_todo", {"title": title, "description": title, "tags": [title[:50]]})
+async def test_text_that_looks_like_code_is_kept_as_text(either: TodoClient, title: str) -> None:
+    todo = await either.data("create_todo", {"title": title, "description": title, "tags": [title[:50]]})
     assert todo["title"] == title
-    assert await shared.data("update_todo", {"id": todo["id"], "title": title}) == todo | {
+    assert await either.data("update_todo", {"id": todo["id"], "title": title}) == todo | {
         "updated_at": todo["updated_at"]
     }
-    assert (await shared.data("delete_todo", {"id": todo["id"]}))["description"] == title
+    assert (await either.data("delete_todo", {"id": todo["id"]}))["description"] == title
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(), max_size=210))
-async def test_any_title_is_either_kept_or_refused(shared: TodoClient, title: str) -> None:
-    answer = await shared.call("create_todo", {"title": title})
+async def test_any_title_is_either_kept_or_refused(either: TodoClient, title: str) -> None:
+    answer = await either.call("create_todo", {"title": title})
     if answer["status"] == "success":
         assert answer["data"]["title"] == title.strip()
         assert 1 <= len(title.strip()) <= 200
@@ -94,11 +105,11 @@ TOOLS = {
 }
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-async def test_any_json_gets_an_envelope_and_never_an_internal_error(shared: TodoClient, data: st.DataObject) -> None:
+async def test_any_json_gets_an_envelope_and_never_an_internal_error(either: TodoClient, data: st.DataObject) -> None:
     tool = data.draw(st.sampled_from(sorted(TOOLS)))
     arguments = data.draw(st.dictionaries(st.sampled_from(TOOLS[tool]) | st.text(max_size=8), JSON, max_size=5))
-    answer = await shared.call(tool, arguments)
+    answer = await either.call(tool, arguments)
     if answer["status"] == "error":
         assert answer["error"]["type"] in ("validation", "not_found")

@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,8 +35,8 @@ async def test_a_repeated_deletion_answers_as_the_first(todos: TodoClient) -> No
     assert (await todos.error("delete_todo", {"id": todo["id"]}, idempotency_key="other"))["code"] == "not_found"
 
 
-async def test_calls_with_one_key_at_the_same_time_make_one_todo(tmp_path: Path) -> None:
-    async with todo_client(tmp_path) as one, todo_client(tmp_path) as other:
+async def test_calls_with_one_key_at_the_same_time_make_one_todo(database_url: str) -> None:
+    async with todo_client(database_url) as one, todo_client(database_url) as other:
         answers = await asyncio.gather(
             *(client.data("create_todo", {"title": "x"}, idempotency_key="k") for client in [one, other] * 5)
         )
@@ -45,10 +44,10 @@ async def test_calls_with_one_key_at_the_same_time_make_one_todo(tmp_path: Path)
         assert len(await one.data("list_todos", {})) == 1
 
 
-async def test_a_key_outlives_the_server(tmp_path: Path) -> None:
-    async with todo_client(tmp_path) as client:
+async def test_a_key_outlives_the_server(database_url: str) -> None:
+    async with todo_client(database_url) as client:
         first = await client.data("create_todo", {"title": "x"}, idempotency_key="k")
-    async with todo_client(tmp_path) as client:
+    async with todo_client(database_url) as client:
         assert await client.data("create_todo", {"title": "x"}, idempotency_key="k") == first
 
 
@@ -65,9 +64,9 @@ async def test_a_key_that_cannot_be_kept_is_refused_before_anything_happens(todo
     assert await todos.data("list_todos", {}) == []
 
 
-async def test_keys_are_forgotten_after_thirty_days(tmp_path: Path) -> None:
+async def test_keys_are_forgotten_after_thirty_days(database_url: str) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    async with open_todo_database(f"sqlite:///{tmp_path / 'todo.db'}") as database:
+    async with open_todo_database(database_url) as database:
         todos = TodoRepository(database, clock=lambda: now)
         first = await todos.create({"title": "x"}, key="old")
         now += timedelta(days=31)

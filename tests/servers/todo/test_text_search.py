@@ -7,14 +7,16 @@ import pytest
 import pytest_asyncio
 
 from tests.fixtures.mcp_server import held
-from tests.servers.todo.in_memory import TodoClient, todo_client
+from tests.servers.todo.conftest import empty_url
+from tests.servers.todo.in_memory import TodoClient, todo_client, todo_url
 
 pytestmark = pytest.mark.requirement("T-13")
 
 
-@pytest_asyncio.fixture(loop_scope="module", params=[True, False], ids=["index", "containment"])
+@pytest_asyncio.fixture(loop_scope="module", params=["index", "containment", "postgresql"])
 async def searched(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[TodoClient]:
-    async with held(todo_client(tmp_path, full_text=request.param)) as client:
+    url = empty_url(request, tmp_path) if request.param == "postgresql" else todo_url(tmp_path)
+    async with held(todo_client(url, full_text=request.param == "index")) as client:
         yield client
 
 

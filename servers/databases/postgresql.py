@@ -1,0 +1,118 @@
+"""Say what is special about PostgreSQL: how it is connected to, how a transaction begins there, why it failed."""
+
+import hashlib
+import re
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+DRIVER = "postgresql+psycopg"
+
+# A connection that is there but silent: a statement that never ends, a client that was suspended in a transaction.
+_STATEMENT_LIMIT_S = 10.0
+_ADDRESS_LIMIT_S = 3
+
+_BUSY = "is busy: another program is writing to it"
+_GONE = "went away: its server was stopped or the connection broke"
+_CROWDED = "takes no more connections: its server has as many as it allows"
+_REFUSED = "does not let this user in: check user name, password and the server's pg_hba.conf"
+_STARTING = "is starting or stopping"
+
+# SQLSTATE, or the two characters of its class.
+_REASONS = {
+    "08": _GONE,
+    "25006": "is read-only",
+    "25P03": "waited too long in a transaction and gave it up",
+    "28": _REFUSED,
+    "3D000": "is not there: create it on its server",
+    "3F000": "has no schema for its tables: check the search_path of its user",
+    "40001": _BUSY,
+    "40P01": _BUSY,
+    "42501": "does not allow this user what is needed: see docs/postgresql.md for the grants",
+    "53100": "cannot grow: the disk is full",
+    "53200": "is out of memory",
+    "53300": _CROWDED,
+    "55P03": _BUSY,
+    "57014": "took too long and was stopped",
+    "57P01": _GONE,
+    "57P02": _GONE,
+    "57P03": _STARTING,
+    "57P05": _GONE,
+    "58030": "cannot be read or written: the disk reports an error",
+    "XX001": "is damaged",
+    "XX002": "is damaged",
+}
+
+# Whom the server refuses gets no SQLSTATE, only words.
+_REFUSALS = (
+    (
+        re.compile(r"authentication failed|no password supplied|pg_hba\.conf|role .* (not exist|not permitted)"),
+        _REFUSED,
+    ),
+    (re.compile(r"database .* does not exist"), _REASONS["3D000"]),
+    (re.compile(r"too many (clients|connections)|connection slots"), _CROWDED),
+    (re.compile(r"starting up|shutting down|recovery"), _STARTING),
+    (re.compile(r"permission denied for database"), _REASONS["42501"]),
+    (re.compile(r"SSL|certificate"), "cannot be reached: its server and this URL disagree about TLS"),
+    (re.compile(r"resolve host|translate host name"), "cannot be reached: the name of its host is unknown"),
+    (re.compile(r"connection failed|connection timeout|refused|timed out"), "cannot be reached: nobody answers there"),
+    (re.compile(r"invalid (connection|URI)|invalid .*value|missing"), "cannot be reached: its URL has a wrong option"),
+)
+
+
+def connect_args(url: sa.URL, name: str) -> dict[str, Any]:
+    """Give what psycopg is told on connecting; how long it waits the URL may say itself.
+
+    Statements are not prepared, so that a pooler may stand in between.
+    """
+    patience = {
+        "connect_timeout": _ADDRESS_LIMIT_S,
+        "tcp_user_timeout": _ADDRESS_LIMIT_S * 1000,
+        "keepalives_idle": 30,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+    }
+    fixed = {"client_encoding": "utf8", "fallback_application_name": f"toolweave {name}", "prepare_threshold": None}
+    return {option: value for option, value in patience.items() if option not in url.query} | fixed
+
+
+def beginning(lock: str, busy_timeout_s: float) -> dict[str, str]:
+    """Give the statements that stand first in a transaction, by what SQLite calls it.
+
+    A reader (DEFERRED) sees one state of the database. Of those who write (IMMEDIATE) under one `lock` one does at a
+    time, in all processes: what it has read stays so until it commits, and ids become visible in their order. The
+    limits hold for the transaction only: a pooler may give the connection to others then.
+    """
+    number = int.from_bytes(hashlib.sha256(lock.encode()).digest()[:8], signed=True)
+    limits = (
+        f"SET LOCAL lock_timeout = {_milliseconds(busy_timeout_s)};"
+        f"SET LOCAL statement_timeout = {_milliseconds(_STATEMENT_LIMIT_S)};"
+        f"SET LOCAL idle_in_transaction_session_timeout = {_milliseconds(_STATEMENT_LIMIT_S)}"
+    )
+    return {
+        "DEFERRED": f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; {limits}",
+        "IMMEDIATE": f"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; {limits};SELECT pg_advisory_xact_lock({number})",
+    }
+
+
+async def encoding_problem(connection: AsyncConnection) -> str | None:
+    """Tell why texts of every script cannot be kept there, if so."""
+    encoding = await connection.scalar(sa.text("SHOW server_encoding"))
+    return None if encoding == "UTF8" else f"has the encoding {encoding}: create it with ENCODING 'UTF8'"
+
+
+def reason(error: BaseException | None) -> str:
+    """Say why the database failed, in words that hold nothing of what the driver says."""
+    state = getattr(error, "sqlstate", None)
+    if state:
+        return _REASONS.get(state) or _REASONS.get(state[:2], "cannot be used")
+    said = str(error)
+    if "connection" in said and ("closed" in said or "lost" in said):
+        return _GONE
+    return next((words for pattern, words in _REFUSALS if pattern.search(said)), "cannot be used")
+
+
+def _milliseconds(seconds: float) -> int:
+    # 0 would be no limit.
+    return max(1, int(seconds * 1000))
