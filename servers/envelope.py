@@ -6,7 +6,7 @@ from fastmcp.tools import ToolResult
 from mcp.types import TextContent
 from pydantic_core import to_json
 
-from toolweave.servers.error_codes import ErrorCode
+from toolweave.servers.error_codes import TOO_LARGE, ErrorCode
 
 
 def success(data: Any, **metadata: Any) -> ToolResult:
@@ -25,14 +25,25 @@ def failure(code: ErrorCode, message: str, suggestion: str | None = None) -> Too
     return _result({"status": "error", "error": error}, is_error=True)
 
 
-def finish(result: ToolResult, duration_ms: float) -> ToolResult:
-    """Note in a success how long the call took, and write the envelope as JSON text too."""
+def finish(result: ToolResult, duration_ms: float, *, most_bytes: int) -> ToolResult:
+    """Note in a success how long the call took, and write the envelope as JSON text too.
+
+    An answer whose text has more than `most_bytes` is replaced by the error that says so.
+
+    Raises:
+        ValueError: there is something in the answer that cannot be written as JSON.
+    """
     envelope = result.structured_content
     if envelope is None or "status" not in envelope:
         return result
     if "metadata" in envelope:
         envelope["metadata"] = {"duration_ms": round(duration_ms, 2), **envelope["metadata"]}
-    result.content = [TextContent(type="text", text=to_json(envelope).decode())]
+    # Not a number and infinity are null in the structured content as it is sent, too.
+    text = to_json(envelope, inf_nan_mode="null")
+    if len(text) > most_bytes:
+        message = f"The answer would have {len(text):,} bytes; at most {most_bytes:,} are sent."
+        return finish(failure(TOO_LARGE, message), duration_ms, most_bytes=len(text))
+    result.content = [TextContent(type="text", text=text.decode())]
     return result
 
 

@@ -26,22 +26,26 @@ from toolweave.servers.error_codes import (
     UNKNOWN_TOOL,
     ToolFailed,
 )
-from toolweave.servers.parameter_errors import explain, shown
+from toolweave.servers.parameter_errors import explain, unwritable
+from toolweave.servers.parameter_places import shown
 
 Call = MiddlewareContext[CallToolRequestParams]
 Next = CallNext[CallToolRequestParams, ToolResult]
 
 TIDYING_LIMIT_S = 4.0
+MOST_BYTES = 1_000_000
 
 
 class EnvelopeMiddleware(Middleware):
     """Turn validation errors, unknown tools, time-outs and every other failure into envelopes (C-06, T-05).
 
-    `timeout_s` stays below the caller's deadline of 5 s, so that the caller hears our reason instead of silence.
+    `timeout_s` stays below the caller's deadline of 5 s, so that the caller hears our reason instead of silence. An
+    answer of more than `most_bytes` of JSON text becomes an error, too.
     """
 
-    def __init__(self, *, timeout_s: float = 4.0) -> None:
+    def __init__(self, *, timeout_s: float = 4.0, most_bytes: int = MOST_BYTES) -> None:
         self._timeout_s = timeout_s
+        self._most_bytes = most_bytes
         self._stopping: set[asyncio.Future[ToolResult]] = set()
         # FastMCP's own report of a refused call repeats its arguments, however large they are.
         logging.getLogger("fastmcp.server.server").setLevel(logging.ERROR)
@@ -59,7 +63,7 @@ class EnvelopeMiddleware(Middleware):
         outcome: Literal["success", "error", "cancelled"] = "cancelled"
         code = None
         try:
-            result = await self._answer(context, call_next)
+            result = self._finished(context, await self._answer(context, call_next), started)
             code = error_code(result)
             outcome = "error" if result.is_error else "success"
         finally:
@@ -72,7 +76,16 @@ class EnvelopeMiddleware(Middleware):
                 duration_ms=round(duration_ms, 2),
                 meta=call_meta(context.fastmcp_context),
             ).log("INFO" if outcome == "success" else "WARNING", "tool call {}: {}", tool, code or outcome)
-        return finish(result, duration_ms)
+        return result
+
+    def _finished(self, context: Call, result: ToolResult, started: float) -> ToolResult:
+        duration_ms = (time.perf_counter() - started) * 1000
+        try:
+            return finish(result, duration_ms, most_bytes=self._most_bytes)
+        except ValueError as error:
+            name = shown(context.message.name)
+            logger.opt(exception=error).error("the answer of tool call {} is no JSON", name)
+            return finish(failure(INTERNAL, f"{name} failed."), duration_ms, most_bytes=self._most_bytes)
 
     async def _answer(self, context: Call, call_next: Next) -> ToolResult:
         name = context.message.name
@@ -80,6 +93,10 @@ class EnvelopeMiddleware(Middleware):
             return failure(
                 INVALID_PARAMETER,
                 f"Parameter '_meta.idempotency_key' must be printable text of 1 to {MAX_LENGTH} characters.",
+            )
+        if broken := unwritable(context.message.arguments or {}):
+            return failure(
+                INVALID_PARAMETER, f"Parameter '{shown(broken)}' must be valid Unicode text, without lone surrogates."
             )
         try:
             return await self._within_limit(asyncio.ensure_future(call_next(context)))

@@ -1,37 +1,69 @@
 """Say which parameter of a tool call is wrong and what it must be, never what was given (C-07)."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, to_json
 
 from toolweave.servers.error_codes import INVALID_PARAMETER, MISSING_PARAMETER, UNKNOWN_PARAMETER, ErrorCode
-
-Schema = Mapping[str, Any]
+from toolweave.servers.parameter_places import Place, Schema, forms_of, place_of
 
 _MOST_NAMED = 5
-_CODES = {"missing_argument": MISSING_PARAMETER, "unexpected_keyword_argument": UNKNOWN_PARAMETER}
+_CODES = {
+    "missing_argument": MISSING_PARAMETER,
+    "missing": MISSING_PARAMETER,
+    "unexpected_keyword_argument": UNKNOWN_PARAMETER,
+    "extra_forbidden": UNKNOWN_PARAMETER,
+}
+Finding = tuple[Place, ErrorDetails]
 
 
 def explain(error: ValidationError, schema: Schema) -> tuple[ErrorCode, str]:
-    """Turn pydantic's findings into a code and one sentence per wrong parameter.
+    """Turn pydantic's findings into a code and one sentence per wrong parameter, such as `tags` or `filters[0].op`.
 
     `schema` is the tool's input schema: what a parameter must be is read from it.
     """
-    first_of_each: dict[str, ErrorDetails] = {}
+    of_parameters: dict[str, list[Finding]] = defaultdict(list)
     for detail in error.errors(include_url=False, include_input=False):
-        first_of_each.setdefault(str(detail["loc"][0]) if detail["loc"] else "", detail)
-    details = list(first_of_each.values())[:_MOST_NAMED]
-    return _CODES.get(details[0]["type"], INVALID_PARAMETER), " ".join(_sentence(detail, schema) for detail in details)
+        is_unknown = _CODES.get(detail["type"]) is UNKNOWN_PARAMETER
+        place = place_of(detail["loc"], schema, is_unknown=is_unknown)
+        of_parameters[str(detail["loc"][0]) if detail["loc"] else ""].append((place, detail))
+    # What is wrong about each comes before what else is wrong about one.
+    found = [_once_each(_of_likeliest_form(findings)) for findings in of_parameters.values()]
+    told = [findings[0] for findings in found] + [finding for findings in found for finding in findings[1:]]
+    code = _CODES.get(told[0][1]["type"], INVALID_PARAMETER)
+    return code, " ".join(_sentence(place, detail, schema) for place, detail in told[:_MOST_NAMED])
 
 
-def expectation(schema: Schema) -> str:
+def unwritable(arguments: Mapping[str, Any]) -> str | None:
+    """Name the parameter that cannot be written as JSON: from another process none comes, in this one it may."""
+    for name, value in arguments.items():
+        try:
+            to_json({name: value})
+        except ValueError:
+            return name
+    return None
+
+
+def expectation(schema: Schema, root: Schema) -> str:
     """Put a JSON Schema into words: "a whole number from 1 to 100", "one of low, medium, high"."""
-    if "anyOf" in schema:
-        return " or ".join(expectation(form) for form in schema["anyOf"] if form.get("type") != "null")
+    return _in_words(schema, root, with_entries=True)
+
+
+def _in_words(schema: Schema, root: Schema, *, with_entries: bool) -> str:
+    forms = dict.fromkeys(_of_form(form, root, with_entries=with_entries) for form in forms_of(schema, root))
+    if "a number" in forms:
+        forms.pop("a whole number", None)
+    return " or ".join(forms)
+
+
+def _of_form(schema: Schema, root: Schema, *, with_entries: bool) -> str:
     if "enum" in schema:
         return f"one of {', '.join(str(value) for value in schema['enum'])}"
+    if "const" in schema:
+        return str(schema["const"])
     match schema.get("type"):
         case "string":
             return f"text{_span(schema, 'minLength', 'maxLength', ' characters')}"
@@ -42,31 +74,53 @@ def expectation(schema: Schema) -> str:
         case "boolean":
             return "true or false"
         case "array":
-            items = expectation(schema.get("items", {}))
-            return f"a list{_span(schema, 'minItems', 'maxItems', ' entries')}, each {items}"
+            span = _span(schema, "minItems", "maxItems", " entries")
+            # A list may hold lists of its own kind.
+            entries = _in_words(schema.get("items", {}), root, with_entries=False) if with_entries else None
+            return f"a list{span}, each {entries}" if entries else f"a list{span}"
         case "object":
-            return "an object"
+            names = ", ".join(schema.get("properties", {}))
+            return f"an object with {names}" if names else "an object"
     return "a valid value"
 
 
-def _sentence(detail: ErrorDetails, schema: Schema) -> str:
-    properties: Schema = schema.get("properties", {})
-    name = str(detail["loc"][0]) if detail["loc"] else ""
-    if detail["type"] == "unexpected_keyword_argument":
-        return f"There is no parameter '{shown(name)}'; the tool takes {', '.join(properties)}."
-    expected = expectation(properties.get(name, {}))
-    if detail["type"] == "missing_argument":
-        return f"Parameter '{name}' is required: {expected}."
+def _of_likeliest_form(findings: list[Finding]) -> list[Finding]:
+    """Keep what is wrong about the form that was probably meant: the one with the fewest findings, then the deepest."""
+    of_forms: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        of_forms[finding[0].forms].append(finding)
+    return min(of_forms.values(), key=lambda alike: (len(alike), -len(alike[0][1]["loc"])))
+
+
+def _once_each(findings: list[Finding]) -> list[Finding]:
+    of_places: dict[str, Finding] = {}
+    for finding in findings:
+        of_places.setdefault(finding[0].name, finding)
+    return list(of_places.values())
+
+
+def _sentence(place: Place, detail: ErrorDetails, root: Schema) -> str:
+    kind = _CODES.get(detail["type"])
+    if kind is UNKNOWN_PARAMETER:
+        names = ", ".join(_names_at(place.schema, root))
+        taker = "the tool" if len(detail["loc"]) == 1 else "that object"
+        return f"There is no parameter '{place.name}'; {taker} takes {names}."
+    if kind is MISSING_PARAMETER:
+        return f"Parameter '{place.name}' is required: {expectation(place.schema, root)}."
+    return f"Parameter '{place.name}' must be {_expected(detail, place.schema, root)}."
+
+
+def _expected(detail: ErrorDetails, schema: Schema, root: Schema) -> str:
+    context: dict[str, Any] = detail.get("ctx", {})
     if detail["type"] == "value_error":
-        expected = str(detail["ctx"]["error"])
-    elif detail["type"] == "string_unicode":
-        expected = "valid Unicode text, without lone surrogates"
-    return f"Parameter '{name}' must be {expected}."
+        return str(context["error"])
+    if detail["type"] == "string_unicode":
+        return "valid Unicode text, without lone surrogates"
+    return expectation(schema, root)
 
 
-def shown(text: str) -> str:
-    """Cut a name that came from outside to what an answer may repeat."""
-    return "".join(character if character.isprintable() else "?" for character in text[:64])
+def _names_at(schema: Schema, root: Schema) -> list[str]:
+    return list(dict.fromkeys(name for form in forms_of(schema, root) for name in form.get("properties", {})))
 
 
 def _span(schema: Schema, low: str, high: str, unit: str = "") -> str:

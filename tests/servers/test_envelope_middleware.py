@@ -17,7 +17,7 @@ from tests.fixtures.mcp_server import held
 from toolweave.errors import PersistenceError
 from toolweave.servers.envelope import success
 from toolweave.servers.envelope_middleware import EnvelopeMiddleware
-from toolweave.servers.error_codes import ERROR_CODES
+from toolweave.servers.error_codes import ERROR_CODES, GUARDRAIL, NOT_CONFIGURED, ToolFailed
 
 SECRET = "postgresql://user:secret@db/internal"
 
@@ -68,9 +68,48 @@ def times_out_inside() -> ToolResult:
     raise TimeoutError(SECRET)
 
 
+def answers_much(size: int) -> ToolResult:
+    """Answer text of a size."""
+    return success("x" * size)
+
+
+def answers_what_is_no_json() -> ToolResult:
+    """Answer half a character, after a secret."""
+    return success(f"{SECRET}\ud800")
+
+
+def answers_infinity() -> ToolResult:
+    """Answer numbers that JSON does not have."""
+    return success([float("nan"), float("inf")])
+
+
+def is_refused() -> ToolResult:
+    """Refuse for a reason that anybody may read."""
+    raise ToolFailed(GUARDRAIL, "The rule 'no secrets' refuses the query.")
+
+
+def is_refused_with_advice() -> ToolResult:
+    """Refuse and say what to do."""
+    raise ToolFailed(NOT_CONFIGURED, "There is no folder to read.", "Set TOOLWEAVE_FILE_ROOTS.")
+
+
 def is_unavailable() -> ToolResult:
     """Fail to reach the database."""
     raise PersistenceError("The database is busy.")
+
+
+TOOLS = (
+    count,
+    fails,
+    fails_validating,
+    times_out_inside,
+    answers_much,
+    answers_what_is_no_json,
+    answers_infinity,
+    is_refused,
+    is_refused_with_advice,
+    is_unavailable,
+)
 
 
 @pytest.fixture
@@ -80,8 +119,9 @@ def tool() -> Slow:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def client(tool: Slow) -> AsyncIterator[Client[Any]]:
-    server: FastMCP[None] = FastMCP("test", middleware=[EnvelopeMiddleware(timeout_s=0.05)], mask_error_details=True)
-    for function in (tool.slow, count, fails, fails_validating, times_out_inside, is_unavailable):
+    envelope = EnvelopeMiddleware(timeout_s=0.05, most_bytes=1000)
+    server: FastMCP[None] = FastMCP("test", middleware=[envelope], mask_error_details=True)
+    for function in (tool.slow, *TOOLS):
         server.tool(function)
     async with held(Client(server)) as connected:
         yield connected
@@ -117,7 +157,7 @@ async def test_a_success_keeps_its_data_and_metadata_and_gets_its_duration(clien
     assert result.structuredContent["metadata"] == {"extra": "kept"}
 
 
-@pytest.mark.parametrize("tool_name", ["fails", "fails_validating", "times_out_inside"])
+@pytest.mark.parametrize("tool_name", ["fails", "fails_validating", "times_out_inside", "answers_what_is_no_json"])
 async def test_an_unexpected_failure_shows_nothing_of_its_reason(client: Client[Any], tool_name: str) -> None:
     found = await error(client, tool_name)
     assert (found["type"], found["code"]) == ("internal", "internal_error")
@@ -127,6 +167,39 @@ async def test_an_unexpected_failure_shows_nothing_of_its_reason(client: Client[
 async def test_an_unusable_database_is_told_in_its_own_words(client: Client[Any]) -> None:
     found = await error(client, "is_unavailable")
     assert (found["type"], found["message"]) == ("unavailable", "The database is busy.")
+
+
+async def test_a_refusal_is_told_with_its_code_and_its_own_advice_or_that_of_the_code(client: Client[Any]) -> None:
+    found = await error(client, "is_refused")
+    assert (found["type"], found["code"]) == ("guardrail", "guardrail")
+    assert found["message"] == "The rule 'no secrets' refuses the query."
+    assert found["suggestion"] == GUARDRAIL.suggestion
+    found = await error(client, "is_refused_with_advice")
+    assert (found["type"], found["code"]) == ("unavailable", "not_configured")
+    assert found["suggestion"] == "Set TOOLWEAVE_FILE_ROOTS."
+
+
+async def test_an_answer_that_is_too_large_becomes_the_error_that_says_how_large(
+    client: Client[Any], log: list[dict[str, Any]]
+) -> None:
+    result = await client.call_tool_mcp("answers_much", {"size": 900})
+    assert not result.isError
+    found = await error(client, "answers_much", {"size": 20_000_000})
+    assert (found["type"], found["code"]) == ("content", "too_large")
+    assert "20,000,0" in found["message"]
+    assert "at most 1,000" in found["message"]
+    assert [line["code"] for line in log] == [None, "too_large"]
+
+
+async def test_numbers_that_json_does_not_have_are_null(client: Client[Any]) -> None:
+    result = await client.call_tool_mcp("answers_infinity", {})
+    assert isinstance(result.content[0], mcp.types.TextContent)
+    assert json.loads(result.content[0].text, parse_constant=pytest.fail)["data"] == [None, None]
+
+
+async def test_half_a_character_is_refused_before_the_tool_sees_it(client: Client[Any]) -> None:
+    found = await error(client, "count", {"n": 1, "words": ["\ud800"]})
+    assert found["message"] == "Parameter 'words' must be valid Unicode text, without lone surrogates."
 
 
 async def test_an_unknown_tool_is_named_within_bounds(client: Client[Any]) -> None:
