@@ -10,6 +10,7 @@ from toolweave import __version__
 from toolweave.config.settings import Settings
 from toolweave.servers.core.files.tools import FileTools
 from toolweave.servers.core.jobs.tools import JobTools
+from toolweave.servers.core.query.opening import open_query_tools
 from toolweave.servers.envelope_middleware import EnvelopeMiddleware
 from toolweave.servers.tool_declaration import ACTS_ABROAD, ASKS_ABROAD, READS, declared_tool
 
@@ -35,7 +36,8 @@ async def open_core_server(settings: Settings, *, auth: AuthProvider | None = No
 
 
 async def _add_query_tools(server: FastMCP[None], settings: Settings, areas: AsyncExitStack) -> None:
-    _ = server, settings, areas
+    queries = await areas.enter_async_context(open_query_tools(settings))
+    server.add_tool(declared_tool(queries.query_database, "Query a database", READS))
 
 
 def _add_job_tools(server: FastMCP[None], settings: Settings) -> None:

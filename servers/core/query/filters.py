@@ -1,0 +1,173 @@
+"""Read the filters and the order of a call into what they mean; every error names the place in the call (C-07)."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, NoReturn, cast, get_args
+
+from toolweave.servers.core.query.models import Condition, Group, Operator, Ordering, Scalar
+from toolweave.servers.error_codes import INVALID_PARAMETER, UNKNOWN_PARAMETER, ToolFailed
+
+OPERATORS: tuple[str, ...] = get_args(Operator)
+DEEPEST = 5
+MOST_CONDITIONS = 50
+MOST_VALUES = 200
+MOST_ORDERINGS = 8
+LONGEST_TEXT = 1_000
+LONGEST_NAME = 128
+_LARGEST = 10**38
+_SHOWN = 64
+_FORMS = (
+    'an object such as {"column": "status", "op": "eq", "value": "active"}, {"status": "active"}, {"and": […]} or '
+    '{"or": […]}'
+)
+_SCALAR = "text, a number, true or false"
+
+
+def read_filters(given: object) -> Group:
+    """Read `filters`: a list of conditions and groups that must all hold, or one object.
+
+    Raises:
+        ToolFailed: a part of it is of the wrong form, too deep, too long or too many.
+    """
+    if given is None:
+        return Group("and", ())
+    reader = _Reader()
+    if isinstance(given, Mapping):
+        members = reader.members_of(given, "filters", 1)
+    else:
+        members = reader.group(given, "filters", 1)
+    return Group("and", members)
+
+
+def read_order(given: object) -> tuple[Ordering, ...]:
+    """Read `order_by`: "column", "-column", "column desc", or a list of such; a column counts where it comes first.
+
+    Raises:
+        ToolFailed: it is of another form, or too many.
+    """
+    texts = [given] if isinstance(given, str) else ([] if given is None else given)
+    if not isinstance(texts, list) or len(texts) > MOST_ORDERINGS:
+        _wrong("order_by", f"a column, or a list of at most {MOST_ORDERINGS} columns")
+    orderings: dict[str, Ordering] = {}
+    for index, text in enumerate(texts):
+        place = "order_by" if isinstance(given, str) else f"order_by[{index}]"
+        if not isinstance(text, str):
+            _wrong(place, 'a column such as "name", "-name" or "name desc"')
+        ordering = _ordering(text.strip(), place)
+        orderings.setdefault(ordering.column, ordering)
+    return tuple(orderings.values())
+
+
+def _ordering(text: str, place: str) -> Ordering:
+    name, _, direction = text.rpartition(" ")
+    if name and direction.lower() in ("asc", "desc"):
+        return Ordering(_name(name.strip(), place), direction.lower() == "desc", place)
+    return Ordering(_name(text.removeprefix("-"), place), text.startswith("-"), place)
+
+
+class _Reader:
+    """Reads one call's filters; counts the conditions on the way."""
+
+    def __init__(self) -> None:
+        self._conditions = 0
+
+    def group(self, given: object, place: str, depth: int) -> tuple[Condition | Group, ...]:
+        if not isinstance(given, list):
+            _wrong(place, "a list of conditions" if depth > 1 else "a list of conditions, or one object")
+        if depth > DEEPEST:
+            _wrong(place, f"nested at most {DEEPEST} deep")
+        members: list[Condition | Group] = []
+        for index, item in enumerate(given):
+            members += self.members_of(item, f"{place}[{index}]", depth)
+        return tuple(members)
+
+    def members_of(self, given: object, place: str, depth: int) -> tuple[Condition | Group, ...]:
+        if not isinstance(given, Mapping) or not given:
+            _wrong(place, _FORMS)
+        if set(given) in ({"and"}, {"or"}):
+            (kind,) = given
+            return (self._nested(cast("Literal['and', 'or']", kind), given[kind], place, depth),)
+        if "column" in given and ("op" in given or "value" in given):
+            return (self._condition(given, place),)
+        return tuple(self._equality(str(name), value, place) for name, value in given.items())
+
+    def _nested(self, kind: Literal["and", "or"], given: object, place: str, depth: int) -> Group:
+        if given == []:
+            _wrong(f"{place}.{kind}", "a list of at least one condition")
+        return Group(kind, self.group(given, f"{place}.{kind}", depth + 1))
+
+    def _condition(self, given: Mapping[str, Any], place: str) -> Condition:
+        for name in given:
+            if name not in ("column", "op", "value"):
+                raise ToolFailed(
+                    UNKNOWN_PARAMETER,
+                    f"There is no parameter '{place}.{_shown(name)}'; a condition takes column, op, value.",
+                )
+        op = given.get("op", "eq")
+        if not isinstance(op, str) or op not in OPERATORS:
+            _wrong(f"{place}.op", f"one of {', '.join(OPERATORS)}")
+        column = _name(given["column"], f"{place}.column")
+        return self._counted(place, _compared(column, cast("Operator", op), given, place, f"{place}.column"))
+
+    def _equality(self, name: str, value: object, place: str) -> Condition:
+        where = f"{place}.{_shown(name)}"
+        if isinstance(value, Mapping | list):
+            _wrong(where, f'{_SCALAR}, or null; for anything else use {{"column": …, "op": …, "value": …}}')
+        return self._counted(where, _compared(_name(name, where), "eq", {"value": value}, where, where))
+
+    def _counted(self, place: str, condition: Condition) -> Condition:
+        self._conditions += 1
+        if self._conditions > MOST_CONDITIONS:
+            _wrong(place, f"one of at most {MOST_CONDITIONS} conditions in all")
+        return condition
+
+
+def _compared(column: str, op: Operator, given: Mapping[str, Any], place: str, column_place: str) -> Condition:
+    value = given.get("value")
+    where = f"{place}.value" if place != column_place else place
+    if value is None and "value" in given and op in ("eq", "ne"):
+        # SQL compares nothing with null, and nobody who asks so means that.
+        return Condition(column, "is_null", op == "eq", place, column_place)
+    return Condition(column, op, _value(op, value, where), place, column_place)
+
+
+def _value(op: Operator, value: object, place: str) -> Scalar | tuple[Scalar, ...]:
+    match op:
+        case "is_null":
+            if value is not None and not isinstance(value, bool):
+                _wrong(place, "true or false")
+            return value is not False
+        case "in":
+            if not isinstance(value, list) or not 1 <= len(value) <= MOST_VALUES:
+                _wrong(place, f"a list of 1 to {MOST_VALUES} values")
+            return tuple(_scalar(item, f"{place}[{index}]") for index, item in enumerate(value))
+    return _scalar(value, place)
+
+
+def _scalar(value: object, place: str) -> Scalar:
+    if not isinstance(value, str | int | float):
+        _wrong(place, _SCALAR)
+    if isinstance(value, str):
+        if len(value) > LONGEST_TEXT:
+            _wrong(place, f"text of at most {LONGEST_TEXT} characters")
+        if "\x00" in value or (not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value)):
+            _wrong(place, "valid Unicode text, without null characters and lone surrogates")
+    elif not isinstance(value, bool) and (
+        not math.isfinite(value) if isinstance(value, float) else abs(value) > _LARGEST
+    ):
+        _wrong(place, "a finite number of at most 38 digits")
+    return value
+
+
+def _name(value: object, place: str) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_NAME:
+        _wrong(place, "the name of a column")
+    return value
+
+
+def _shown(name: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in str(name)[:_SHOWN])
+
+
+def _wrong(place: str, expected: str) -> NoReturn:
+    raise ToolFailed(INVALID_PARAMETER, f"Parameter '{place}' must be {expected}.")

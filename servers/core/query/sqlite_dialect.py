@@ -1,0 +1,108 @@
+"""Speak SQLite, whose columns may hold anything, whatever was declared."""
+
+from datetime import date, time
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import ReflectedColumn
+
+from toolweave.servers.core.query.cells import Cells
+from toolweave.servers.core.query.dialect import LONGEST_KEY, Expression, KeyValue, kind_of
+from toolweave.servers.core.query.tables import Column
+from toolweave.servers.core.query.values import Value, moment_of, plain
+
+# Functions that every connection has: the text of a date or time in the one form in which texts are in order.
+FUNCTIONS = {"date": "toolweave_date", "moment": "toolweave_moment", "time": "toolweave_time"}
+_NULL = sa.types.NullType()
+
+
+class SQLiteDialect:
+    """SQLite: values are bound as they are; dates are ISO texts, compared as what they mean."""
+
+    def described(self, reflected: ReflectedColumn) -> Column:
+        """Say what a column holds; a type that SQLite does not know lets anything in."""
+        declared = reflected["type"]
+        kind = kind_of(declared)
+        if isinstance(declared, sa.types.NullType) or (type(declared) is sa.NUMERIC and declared.precision is None):
+            kind = "anything"
+        elif kind == "decimal":
+            kind = "number"
+        elif kind == "uuid":
+            kind = "text"
+        # A text that is no date counts as null.
+        nullable = reflected["nullable"] or kind in FUNCTIONS
+        return Column(reflected["name"], kind, _NULL, nullable)
+
+    def operand(self, column: Expression, described: Column) -> Expression:
+        """Compare dates and times by what they mean."""
+        name = FUNCTIONS.get(described.kind)
+        return getattr(sa.func, name)(column, type_=_NULL) if name else column
+
+    def identity(self, column: Expression, described: Column) -> Expression:  # noqa: ARG002
+        """Take the column itself: two texts may mean one date."""
+        return column
+
+    def bound(self, value: Value, described: Column) -> Expression:  # noqa: ARG002  other databases need the type
+        """Bind a value as SQLite knows it."""
+        return sa.literal(plain(value))
+
+    def like(self, operand: Expression, pattern: str) -> Expression:
+        """Match whatever the case of ASCII letters."""
+        return operand.like(sa.literal(pattern), escape="\\")
+
+    def nulls_last(self, ordered: Expression, operand: Expression) -> list[Expression]:  # noqa: ARG002
+        """Order rows without a value last."""
+        return [ordered.nulls_last()]
+
+    def cell(self, column: Expression, described: Column, most: int) -> Expression:  # noqa: ARG002
+        """Cut texts and bytes where they are."""
+        return _cut(column, most)
+
+    def shown(self, value: Any, described: Column, cells: Cells) -> Any:
+        """Show a value by what it is, and by what its column is said to hold."""
+        match described.kind, value:
+            case "boolean", 0 | 1:
+                return bool(value)
+            case "json", str():
+                return cells.document(value)
+            case "moment", str() if len(value) > len("2026-12-24") and value[10] == " ":
+                return cells.text(value.replace(" ", "T", 1))
+        return cells.of(value)
+
+    def key(self, operand: Expression, described: Column) -> Expression:  # noqa: ARG002
+        """Select the value itself."""
+        return _cut(operand, LONGEST_KEY)
+
+    def bound_key(self, value: KeyValue, described: Column) -> Expression:  # noqa: ARG002
+        """Bind it as it is."""
+        return sa.literal(value)
+
+
+def _cut(column: Expression, most: int) -> Expression:
+    long = sa.func.typeof(column).in_([sa.literal("text"), sa.literal("blob")])
+    return sa.case((long, sa.func.substr(column, sa.literal(1), sa.literal(most + 1))), else_=column)
+
+
+def sqlite_date(value: object) -> str | None:
+    """Give the day of an ISO text, null for anything else."""
+    try:
+        return date.fromisoformat(value[:10]).isoformat() if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def sqlite_moment(value: object) -> str | None:
+    """Give an ISO text in UTC and to the microsecond, null for anything else."""
+    try:
+        return moment_of(value).isoformat(timespec="microseconds") if isinstance(value, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def sqlite_time(value: object) -> str | None:
+    """Give the time of day of an ISO text to the microsecond, null for anything else."""
+    try:
+        found = time.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=None).isoformat(timespec="microseconds") if found else None
