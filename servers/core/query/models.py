@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "like", "is_null"]
-Scalar: TypeAlias = "str | int | float | bool"
+Scalar: TypeAlias = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Condition:
 
     column: str
     op: Operator
-    value: "Scalar | tuple[Scalar, ...]"
+    value: Scalar | tuple[Scalar, ...]
     place: str = field(default="filters", compare=False)
     column_place: str = field(default="filters", compare=False)
 
