@@ -11,7 +11,7 @@ from toolweave.config.settings import Settings
 from toolweave.servers.core.files.tools import FileTools
 from toolweave.servers.core.jobs.tools import JobTools
 from toolweave.servers.core.query.opening import open_query_tools
-from toolweave.servers.envelope_middleware import EnvelopeMiddleware
+from toolweave.servers.envelope_middleware import MOST_BYTES, EnvelopeMiddleware
 from toolweave.servers.tool_declaration import ACTS_ABROAD, ASKS_ABROAD, READS, declared_tool
 
 _INSTRUCTIONS = (
@@ -28,7 +28,7 @@ async def open_core_server(settings: Settings, *, auth: AuthProvider | None = No
     `auth` guards the server where it is reached over HTTP. Nothing is connected before a tool needs it.
     """
     async with AsyncExitStack() as areas:
-        server = _empty_server(auth)
+        server = _empty_server(settings, auth)
         await _add_query_tools(server, settings, areas)
         _add_job_tools(server, settings)
         _add_file_tools(server, settings)
@@ -52,8 +52,10 @@ def _add_file_tools(server: FastMCP[None], settings: Settings) -> None:
     server.add_tool(declared_tool(files.search_files, "Search files", READS))
 
 
-def _empty_server(auth: AuthProvider | None) -> FastMCP[None]:
-    envelope = EnvelopeMiddleware(timeout_s=TOOL_TIMEOUT_S)
+def _empty_server(settings: Settings, auth: AuthProvider | None) -> FastMCP[None]:
+    # The largest file that may be read, written as JSON.
+    most_bytes = max(MOST_BYTES, settings.file_max_bytes * 5 // 4)
+    envelope = EnvelopeMiddleware(timeout_s=TOOL_TIMEOUT_S, most_bytes=most_bytes)
     return FastMCP(
         "core",
         instructions=_INSTRUCTIONS,
