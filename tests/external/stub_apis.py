@@ -1,4 +1,4 @@
-"""Stand in for the HTTP APIs behind Firecrawl and Supabase: fixed answers, and a record of what was asked.
+"""Stand in for the HTTP APIs behind Firecrawl and Supabase, and for a web site; keep a record of what was asked.
 
 with stub_apis() as apis:
     apis.url, apis.asked
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-PROJECT = {
+PROJECT: dict[str, Any] = {
     "id": "abcdefghijklmnopqrst",
     "ref": "abcdefghijklmnopqrst",
     "organization_id": "org-1",
@@ -24,6 +24,8 @@ PROJECT = {
     "database": {"host": "db.example.org", "version": "17", "postgres_engine": "17", "release_channel": "ga"},
 }
 PAGE = "# Opening hours\n\nWe are open from nine to five."
+SITE = """<!doctype html><html><head><title>Shop</title></head>
+<body><article><h2>Opening hours</h2><p>We are open from nine to five.</p></article></body></html>"""
 ROWS = [{"id": 1, "name": "apples"}, {"id": 2, "name": "pears"}]
 
 
@@ -51,6 +53,8 @@ class StubApis:
         if (asked.method, path) == ("POST", "/v2/scrape"):
             metadata = {"title": "Opening hours", "sourceURL": asked.body["url"], "statusCode": 200}
             return 200, {"success": True, "data": {"markdown": PAGE, "metadata": metadata}}
+        if (asked.method, path) == ("GET", "/page"):
+            return 200, SITE
         if (asked.method, path) == ("GET", "/v1/projects"):
             return 200, [PROJECT]
         if asked.method == "POST" and path.startswith(f"/v1/projects/{PROJECT['ref']}/database/query"):
@@ -73,14 +77,15 @@ def _handler(apis: StubApis) -> type[BaseHTTPRequestHandler]:
 
         def _answer(self, body: Any) -> None:
             status, content = apis.answer(Asked(self.command, self.path, self.headers["Authorization"], body))
-            text = json.dumps(content).encode()
+            is_page = isinstance(content, str)
+            text = (content if is_page else json.dumps(content)).encode()
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", "text/html" if is_page else "application/json")
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             """Stay quiet."""
 
     return Handler

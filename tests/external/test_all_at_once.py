@@ -1,0 +1,110 @@
+"""Every external server at once, called by the agent over the served API; stopping leaves no process behind (C-09)."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.api.routes.conftest import wait_for_health
+from tests.external.served import Served, descendants, serve_with, text_in
+from tests.external.shipped import KEYS, plane_with, refusal, shipped_entries
+from tests.external.stub_apis import StubApis, stub_apis
+from tests.external.test_git import git
+from tests.servers.connections.peers import is_running
+
+pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
+
+EXTERNAL = tuple(name for name in shipped_entries() if name not in ("todo", "core"))
+
+
+@pytest.fixture(scope="module")
+def apis() -> Iterator[StubApis]:
+    with stub_apis() as apis:
+        yield apis
+
+
+@pytest.fixture(scope="module")
+def served(module_data_dir: Path, apis: StubApis) -> Iterator[Served]:
+    folder = module_data_dir.parent / "work"
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    env = {**KEYS, "FILESYSTEM_FOLDER": str(folder), "GIT_REPOSITORY": str(folder), "SUPABASE_API_URL": apis.url}
+    # What it is asked for lies on this machine, which it refuses as it is shipped.
+    changes = {"fetch": {"args": ["--allow-private-ips"]}}
+    with serve_with(module_data_dir, *EXTERNAL, env=env, changes=changes) as served:
+        yield served
+
+
+def test_all_of_them_are_ready(served: Served) -> None:
+    servers = wait_for_health(served.process, "ok")["servers"]
+    assert len(EXTERNAL) == 11
+    assert {name: servers[name]["state"] for name in EXTERNAL} == dict.fromkeys(EXTERNAL, "ready")
+    assert all(servers[name]["tools"] for name in EXTERNAL)
+
+
+def test_an_agent_asks_for_the_time_in_two_places(served: Served) -> None:
+    nine = {"source_timezone": "Europe/Berlin", "time": "09:00", "target_timezone": "Asia/Tokyo"}
+    now, converted = served.results_of(
+        [("time_get_current_time", {"timezone": "Europe/Berlin"}), ("time_convert_time", nine)]
+    )
+    assert "Europe/Berlin" in text_in(now)
+    assert "Asia/Tokyo" in text_in(converted)
+    assert (now["status"], converted["status"]) == ("success", "success")
+
+
+def test_an_agent_reads_a_page(served: Served, apis: StubApis, installed: Path) -> None:
+    (page,) = served.results_of([("fetch", {"url": f"{apis.url}/page"})])
+    assert page["status"] == "success", page
+    assert "## Opening hours" in text_in(page)
+    assert "<h2>" not in text_in(page)
+    assert not list(installed.glob("fetch/lib/*/site-packages/readabilipy/javascript/node_modules"))
+
+
+def test_an_agent_calls_the_server_that_shows_everything(served: Served) -> None:
+    echoed, added, structured = served.results_of(
+        [
+            ("everything_echo", {"message": "Grüße"}),
+            ("everything_get-sum", {"a": 2, "b": 40}),
+            ("everything_get-structured-content", {"location": "Chicago"}),
+        ]
+    )
+    assert "Echo: Grüße" in text_in(echoed)
+    assert "42" in text_in(added)
+    assert "humidity" in text_in(structured)
+    assert structured["artifact"]["structured_content"]["humidity"] > 0
+
+
+async def test_progress_of_a_long_tool_is_streamed(served: Served) -> None:
+    events = await served.custom_events_of(
+        [("everything_trigger-long-running-operation", {"duration": 0.4, "steps": 4})]
+    )
+    told = [event for event in events if event["type"] == "tool_progress"]
+    assert told[-1]["progress"] == told[-1]["total"] == 4
+    assert [event["progress"] for event in told] == sorted(event["progress"] for event in told)
+
+
+def test_an_agent_writes_thoughts_down(served: Served) -> None:
+    thoughts = [
+        {"thought": text, "thoughtNumber": number, "totalThoughts": 2, "nextThoughtNeeded": number < 2}
+        for number, text in enumerate(("There are two shops.", "One is closed."), start=1)
+    ]
+    first, second = served.results_of(*([("thinking_sequentialthinking", thought)] for thought in thoughts))
+    assert '"thoughtHistoryLength": 1' in text_in(first)
+    assert '"thoughtHistoryLength": 2' in text_in(second)
+
+
+def test_stopping_leaves_no_process_behind(served: Served) -> None:
+    wait_for_health(served.process, "ok")
+    started = descendants(served.process.pid)
+    assert len(started) > len(EXTERNAL)
+    assert served.process.stop() in (0, -signal.SIGTERM)
+    assert [pid for pid in started if is_running(pid)] == []
+
+
+async def test_a_page_on_this_machine_is_refused_as_it_is_shipped(data_dir: Path, apis: StubApis) -> None:
+    async with plane_with("fetch", data_dir=data_dir) as plane:
+        apis.asked.clear()
+        said = await refusal(plane, "fetch", "fetch", url=f"{apis.url}/page")
+    assert "private" in said
+    assert apis.asked == []
