@@ -49,6 +49,7 @@ class EnvelopeMiddleware(Middleware):
         self._stopping: set[asyncio.Future[ToolResult]] = set()
         # FastMCP's own report of a refused call repeats its arguments, however large they are.
         logging.getLogger("fastmcp.server.server").setLevel(logging.ERROR)
+        logging.getLogger("fastmcp.server.server").addFilter(_is_unexpected)
 
     @asynccontextmanager
     async def lifespan(self, _server: FastMCP[None]) -> AsyncIterator[None]:
@@ -142,3 +143,8 @@ class EnvelopeMiddleware(Middleware):
             return failure(INVALID_PARAMETER, "The parameters do not fit the tool's schema.")
         code, message = explain(error.__cause__, tool.parameters)
         return failure(code, message)
+
+
+def _is_unexpected(record: logging.LogRecord) -> bool:
+    """Leave out FastMCP's trace of what a tool refused on purpose: our own line tells of it."""
+    return not (record.exc_info and isinstance(record.exc_info[1], ToolFailed))

@@ -66,7 +66,8 @@ def _of_form(schema: Schema, root: Schema, *, with_entries: bool) -> str:
         return str(schema["const"])
     match schema.get("type"):
         case "string":
-            return f"text{_span(schema, 'minLength', 'maxLength', ' characters')}"
+            matching = f" that matches {schema['pattern']}" if "pattern" in schema else ""
+            return f"text{_span(schema, 'minLength', 'maxLength', ' characters')}{matching}"
         case "integer":
             return f"a whole number{_span(schema, 'minimum', 'maximum')}"
         case "number":
@@ -124,7 +125,7 @@ def _names_at(schema: Schema, root: Schema) -> list[str]:
 
 
 def _span(schema: Schema, low: str, high: str, unit: str = "") -> str:
-    least, most = schema.get(low), schema.get(high)
+    least, most = (_plain(schema.get(name)) for name in (low, high))
     match (least, most):
         case (None, None):
             return ""
@@ -133,3 +134,7 @@ def _span(schema: Schema, low: str, high: str, unit: str = "") -> str:
         case (_, None):
             return f" of at least {least}{unit}"
     return f" of {least} to {most}{unit}" if unit else f" from {least} to {most}"
+
+
+def _plain(bound: float | None) -> float | None:
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
@@ -177,6 +178,17 @@ async def test_a_refusal_is_told_with_its_code_and_its_own_advice_or_that_of_the
     found = await error(client, "is_refused_with_advice")
     assert (found["type"], found["code"]) == ("unavailable", "not_configured")
     assert found["suggestion"] == "Set TOOLWEAVE_FILE_ROOTS."
+
+
+async def test_only_what_is_unexpected_leaves_a_trace_in_the_log(client: Client[Any]) -> None:
+    traces: list[str] = []
+    watch = logging.Handler()
+    watch.emit = lambda record: traces.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("fastmcp.server.server").addHandler(watch)
+    for name in ("is_refused", "is_refused_with_advice", "fails", "count"):
+        await error(client, name)
+    logging.getLogger("fastmcp.server.server").removeHandler(watch)
+    assert traces == ["Error calling tool 'fails'"]
 
 
 async def test_an_answer_that_is_too_large_becomes_the_error_that_says_how_large(

@@ -43,9 +43,11 @@ def search(
     options: Options | None = None,
     mode: Literal["fast"] = "fast",
     trees: list[list[list[int]]] | None = None,
+    name: Annotated[str, Field(pattern="^[a-z]+$", max_length=9)] = "a",
+    ratio: Annotated[float, Field(ge=0, le=2)] = 0,
 ) -> ToolResult:
     """Search."""
-    return success([filters, options, mode, trees])
+    return success([filters, options, mode, trees, name, ratio])
 
 
 TOOL = declared_tool(search, "Search", READS)
@@ -109,6 +111,12 @@ async def refusal(tool: Tool, arguments: dict[str, Any]) -> tuple[str, str]:
             "Parameter 'options.pairs[1]' must be an even number. Parameter 'options.pairs[2]' must be an even number.",
         ),
         ({"mode": "slow"}, "invalid_parameter", "Parameter 'mode' must be fast."),
+        (
+            {"name": "A"},
+            "invalid_parameter",
+            "Parameter 'name' must be text of at most 9 characters that matches ^[a-z]+$.",
+        ),
+        ({"ratio": 3}, "invalid_parameter", "Parameter 'ratio' must be a number from 0 to 2."),
         ({"trees": 1}, "invalid_parameter", "Parameter 'trees' must be a list, each a list."),
     ],
 )
