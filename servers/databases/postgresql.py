@@ -56,8 +56,13 @@ _REFUSALS = (
     (re.compile(r"permission denied for database"), _REASONS["42501"]),
     (re.compile(r"SSL|certificate"), "cannot be reached: its server and this URL disagree about TLS"),
     (re.compile(r"resolve host|translate host name"), "cannot be reached: the name of its host is unknown"),
-    (re.compile(r"connection failed|connection timeout|refused|timed out"), "cannot be reached: nobody answers there"),
-    (re.compile(r"invalid (connection|URI)|invalid .*value|missing"), "cannot be reached: its URL has a wrong option"),
+    (re.compile(r"invalid (connection|port|URI)|invalid .*value|missing"), "cannot be reached: its URL is wrong"),
+    (
+        re.compile(r"[Rr]efused|time(d )?out|[Nn]o such file|unreachable|[Nn]o route"),
+        "cannot be reached: nobody answers",
+    ),
+    # What the server says in another language.
+    (re.compile(r"connection (failed|is bad)"), "cannot be reached: its server refuses the connection"),
 )
 
 

@@ -1,0 +1,219 @@
+"""What a PostgreSQL does under a todo server is an error in words, and the next call works once it is back (T-13)."""
+
+import asyncio
+import itertools
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import pytest
+import sqlalchemy as sa
+
+from tests.fixtures.postgres import PostgresServer
+from tests.servers.todo.in_memory import todo_client
+from toolweave.errors import PersistenceError
+from toolweave.servers.todo.models import Kept, Selection
+from toolweave.servers.todo.opening import open_todo_database
+from toolweave.servers.todo.repository import TodoRepository
+from toolweave.servers.todo.schema import TODOS
+
+pytestmark = pytest.mark.requirement("T-13")
+
+OURS = """
+    SELECT pid FROM pg_stat_activity
+    WHERE application_name = 'toolweave todo database' AND datname = current_database()
+"""
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> Iterator[str]:
+    with postgres.fresh_database() as url:
+        yield url
+
+
+@contextmanager
+def held(postgres: PostgresServer, url: str, lock: str = "EXCLUSIVE") -> Iterator[None]:
+    """Hold the todos as another program would: for writing, or for everything (ACCESS EXCLUSIVE)."""
+    with postgres.connect(url) as other, other.transaction():
+        other.execute(f"LOCK TABLE todos IN {lock} MODE".encode())
+        yield
+
+
+async def test_a_busy_database_is_an_error_to_try_again_and_nothing_is_written(
+    postgres: PostgresServer, url: str
+) -> None:
+    async with todo_client(url, busy_timeout_s=0.05) as client:
+        todo = await client.data("create_todo", {"title": "x"})
+        with held(postgres, url):
+            error = await client.error("create_todo", {"title": "y"})
+            assert await client.data("list_todos", {}) == [todo]
+        assert (error["type"], error["message"]) == (
+            "unavailable",
+            "The todo database is busy: another program is writing to it.",
+        )
+        with held(postgres, url, "ACCESS EXCLUSIVE"):
+            assert "is busy" in (await client.error("list_todos", {}))["message"]
+        assert [todo["title"] for todo in await client.data("list_todos", {})] == ["x"]
+
+
+async def test_calls_are_cut_at_their_limit_leave_nothing_and_the_next_one_works(
+    postgres: PostgresServer, url: str
+) -> None:
+    async with todo_client(url, busy_timeout_s=30, tool_timeout_s=0.1) as client:
+        # Every connection that the cut calls had is used again.
+        with held(postgres, url):
+            errors = await asyncio.gather(*(client.error("create_todo", {"title": "cut"}) for _ in range(7)))
+        with held(postgres, url, "ACCESS EXCLUSIVE"):
+            errors += await asyncio.gather(*(client.error("list_todos", {}) for _ in range(9)))
+        assert {error["code"] for error in errors} == {"tool_timeout"}
+    async with todo_client(url) as client:
+        todo = await client.data("create_todo", {"title": "z"})
+        assert await client.data("list_todos", {}) == [todo]
+
+
+@pytest.mark.parametrize("how", ["INT", "QUIT"])
+async def test_a_server_that_is_down_is_an_error_and_back_no_call_fails(
+    postgres: PostgresServer, url: str, how: Literal["INT", "QUIT"]
+) -> None:
+    async with todo_client(url) as client:
+        todo = await client.data("create_todo", {"title": "x"})
+        await asyncio.to_thread(postgres.stop, how)
+        for tool, arguments in (("list_todos", {}), ("create_todo", {"title": "y"})):
+            error = await client.error(tool, arguments)
+            assert error["type"] == "unavailable"
+            assert error["message"] == "The todo database cannot be reached: nobody answers."
+        await asyncio.to_thread(postgres.start)
+        assert await client.data("list_todos", {}) == [todo]
+        await client.data("delete_todo", {"id": todo["id"]})
+
+
+async def test_no_call_fails_after_a_restart_though_all_connections_were_cut(
+    postgres: PostgresServer, url: str
+) -> None:
+    async with todo_client(url) as client:
+        await asyncio.gather(*(client.data("list_todos", {}) for _ in range(9)))
+        await asyncio.to_thread(postgres.stop)
+        await asyncio.to_thread(postgres.start)
+        answers = await asyncio.gather(*(client.call("create_todo", {"title": f"{n}"}) for n in range(9)))
+        assert {answer["status"] for answer in answers} == {"success"}
+
+
+async def test_a_connection_that_is_cut_while_a_call_waits_is_told_and_nothing_is_written(
+    postgres: PostgresServer, url: str
+) -> None:
+    async with todo_client(url) as client:
+        with held(postgres, url):
+            call = asyncio.create_task(client.error("create_todo", {"title": "lost"}))
+            waiting = await asyncio.to_thread(postgres.wait_for, f"{OURS} AND wait_event_type = 'Lock'", url=url)
+            postgres.execute("SELECT pg_terminate_backend(%(pid)s)", {"pid": waiting[0][0]})
+            assert "went away" in (await call)["message"]
+        assert await client.data("list_todos", {}) == []
+
+
+async def test_a_server_that_says_nothing_does_not_hold_a_call_beyond_its_limit(
+    postgres: PostgresServer, url: str
+) -> None:
+    async with todo_client(url, tool_timeout_s=0.2) as client:
+        await asyncio.gather(*(client.data("list_todos", {}) for _ in range(5)))
+        frozen = [pid for (pid,) in postgres.execute(OURS, url=url)]
+        assert frozen
+        try:
+            for pid in frozen:
+                os.kill(pid, signal.SIGSTOP)
+            errors = await asyncio.gather(*(client.error("list_todos", {}) for _ in range(5)))
+        finally:
+            for pid in frozen:
+                os.kill(pid, signal.SIGCONT)
+        assert {error["code"] for error in errors} == {"tool_timeout"}
+    async with todo_client(url) as client:
+        assert await client.data("list_todos", {}) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("53100", "cannot grow: the disk is full"),
+        ("53200", "is out of memory"),
+        ("40001", "is busy"),
+        ("40P01", "is busy"),
+        ("57014", "took too long and was stopped"),
+        ("58030", "cannot be read or written: the disk reports an error"),
+        ("XX001", "is damaged"),
+        ("25006", "is read-only"),
+        ("P0001", "cannot be used"),
+    ],
+)
+async def test_what_the_server_reports_is_told_in_words_of_ours(
+    postgres: PostgresServer, url: str, state: str, words: str
+) -> None:
+    async with open_todo_database(url) as database:
+        postgres.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN RAISE 'inner details' USING ERRCODE = '{state}'; END $$; "
+            "CREATE TRIGGER refuse BEFORE INSERT ON todos EXECUTE FUNCTION refuse()",
+            url=url,
+        )
+        with pytest.raises(PersistenceError, match=rf"^The todo database {words}[^.]*\.$") as refusal:
+            await TodoRepository(database).create({"title": "x"})
+        assert "inner" not in str(refusal.value)
+    assert postgres.execute("SELECT count(*) FROM todos", url=url) == [(0,)]
+
+
+async def test_a_table_that_goes_under_the_server_is_an_error_without_inner_details(
+    postgres: PostgresServer, url: str
+) -> None:
+    async with todo_client(url) as client:
+        postgres.execute("DROP TABLE todos", url=url)
+        error = await client.error("list_todos", {})
+        assert error["type"] == "unavailable"
+        assert "todos" not in error["message"].replace("todo database", "")
+
+
+async def test_callers_cancelled_at_any_step_write_all_or_nothing_and_leave_no_transaction(
+    postgres: PostgresServer, url: str
+) -> None:
+    calls: list[asyncio.Task[Kept]] = []
+    async with open_todo_database(url) as database:
+        todos = TodoRepository(database)
+        for step, steps_between in itertools.product(range(0, 60, 3), (0, 2)):
+            # Kept, as a log keeps the traceback of a failed call.
+            calls.append(call := asyncio.create_task(todos.create({"title": f"{step}"}, key=f"{step}:{steps_between}")))
+            for steps in (step, steps_between):
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                call.cancel()
+            await asyncio.wait({call})
+        assert any(call.cancelled() for call in calls)
+        rows: list[Any] = postgres.execute("SELECT count(*) FROM todos", url=url)
+        assert rows == postgres.execute("SELECT count(*) FROM todo_idempotent_results", url=url)
+        await todos.create({"title": "after"})
+    assert postgres.execute(f"{OURS} AND state LIKE 'idle in transaction%'", url=url) == []
+
+
+def test_the_loop_may_be_any_and_ends_without_a_trace(url: str) -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def use() -> int:
+        async with open_todo_database(url) as database:
+            todos = TodoRepository(database)
+            await asyncio.gather(*(todos.create({"title": f"{n}"}) for n in range(9)))
+            return len((await todos.list_page(Selection(), limit=100)).todos)
+
+    for count, loop_factory in enumerate((uvloop.new_event_loop, asyncio.new_event_loop), start=1):
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            assert runner.run(use()) == 9 * count
+
+
+async def test_a_page_and_its_total_are_of_one_moment(postgres: PostgresServer, url: str) -> None:
+    async with open_todo_database(url) as database:
+        await TodoRepository(database).create({"title": "x"})
+        async with database.read() as connection:
+            statement = sa.select(sa.func.count()).select_from(TODOS)
+            before = await connection.scalar(statement)
+            postgres.execute("DELETE FROM todos", url=url)
+            assert await connection.scalar(statement) == before == 1
+        with pytest.raises(PersistenceError, match="is read-only"):
+            async with database.read() as connection:
+                await connection.execute(TODOS.delete())
