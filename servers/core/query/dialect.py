@@ -54,8 +54,12 @@ class Dialect(Protocol):
         """Select what a cursor keeps of a row, up to `LONGEST_KEY` and one character."""
         ...
 
+    def kept(self, value: Any, described: Column) -> KeyValue:
+        """Turn what `key` selected into what a cursor keeps."""
+        ...
+
     def bound_key(self, value: KeyValue, described: Column) -> Expression:
-        """Bind what `key` selected, to be compared with the operand."""
+        """Bind what was kept, to be compared with the operand."""
         ...
 
 

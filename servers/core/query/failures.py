@@ -5,6 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from toolweave.servers.databases import postgresql
 from toolweave.servers.error_codes import (
     ACCESS_DENIED,
     QUERY_REFUSED,
@@ -72,7 +73,7 @@ def told(error: sa.exc.SQLAlchemyError | OSError) -> ToolFailed:
         return _of_state(state)
     if isinstance(error, sa.exc.ProgrammingError | sa.exc.DataError | sa.exc.NotSupportedError):
         return ToolFailed(QUERY_REFUSED, "The database does not take the query.")
-    return ToolFailed(UNAVAILABLE, "The database cannot be reached, or does not let us in.", _CHECK)
+    return ToolFailed(UNAVAILABLE, f"The database {postgresql.reason(cause)}.", _CHECK)
 
 
 def _of_sqlite(cause: sqlite3.Error) -> ToolFailed:

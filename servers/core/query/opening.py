@@ -11,7 +11,9 @@ from toolweave.errors import ConfigError
 from toolweave.servers.core.query import rules
 from toolweave.servers.core.query.catalogue import Catalogue
 from toolweave.servers.core.query.database import open_query_database
+from toolweave.servers.core.query.forbidden_pattern import forbidden_pattern
 from toolweave.servers.core.query.guardrails import Guardrails
+from toolweave.servers.core.query.operators_guardrail import operators_guardrail
 from toolweave.servers.core.query.own_tables import is_closed
 from toolweave.servers.core.query.queries import Queries
 from toolweave.servers.core.query.tools import QueryTools
@@ -37,11 +39,15 @@ async def _queries(settings: Settings, open_things: AsyncExitStack) -> Queries:
     allowed = _open_tables(settings)
     database = await open_things.enter_async_context(open_query_database(settings))
     catalogue = Catalogue(allowed, database)
+    patterns = [forbidden_pattern(settings.query_forbidden)] if settings.query_forbidden else []
+    own = [await operators_guardrail(settings.query_guardrail)] if settings.query_guardrail else []
     chain = [
         rules.table_allow_list(catalogue),
         rules.column_allow_list(catalogue),
         rules.operators(catalogue),
         rules.limit_cap(settings.query_max_rows),
+        *patterns,
+        *own,
     ]
     return Queries(database, catalogue, Guardrails(chain))
 

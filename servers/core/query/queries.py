@@ -17,10 +17,10 @@ from toolweave.servers.core.query.dialect import LONGEST_KEY, KeyValue
 from toolweave.servers.core.query.failures import Outdated, told
 from toolweave.servers.core.query.guardrails import Guardrails
 from toolweave.servers.core.query.models import Query
-from toolweave.servers.core.query.statement import Statements
+from toolweave.servers.core.query.statement import SortKey, Statements
 from toolweave.servers.core.query.tables import Column, Table
 from toolweave.servers.envelope import success
-from toolweave.servers.error_codes import INVALID_PARAMETER, QUERY_REFUSED, ToolFailed
+from toolweave.servers.error_codes import INVALID_PARAMETER, QUERY_REFUSED, QUERY_TIMEOUT, ToolFailed
 
 # Of JSON, in one answer; one row alone is never more.
 MOST_BYTES = 500_000
@@ -70,9 +70,11 @@ class Queries:
             cells = Cells(max(1, min(LONGEST_CELL, _MOST_IN_A_ROW // len(columns))))
             statement = statements.page(query, after, cells.most)
             page = await self._read(statement, query, columns, cells)
+        except TimeoutError:
+            raise ToolFailed(QUERY_TIMEOUT, "The database did not answer in time.") from None
         except (sa.exc.SQLAlchemyError, OSError) as error:
             raise told(error) from error
-        return _result(page, query, table, cells)
+        return self._result(page, query, table, cells, statements.sort_keys(query))
 
     async def _read(self, statement: sa.Select[Any], query: Query, columns: Sequence[Column], cells: Cells) -> _Page:
         async def read(connection: AsyncConnection) -> _Page:
@@ -102,6 +104,37 @@ class Queries:
         page.last = row[len(columns) :]
         return True
 
+    def _result(self, page: _Page, query: Query, table: Table, cells: Cells, keys: Sequence[SortKey]) -> ToolResult:
+        metadata: dict[str, Any] = {"count": len(page.rows), "limit": query.limit, "has_more": page.has_more}
+        cursor, obstacle = self._next(page, query, table, keys) if page.has_more else (None, None)
+        metadata["next_cursor"] = cursor
+        notes = []
+        if page.is_full:
+            notes.append("The answer was large enough before the limit was reached.")
+        if cells.cut:
+            metadata["cells_cut"] = cells.cut
+            notes.append(f"Cells of more than {cells.most} characters or bytes were cut.")
+        if obstacle:
+            notes.append(f"There are more rows, but no cursor: {obstacle}. Filter by more to see others.")
+        if notes:
+            metadata["note"] = " ".join(notes)
+        return success(page.rows, **metadata)
+
+    def _next(self, page: _Page, query: Query, table: Table, keys: Sequence[SortKey]) -> tuple[str | None, str | None]:
+        """Make the cursor, or say why there is none."""
+        if not table.key:
+            return None, "no columns that may be read tell the rows of this table apart, as a primary key does"
+        dialect = self._database.dialect
+        kept = [dialect.kept(value, key.column) for key, value in zip(keys, page.last, strict=True)]
+        if any(isinstance(value, str | bytes) and len(value) > LONGEST_KEY for value in kept):
+            return None, f"a value of more than {LONGEST_KEY} characters cannot be gone on after"
+        if any(value is None and key.column.name in table.key for key, value in zip(keys, kept, strict=True)):
+            return None, "the last row has no value in its primary key"
+        cursor = encode_cursor(kept, query, table.key)
+        if len(cursor) > LONGEST_CURSOR:
+            return None, "the values to go on after are too long"
+        return cursor, None
+
 
 def _after(query: Query, cursor: str | None, table: Table, statements: Statements) -> list[KeyValue] | None:
     if cursor is None:
@@ -116,34 +149,3 @@ def _after(query: Query, cursor: str | None, table: Table, statements: Statement
             "Leave cursor out to start from the beginning.",
         )
     return after
-
-
-def _result(page: _Page, query: Query, table: Table, cells: Cells) -> ToolResult:
-    metadata: dict[str, Any] = {"count": len(page.rows), "limit": query.limit, "has_more": page.has_more}
-    cursor, obstacle = _next(page, query, table) if page.has_more else (None, None)
-    metadata["next_cursor"] = cursor
-    notes = []
-    if page.is_full:
-        notes.append("The answer was large enough before the limit was reached.")
-    if cells.cut:
-        metadata["cells_cut"] = cells.cut
-        notes.append(f"Cells of more than {cells.most} characters or bytes were cut.")
-    if obstacle:
-        notes.append(f"There are more rows, but no cursor: {obstacle}. Filter by more to see others.")
-    if notes:
-        metadata["note"] = " ".join(notes)
-    return success(page.rows, **metadata)
-
-
-def _next(page: _Page, query: Query, table: Table) -> tuple[str | None, str | None]:
-    """Make the cursor, or say why there is none."""
-    if not table.key:
-        return None, "no columns that may be read tell the rows of this table apart (a primary key would)"
-    if any(isinstance(value, str | bytes) and len(value) > LONGEST_KEY for value in page.last):
-        return None, f"a value of more than {LONGEST_KEY} characters cannot be gone on after"
-    if any(value is None for value in page.last[-len(table.key) :]):
-        return None, "the last row has no value in its primary key"
-    cursor = encode_cursor(list(page.last), query, table.key)
-    if len(cursor) > LONGEST_CURSOR:
-        return None, "the values to go on after are too long"
-    return cursor, None

@@ -73,6 +73,11 @@ class SQLiteDialect:
         """Select the value itself."""
         return _cut(operand, LONGEST_KEY)
 
+    def kept(self, value: Any, described: Column) -> KeyValue:  # noqa: ARG002
+        """Keep it as it is."""
+        kept: KeyValue = value
+        return kept
+
     def bound_key(self, value: KeyValue, described: Column) -> Expression:  # noqa: ARG002
         """Bind it as it is."""
         return sa.literal(value)
