@@ -24,7 +24,7 @@ class RuleSet:
     def __init__(self, lines: Iterable[str], *, ignore_case: bool = False) -> None:
         flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
         rules = [
-            (pattern.include, _simplified(pattern.regex.pattern))
+            (pattern.include, _rule(str(pattern.regex.pattern)))
             for pattern in GitIgnoreSpec.from_lines(lines).patterns
             if pattern.include is not None and pattern.regex is not None
         ]
@@ -43,13 +43,17 @@ class RuleSet:
                 return include
             if for_paths:
                 path = path or "/".join((*parts[:-1], name))
-                if for_paths.match(path):
+                if for_paths.search(path):
                     return include
         return None
 
 
-def _simplified(expression: str | bytes) -> str:
-    text = str(expression).replace(_FOLDER_MARK, "(?:")
+def _rule(expression: str) -> str:
+    """Let a rule of pathspec, which is asked about files and means them by the folders above, mean the entry alone."""
+    text = expression.replace(_FOLDER_MARK, "(?:")
+    for tail, own in (("(?:(?:/)|$)", "/?$"), ("(?:/)", "/$")):
+        if text.endswith(tail):
+            return text.removesuffix(tail) + own
     # `folder/**` means what is in the folder, not the folder.
     return f"{text}." if text.endswith("/") else text
 
@@ -60,8 +64,7 @@ def _combined(expressions: list[str], flags: int) -> tuple[re.Pattern[str] | Non
     by_path: list[str] = []
     for expression in expressions:
         body = expression.removeprefix(_ANYWHERE)
-        inner = body.removesuffix("(?:(?:/)|$)").removesuffix("(?:/)").replace("[^/]", "")
-        if body != expression and "/" not in inner:
+        if body != expression and "/" not in body.removesuffix("/?$").removesuffix("/$").replace("[^/]", ""):
             by_name.append(body)
         else:
             by_path.append(expression)
