@@ -13,7 +13,9 @@ LIMIT_S = 600.0
 _NPM_CI = ("ci", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--loglevel=error")
 # Its own waits before a second and third try are 10 and 60 s.
 _NPM_RETRIES = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
-_TOLD_CHARACTERS = 600
+# npm says first what is wrong, pip last.
+_TOLD_CHARACTERS = 400
+_AGAIN = "Make sure that this machine reaches the package registry, and try again; nothing half installed is used."
 
 
 class PackageTools:
@@ -38,7 +40,7 @@ class PackageTools:
             )
         for name in ("package.json", lock.name):
             shutil.copyfile(lock.with_name(name), folder / name)
-        self._run([npm, *_NPM_CI, *_NPM_RETRIES], folder)
+        self._run("npm ci", [npm, *_NPM_CI, *_NPM_RETRIES], folder)
 
     def install_python(self, lock: Path, folder: Path) -> None:
         """Install a requirements file with hashes into a virtual environment of its own, `folder`; by uv if there.
@@ -46,20 +48,26 @@ class PackageTools:
         Raises:
             ConfigError: neither uv nor pip is there, or one fails or takes too long; says what to do.
         """
-        uv = shutil.which("uv", path=self._path)
+        uv = self._uv()
         python = str(folder / "bin" / "python")
         pinned = ("--require-hashes", "--only-binary", ":all:")
         if uv is not None:
-            self._run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], folder)
+            self._run("uv venv", [uv, "venv", "--quiet", "--python", sys.executable, str(folder)], folder)
             sync = [uv, "pip", "sync", "--quiet", "--compile-bytecode", "--python", python]
-            self._run([*sync, *pinned, str(lock)], folder)
+            self._run("uv pip sync", [*sync, *pinned, str(lock)], folder)
             return
-        self._run([sys.executable, "-m", "venv", str(folder)], folder)
+        self._run("python -m venv", [sys.executable, "-m", "venv", str(folder)], folder)
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        self._run([*pip, *pinned, "--requirement", str(lock)], folder)
+        self._run("pip install", [*pip, *pinned, "--requirement", str(lock)], folder)
 
-    def _run(self, command: Sequence[str], folder: Path) -> None:
-        shown = " ".join([Path(command[0]).name, *command[1:]])
+    def _uv(self) -> str | None:
+        """Find uv where programs are looked for, or else, where none was given, beside our own interpreter."""
+        found = shutil.which("uv", path=self._path)
+        if found is None and self._path is None:
+            found = shutil.which("uv", path=str(Path(sys.executable).parent))
+        return found
+
+    def _run(self, shown: str, command: Sequence[str], folder: Path) -> None:
         try:
             done = subprocess.run(  # noqa: S603 - no shell, and every word of it is ours
                 command,
@@ -76,8 +84,10 @@ class PackageTools:
         except subprocess.TimeoutExpired:
             raise ConfigError(f"`{shown}` took longer than {self._limit_s:g} s.", fix=_AGAIN) from None
         if done.returncode:
-            said = redact_text(done.stdout.strip())[-_TOLD_CHARACTERS:] or "it said nothing"
-            raise ConfigError(f"`{shown}` failed: {said}", fix=_AGAIN)
+            raise ConfigError(f"`{shown}` failed: {_told(done.stdout)}\n", fix=_AGAIN)
 
 
-_AGAIN = "Make sure that this machine reaches the package registry, and try again; nothing half installed is used."
+def _told(said: str) -> str:
+    """Give the beginning and the end of what an installer said, without credentials."""
+    text = redact_text(said.strip()) or "it said nothing."
+    return text if len(text) <= 2 * _TOLD_CHARACTERS else f"{text[:_TOLD_CHARACTERS]} … {text[-_TOLD_CHARACTERS:]}"

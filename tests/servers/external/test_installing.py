@@ -73,7 +73,7 @@ def test_a_failure_is_told_in_npms_words_without_credentials_and_leaves_nothing_
         "npm",
         NPM_INSTALLS + "print('npm error request to https://ada:hunter2secret@npm.example failed, ENOTFOUND'); exit(1)",
     )
-    with pytest.raises(ConfigError, match=r"`npm ci .*` failed: npm error .*ENOTFOUND.*Make sure that") as caught:
+    with pytest.raises(ConfigError, match=r"(?s)`npm ci` failed: npm error .*ENOTFOUND.*Make sure that") as caught:
         try_install("memory", tmp_path, npm)
     assert "hunter2secret" not in str(caught.value)
     assert not is_installed(the("memory"), tmp_path)
