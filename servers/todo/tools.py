@@ -45,7 +45,10 @@ class TodoTools:
         due_date: DueDate | Absent = None,
         tags: Tags | Absent = None,
     ) -> ToolResult:
-        """Add a new todo (task) to the list and return it with its id."""
+        """Add a new todo (task) to the list and return it with its id.
+
+        Use it whenever something is to be remembered, planned or noted.
+        """
         fields = Fields(
             title=title,
             description=description or None,
@@ -64,7 +67,10 @@ class TodoTools:
         limit: Limit = 50,
         cursor: Cursor | Absent = None,
     ) -> ToolResult:
-        """Show the todos (tasks), all or those with a status, priority, tag or due date, oldest first."""
+        """Show the todos (tasks), all or those with a status, priority, tag or due date, oldest first.
+
+        Use it for an overview; find a certain one with search_todos.
+        """
         selection = Selection(None if status == "all" else status, priority, tag, due_before or None)
         after = decode_cursor(cursor, selection) if cursor else 0
         if after is None:
@@ -111,12 +117,18 @@ class TodoTools:
         return success(todo) if todo else _no_such_todo(id)
 
     async def search_todos(self, query: Query, limit: Limit = 20) -> ToolResult:
-        """Find todos (tasks) by words in their title, description or tags, best match first."""
+        """Find todos (tasks) by words in their title, description or tags, best match first.
+
+        Use it when a part of its wording is known, also to learn the id that update_todo and delete_todo need.
+        """
         todos = await self._todos.search(query, limit=limit)
         return success(todos, count=len(todos))
 
     async def delete_todo(self, context: Context, id: TodoId) -> ToolResult:  # noqa: A002  as in update_todo
-        """Remove a todo (task) for good and return what it was."""
+        """Remove a todo (task) for good and return what it was.
+
+        Use it for what is not wanted any more; there is no way back.
+        """
         kept = await self._todos.delete(id, key=idempotency_key(context))
         return _kept(kept) if kept else _no_such_todo(id)
 
