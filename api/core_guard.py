@@ -58,6 +58,9 @@ class CoreGuard:
         at_home = _is_at_home(scope, "server") and (not scope.get("client") or _is_at_home(scope, "client"))
         if not (self._is_bound_to_loopback and at_home):
             return rpc_error(403, REFUSED, UNGUARDED)
+        served_by = scope.get(SERVED_BY)
+        if served_by is not None and not served_by.state.knows_callers:
+            return None
         try:
             await known_to_the_api(api_client(Request(scope)))
         except HTTPException as refused:

@@ -62,6 +62,11 @@ class Stop:
         self.wanted = False
         self._server: Server | None = None
 
+    @property
+    def should_exit(self) -> bool:
+        """Say so under the name by which the library that sends MCP's event streams knows it, and ends them."""
+        return self.wanted
+
     def attach(self, server: Server) -> None:
         """Stop this server, now or when it is wanted."""
         self._server = server

@@ -131,6 +131,8 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
         lifespan=lifespan,
     )
     app.state.meters = meters
+    # For applications beside the API that would otherwise ask it about every caller.
+    app.state.knows_callers = auth is not None
     return app
 
 

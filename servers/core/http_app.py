@@ -11,10 +11,7 @@ from starlette.types import ASGIApp
 from toolweave.config.settings import Settings
 from toolweave.servers.core.auth import core_auth
 from toolweave.servers.core.server import open_core_server
-
-# A client that is there keeps a stream open, which is not idle; one that went without a word is forgotten.
-IDLE_S = 300.0
-MOST_SESSIONS = 1_000
+from toolweave.servers.core.sessions import BoundedSessions
 
 
 @asynccontextmanager
@@ -32,9 +29,7 @@ async def open_http_app(settings: Settings, path: str) -> AsyncIterator[ASGIApp]
             path=path, transport="http", json_response=False, stateless_http=False, host_origin_protection=False
         )
         async with app.lifespan(app):
-            sessions = _sessions_of(app, path)
-            sessions.session_idle_timeout, sessions.max_sessions = IDLE_S, MOST_SESSIONS
-            yield app
+            yield BoundedSessions(app, _sessions_of(app, path))
 
 
 def _sessions_of(app: StarletteWithLifespan, path: str) -> StreamableHTTPSessionManager:

@@ -46,7 +46,7 @@ HELLO = {
     },
 }
 ACCEPT = {"accept": "application/json, text/event-stream"}
-SIGNED = {"core_jwt_issuer": ISSUER, "core_jwt_audience": AUDIENCE}
+SIGNED: dict[str, Any] = {"core_jwt_issuer": ISSUER, "core_jwt_audience": AUDIENCE}
 
 
 class Guarded:
@@ -58,7 +58,7 @@ class Guarded:
     async def hello(self, token: str | None, **headers: str) -> httpx.Response:
         """Open a session with a token."""
         shown = {} if token is None else {"authorization": f"Bearer {token}"}
-        sent = {name: value.encode() for name, value in {**ACCEPT, **shown, **headers}.items()}
+        sent = [(name.encode(), value.encode()) for name, value in {**ACCEPT, **shown, **headers}.items()]
         return await self._http.post("/mcp", json=HELLO, headers=sent)
 
     async def ping(self, token: str, session: str) -> httpx.Response:
