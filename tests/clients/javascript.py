@@ -5,21 +5,18 @@ def test_…(script: str, scenario: str, javascript: Javascript) -> None:
     javascript.check(script, scenario)
 """
 
-import fcntl
-import hashlib
 import json
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
+from tests.fixtures.node_packages import node_with_packages
+
 HERE = Path(__file__).parent / "js"
 SCENARIO = re.compile(r'^scenario\("(.+?)", ', re.MULTILINE)
-INSTALL_BOUND_S = 240
 RUN_BOUND_S = 120
 
 
@@ -68,42 +65,4 @@ class Javascript:
 
 def install_javascript(url: str) -> Javascript:
     """Give the clients, pointed at a server; they are installed if that has not been done."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        _unavailable("Node and npm are not installed")
-    _install(npm)
-    return Javascript(node, url)
-
-
-def _install(npm: str) -> None:
-    """Install what package-lock.json says, once for every content of it, whoever comes first."""
-    key = hashlib.sha256((HERE / "package-lock.json").read_bytes()).hexdigest()[:16]
-    modules = HERE / "node_modules"
-    installed = modules / f".installed-{key}"
-    with (HERE / ".gitignore").open(encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if installed.exists():
-            return
-        command = [npm, "ci", "--ignore-scripts"]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=HERE,
-                capture_output=True,
-                text=True,
-                encoding="utf-8",
-                timeout=INSTALL_BOUND_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            _unavailable(f"{' '.join(command)} took longer than {INSTALL_BOUND_S} s")
-        if done.returncode:
-            _unavailable(f"{' '.join(command)} failed:\n{done.stderr}")
-        installed.touch()
-
-
-def _unavailable(why: str) -> NoReturn:
-    """Skip where a developer has no Node; where CI should have it, that is a failure."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(why)
-    pytest.skip(why)
+    return Javascript(node_with_packages(HERE), url)
