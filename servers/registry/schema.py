@@ -9,12 +9,15 @@ VERSION = 1
 
 METADATA = sa.MetaData()
 
+# In the order of the code points, as everywhere in SQLite: a PostgreSQL may sort by the rules of a language.
+_ID = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 # What is searched stands before the documents: a search need not read over these.
 TOOLS = sa.Table(
     "registered_tools",
     METADATA,
     sa.Column("tool_id", sa.Text, primary_key=True),
-    sa.Column("folded_id", sa.Text, nullable=False, unique=True),
+    sa.Column("folded_id", _ID, nullable=False, unique=True),
     sa.Column("revision", sa.BigInteger, nullable=False),
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("updated_at", sa.Text, nullable=False),

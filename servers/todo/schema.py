@@ -9,6 +9,9 @@ VERSION = 1
 
 METADATA = sa.MetaData()
 
+# Dates are compared as texts: by their code points, whatever language a PostgreSQL sorts by.
+_DATE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 TODOS = sa.Table(
     "todos",
     METADATA,
@@ -17,7 +20,7 @@ TODOS = sa.Table(
     sa.Column("description", sa.Text),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("priority", sa.Text, nullable=False),
-    sa.Column("due_date", sa.Text),
+    sa.Column("due_date", _DATE),
     sa.Column("tags", sa.Text, nullable=False),
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("updated_at", sa.Text, nullable=False),
@@ -31,7 +34,7 @@ IDEMPOTENT_RESULTS = sa.Table(
     sa.Column("tool", sa.Text, primary_key=True),
     sa.Column("key", sa.Text, primary_key=True),
     sa.Column("result", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Text, nullable=False, index=True),
+    sa.Column("created_at", _DATE, nullable=False, index=True),
 )
 
 SCHEMA_VERSION = sa.Table("todo_schema_version", METADATA, sa.Column("version", sa.Integer, nullable=False))

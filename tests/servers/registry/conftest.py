@@ -1,15 +1,50 @@
-"""Give each test a registry of its own, its database a real file."""
+"""Give each test a registry of its own, its database a real one, on SQLite and on PostgreSQL."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 
-from tests.servers.registry.tools import opened
+from tests.fixtures.postgres import PostgresServer
+from tests.servers.registry.tools import registry_url
+from toolweave.servers.registry.opening import open_registry_at
 from toolweave.servers.registry.repository import RegisteredTools
+
+DATABASES = ["sqlite", "postgresql"]
+
+
+@pytest.fixture(scope="module")
+def emptied_url(postgres: PostgresServer) -> Iterator[str]:
+    """Name one PostgreSQL database for all tests of a module: emptying it takes less than making another."""
+    with postgres.fresh_database() as url:
+        yield url
+
+
+@pytest.fixture(params=DATABASES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Name an empty database."""
+    if request.param == "sqlite":
+        return registry_url(tmp_path)
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    url: str = request.getfixturevalue("emptied_url")
+    if postgres.execute("SELECT to_regclass('registered_tools')", url=url) != [(None,)]:
+        postgres.execute("TRUNCATE registered_tools; UPDATE tool_registry_revision SET last = 0", url=url)
+    return url
+
+
+@pytest.fixture(params=DATABASES)
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Name a database that nobody has opened yet."""
+    if request.param == "sqlite":
+        yield registry_url(tmp_path)
+        return
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    with postgres.fresh_database() as url:
+        yield url
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def registry(tmp_path: Path) -> AsyncIterator[RegisteredTools]:
-    async with opened(tmp_path) as tools:
+async def registry(url: str) -> AsyncIterator[RegisteredTools]:
+    async with open_registry_at(url) as tools:
         yield tools

@@ -3,19 +3,19 @@
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
-from tests.servers.registry.tools import many_tools, opened, tool
+from tests.servers.registry.tools import many_tools, tool
 from toolweave.errors import Conflict, NotFound, StaleRevision
 from toolweave.servers.databases.opening import open_database
+from toolweave.servers.registry.opening import open_registry_at
 from toolweave.servers.registry.repository import RegisteredTools
 from toolweave.servers.registry.schema import TOOLS_DATABASE
 from toolweave.tool_config import ToolConfig
 
 
-async def test_a_tool_comes_back_as_it_was_registered_also_from_a_registry_opened_anew(tmp_path: Path) -> None:
+async def test_a_tool_comes_back_as_it_was_registered_also_from_a_registry_opened_anew(url: str) -> None:
     config = ToolConfig.model_validate(
         {
             "tool_id": "place_order",
@@ -34,9 +34,9 @@ async def test_a_tool_comes_back_as_it_was_registered_also_from_a_registry_opene
             "field_mappings": {"request": {"order": "path.order"}, "response": {"id": "$.id"}},
         }
     )
-    async with opened(tmp_path) as registry:
+    async with open_registry_at(url) as registry:
         created = await registry.create(config)
-    async with opened(tmp_path) as registry:
+    async with open_registry_at(url) as registry:
         assert await registry.get("place_order") == created
         assert await registry.find(["place_order"]) == {"place_order": config}
         assert (await registry.search(limit=1)).tools == [created]
@@ -72,8 +72,8 @@ async def test_a_taken_id_is_refused_in_any_case_and_the_tool_there_stays(regist
     assert (await registry.search(limit=9)).tools == [created]
 
 
-async def test_of_many_who_register_one_id_exactly_one_does(tmp_path: Path) -> None:
-    async with opened(tmp_path) as one, opened(tmp_path) as other:
+async def test_of_many_who_register_one_id_exactly_one_does(url: str) -> None:
+    async with open_registry_at(url) as one, open_registry_at(url) as other:
         async with asyncio.TaskGroup() as group:
             calls = [
                 group.create_task(_name_or_conflict(registry, f"By {n}"))
@@ -92,8 +92,8 @@ async def _name_or_conflict(registry: RegisteredTools, name: str) -> str | None:
         return None
 
 
-async def test_tools_that_may_be_renamed_all_get_ids_of_their_own(tmp_path: Path) -> None:
-    async with opened(tmp_path) as one, opened(tmp_path) as other:
+async def test_tools_that_may_be_renamed_all_get_ids_of_their_own(url: str) -> None:
+    async with open_registry_at(url) as one, open_registry_at(url) as other:
         wish = await one.unused_id("Get user")
         made = await asyncio.gather(*(registry.create(tool(wish), rename=True) for registry in [one, other] * 5))
         ids = {registered.config.tool_id for registered in made}
@@ -131,9 +131,9 @@ async def test_names_in_other_scripts_get_different_ids(registry: RegisteredTool
     assert await registry.unused_id("Список") != await registry.unused_id("Заказ")
 
 
-async def test_a_replaced_tool_keeps_when_it_was_created_and_gets_a_new_revision(tmp_path: Path) -> None:
+async def test_a_replaced_tool_keeps_when_it_was_created_and_gets_a_new_revision(url: str) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    async with open_database(f"sqlite:///{tmp_path / 'tools.db'}", TOOLS_DATABASE) as database:
+    async with open_database(url, TOOLS_DATABASE) as database:
         registry = RegisteredTools(database, clock=lambda: now)
         created = await registry.create(tool("get_user"))
         now += timedelta(days=1)
@@ -166,8 +166,8 @@ async def test_a_revision_is_never_given_twice_even_to_a_tool_that_was_deleted(r
         await registry.delete("get_user", revision=first.revision)
 
 
-async def test_of_many_who_replace_one_revision_exactly_one_does(tmp_path: Path) -> None:
-    async with opened(tmp_path) as one, opened(tmp_path) as other:
+async def test_of_many_who_replace_one_revision_exactly_one_does(url: str) -> None:
+    async with open_registry_at(url) as one, open_registry_at(url) as other:
         created = await one.create(tool("get_user"))
 
         async def replace(registry: RegisteredTools, name: str) -> str | None:

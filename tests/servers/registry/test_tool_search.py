@@ -1,11 +1,14 @@
 """Tools are found by words in any script and case; a listing can be paged through (W-01)."""
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import pytest
 import pytest_asyncio
 
-from tests.servers.registry.tools import many_tools, opened, tool
+from tests.servers.registry.conftest import DATABASES
+from tests.servers.registry.tools import many_tools, registry_url, tool
+from toolweave.servers.registry.opening import open_registry_at
 from toolweave.servers.registry.repository import RegisteredTools
 
 CATALOG = [
@@ -20,9 +23,15 @@ CATALOG = [
 ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def catalog(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RegisteredTools]:
-    async with opened(tmp_path_factory.mktemp("catalog")) as registry:
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=DATABASES)
+async def catalog(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[RegisteredTools]:
+    async with AsyncExitStack() as stack:
+        url = registry_url(tmp_path_factory.mktemp("catalog"))
+        if request.param == "postgresql":
+            url = stack.enter_context(request.getfixturevalue("postgres").fresh_database())
+        registry = await stack.enter_async_context(open_registry_at(url))
         await registry.import_all(CATALOG)
         yield registry
 

@@ -30,3 +30,8 @@ def many_tools(count: int) -> list[ToolConfig]:
 
 def opened(folder: Path) -> AbstractAsyncContextManager[RegisteredTools]:
     return open_tool_registry(Settings(data_dir=folder))
+
+
+def registry_url(folder: Path) -> str:
+    """Name the database that `opened` opens."""
+    return f"sqlite:///{folder / 'tools.db'}"

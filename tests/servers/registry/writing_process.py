@@ -1,4 +1,4 @@
-"""Register tools from a process of its own: `python -m tests.servers.registry.writing_process folder name`.
+"""Register tools from a process of its own: `python -m tests.servers.registry.writing_process url name`.
 
 It says "ready", waits for a line, then registers `shared_<n>` and `<name>_<n>` in turn and prints each id that it got,
 until it is stopped or has registered as many as its last argument says.
@@ -6,10 +6,10 @@ until it is stopped or has registered as many as its last argument says.
 
 import asyncio
 import sys
-from pathlib import Path
 
-from tests.servers.registry.tools import opened, tool
+from tests.servers.registry.tools import tool
 from toolweave.errors import Conflict
+from toolweave.servers.registry.opening import open_registry_at
 from toolweave.tool_config import ToolConfig
 
 
@@ -18,9 +18,9 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-async def main(folder: Path, name: str, count: int) -> None:
+async def main(url: str, name: str, count: int) -> None:
     like = tool("like")
-    async with opened(folder) as registry:
+    async with open_registry_at(url) as registry:
         say("ready")
         await asyncio.to_thread(sys.stdin.readline)
         for number in range(count):
@@ -34,4 +34,4 @@ async def main(folder: Path, name: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
