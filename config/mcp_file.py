@@ -10,7 +10,7 @@ from toolweave.config.jsonc import JsoncDocument, JsonPath, read_jsonc
 from toolweave.config.mcp_entry import BreakerRules, OAuth, ServerEntry, ToolFilter, check_written
 from toolweave.errors import ConfigError
 
-_SERVER_KEYS = ("mcpServers", "servers")
+SERVER_KEYS = ("mcpServers", "servers")
 _QUIET_KEYS = ("inputs", "$schema")
 _RESERVED_NAMES = ("metrics",)
 _SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -43,7 +43,7 @@ def read_mcp_file(path: Path) -> McpFile:
     document = read_jsonc(path)
     top, entries = _server_entries(document)
     servers = []
-    warnings = ignored_keys(document, (), (*_SERVER_KEYS, *_QUIET_KEYS))
+    warnings = ignored_keys(document, (), (*SERVER_KEYS, *_QUIET_KEYS))
     for name, raw in entries.items():
         server = _written_server(document, (top, name), name, raw)
         warnings += _entry_warnings(document, (top, name), server)
@@ -60,7 +60,7 @@ def shown_path(location: JsonPath) -> str:
 def _server_entries(document: JsoncDocument) -> tuple[str, dict[str, Any]]:
     if not isinstance(document.value, dict):
         raise ConfigError("must be an object.", source=document.place(()), fix='Write {"mcpServers": {}} at least.')
-    found = [key for key in _SERVER_KEYS if key in document.value]
+    found = [key for key in SERVER_KEYS if key in document.value]
     if len(found) != 1:
         problem = "has both mcpServers and servers." if found else "has neither mcpServers nor servers."
         raise ConfigError(problem, source=document.place(()), fix='Keep the servers under one "mcpServers" key.')
