@@ -29,10 +29,10 @@ async def open_http_app(settings: Settings, path: str) -> AsyncIterator[ASGIApp]
             path=path, transport="http", json_response=False, stateless_http=False, host_origin_protection=False
         )
         async with app.lifespan(app):
-            yield BoundedSessions(app, _sessions_of(app, path))
+            yield BoundedSessions(app, sessions_of(app, path))
 
 
-def _sessions_of(app: StarletteWithLifespan, path: str) -> StreamableHTTPSessionManager:
+def sessions_of(app: StarletteWithLifespan, path: str) -> StreamableHTTPSessionManager:
     """Find the sessions of an application: FastMCP offers no other way to limit them."""
     endpoint: Any = next(getattr(route, "endpoint", None) for route in app.routes if getattr(route, "path", "") == path)
     while not isinstance(endpoint, StreamableHTTPASGIApp):
