@@ -19,8 +19,10 @@ ID = {"maximum": 9007199254740991, "minimum": 1, "type": "integer"}
 
 SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "create_todo": (
-        "Add a new todo (task) to the list and return it with its id.\n\n"
-        "Use it whenever something is to be remembered, planned or noted.",
+        (
+            "Add a new todo (task) to the list and return it with its id.\n\n"
+            "Use it whenever something is to be remembered, planned or noted."
+        ),
         {
             "title": TITLE,
             "description": DESCRIPTION,
@@ -31,8 +33,10 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         ["title"],
     ),
     "list_todos": (
-        "Show the todos (tasks), all or those with a status, priority, tag or due date, oldest first.\n\n"
-        "Use it for an overview; find a certain one with search_todos.",
+        (
+            "Show the todos (tasks), all or those with a status, priority, tag or due date, oldest first.\n\n"
+            "Use it for an overview; find a certain one with search_todos."
+        ),
         {
             "status": {"default": "all", "enum": ["active", "completed", "all"], "type": "string"},
             "priority": PRIORITY,
@@ -60,9 +64,11 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         ["id"],
     ),
     "search_todos": (
-        "Find todos (tasks) by words in their title, description or tags, best match first.\n\n"
-        "Use it when a part of its wording is known, also to learn the id that update_todo "
-        "and delete_todo need.",
+        (
+            "Find todos (tasks) by words in their title, description or tags, best match first.\n\n"
+            "Use it when a part of its wording is known, also to learn the id that update_todo "
+            "and delete_todo need."
+        ),
         {
             "query": {"maxLength": 200, "minLength": 1, "type": "string"},
             "limit": {"default": 20, "maximum": 100, "minimum": 1, "type": "integer"},
@@ -70,8 +76,10 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         ["query"],
     ),
     "delete_todo": (
-        "Remove a todo (task) for good and return what it was.\n\n"
-        "Use it for what is not wanted any more; there is no way back.",
+        (
+            "Remove a todo (task) for good and return what it was.\n\n"
+            "Use it for what is not wanted any more; there is no way back."
+        ),
         {"id": ID},
         ["id"],
     ),
