@@ -29,7 +29,7 @@ def read_filters(given: object) -> Group:
     Raises:
         ToolFailed: a part of it is of the wrong form, too deep, too long or too many.
     """
-    if given is None:
+    if given is None or given == {}:
         return Group("and", ())
     reader = _Reader()
     if isinstance(given, Mapping):

@@ -25,8 +25,6 @@ class SQLiteDialect:
         kind = kind_of(declared)
         if isinstance(declared, sa.types.NullType) or (type(declared) is sa.NUMERIC and declared.precision is None):
             kind = "anything"
-        elif kind == "decimal":
-            kind = "number"
         elif kind == "uuid":
             kind = "text"
         # A text that is no date counts as null.
