@@ -1,9 +1,11 @@
 """Every external server at once, called by the agent over the served API; stopping leaves no process behind (C-09)."""
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.api.routes.conftest import wait_for_health
@@ -15,6 +17,9 @@ from tests.servers.connections.peers import is_running
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 
+PAGE = Path(__file__).parents[2] / "docs" / "external-servers.md"
+# Named on the page as what it is not offered with.
+EXCLUDED = {"firecrawl_parse"}
 EXTERNAL = tuple(name for name in shipped_entries() if name not in ("todo", "core"))
 
 
@@ -92,6 +97,15 @@ def test_an_agent_writes_thoughts_down(served: Served) -> None:
     first, second = served.results_of(*([("thinking_sequentialthinking", thought)] for thought in thoughts))
     assert '"thoughtHistoryLength": 1' in text_in(first)
     assert '"thoughtHistoryLength": 2' in text_in(second)
+
+
+def test_the_page_names_all_their_tools_and_no_others(served: Served) -> None:
+    named = set(re.findall(r"`([\w-]+)`", PAGE.read_text(encoding="utf-8")))
+    for name in EXTERNAL:
+        details = httpx.get(f"{served.process.url}/servers/{name}", timeout=10).json()
+        offered = {tool["name"] for tool in details["offers"]}
+        assert offered - named == set(), name
+        assert {each for each in named if each.startswith(f"{name}_")} - offered - EXCLUDED == set(), name
 
 
 def test_stopping_leaves_no_process_behind(served: Served) -> None:

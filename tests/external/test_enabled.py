@@ -1,5 +1,6 @@
 """An external server that is enabled is connected at start, and its tools can be called by the agent (D-13)."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.external.test_git import git
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 
-ENABLED = ("supabase", "filesystem", "git", "memory", "brave")
+ENABLED = ("core", "brave", "supabase", "filesystem", "git", "git-files", "memory")
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,8 @@ def folder(module_data_dir: Path) -> Path:
     folder.mkdir()
     git(folder, "init", "--quiet", "--initial-branch=main")
     (folder / "hours.txt").write_text("nine to five\n", encoding="utf-8")
-    git(folder, "add", "hours.txt")
+    (folder / "shop.py").write_text("\ndef is_open():\n    return True\n", encoding="utf-8")
+    git(folder, "add", ".")
     git(folder, "commit", "--quiet", "-m", "Write the hours down")
     return folder
 
@@ -34,6 +36,7 @@ def served(module_data_dir: Path, folder: Path) -> Iterator[Served]:
         "SUPABASE_ACCESS_TOKEN": KEYS["SUPABASE_ACCESS_TOKEN"],
         "FILESYSTEM_FOLDER": str(folder),
         "GIT_REPOSITORY": str(folder),
+        "TOOLWEAVE_FILE_ROOTS": str(folder),
     }
     with (
         stub_apis() as apis,
@@ -71,6 +74,26 @@ def test_their_tools_can_be_called_by_the_agent(served: Served, folder: Path) ->
         assert expected in text
     assert (folder / "note.txt").read_text(encoding="utf-8") == "written by an agent"
     assert "git_commit" not in served.wire.requests[0].tool_names
+
+
+def test_an_agent_reads_a_repository_searches_its_code_and_looks_at_its_history(served: Served, folder: Path) -> None:
+    code = str(folder / "shop.py")
+    results = served.results_of(
+        [
+            ("core_search_files", {"pattern": "def is_open", "content": True, "files": "*.py"}),
+            ("git-files_read_text_file", {"path": code}),
+            ("git_log", {"repo_path": str(folder)}),
+            ("git_show", {"repo_path": str(folder), "revision": "HEAD"}),
+        ]
+    )
+    assert [result["status"] for result in results] == ["success"] * 4, results
+    (match,) = json.loads(text_in(results[0]))["data"]
+    assert (match["path"], match["line"]) == ("shop.py", 2)
+    assert "def is_open" in text_in(results[1])
+    assert "Write the hours down" in text_in(results[2])
+    assert "+def is_open" in text_in(results[3])
+    offered = served.wire.requests[0].tool_names
+    assert not [name for name in offered if name.startswith("git-files_") and "write" in name]
 
 
 @pytest.mark.parametrize(

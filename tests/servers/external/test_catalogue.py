@@ -13,6 +13,7 @@ from toolweave.servers.external.catalogue import PINNED, installation_of
 
 OURS = ("todo", "core")
 EXTERNAL = [name for name in shipped_entries() if name not in OURS]
+PAGE = Path(__file__).parents[3] / "docs" / "external-servers.md"
 PINNED_PYTHON = ("mcp-server-git", "mcp-server-fetch", "mcp-server-time")
 
 
@@ -89,3 +90,15 @@ def test_what_is_pinned_ships_with_the_configuration() -> None:
     names = {path.name for path in PINNED.iterdir()}
     assert names == {"package.json", "package-lock.json", *(f"{name}.txt" for name in PINNED_PYTHON)}
     assert PINNED.parent == Path(SHIPPED_MCP_CONFIG).parent
+
+
+@pytest.mark.parametrize("name", EXTERNAL)
+def test_the_page_has_a_section_with_its_version_and_its_variables(name: str) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    section = next(each for each in text.split("\n## ") if name in each.partition("\n")[0].split())
+    installation = installation_of(name)
+    assert installation is not None
+    assert f"`{installation.package}` {installation.version}" in section
+    for variable in find_references(shipped_entries()[name], {"TOOLWEAVE_DATA_DIR": "/data"}).missing:
+        assert f"`{variable}`" in section
+    assert f"| [{name}](#" in text
