@@ -1,8 +1,6 @@
 """The tools read_file and search_files (C-05)."""
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
 
 from fastmcp.tools import ToolResult
 from pydantic.json_schema import SkipJsonSchema
@@ -10,6 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 from toolweave.config.settings import Settings
 from toolweave.servers.core.files.budget import Budget
 from toolweave.servers.core.files.ignore_rules import IgnoreRules
+from toolweave.servers.core.files.off_loop import on_a_thread
 from toolweave.servers.core.files.opening import opened
 from toolweave.servers.core.files.parameters import (
     Content,
@@ -30,7 +29,6 @@ from toolweave.servers.envelope import failure, success
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
 
 Absent = SkipJsonSchema[None]
-Result = TypeVar("Result")
 
 _SECONDS = 3.0
 _MAX_FILES = 200_000
@@ -68,7 +66,7 @@ class FileTools:
                 return self._roots.shown(file.root, file.parts), file.info.st_size, part
 
         try:
-            shown, size, part = await _on_a_thread(read, budget)
+            shown, size, part = await on_a_thread(read, budget)
         except ToolFailed as refusal:
             return failure(refusal.code, str(refusal), refusal.suggestion)
         return success(
@@ -103,7 +101,7 @@ class FileTools:
         search = FileSearch(self._roots, self._rules, query, budget, max_bytes=self._max_bytes)
         try:
             async with self._searches:
-                answer = await _on_a_thread(search.run, budget)
+                answer = await on_a_thread(search.run, budget)
         except ToolFailed as refusal:
             return failure(refusal.code, str(refusal), refusal.suggestion)
         return success(
@@ -124,14 +122,3 @@ class FileTools:
         if place := self._roots.locate(path):
             return place
         raise is_folder()
-
-
-async def _on_a_thread(work: Callable[[], Result], budget: Budget) -> Result:
-    """Run blocking work; when the call is cancelled, it ends before the call does."""
-    running = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        budget.cancel()
-        await asyncio.wait({running})
-        raise
