@@ -4,13 +4,16 @@ import json
 import math
 import re
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, TypedDict
+
+from pydantic_core import to_json
 
 from toolweave.redact import HIDDEN
 from toolweave.servers.core.jobs.parameters import JOB_ID, job_id_form
 
 LONGEST_STATUS = 100
-_ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LEVELS_AROUND = 20
 _DONE = re.compile(
     r"(?i)succe(?:ss|ssful|eded)|complete[d]?|done|finished|fail(?:ed|ure)|error(?:ed)?|cancel+ed|aborted"
 )
@@ -34,11 +37,10 @@ def read_object(body: bytes) -> dict[str, Any]:
     """Parse an answer. Raises NoJob."""
     try:
         answer = json.loads(body, parse_constant=_finite, parse_float=_finite)
-        if _ESCAPED_SURROGATE.search(body):
-            # Half of a pair cannot be answered on.
-            json.dumps(answer, ensure_ascii=False).encode()
+        # Can it be answered on, within our envelope? Half of a surrogate pair cannot, nor what is nested too deep.
+        to_json(reduce(lambda inner, _: [inner], range(_LEVELS_AROUND), answer))
     except (ValueError, RecursionError):
-        raise NoJob("its body is not JSON") from None
+        raise NoJob("its body is not JSON that can be read") from None
     if not isinstance(answer, dict):
         raise NoJob("its JSON is not an object")
     return answer
@@ -78,6 +80,15 @@ def percentage(job: Job) -> float | None:
 def without(secrets: tuple[str, ...], value: Any) -> Any:
     """Blank what was sent in headers, should a service repeat it."""
     return _mapped(value, lambda text: _blanked(text, secrets)) if secrets else value
+
+
+def said_by(body: bytes, secrets: tuple[str, ...]) -> str:
+    """Give the text of an error's body, without what was sent in headers."""
+    try:
+        # Read first: JSON may write a secret with escapes in it.
+        return json.dumps(without(secrets, json.loads(body)), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return str(without(secrets, body.decode(errors="replace")))
 
 
 def _job(job_id: str, answer: dict[str, Any]) -> Job:

@@ -4,7 +4,9 @@ import asyncio
 import json
 import ssl
 import time
+from base64 import b64decode
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,7 +17,7 @@ from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
 from toolweave.outbound_policy import Resolver, resolve
-from toolweave.servers.core.jobs.answers import Job, NoJob, known_job, read_object, started_job, without
+from toolweave.servers.core.jobs.answers import Job, NoJob, known_job, read_object, said_by, started_job, without
 from toolweave.servers.core.jobs.endpoints import CalledEndpoint
 from toolweave.servers.core.jobs.failures import Asked, broken, no_job, refused, status_failure
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
@@ -23,7 +25,11 @@ from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
 # Reads an answer's object as a job, or raises NoJob.
 Reading = Callable[[dict[str, Any]], Job]
 
-MOST_BYTES = 1_000_000
+MOST_SENT_BYTES = 1_000_000
+# A shorter one could be a part of any word.
+SHORTEST_SECRET = 4
+# Less than an answer of ours may have, so that no job is lost in one that is too large.
+MOST_READ_BYTES = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +54,8 @@ class JobCalls:
             content = json.dumps(params, allow_nan=False, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             raise ToolFailed(INVALID_PARAMETER, "Parameter 'params' must be plain JSON, with finite numbers.") from None
-        if len(content) > MOST_BYTES:
-            raise ToolFailed(INVALID_PARAMETER, f"Parameter 'params' must be at most {MOST_BYTES} bytes as JSON.")
+        if len(content) > MOST_SENT_BYTES:
+            raise ToolFailed(INVALID_PARAMETER, f"Parameter 'params' must be at most {MOST_SENT_BYTES} bytes as JSON.")
         headers = [("Content-Type", "application/json"), *([("Idempotency-Key", key)] if key else [])]
         request = OutboundRequest("POST", endpoint.url, tuple(headers), content)
         return await self._exchange(endpoint, request, self.timeout_s, started_job)
@@ -77,7 +83,7 @@ class JobCalls:
             raise broken(asked, error, within_s) from None
         secrets = _echoes(own)
         if answer.redirects or answer.status >= 400:
-            raise status_failure(asked, answer.status, without(secrets, answer.body.decode(errors="replace")))
+            raise status_failure(asked, answer.status, said_by(answer.body, secrets))
         try:
             return read(without(secrets, read_object(answer.body)))
         except NoJob as error:
@@ -85,7 +91,7 @@ class JobCalls:
 
     async def _send(self, request: OutboundRequest, endpoint: CalledEndpoint, within_s: float) -> OutboundResponse:
         limits = OutboundLimits(
-            connect_seconds=within_s, total_seconds=within_s, response_bytes=MOST_BYTES, redirects=0
+            connect_seconds=within_s, total_seconds=within_s, response_bytes=MOST_READ_BYTES, redirects=0
         )
         policy = OutboundPolicy(allow=tuple(self.allow), only=(endpoint.only,), limits=limits, resolver=self.resolver)
         async with open_outbound_client(policy, trust=await self._trusted(endpoint)) as client:
@@ -99,6 +105,12 @@ class JobCalls:
 
 
 def _echoes(headers: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """List what would tell a secret: a value, and what is in it behind a word such as Bearer."""
-    values = [value for _, value in headers]
-    return (*values, *(word for value in values if len(word := value.split()[-1]) >= 4))
+    """List what would tell a secret: a value, what is in it behind a word such as Bearer, a name with its password."""
+    found = []
+    for _, value in headers:
+        scheme, _, rest = value.rpartition(" ")
+        found += [value, rest]
+        with suppress(ValueError):  # it is no base64
+            pair = b64decode(f"{rest}==").decode() if scheme.strip().lower() == "basic" else ""
+            found += [pair, pair.partition(":")[2]]
+    return tuple(secret for secret in found if len(secret) >= SHORTEST_SECRET)

@@ -68,17 +68,17 @@ def broken(asked: Asked, error: OutboundFailed, within_s: float) -> ToolFailed:
             told = f"{asked} got no complete answer within {within_s:.3g} s; it was given up {asked.after()}."
             return ToolFailed(ENDPOINT_TIMEOUT, told, unsure)
         case "too_large":
-            told = f"{asked} was answered with more than may be read ({asked.after()})."
+            told = f"{asked}, {asked.after()}: {error}"
             return ToolFailed(TOO_LARGE, told, _MAY_HAVE_BEGUN if asked.starts_a_job else "Ask the service for less.")
     return ToolFailed(ENDPOINT_UNREACHABLE, f"{asked}: the connection broke {asked.after()}.", unsure)
 
 
 def status_failure(asked: Asked, status: int, body: str) -> ToolFailed:
     """Explain a status of 300 and more; what the service says goes along, shortened and without secrets."""
-    if status == 404 and not asked.starts_a_job:
+    if status in (404, 410) and not asked.starts_a_job:
         return ToolFailed(
             NOT_FOUND,
-            f"{asked}: the service knows no such job (404 {asked.after()}).",
+            f"{asked}: the service knows no such job ({status} {asked.after()}).",
             "Check the job_id and that the endpoint is the one the job was run at; finished jobs may be forgotten.",
         )
     said = " ".join(redact_text(body).split())[:_MOST_REPEATED]

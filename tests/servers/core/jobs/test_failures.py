@@ -1,6 +1,7 @@
 """What the job tools say when a service is gone, slow, or answers what is no job (C-04)."""
 
 import asyncio
+import base64
 import json
 import socket
 from typing import Any
@@ -125,6 +126,7 @@ async def test_no_redirect_is_followed_not_even_to_the_same_host(code: int) -> N
         (b'{"job_id": "1", "result": 1e999}', "not JSON"),
         (b'{"job_id": "1", "result": "\\ud800"}', "not JSON"),
         (b'{"job_id": ' + b"[" * 100_000, "not JSON"),
+        (b'{"job_id": "1", "result": ' + b"[" * 240 + b"]" * 240 + b"}", "not JSON"),
     ],
 )
 async def test_an_answer_that_is_no_job_is_an_error_that_says_why(body: bytes, why: str) -> None:
@@ -187,3 +189,26 @@ async def test_a_secret_that_a_service_repeats_is_blanked() -> None:
             answered = await jobs.call("check_job_status", {"endpoint": at(peer), "job_id": "1"})
     assert answered["data"]["result"]["headers"] == ["***", "only ***"]
     assert token not in json.dumps(answered)
+
+
+async def test_a_secret_is_blanked_in_errors_too_however_json_writes_it() -> None:
+    async def echo(request: Received, writer: asyncio.StreamWriter) -> None:
+        sent = (request.header("authorization") or "").replace("/", "\\/")
+        body = f'{{"detail": "no {sent}", "password": "and p\\u0061ss-of-ours"}}'.encode()
+        writer.write(text("500 No", body))
+
+    secret = base64.b64encode(b"user???:pass-of-ours").decode()
+    async with serving(echo) as peer:
+        headers = {at(peer): {"Authorization": f"Basic {secret}"}}
+        async with job_client(job_endpoints=at(peer), job_headers=headers) as jobs:
+            error = await jobs.error("check_job_status", {"endpoint": at(peer), "job_id": "1"})
+    assert "/" in secret
+    assert '"no ***"' in error["message"]
+    assert "ours" not in error["message"]
+
+
+async def test_an_answer_that_just_fits_is_answered_whole() -> None:
+    body = json.dumps({"job_id": "1", "result": "\x00" * 83_000}).encode()
+    async with serving(always(text(body=body))) as peer, job_client(job_endpoints=at(peer)) as jobs:
+        job = await jobs.data("execute_job", {"endpoint": at(peer), "params": {}})
+    assert len(job["result"]) == 83_000
