@@ -12,6 +12,7 @@ from toolweave.cli.checks.configuration import check_graphs, check_langgraph_jso
 from toolweave.cli.checks.data_folder import check_data_folder
 from toolweave.cli.checks.finding import Finding, Level
 from toolweave.cli.checks.model import check_model
+from toolweave.cli.checks.postgresql import check_postgresql
 from toolweave.cli.checks.registered_tools import check_registered_tools
 from toolweave.cli.checks.servers import check_servers
 from toolweave.cli.configuration import ConfigOption
@@ -28,7 +29,7 @@ def doctor(
         Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder of the databases. [default: .toolweave]")
     ] = None,
 ) -> None:
-    """Check settings, langgraph.json, model, MCP servers, registered tools, data folder and port.
+    """Check settings, langgraph.json, model, databases, MCP servers, registered tools, data folder and port.
 
     Every line is ok, warn or fail, with what to do. The exit code is 1 when anything failed. Secrets are never shown.
     """
@@ -49,6 +50,7 @@ def diagnose(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
     if served is not None:
         yield from check_graphs(served)
     yield from check_model(settings)
+    yield from check_postgresql(settings)
     yield from check_servers(settings)
     yield from check_registered_tools(settings)
     yield from check_data_folder(settings.data_dir)

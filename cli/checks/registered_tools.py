@@ -9,6 +9,7 @@ from toolweave.errors import ConfigError, OutboundRefused, ToolweaveError
 from toolweave.nodes.http_tools.credentials import credentials_of
 from toolweave.outbound import OutboundPolicy
 from toolweave.servers.databases.engine import file_of, parse_url
+from toolweave.servers.databases.opening import has_schema
 from toolweave.servers.registry.opening import database_url, open_tool_registry
 from toolweave.servers.registry.schema import TOOLS_DATABASE
 from toolweave.servers.registry.tool_ids import listed
@@ -21,8 +22,12 @@ MOST_NAMED = 3
 def check_registered_tools(settings: Settings) -> Iterator[Finding]:
     """Read the registry, if there is one, and say why calls of its tools could not be sent; none is called."""
     try:
-        file = file_of(parse_url(database_url(settings), TOOLS_DATABASE))
+        url = parse_url(database_url(settings), TOOLS_DATABASE)
+        file = file_of(url)
         if file is not None and not file.exists():
+            return
+        if file is None and not asyncio.run(has_schema(url, TOOLS_DATABASE)):
+            yield Finding("ok", SUBJECT, f"none; the first server makes their tables in the {TOOLS_DATABASE.name}.")
             return
         tools = asyncio.run(_all(settings))
     except ToolweaveError as error:

@@ -2,8 +2,8 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,24 @@ async def open_database(
         NewerSchema: a newer Toolweave wrote the database; nothing was changed.
         PersistenceError: it cannot be opened; names it and the fix.
     """
+    async with _connected(url, kind, busy_timeout_s, queue_timeout_s) as database:
+        await database.prepare(database)
+        yield database
+
+
+async def has_schema(url: str | sa.URL, kind: DatabaseKind) -> bool:
+    """Tell whether a database has the schema, which is not created; raises what `open_database` does."""
+    async with _connected(url, kind, BUSY_TIMEOUT_S, None) as database:
+        parsed = parse_url(url, kind)
+        with _refusing_in_words(kind, parsed):
+            async with database.read() as connection:
+                return await kind.is_current(connection, _label(parsed))
+
+
+@asynccontextmanager
+async def _connected(
+    url: str | sa.URL, kind: DatabaseKind, busy_timeout_s: float, queue_timeout_s: float | None
+) -> AsyncIterator[Database]:
     parsed = parse_url(url, kind)
     # On a thread: importing a driver reads files, and event loops of others watch for that.
     patience_s = busy_timeout_s if queue_timeout_s is None else queue_timeout_s
@@ -50,25 +68,34 @@ async def open_database(
     turns, file = WritersTurns(patience_s), OpenedFile(file_of(parsed))
     database = Database(engine, kind, turns, file, partial(_prepare, url=parsed))
     try:
-        await database.prepare(database)
         yield database
     finally:
         await database.engine.dispose()
 
 
 async def _prepare(database: Database, url: sa.URL) -> None:
-    is_sqlite = url.get_backend_name() == "sqlite"
-    # Without its options: a password may be among them.
-    label = (url.database or ":memory:") if is_sqlite else url.set(query={}).render_as_string(hide_password=True)
-    try:
+    with _refusing_in_words(database.kind, url):
         if file := file_of(url):
             await asyncio.to_thread(_make_room, file, database.kind)
-        await _make_current(database, label)
+        await _make_current(database, _label(url))
         await asyncio.to_thread(database.file.remember)
+
+
+def _label(url: sa.URL) -> str:
+    if url.get_backend_name() == "sqlite":
+        return url.database or ":memory:"
+    # Without its options: a password may be among them.
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+@contextmanager
+def _refusing_in_words(kind: DatabaseKind, url: sa.URL) -> Iterator[None]:
+    try:
+        yield
     except NewerSchema:
         raise
     except (PersistenceError, OSError, UnicodeError) as error:
-        raise PersistenceError(_cannot_open(database.kind, label, error, is_sqlite)) from error
+        raise PersistenceError(_cannot_open(kind, url, error)) from error
 
 
 def _make_room(file: Path, kind: DatabaseKind) -> None:
@@ -109,7 +136,8 @@ async def _use_write_ahead_log(database: Database) -> None:
                 return
 
 
-def _cannot_open(kind: DatabaseKind, label: str, error: Exception, is_sqlite: bool) -> str:
+def _cannot_open(kind: DatabaseKind, url: sa.URL, error: Exception) -> str:
+    is_sqlite = url.get_backend_name() == "sqlite"
     match error:
         case OSError():
             reason = error.strerror
@@ -119,5 +147,6 @@ def _cannot_open(kind: DatabaseKind, label: str, error: Exception, is_sqlite: bo
             reason = str(error).removesuffix(".")
     check = "the file and its folder are there for writing" if is_sqlite else "its server runs and lets you in"
     return (
-        f"Cannot open the {kind.name} {label}: {reason}. Check that {check}, or set {kind.setting} to another database."
+        f"Cannot open the {kind.name} {_label(url)}: {reason}. Check that {check}, "
+        f"or set {kind.setting} to another database."
     )

@@ -75,6 +75,7 @@ def test_the_server_ends_with_the_process_that_started_it_even_when_that_is_kill
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has another user run the server")
+@pytest.mark.slow
 def test_the_server_runs_though_its_programs_are_where_other_users_may_not_look(open_folder: Path) -> None:
     closed = open_folder / "closed"
     closed.mkdir(mode=0o700)

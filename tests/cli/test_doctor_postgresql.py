@@ -1,0 +1,88 @@
+"""`toolweave doctor` where databases are on a PostgreSQL: reached, of a known schema, read only; never a password."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import toolweave
+from tests.fixtures.mcp_server import free_port
+from tests.fixtures.postgres import PostgresServer
+from toolweave.cli.checks.postgresql import check_postgresql
+from toolweave.cli.checks.registered_tools import check_registered_tools
+from toolweave.config.settings import Settings
+from toolweave.servers.registry.opening import open_registry_at
+from toolweave.servers.todo.opening import open_todo_database
+
+SECRET = "s3cret-password"
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> Iterator[str]:
+    with postgres.fresh_database() as url:
+        yield url
+
+
+def said(settings: Settings) -> list[str]:
+    findings = [*check_postgresql(settings), *check_registered_tools(settings)]
+    return [f"{finding.level} {finding.subject}: {finding.text} {finding.fix or ''}".strip() for finding in findings]
+
+
+def test_new_databases_are_well_and_doctor_makes_no_tables(postgres: PostgresServer, url: str) -> None:
+    settings = Settings(todo_database_url=url, tools_database_url=url)
+    assert said(settings) == [
+        "ok todo database: PostgreSQL on 127.0.0.1, without tables yet.",
+        "ok registered tools: none; the first server makes their tables in the tool registry.",
+    ]
+    assert postgres.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", url=url) == [(0,)]
+
+
+def test_databases_in_use_are_well_and_a_newer_schema_fails(postgres: PostgresServer, url: str) -> None:
+    settings = Settings(todo_database_url=url, tools_database_url=url)
+    asyncio.run(make_tables(url))
+    assert said(settings) == [
+        "ok todo database: PostgreSQL on 127.0.0.1, its tables are there.",
+        "ok registered tools: 0 in the tool registry.",
+    ]
+    postgres.execute("UPDATE todo_schema_version SET version = 7", url=url)
+    postgres.execute("UPDATE tool_registry_schema_version SET version = 7", url=url)
+    todos, tools = said(settings)
+    assert todos.startswith("fail todo database: The todo database ")
+    assert tools.startswith("fail registered tools: The tool registry ")
+    for finding in (todos, tools):
+        assert "has schema 7" in finding
+        assert "Upgrade Toolweave" in finding
+
+
+def test_the_query_database_is_to_be_read_only(postgres: PostgresServer, url: str) -> None:
+    asyncio.run(make_tables(url))
+    postgres.execute("CREATE ROLE reader; GRANT SELECT ON todos TO reader", url=url)
+    try:
+        (writes,) = check_postgresql(Settings(query_database_url=url))
+        assert (writes.level, writes.subject) == ("warn", "query database")
+        assert "TOOLWEAVE_QUERY_ROLE" in (writes.fix or "")
+        (reads,) = check_postgresql(Settings(query_database_url=url, query_role="reader"))
+        assert (reads.level, reads.text) == ("ok", "PostgreSQL answers, and lets its user only read.")
+        (unknown,) = check_postgresql(Settings(query_database_url=url, query_role="nobody_there"))
+        assert unknown.level == "fail"
+    finally:
+        postgres.execute("DROP OWNED BY reader; DROP ROLE reader", url=url)
+
+
+def test_what_cannot_be_reached_fails_without_its_password(elsewhere: Path) -> None:
+    url = f"postgresql://ann:{SECRET}@127.0.0.1:{free_port()}/db?password={SECRET}"
+    (elsewhere / "mcp.jsonc").write_text('{"mcpServers": {}}', encoding="utf-8")
+    settings = ("TODO", "TOOLS", "QUERY")
+    env = {f"TOOLWEAVE_{name}_DATABASE_URL": url for name in settings}
+    ended = toolweave("doctor", cwd=elsewhere, env={**env, "TOOLWEAVE_PORT": "0", "TOOLWEAVE_MCP_CONFIG": "mcp.jsonc"})
+    assert ended.code == 1
+    for subject in ("todo database", "registered tools", "query database"):
+        (line,) = [line for line in ended.stdout.splitlines() if line.startswith(f"fail {subject}: ")]
+        assert "cannot be reached: nobody answers" in line
+    assert SECRET not in ended.stdout + ended.stderr
+
+
+async def make_tables(url: str) -> None:
+    async with open_todo_database(url), open_registry_at(url):
+        pass
