@@ -1,6 +1,7 @@
 """Serve the core tools at /ai/mcp (C-01, D-8): opened by the first request, and never in the way of anything else."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -24,10 +25,12 @@ class CoreMount:
     """ASGI application to be mounted at /ai, whose one path is /mcp.
 
     The server takes half a second to load and is needed by few: the first request starts that, on a thread, and waits
-    for it. While it cannot be opened requests are answered with 503 and the reason; it is tried again on request.
+    for it. While it cannot be opened requests are answered with 503 and the reason; it is tried again on request, at
+    most every `again_after_s`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, again_after_s: float = AGAIN_AFTER_S) -> None:
+        self._again_after_s = again_after_s
         self._guard: CoreGuard | None = None
         self._app: ASGIApp | None = None
         self._fault = ""
@@ -59,7 +62,7 @@ class CoreMount:
         if scope["type"] != "http" or scope["path"].removeprefix(root).rstrip("/") != PATH:
             await _not_found(scope, receive, send)
         elif self._guard is None:
-            await _unavailable("the application has not been started")(scope, receive, send)
+            await self._unavailable("the application has not been started")(scope, receive, send)
         else:
             # With a slash at its end it is the same path: a redirect would name whatever Host the request had.
             await self._guard({**scope, "path": f"{root}{PATH}"}, receive, send)
@@ -70,7 +73,7 @@ class CoreMount:
             with suppress(TimeoutError):
                 async with asyncio.timeout(OPEN_LIMIT_S):
                     await self._settled.wait()
-        answer = self._app or _unavailable(self._fault or f"it did not open within {OPEN_LIMIT_S:g} s")
+        answer = self._app or self._unavailable(self._fault or f"it did not open within {OPEN_LIMIT_S:g} s")
         await answer(scope, receive, send)
 
     async def _own(self, settings: Settings) -> None:
@@ -90,11 +93,15 @@ class CoreMount:
             self._app = None
             await self._rest()
 
+    def _unavailable(self, reason: str) -> ASGIApp:
+        text = f"The core server cannot be used: {reason.rstrip('.')}."
+        return rpc_error(503, INTERNAL_ERROR, text, {"retry-after": f"{math.ceil(self._again_after_s)}"})
+
     async def _rest(self) -> None:
         """Have requests refused at once for a while; the next one after it has the server opened again."""
         self._settled.set()
         with suppress(TimeoutError):
-            async with asyncio.timeout(AGAIN_AFTER_S):
+            async with asyncio.timeout(self._again_after_s):
                 await self._ending.wait()
         self._settled.clear()
         if not self._ending.is_set():
@@ -106,8 +113,3 @@ async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.close", "code": 1008, "reason": "not found"})
     else:
         await detail_response(404, "Not Found")(scope, receive, send)
-
-
-def _unavailable(reason: str) -> ASGIApp:
-    text = f"The core server cannot be used: {reason}."
-    return rpc_error(503, INTERNAL_ERROR, text, {"retry-after": f"{AGAIN_AFTER_S:g}"})

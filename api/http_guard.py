@@ -16,7 +16,10 @@ from toolweave.config.settings import Settings
 
 STUDIO_ORIGIN = "https://smith.langchain.com"
 METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY"
-EXPOSED = "x-pagination-total, x-pagination-next, content-location, location, x-ignored-fields, etag"
+EXPOSED = (
+    "x-pagination-total, x-pagination-next, content-location, location, x-ignored-fields, etag, mcp-session-id, "
+    "www-authenticate"
+)
 
 
 @dataclass(frozen=True, slots=True)
