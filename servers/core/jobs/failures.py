@@ -22,6 +22,8 @@ _MAY_HAVE_BEGUN = (
 _ASK_AGAIN = "Call check_job_status again in a moment; asking changes nothing."
 _CHECK_SERVICE = "Check that the service runs, then call again: nothing has begun."
 
+_TRUST = "Check the endpoint's host, or ask the operator to trust the certificate's maker (SSL_CERT_FILE)."
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -62,8 +64,10 @@ def broken(asked: Asked, error: OutboundFailed, within_s: float) -> ToolFailed:
             told = f"{asked} was not sent: the host's name cannot be resolved ({asked.after()})."
             return ToolFailed(ENDPOINT_UNREACHABLE, told, "Check the endpoint's host, then call again.")
         case "connect":
-            told = f"{asked} was not sent: the service accepts no connection ({asked.after()})."
-            return ToolFailed(ENDPOINT_UNREACHABLE, told, _CHECK_SERVICE)
+            untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)
+            why = "the service's certificate is not trusted here" if untrusted else "the service accepts no connection"
+            told = f"{asked} was not sent: {why} ({asked.after()})."
+            return ToolFailed(ENDPOINT_UNREACHABLE, told, _TRUST if untrusted else _CHECK_SERVICE)
         case "timeout":
             told = f"{asked} got no complete answer within {within_s:.3g} s; it was given up {asked.after()}."
             return ToolFailed(ENDPOINT_TIMEOUT, told, unsure)

@@ -4,12 +4,19 @@ import asyncio
 import base64
 import json
 import socket
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.outbound.peers import Received, always, serving, text
+from tests.outbound.peers import Received, always, certificates, serving, text
 from tests.servers.core.jobs.job_client import at, job_client
+from toolweave.config.job_endpoints import read_job_endpoints
+from toolweave.config.outbound_allow import allowed_targets
+from toolweave.servers.core.jobs.calls import JobCalls
+from toolweave.servers.core.jobs.endpoints import AllowedEndpoints
+from toolweave.servers.error_codes import ENDPOINT_UNREACHABLE, ToolFailed
 
 RUNNING = text(body=b'{"status": "running"}')
 
@@ -212,3 +219,16 @@ async def test_an_answer_that_just_fits_is_answered_whole() -> None:
     async with serving(always(text(body=body))) as peer, job_client(job_endpoints=at(peer)) as jobs:
         job = await jobs.data("execute_job", {"endpoint": at(peer), "params": {}})
     assert len(job["result"]) == 83_000
+
+
+async def test_a_service_is_reached_over_tls_if_its_certificate_is_trusted_and_not_otherwise(tmp_path: Path) -> None:
+    server_tls, client_tls = certificates(tmp_path, "127.0.0.1")
+    async with serving(always(answer({"job_id": "1"})), server_tls) as peer:
+        url = at(peer).replace("http:", "https:")
+        endpoint = AllowedEndpoints(read_job_endpoints(url)).called(url)
+        calls = JobCalls(allowed_targets("127.0.0.1"), 3.5, trust=client_tls)
+        assert (await calls.post(endpoint, {}, None))["job_id"] == "1"
+        with pytest.raises(ToolFailed, match="certificate is not trusted") as caught:
+            await replace(calls, trust=None).post(endpoint, {}, None)
+        assert caught.value.code is ENDPOINT_UNREACHABLE
+        assert len(peer.requests) == 1
