@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -64,12 +64,18 @@ class McpConfig:
 
 
 def load_mcp_config(
-    path: Path, environ: Mapping[str, str], *, strict: bool = False, settings: Settings | None = None
+    path: Path,
+    environ: Mapping[str, str],
+    *,
+    strict: bool = False,
+    settings: Settings | None = None,
+    tried: Collection[str] = (),
 ) -> McpConfig:
     """Load an mcp.jsonc file, filling {env:VAR} references from `environ`.
 
     A server whose variables are missing or of the wrong form becomes `misconfigured`; with `strict` the load fails.
-    Servers of ours that run in this process do so by `settings`, by default those in `environ`.
+    Servers of ours that run in this process do so by `settings`, by default those in `environ`. Those that are `tried`
+    count as enabled, whatever their entries say.
 
     Raises:
         ConfigError: the file is absent, not JSON5 or breaks the schema; names file, line and fix, no value.
@@ -77,29 +83,39 @@ def load_mcp_config(
     """
     file = read_mcp_file(path)
     folder = path.absolute().parent
-    servers = tuple(_resolved(written, environ, folder, settings) for written in file.servers)
+    entries = [written.switched_on() if written.name in tried else written for written in file.servers]
+    servers = tuple(_resolved(written, environ, folder, settings) for written in entries)
     if strict:
         _refuse_misconfigured(path, file.servers, servers, environ)
     return McpConfig(servers=servers, path=path, warnings=file.warnings)
 
 
-def served_mcp_config(settings: Settings, environ: Mapping[str, str] | None = None) -> McpConfig:
+def served_mcp_config(
+    settings: Settings, environ: Mapping[str, str] | None = None, *, tried: Collection[str] = ()
+) -> McpConfig:
     """Load the mcp file that counts (`mcp_place`), with the `TOOLWEAVE_TODO_…` overrides applied (T-01).
+
+    Servers that are `tried` count as enabled.
 
     Raises:
         ConfigError: as `load_mcp_config`.
     """
+    filled = mcp_variables(settings, environ)
+    config = load_mcp_config(mcp_place(settings).path, filled, settings=settings, tried=tried)
+    servers = tuple(_with_overrides(server, settings) if server.name == "todo" else server for server in config.servers)
+    return replace(config, servers=servers, warnings=(*config.warnings, *_idle_overrides(config, settings)))
+
+
+def mcp_variables(settings: Settings, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Give the variables that the mcp file is filled from: the environment's, and those we set for it in any case."""
     given = os.environ if environ is None else environ
     data_dir = settings.data_dir.absolute()
-    filled = {
+    return {
         "TOOLWEAVE_PYTHON": sys.executable,
         **{name: value for name, value in given.items() if value},
         "TOOLWEAVE_DATA_DIR": str(data_dir),
         "TOOLWEAVE_TODO_DATABASE_URL": settings.todo_database_url or f"sqlite+aiosqlite:///{data_dir / 'todo.db'}",
     }
-    config = load_mcp_config(mcp_place(settings).path, filled, settings=settings)
-    servers = tuple(_with_overrides(server, settings) if server.name == "todo" else server for server in config.servers)
-    return replace(config, servers=servers, warnings=(*config.warnings, *_idle_overrides(config, settings)))
 
 
 def _with_overrides(todo: McpServerConfig, settings: Settings) -> McpServerConfig:

@@ -1,7 +1,8 @@
 """Read mcp.jsonc as it is written: the entries, checked one by one, and what in them is ignored."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,11 @@ class WrittenServer:
     entry: ServerEntry
     place: str
 
+    def switched_on(self) -> "WrittenServer":
+        """Give it as it would be if it were enabled."""
+        raw = {**{key: item for key, item in self.raw.items() if key != "disabled"}, "enabled": True}
+        return replace(self, raw=raw, entry=self.entry.model_copy(update={"enabled": True, "disabled": None}))
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class McpFile:
@@ -45,7 +51,7 @@ def read_mcp_file(path: Path) -> McpFile:
     servers = []
     warnings = ignored_keys(document, (), (*SERVER_KEYS, *_QUIET_KEYS))
     for name, raw in entries.items():
-        server = _written_server(document, (top, name), name, raw)
+        server = check_server(name, raw, _places_in(document, (top, name)))
         warnings += _entry_warnings(document, (top, name), server)
         servers.append(server)
     return McpFile(tuple(servers), tuple(warnings))
@@ -71,8 +77,13 @@ def _server_entries(document: JsoncDocument) -> tuple[str, dict[str, Any]]:
     return found[0], entries
 
 
-def _written_server(document: JsoncDocument, path: JsonPath, name: str, raw: Any) -> WrittenServer:
-    place = document.place(path)
+def check_server(name: str, raw: Any, place_of: Callable[[JsonPath], str]) -> WrittenServer:
+    """Check the form of an entry; `place_of` says where a path inside it is.
+
+    Raises:
+        ConfigError: the name or the entry breaks the schema; names the place and the fix.
+    """
+    place = place_of(())
     if name in _RESERVED_NAMES:
         raise ConfigError(
             f"{name!r} is not a name for a server: /servers/{name} is a page of its own.",
@@ -90,9 +101,13 @@ def _written_server(document: JsoncDocument, path: JsonPath, name: str, raw: Any
     entry, problems = check_written(raw)
     for location, expected in problems:
         subject = f"server {name!r}: {shown_path(location)}" if location else f"server {name!r}"
-        raise ConfigError(f"{subject} {expected}.", source=document.place((*path, *location)), fix="Correct the entry.")
+        raise ConfigError(f"{subject} {expected}.", source=place_of(location), fix="Correct the entry.")
     known = {key: item for key, item in raw.items() if key in ServerEntry.model_fields}
     return WrittenServer(name, known, entry, place)
+
+
+def _places_in(document: JsoncDocument, path: JsonPath) -> Callable[[JsonPath], str]:
+    return lambda location: document.place((*path, *location))
 
 
 def _entry_warnings(document: JsoncDocument, path: JsonPath, server: WrittenServer) -> list[str]:

@@ -160,6 +160,19 @@ class ServerConnection:
         self._link.lose(RENEWAL)
         await self.status.wait_for("ready", "down")
 
+    async def ping(self) -> None:
+        """Ask the server for a sign of life, within its deadline.
+
+        Raises:
+            ServerUnavailable: it is not connected, or was lost meanwhile.
+            TimeoutError: the deadline passed.
+        """
+        session = self._live
+        if session is None:
+            raise unavailable(self.config.name, None)
+        async with asyncio.timeout(self.config.timeout_s):
+            await self._link.race(session.ping())
+
     async def call(
         self, tool: str, arguments: dict[str, Any], context: CallContext, *, again: bool = False
     ) -> "CallToolResult":

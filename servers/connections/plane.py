@@ -129,6 +129,17 @@ class ToolPlane:
         offer, tools = self._registry.offers.get(name, {}), self._tools.get(name, [])
         return details_of(connection, self._health_of(name), offer, tools, self.figures.of(name))
 
+    async def ping(self, name: str) -> None:
+        """Ask a server for a sign of life.
+
+        Raises:
+            ServerUnavailable: it is not connected, there is none of that name, or the plane is closed.
+            TimeoutError: it did not answer within its time limit.
+        """
+        if name not in self._connections:
+            raise unusable(name, None, NO_SUCH_SERVER)
+        await self._home.run(self._connections[name].ping())
+
     async def reconnect(self, name: str) -> ServerHealth:
         """Connect a server anew, now, and return how that went.
 
