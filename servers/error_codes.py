@@ -67,8 +67,8 @@ FORBIDDEN_PATH = ErrorCode(
 ACCESS_DENIED = ErrorCode(
     "access_denied",
     "access",
-    "The operating system does not let the server read the file.",
-    "Ask the operator to let the server read it, or use another file.",
+    "The operating system, or the database, does not let the server read it.",
+    "Ask the operator to let the server read it, or ask for something else.",
 )
 FORBIDDEN_ENDPOINT = ErrorCode(
     "forbidden_endpoint",

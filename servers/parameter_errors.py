@@ -56,7 +56,8 @@ def _in_words(schema: Schema, root: Schema, *, with_entries: bool) -> str:
     forms = dict.fromkeys(_of_form(form, root, with_entries=with_entries) for form in forms_of(schema, root))
     if "a number" in forms:
         forms.pop("a whole number", None)
-    return " or ".join(forms)
+    # Where a form is a listing, another comma would read as one more of it.
+    return ("; or " if any("," in form for form in forms) else " or ").join(forms)
 
 
 def _of_form(schema: Schema, root: Schema, *, with_entries: bool) -> str:
@@ -130,10 +131,14 @@ def _span(schema: Schema, low: str, high: str, unit: str = "") -> str:
         case (None, None):
             return ""
         case (None, _):
-            return f" of at most {most}{unit}"
+            return f" of at most {most}{_of_one(unit) if most == 1 else unit}"
         case (_, None):
-            return f" of at least {least}{unit}"
+            return f" of at least {least}{_of_one(unit) if least == 1 else unit}"
     return f" of {least} to {most}{unit}" if unit else f" from {least} to {most}"
+
+
+def _of_one(unit: str) -> str:
+    return unit.replace("ies", "y").removesuffix("s")
 
 
 def _plain(bound: float | None) -> float | None:

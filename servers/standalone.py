@@ -83,7 +83,8 @@ def _listen(host: str, port: int, *, only_loopback: bool) -> socket.socket:
             if only_loopback
             else f"cannot listen on {host}: it is no IP address.",
             source="--host",
-            fix="Use 127.0.0.1, and a proxy that authenticates if others need it.",
+            fix="Use 127.0.0.1, and a proxy that authenticates if others need it; the core server asks for a token "
+            "itself if TOOLWEAVE_CORE_TOKEN is set.",
         )
     listener = socket.socket(socket.AF_INET6 if ip.version == 6 else socket.AF_INET)
     try:

@@ -93,7 +93,7 @@ async def refusal(tool: Tool, arguments: dict[str, Any]) -> tuple[str, str]:
         (
             {"filters": "a = 1"},
             "invalid_parameter",
-            "Parameter 'filters' must be a list, each an object with column, op, value or an object with any.",
+            "Parameter 'filters' must be a list, each an object with column, op, value; or an object with any.",
         ),
         (
             {"filters": ["a = 1"]},
