@@ -5,7 +5,7 @@ import contextlib
 import importlib
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -70,9 +70,16 @@ async def _within(asked: "asyncio.Future[Any]", limit_s: float) -> Refusal | Non
 
 async def _asked(function: Function, query: Query) -> Any:
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-        return await function(query)
+        return await _without_exit(function(query))
     answer = await _on_own_thread(partial(function, query))
-    return await answer if inspect.isawaitable(answer) else answer
+    return await _without_exit(answer) if inspect.isawaitable(answer) else answer
+
+
+async def _without_exit(answer: Awaitable[Any]) -> Any:
+    try:
+        return await answer
+    except SystemExit:
+        raise RuntimeError("it raised SystemExit") from None
 
 
 async def _on_own_thread(call: Callable[[], Any]) -> Any:
@@ -86,7 +93,9 @@ async def _on_own_thread(call: Callable[[], Any]) -> Any:
         if error is None:
             answered.set_result(answer)
         else:
-            answered.set_exception(RuntimeError("it ended the thread") if isinstance(error, StopIteration) else error)
+            # What is no Exception would end more than the call.
+            harmless = isinstance(error, Exception) and not isinstance(error, StopIteration)
+            answered.set_exception(error if harmless else RuntimeError(f"it raised {type(error).__name__}"))
 
     def run() -> None:
         answer, raised = None, None

@@ -62,7 +62,9 @@ class PostgreSQLDialect:
 
     def bound(self, value: Value, described: Column) -> Expression:
         """Bind a value with the type of the column; a moment without an offset is in UTC."""
-        return sa.literal(value, described.type)
+        bound = sa.literal(value, described.type)
+        # The driver has one kind of float, and 0.1 is another number in each of the two.
+        return sa.cast(bound, described.type) if isinstance(described.type, sa.REAL) else bound
 
     def like(self, operand: Expression, pattern: str) -> Expression:
         """Match whatever the case."""

@@ -32,7 +32,8 @@ class QueryClient(TodoClient):
         return await self.error("query_database", {"table": table, **arguments})
 
     async def all_pages(self, table: str, **arguments: Any) -> list[list[dict[str, Any]]]:
-        pages, cursor = [], {}
+        pages: list[list[dict[str, Any]]] = []
+        cursor: dict[str, Any] = {}
         while True:
             answer = await self.query(table, **arguments, **cursor)
             pages.append(answer["data"])
