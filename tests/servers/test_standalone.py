@@ -4,6 +4,7 @@ import socket
 
 import pytest
 from fastmcp import FastMCP
+from fastmcp.server.auth import StaticTokenVerifier
 
 from toolweave.errors import ConfigError
 from toolweave.servers.standalone import serve_http
@@ -15,6 +16,12 @@ async def test_an_address_that_others_could_reach_is_refused(host: str) -> None:
     with pytest.raises(ConfigError, match="--host") as refusal:
         await serve_http(FastMCP("test"), transport="http", host=host, port=0)
     assert "127.0.0.1" in str(refusal.value)
+
+
+async def test_with_authentication_a_host_must_be_an_address_still() -> None:
+    server: FastMCP[None] = FastMCP("test", auth=StaticTokenVerifier({"a-token": {"client_id": "a"}}))
+    with pytest.raises(ConfigError, match="--host"):
+        await serve_http(server, transport="http", host="example.org", port=0)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

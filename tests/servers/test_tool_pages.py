@@ -1,4 +1,4 @@
-"""docs/tools and docs/core-tools.md are current: written again from the code, every example executed, they are the same."""
+"""docs/tools and docs/core-tools.md are current: written again from the code, all examples run, they are the same."""
 
 import json
 import re

@@ -1,0 +1,105 @@
+"""The core server as a program: over a pipe or HTTP, refused where strangers could use it, brief in errors."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.fixtures.mcp_server import HttpMcpServer, held, http_mcp_server, stdio_mcp_server
+from tests.servers.todo.in_memory import envelope
+
+BOUND_S = 20
+PROGRAM = (sys.executable, "-m", "toolweave.servers.core")
+TOKEN = "a-token-of-the-operators-own"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+TOOLS = ["query_database", "execute_job", "check_job_status", "read_file", "search_files"]
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    return {"TOOLWEAVE_DATA_DIR": str(folder), "TOOLWEAVE_FILE_ROOTS": str(folder), **more}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[HttpMcpServer]:
+    """Run it with a token on every address of this machine."""
+    folder = tmp_path_factory.mktemp("core")
+    (folder / "note.txt").write_text("found", encoding="utf-8")
+    line = ("-m", "toolweave.servers.core", "--transport", "http", "--host", "0.0.0.0", "--port", "{port}")  # noqa: S104
+    env = environment(folder, TOOLWEAVE_CORE_TOKEN=TOKEN)
+    async with http_mcp_server(*line, env=env, name="core") as server:
+        yield server
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def session(guarded: HttpMcpServer) -> AsyncIterator[ClientSession]:
+    async with (
+        httpx.AsyncClient(headers=BEARER, timeout=BOUND_S) as http,
+        held(_session(streamable_http_client(guarded.url, http_client=http))) as opened,
+    ):
+        yield opened
+
+
+async def test_with_a_token_it_may_listen_anywhere_and_serves_whoever_shows_it(session: ClientSession) -> None:
+    assert [tool.name for tool in (await session.list_tools()).tools] == TOOLS
+    answer = envelope(await session.call_tool("read_file", {"path": "note.txt"}))
+    assert answer["data"]["content"] == "found"
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer another-token-than-that"}, {"Authorization": TOKEN}])
+async def test_nobody_else_is_let_in(guarded: HttpMcpServer, headers: dict[str, str]) -> None:
+    async with httpx.AsyncClient(headers=headers, timeout=BOUND_S) as client:
+        for method in ("GET", "POST"):
+            answer = await client.request(method, guarded.url, json={} if method == "POST" else None)
+            assert answer.status_code == 401
+            assert TOKEN not in answer.text
+
+
+async def test_over_a_pipe_it_serves_whoever_started_it(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("found", encoding="utf-8")
+    env = environment(tmp_path, TOOLWEAVE_CORE_TOKEN=TOKEN)
+    async with stdio_mcp_server("-m", "toolweave.servers.core", env=env) as server:
+        assert [tool.name for tool in (await server.session.list_tools()).tools] == TOOLS
+        answer = envelope(await server.session.call_tool("search_files", {"pattern": "found", "content": True}))
+        assert [match["path"] for match in answer["data"]] == ["note.txt"]
+        assert TOKEN not in server.stderr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "says"),
+    [
+        (("--transport", "http", "--host", "0.0.0.0"), {}, "TOOLWEAVE_CORE_TOKEN"),  # noqa: S104
+        ((), {"TOOLWEAVE_FILE_MAX_BYTES": "0"}, "TOOLWEAVE_FILE_MAX_BYTES"),
+    ],
+)
+def test_what_it_cannot_do_ends_it_with_one_line_that_names_the_setting(
+    tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], says: str
+) -> None:
+    ended = subprocess.run(
+        (*PROGRAM, *arguments),
+        env={**os.environ, **environment(tmp_path, **variables)},
+        input=b"",
+        capture_output=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stdout == b""
+    (line,) = ended.stderr.decode().splitlines()
+    assert line.startswith("toolweave.servers.core: ")
+    assert says in line
+
+
+@asynccontextmanager
+async def _session(streams: Any) -> AsyncIterator[ClientSession]:
+    async with streams as opened, ClientSession(opened[0], opened[1]) as session:
+        await session.initialize()
+        yield session
