@@ -27,6 +27,14 @@ SERVER_SCENARIOS = (
     *("prompts-list", "prompts-get-simple", "prompts-get-with-args", "prompts-get-embedded-resource"),
     *("prompts-get-with-image", "dns-rebinding-protection"),
 )
+SIGN_IN_SCENARIOS = (
+    *("auth/metadata-default", "auth/metadata-var1", "auth/metadata-var2", "auth/metadata-var3", "auth/basic-cimd"),
+    *("auth/scope-from-www-authenticate", "auth/scope-from-scopes-supported", "auth/scope-omitted-when-undefined"),
+    *("auth/scope-step-up", "auth/scope-retry-limit", "auth/token-endpoint-auth-basic"),
+    *("auth/token-endpoint-auth-post", "auth/token-endpoint-auth-none", "auth/resource-mismatch"),
+    *("auth/pre-registration", "auth/2025-03-26-oauth-metadata-backcompat"),
+    *("auth/2025-03-26-oauth-endpoint-fallback", "auth/client-credentials-jwt", "auth/client-credentials-basic"),
+)
 
 
 @dataclass(frozen=True)
@@ -98,8 +106,8 @@ async def run(*command: str) -> str:
 
 
 def _only(results: Path) -> Path:
-    (folder,) = results.iterdir()
-    return folder
+    (found,) = results.rglob("checks.json")
+    return found.parent
 
 
 def _checks(folder: Path) -> list[Check]:

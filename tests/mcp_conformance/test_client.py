@@ -1,67 +1,13 @@
-"""Our connection layer against servers of the conformance suite: what a client has to do (C-09, T-07, S-07)."""
+"""Our connection layer against servers of the conformance suite: what a client has to do (T-07, S-07)."""
 
-import asyncio
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.mcp_conformance.suite import HERE, Check, client_checks, passed, wrong
-from toolweave.config.mcp import McpServerConfig
-from toolweave.nodes.answer_form import answer_to
-from toolweave.nodes.human_interrupt import HumanResponse
-from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.questions import Question, questions_of
+from tests.mcp_conformance.client import Client
+from tests.mcp_conformance.suite import passed, wrong
 
 pytestmark = pytest.mark.timeout(360)
-
-SERVER = "suite"
-BOUND_S = 20.0
-
-
-class Client:
-    """What our tool plane did with the server of a scenario: whether it connected, its tools, the call's result."""
-
-    def __init__(self, tool: str | None = None, arguments: dict[str, Any] | None = None) -> None:
-        self._tool = tool
-        self._arguments = arguments or {}
-        self.answered: Sequence[Question] = ()
-        self.state = ""
-        self.tools: list[str] = []
-        self.text = ""
-        self.questions: list[Question] = []
-
-    async def use(self, url: str) -> None:
-        """Connect and make the call; the questions that are known already are answered with yes."""
-        answers = tuple(answer_to(question, HumanResponse("approve")) for question in self.answered)
-        async with open_tool_plane([McpServerConfig(name=SERVER, transport="http", url=url)]) as plane:
-            await plane.settle(timeout_s=BOUND_S)
-            self.state = plane.health()[SERVER]["state"]
-            self.tools = [tool.name for tool in await plane.tools()]
-            if self._tool is not None:
-                result = await plane.call(SERVER, self._tool, self._arguments, CallContext(answers=answers))
-                self.text = "".join(getattr(content, "text", "") for content in result.content)
-                self.questions = questions_of(result)
-
-    async def play(self, node: str, scenario: str, results: Path) -> list[Check]:
-        """Let the suite serve a scenario, use it, and give what the suite found."""
-
-        async def handed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                await self.use((await reader.readline()).decode().strip())
-                writer.write(b"0\n")
-            finally:
-                writer.close()
-
-        async with await asyncio.start_server(handed, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            command = f"{sys.executable} -S -E {HERE / 'hand_over.py'} {port}"
-            checks, said = await client_checks(node, command, scenario, results)
-        assert checks, said
-        return checks
 
 
 async def test_it_initializes_as_the_protocol_wants(node: str, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.fixtures.app_server import AppServer
 from tests.mcp_conformance.suite import (
     HERE,
     SERVER_SCENARIOS,
+    SIGN_IN_SCENARIOS,
     Findings,
     baseline,
     passed,
@@ -98,4 +99,8 @@ def _json(said: str) -> Any:
 def test_every_reason_is_of_a_scenario() -> None:
     known = set(SERVER_SCENARIOS)
     assert NOT_APPLICABLE.keys() | SAYS_NOTHING.keys() | baseline("fixture").keys() <= known
+    assert baseline("sign_in").keys() <= set(SIGN_IN_SCENARIOS)
+
+
+def test_the_lock_file_leaves_the_registry_to_whoever_installs() -> None:
     assert Path(HERE / "package-lock.json").read_text(encoding="utf-8").count('"resolved"') == 0
