@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import toolweave
 from tests.fixtures.mcp_server import free_port
 from tests.fixtures.postgres import PostgresServer
 from toolweave.cli.checks.postgresql import check_postgresql
 from toolweave.cli.checks.registered_tools import check_registered_tools
+from toolweave.cli.doctor import diagnose
 from toolweave.config.settings import Settings
 from toolweave.servers.registry.opening import open_registry_at
 from toolweave.servers.todo.opening import open_todo_database
@@ -70,17 +70,17 @@ def test_the_query_database_is_to_be_read_only(postgres: PostgresServer, url: st
         postgres.execute("DROP OWNED BY reader; DROP ROLE reader", url=url)
 
 
-def test_what_cannot_be_reached_fails_without_its_password(elsewhere: Path) -> None:
+def test_what_cannot_be_reached_fails_without_its_password(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"postgresql://ann:{SECRET}@127.0.0.1:{free_port()}/db?password={SECRET}"
     (elsewhere / "mcp.jsonc").write_text('{"mcpServers": {}}', encoding="utf-8")
-    settings = ("TODO", "TOOLS", "QUERY")
-    env = {f"TOOLWEAVE_{name}_DATABASE_URL": url for name in settings}
-    ended = toolweave("doctor", cwd=elsewhere, env={**env, "TOOLWEAVE_PORT": "0", "TOOLWEAVE_MCP_CONFIG": "mcp.jsonc"})
-    assert ended.code == 1
+    monkeypatch.setenv("TOOLWEAVE_MCP_CONFIG", str(elsewhere / "mcp.jsonc"))
+    for name in ("TODO", "TOOLS", "QUERY"):
+        monkeypatch.setenv(f"TOOLWEAVE_{name}_DATABASE_URL", url)
+    found = list(diagnose(None, elsewhere / "data"))
+    failed = {finding.subject: finding for finding in found if finding.level == "fail"}
     for subject in ("todo database", "registered tools", "query database"):
-        (line,) = [line for line in ended.stdout.splitlines() if line.startswith(f"fail {subject}: ")]
-        assert "cannot be reached: nobody answers" in line
-    assert SECRET not in ended.stdout + ended.stderr
+        assert "cannot be reached: nobody answers" in failed[subject].text
+    assert SECRET not in str(found)
 
 
 async def make_tables(url: str) -> None:
