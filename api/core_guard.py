@@ -1,7 +1,5 @@
 """Decide who reaches the core server: by Host and Origin, by what is bound, and by whom the API knows (T-08, C-01)."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import replace
 
 from fastapi import HTTPException
@@ -10,6 +8,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolweave.api.clients import SERVED_BY, api_client
+from toolweave.api.core_opening import rpc_error
 from toolweave.api.http_guard import HttpGuard, Visitors, is_loopback
 from toolweave.api.routes.callers import known_to_the_api
 from toolweave.config.settings import Settings
@@ -67,12 +66,6 @@ class CoreGuard:
             headers = {"www-authenticate": "Bearer"} if refused.status_code == 401 else None
             return rpc_error(refused.status_code, REFUSED, refused.detail, headers)
         return None
-
-
-def rpc_error(status: int, code: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Answer with a JSON-RPC error that belongs to no request, as MCP servers do."""
-    error = {"jsonrpc": "2.0", "id": "server-error", "error": {"code": code, "message": message}}
-    return Response(json.dumps(error), status, dict(headers or {}), media_type="application/json")
 
 
 def _is_at_home(scope: Scope, end: str) -> bool:

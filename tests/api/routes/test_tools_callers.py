@@ -10,6 +10,7 @@ import pytest
 
 from tests.api.routes.tool_bodies import config
 from tests.fixtures.app_server import serve_in_thread
+from tests.servers.core.test_auth import ACCEPT, HELLO
 
 KEYS = """
 import asyncio
@@ -113,3 +114,19 @@ def test_who_may_not_run_may_not_run_the_workflow_but_is_known(guarded: httpx.Cl
     carl = {"authorization": "Bearer carl"}
     assert guarded.post("/workflow", json=WORKFLOW, headers=carl).status_code == 403
     assert guarded.get("/tools", headers=carl).status_code == 200
+
+
+def test_the_core_tools_are_for_whom_the_api_knows_and_below_the_prefix(guarded: httpx.Client) -> None:
+    unknown = guarded.post("/ai/mcp", json=HELLO, headers=ACCEPT)
+    assert (unknown.status_code, unknown.headers.get("www-authenticate", "Bearer")) == (401, "Bearer")
+    answer = guarded.post("/ai/mcp", json=HELLO, headers={**ACCEPT, **ANN})
+    assert answer.status_code == 200
+    session = {"mcp-session-id": answer.headers["mcp-session-id"]}
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+    assert guarded.post("/ai/mcp", json=ping, headers={**ACCEPT, **session}).status_code == 401
+    assert guarded.post("/ai/mcp", json=ping, headers={**ACCEPT, **session, **ANN}).status_code == 200
+
+
+def test_of_whom_the_api_cannot_judge_the_core_tools_are_kept(ours: httpx.Client) -> None:
+    refused = ours.post("/ai/mcp", json=HELLO, headers={**ACCEPT, "authorization": "Bearer broken"})
+    assert (refused.status_code, "error" in refused.json()) == (503, True)
