@@ -1,7 +1,7 @@
 """Reach the file tools of a core server in this process, its roots real folders."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ async def file_client(*roots: Path | str, **settings: Any) -> AsyncIterator[File
         yield FileClient(client)
 
 
-def tree(folder: Path, files: dict[str, str | bytes]) -> Path:
+def tree(folder: Path, files: Mapping[str, str | bytes]) -> Path:
     """Write files, by their paths below `folder`."""
     for name, content in files.items():
         path = folder / name

@@ -1,0 +1,136 @@
+"""Whatever path is asked for, no byte from outside the roots is answered and no path outside is named."""
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+
+from tests.servers.core.files.attacks import ATTACKS, hostile_tree
+from tests.servers.core.files.place import Place
+
+REFUSED = {"forbidden_path", "not_found", "not_text", "invalid_parameter"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place(hostile_tree(tmp_path_factory.mktemp("hostile")))
+
+
+@pytest.mark.parametrize("number", range(len(ATTACKS)))
+async def test_a_known_attack_is_refused(place: Place, number: int) -> None:
+    path = ATTACKS[number].format(root=place.root, outside=place.root.parent / "outside")[:4096]
+    answer = await place.ask(path)
+    assert answer["status"] == "error"
+    assert answer["error"]["code"] in REFUSED
+
+
+async def test_what_is_outside_sounds_the_same_whether_it_exists_or_not(place: Place) -> None:
+    outside = place.root.parent / "outside"
+    told = [
+        await place.ask(path)
+        for path in (
+            "../outside/secret.txt",
+            "../outside/none.txt",
+            "../none/none.txt",
+            f"{outside}/secret.txt",
+            f"{outside}/none.txt",
+            "/none",
+            "link_file",
+            "link_folder/secret.txt",
+            "link_folder/none.txt",
+            "dangling",
+            "absolute_file",
+            "chain_1",
+            "to_slash/none",
+        )
+    ]
+    assert all(answer == told[0] for answer in told)
+    assert told[0]["error"]["code"] == "forbidden_path"
+
+
+@pytest.mark.parametrize(
+    ("path", "real"),
+    [
+        ("readme.md", "readme.md"),
+        ("inner", "docs/setup.md"),
+        ("inner_folder/setup.md", "docs/setup.md"),
+        ("inner_folder/../readme.md", "readme.md"),
+        ("docs/inner_absolute", "readme.md"),
+        ("docs/deep/far", "docs/setup.md"),
+        ("docs/up/readme.md", "readme.md"),
+        ("docs/up/docs/up/docs/up/readme.md", "readme.md"),
+        ("through/../setup.md", "docs/setup.md"),
+        ("docs/..x/...", "docs/..x/..."),
+        ("docs//./setup.md", "docs/setup.md"),
+    ],
+)
+async def test_links_and_dots_that_stay_inside_are_followed(place: Place, path: str, real: str) -> None:
+    answer = await place.ask(path)
+    assert answer["data"] == {"path": real, "content": "inside"}
+
+
+PARTS = st.one_of(
+    st.sampled_from(
+        [
+            "..",
+            "..",
+            ".",
+            "",
+            "docs",
+            "deep",
+            "outside",
+            "root",
+            "root-twin",
+            "secret.txt",
+            "readme.md",
+            "setup.md",
+            "..x",
+        ]
+    ),
+    st.sampled_from(
+        ["link_folder", "link_file", "absolute_folder", "chain_1", "up", "up_again", "to_parent", "to_slash", "to_proc"]
+    ),
+    st.sampled_from(
+        ["inner", "inner_folder", "inner_absolute", "far", "through", "out_and_in", "loop_a", ".env", ".git"]
+    ),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="{}"), max_size=6),
+)
+PATHS = st.builds(
+    lambda start, parts, end: start + "/".join(parts) + end,
+    st.sampled_from(["", "", "", "/", "//", "{root}/", "{root}/../", "{outside}/", "./"]),
+    st.lists(PARTS, min_size=1, max_size=8),
+    st.sampled_from(["", "", "", "/", "/.", "/.."]),
+)
+
+
+LEADING_OUT = {"..", "out_and_in", "to_parent", "to_slash", "to_proc", "up_again", ".env", ".git"}
+
+
+async def check_any_path(place: Place, template: str) -> None:
+    path = template.format(root=place.root, outside=place.root.parent / "outside")
+    answer = await place.ask(path)
+    relative = "\0" not in path and not path.startswith("/")
+    if answer["status"] == "success":
+        assert answer["data"]["content"] == "inside"
+        assert place.real(answer["data"]["path"]) == answer["data"]["path"]
+        assert not relative or place.real(path) == answer["data"]["path"]
+    else:
+        assert answer["error"]["code"] in REFUSED
+        # What the kernel finds without having left the root on the way is there.
+        assert not relative or LEADING_OUT & set(path.split("/")) or place.real(path) is None
+
+
+ANY_PATH = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@settings(ANY_PATH, max_examples=200, phases=[Phase.explicit, Phase.generate])
+@example("docs/up/inner")
+@given(PATHS)
+async def test_any_path_shows_what_is_inside_or_is_refused(place: Place, path: str) -> None:
+    await check_any_path(place, path)
+
+
+@pytest.mark.slow
+@settings(ANY_PATH, max_examples=3000)
+@given(PATHS)
+async def test_any_of_many_paths_shows_what_is_inside_or_is_refused(place: Place, path: str) -> None:
+    await check_any_path(place, path)
