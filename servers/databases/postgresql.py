@@ -9,7 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 DRIVER = "postgresql+psycopg"
 
-# A connection that is there but silent: a statement that never ends, a client that was suspended in a transaction.
+# From its beginning to its commit, however many statements it has; what has to be tidied up then may take 10 s more.
+TRANSACTION_LIMIT_S = 30.0
+
+# The server ends a statement, and the transaction of a client that was suspended in it.
 _STATEMENT_LIMIT_S = 10.0
 _ADDRESS_LIMIT_S = 3
 

@@ -105,13 +105,19 @@ class Database:
         Raises:
             PersistenceError: the database is busy, full, damaged or gone.
         """
+        # A server that is frozen neither answers nor breaks the connection.
+        limit = asyncio.timeout(postgresql.TRANSACTION_LIMIT_S if self.is_postgresql else None)
         try:
-            async with self.engine.connect() as connection:
+            async with limit, self.engine.connect() as connection:
                 await connection.execution_options(begin=begin)
                 async with connection.begin():
                     yield connection
         except sa.exc.SQLAlchemyError as error:
             raise PersistenceError(f"The {self.kind.name} {_reason(error)}.") from error
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise PersistenceError(f"The {self.kind.name} does not answer.") from error
 
 
 @dataclass(frozen=True, slots=True)

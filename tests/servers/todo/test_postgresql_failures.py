@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from tests.fixtures.postgres import PostgresServer
 from tests.servers.todo.in_memory import todo_client
 from toolweave.errors import PersistenceError
+from toolweave.servers.databases.postgresql import TRANSACTION_LIMIT_S
 from toolweave.servers.todo.models import Kept, Selection
 from toolweave.servers.todo.opening import open_todo_database
 from toolweave.servers.todo.repository import TodoRepository
@@ -21,6 +22,7 @@ from toolweave.servers.todo.schema import TODOS
 
 pytestmark = pytest.mark.requirement("T-13")
 
+TIDYING_BOUND_S = 25.0
 OURS = """
     SELECT pid FROM pg_stat_activity
     WHERE application_name = 'toolweave todo database' AND datname = current_database()
@@ -129,6 +131,24 @@ async def test_a_server_that_says_nothing_does_not_hold_a_call_beyond_its_limit(
         assert {error["code"] for error in errors} == {"tool_timeout"}
     async with todo_client(url) as client:
         assert await client.data("list_todos", {}) == []
+
+
+@pytest.mark.slow
+async def test_a_server_that_says_nothing_is_given_up_even_by_those_who_have_no_limit(
+    postgres: PostgresServer, url: str
+) -> None:
+    async with open_todo_database(url) as database:
+        frozen = [pid for (pid,) in postgres.execute(OURS, url=url)]
+        try:
+            for pid in frozen:
+                os.kill(pid, signal.SIGSTOP)
+            async with asyncio.timeout(TRANSACTION_LIMIT_S + TIDYING_BOUND_S):
+                with pytest.raises(PersistenceError, match="does not answer"):
+                    await TodoRepository(database).list_page(Selection(), limit=1)
+        finally:
+            for pid in frozen:
+                os.kill(pid, signal.SIGCONT)
+        assert (await TodoRepository(database).list_page(Selection(), limit=1)).total == 0
 
 
 @pytest.mark.parametrize(
