@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 from loguru import logger
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
@@ -42,8 +42,7 @@ class CoreOnDemand:
             with suppress(TimeoutError):
                 async with asyncio.timeout(OPEN_LIMIT_S):
                     await self._settled.wait()
-        answer = self._app or self._unavailable()
-        await answer(scope, receive, send)
+        await _to_its_end(self._app or self._unavailable(), scope, receive, send)
 
     @asynccontextmanager
     async def running(self, settings: Settings) -> AsyncIterator[None]:
@@ -87,6 +86,20 @@ class CoreOnDemand:
         reason = self._fault or f"It did not open within {OPEN_LIMIT_S:g} s."
         text = f"The core server cannot be used right now. {reason}"
         return rpc_error(503, INTERNAL_ERROR, text, {"retry-after": f"{math.ceil(self._again_after_s)}"})
+
+
+async def _to_its_end(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer, and end what the library leaves half-said: its event streams, when the server is told to stop."""
+    half_said = False
+
+    async def noticing(message: Message) -> None:
+        nonlocal half_said
+        half_said = message["type"] == "http.response.start" or message.get("more_body", False)
+        await send(message)
+
+    await app(scope, receive, noticing)
+    if half_said:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def rpc_error(status: int, code: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
