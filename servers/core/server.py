@@ -8,7 +8,7 @@ from fastmcp.server.auth import AuthProvider
 
 from toolweave import __version__
 from toolweave.config.settings import Settings
-from toolweave.servers.core.files.tools import FileTools
+from toolweave.servers.core.files.tools import add_file_tools
 from toolweave.servers.core.jobs.tools import JobTools
 from toolweave.servers.core.query.opening import open_query_tools
 from toolweave.servers.envelope_middleware import MOST_BYTES, EnvelopeMiddleware
@@ -31,7 +31,7 @@ async def open_core_server(settings: Settings, *, auth: AuthProvider | None = No
         server = _empty_server(settings, auth)
         await _add_query_tools(server, settings, areas)
         _add_job_tools(server, settings)
-        _add_file_tools(server, settings)
+        add_file_tools(server, settings)
         yield server
 
 
@@ -44,12 +44,6 @@ def _add_job_tools(server: FastMCP[None], settings: Settings) -> None:
     jobs = JobTools(settings)
     server.add_tool(declared_tool(jobs.execute_job, "Run a job", ACTS_ABROAD))
     server.add_tool(declared_tool(jobs.check_job_status, "Check a job", ASKS_ABROAD))
-
-
-def _add_file_tools(server: FastMCP[None], settings: Settings) -> None:
-    files = FileTools(settings)
-    server.add_tool(declared_tool(files.read_file, "Read a file", READS))
-    server.add_tool(declared_tool(files.search_files, "Search files", READS))
 
 
 def _empty_server(settings: Settings, auth: AuthProvider | None) -> FastMCP[None]:

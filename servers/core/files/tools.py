@@ -2,6 +2,7 @@
 
 import asyncio
 
+from fastmcp import FastMCP
 from fastmcp.tools import ToolResult
 from pydantic.json_schema import SkipJsonSchema
 
@@ -27,6 +28,7 @@ from toolweave.servers.core.files.roots import Root, Roots
 from toolweave.servers.core.files.searching import FileSearch, Query
 from toolweave.servers.envelope import failure, success
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
+from toolweave.servers.tool_declaration import READS, declared_tool
 
 Absent = SkipJsonSchema[None]
 
@@ -122,3 +124,14 @@ class FileTools:
         if place := self._roots.locate(path):
             return place
         raise is_folder()
+
+
+def add_file_tools(server: FastMCP[None], settings: Settings) -> None:
+    """Let a server have the two tools.
+
+    Raises:
+        ConfigError: TOOLWEAVE_FILE_IGNORE holds what is no pattern.
+    """
+    files = FileTools(settings)
+    server.add_tool(declared_tool(files.read_file, "Read a file", READS))
+    server.add_tool(declared_tool(files.search_files, "Search files", READS))

@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fastmcp import Client
+from fastmcp import Client, FastMCP
 
 from tests.servers.todo.in_memory import envelope
 from toolweave.config.settings import Settings
-from toolweave.servers.core.server import open_core_server
+from toolweave.servers.core.files.tools import add_file_tools
+from toolweave.servers.envelope_middleware import EnvelopeMiddleware
 
 SECRET = "bytes-from-outside-the-roots"  # looked for in every answer
 
@@ -50,9 +51,11 @@ class FileClient:
 
 @asynccontextmanager
 async def file_client(*roots: Path | str, **settings: Any) -> AsyncIterator[FileClient]:
-    """Serve the folders `roots`."""
-    given = Settings(file_roots=tuple(str(root) for root in roots), **settings)
-    async with open_core_server(given) as server, Client(server) as client:
+    """Serve the folders `roots`, by the two tools as the core server declares them and nothing beside them."""
+    envelope = EnvelopeMiddleware()
+    server: FastMCP[None] = FastMCP("files", middleware=[envelope], mask_error_details=True, lifespan=envelope.lifespan)
+    add_file_tools(server, Settings(file_roots=tuple(str(root) for root in roots), **settings))
+    async with Client(server) as client:
         yield FileClient(client)
 
 

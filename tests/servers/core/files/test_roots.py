@@ -5,11 +5,13 @@ import os
 from pathlib import Path
 
 import pytest
+from fastmcp import Client
 
 from tests.servers.core.files.file_client import SECRET, FileClient, file_client, tree
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.servers.core.files.tools import FileTools
+from toolweave.servers.core.server import open_core_server
 
 
 async def test_without_roots_every_call_says_which_setting_is_missing() -> None:
@@ -25,8 +27,8 @@ async def test_without_roots_every_call_says_which_setting_is_missing() -> None:
 
 
 async def test_both_tools_are_described_to_models() -> None:
-    async with file_client() as files:
-        tools = {tool.name: tool for tool in await files.client.list_tools()}
+    async with open_core_server(Settings()) as server, Client(server) as client:
+        tools = {tool.name: tool for tool in await client.list_tools()}
         assert tuple(tools["read_file"].inputSchema["properties"]) == ("path", "start_line", "max_lines")
         searching = tools["search_files"].inputSchema
         assert tuple(searching["properties"])[:3] == ("pattern", "directory", "content")
