@@ -1,10 +1,12 @@
 """`toolweave doctor` where databases are on a PostgreSQL: reached, of a known schema, read only; never a password."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from tests.fixtures.mcp_server import free_port
 from tests.fixtures.postgres import PostgresServer
@@ -68,6 +70,25 @@ def test_the_query_database_is_to_be_read_only(postgres: PostgresServer, url: st
         assert unknown.level == "fail"
     finally:
         postgres.execute("DROP OWNED BY reader; DROP ROLE reader", url=url)
+
+
+def test_the_users_of_the_documentation_may_do_what_it_says(postgres: PostgresServer, url: str) -> None:
+    written = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text(encoding="utf-8")
+    name = sa.make_url(url).database or ""
+    owner, reader = (
+        block.replace("DATABASE shop", f"DATABASE {name}")
+        for block in re.findall(r"```sql\n(.*?)```", written, re.DOTALL)
+    )
+    postgres.execute("CREATE TABLE orders (id int); CREATE TABLE customers (id int, name text, secret text)", url=url)
+    try:
+        postgres.execute(owner + reader, url=url)
+        asyncio.run(make_tables(postgres.url(name, "toolweave", "choose one")))
+        (found,) = check_postgresql(
+            Settings(query_database_url=postgres.url(name, "toolweave_reader", "choose another"))
+        )
+        assert (found.level, found.text) == ("ok", "PostgreSQL answers, and lets its user only read.")
+    finally:
+        postgres.execute("DROP OWNED BY toolweave, toolweave_reader; DROP ROLE toolweave, toolweave_reader", url=url)
 
 
 def test_what_cannot_be_reached_fails_without_its_password(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
