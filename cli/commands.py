@@ -14,7 +14,7 @@ COMMANDS: dict[str, Row] = {
     "chat": ("toolweave.cli.chat", "Chat with an assistant in the terminal; tool calls are shown."),
     "run": ("toolweave.cli.run", "Run an assistant once and print its result."),
     "tools": ("toolweave.cli.tools", "List the MCP servers, their state and their tools."),
-    "servers": ("toolweave.cli.servers", "List the configured MCP servers, sign in to remote ones and out again."),
+    "servers": ("toolweave.cli.servers", "List, add, remove and check MCP servers; sign in to remote ones."),
     "graph": ("toolweave.cli.graph", "Print a graph's nodes and edges as text or mermaid."),
     "doctor": ("toolweave.cli.doctor", "Check configuration, model, servers and database, and say what to do."),
 }

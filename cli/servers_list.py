@@ -1,15 +1,16 @@
 """List the configured MCP servers: `toolweave servers list`."""
 
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
+from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
-import typer
-
-from toolweave.cli.servers_config import ConfigFile, DataFolder, ServersConfig, read_servers
+from toolweave.cli.server_needs import Needs, needs_of
+from toolweave.cli.servers_config import AsJson, ConfigFile, DataFolder, ServersConfig, read_servers
 from toolweave.cli.terminal import compact, stdout_console, styled
 from toolweave.config.mcp import McpServerConfig
+from toolweave.config.ready_made import ReadyMade, ready_made
 from toolweave.errors import TokenStoreError
 from toolweave.servers.connections.oauth.opening import open_vault
 from toolweave.servers.connections.oauth.vault import GrantKey
@@ -20,7 +21,11 @@ SignIn = Literal["none", "by secret", "signed in", "needed", "unreadable"]
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One server as it is configured; `target` holds no secret: a command's name or a URL without its query."""
+    """One server as it is configured; `target` holds no secret: a command's name or a URL without its query.
+
+    `configured` is False for a ready-made one that the file has not; `missing` are variables without a value,
+    `installed` says whether its program is there, None where it is none of ours to install.
+    """
 
     name: str
     transport: str
@@ -28,37 +33,54 @@ class Listed:
     target: str
     sign_in: SignIn
     misconfigured: str | None = None
+    configured: bool = True
+    missing: tuple[str, ...] = ()
+    installed: bool | None = None
 
 
 def list_servers(
     config: ConfigFile = None,
     data_dir: DataFolder = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """List the configured servers and whether you are signed in to them; nothing is started or asked."""
+    """List the configured servers, what they lack and whether you are signed in to them; nothing is started or asked.
+
+    Ready-made servers that can be added follow.
+    """
     servers = read_servers(config, data_dir)
     for warning in servers.mcp.warnings:
         sys.stderr.write(f"{warning}\n")
-    listed = [_listed(each, servers) for each in servers.mcp.servers]
+    needs = servers.needs()
+    listed = [_listed(each, servers, needs[each.name]) for each in servers.mcp.servers]
+    listed += [_addable(each, servers) for each in ready_made().values() if each.name not in servers.names]
     if as_json:
         print(compact([asdict(each) for each in listed]))
         return
     console = stdout_console()
     for each in listed:
-        sign_in = {"none": "", "needed": f"needs a sign-in: toolweave servers login {each.name}"}.get(
-            each.sign_in, each.sign_in
-        )
-        remarks = [
-            "" if each.enabled else "disabled",
-            each.misconfigured and f"misconfigured: {each.misconfigured}",
-            sign_in,
-        ]
-        about = ", ".join(remark for remark in remarks if remark)
+        about = ", ".join(_remarks(each))
         parts = [styled(each.name, "bold"), styled(each.transport), styled(each.target)]
         console.print(*parts, *([styled(about, "dim")] if about else []))
 
 
-def _listed(server: McpServerConfig, servers: ServersConfig) -> Listed:
+def _remarks(each: Listed) -> Iterator[str]:
+    if not each.configured:
+        yield f"can be added: toolweave servers add {each.name}"
+    elif not each.enabled:
+        yield "disabled"
+    if each.missing and not (each.misconfigured and each.enabled):
+        yield f"needs {', '.join(each.missing)}"
+    if each.installed is False:
+        yield f"not installed: toolweave servers add {each.name}" if each.enabled else "not installed"
+    if each.misconfigured:
+        yield f"misconfigured: {each.misconfigured}"
+    if each.sign_in == "needed":
+        yield f"needs a sign-in: toolweave servers login {each.name}"
+    elif each.sign_in != "none":
+        yield each.sign_in
+
+
+def _listed(server: McpServerConfig, servers: ServersConfig, needs: Needs) -> Listed:
     return Listed(
         name=server.name,
         transport=server.transport,
@@ -66,6 +88,22 @@ def _listed(server: McpServerConfig, servers: ServersConfig) -> Listed:
         target=_target(server),
         sign_in=_sign_in(server, servers),
         misconfigured=server.misconfigured,
+        missing=needs.variables,
+        installed=needs.installed,
+    )
+
+
+def _addable(known: ReadyMade, servers: ServersConfig) -> Listed:
+    needs = needs_of(known.name, known.raw, servers.variables, servers.settings.data_dir)
+    return Listed(
+        name=known.name,
+        transport="in_process" if "builtin" in known.raw else "stdio",
+        enabled=False,
+        target=known.raw.get("command", known.raw.get("builtin", "")),
+        sign_in="none",
+        configured=False,
+        missing=needs.variables,
+        installed=needs.installed,
     )
 
 

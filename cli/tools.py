@@ -55,7 +55,7 @@ def tools(
 def show(console: Console, server: Surveyed) -> None:
     """Print one server and its tools."""
     about = f"{len(server.tools)} tools in {server.ready_ms} ms" if server.state == "ready" else server.reason or ""
-    _show_state(console, server.name, server.state, about)
+    show_state(console, server.name, server.state, about)
     width = max((len(tool.name) for tool in server.tools), default=0)
     for tool in server.tools:
         console.print(harmless(f"  {tool.name:<{width}}  {shortened(tool.description, 90)}").rstrip())
@@ -86,7 +86,7 @@ def _health(url: str) -> dict[str, Any]:
 
 def _show_health(console: Console, health: dict[str, Any]) -> None:
     for name, server in health["servers"].items():
-        _show_state(console, name, server["state"], in_words(server))
+        show_state(console, name, server["state"], in_words(server))
 
 
 def in_words(server: dict[str, Any]) -> str:
@@ -101,6 +101,7 @@ def in_words(server: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _show_state(console: Console, name: str, state: str, about: str) -> None:
+def show_state(console: Console, name: str, state: str, about: str) -> None:
+    """Print a server's state on a line."""
     parts = [styled(name, "bold"), styled(state, COLOURS.get(state, "")), *([styled(about)] if about else [])]
     console.print(*parts)

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolweave.config.jsonc import parse_jsonc
 from toolweave.config.jsonc_edits import Style, Write, appended, removed, replaced
-from toolweave.config.jsonc_members import members_at
+from toolweave.config.jsonc_members import Member, members_at
 from toolweave.config.mcp_file import SERVER_KEYS
 from toolweave.errors import ConfigError
 
@@ -19,16 +19,18 @@ _LITERALS = {True: "true", False: "false"}
 class EntryText:
     """An entry as a file has it, for another file: with the comments in it, and the one on the line above it."""
 
-    def __init__(self, text: str, name: str) -> None:
-        top, value = _read(text)
-        members = members_at(text, value, (top,))
-        member = members.each[list(value[top]).index(name)]
-        self.value: dict[str, Any] = value[top][name]
+    def __init__(self, text: str, member: Member, value: dict[str, Any]) -> None:
+        self.value = value
         self._lines = text[member.start : member.end].splitlines()
         *lines, line = text[: member.key.start].splitlines() or [""]
         self._indent = line[: len(line) - len(line.lstrip())]
         before = lines[-1].strip() if lines and not line.strip() else ""
         self.above = before if before.startswith("//") else ""
+
+    @property
+    def about(self) -> str:
+        """What the comment above it says."""
+        return self.above.removeprefix("//").strip()
 
     def write(self, style: Style) -> str:
         """Write it with the indentation of its new place; as JSON where its neighbours are on one line."""
@@ -40,6 +42,20 @@ class EntryText:
         bare = line.lstrip()
         depth = len(line) - len(bare) - len(self._indent)
         return (style.indent + style.unit * (depth // 2) + bare) if bare else ""
+
+
+def names_in(text: str) -> list[str]:
+    """Name the entries, in their order."""
+    top, value = _read(text)
+    return list(value[top])
+
+
+def entry_texts(text: str) -> dict[str, EntryText]:
+    """Take the entries out of a file, by name."""
+    top, value = _read(text)
+    members = members_at(text, value, (top,)).each
+    named = zip(value[top].items(), members, strict=True)
+    return {name: EntryText(text, member, entry) for (name, entry), member in named}
 
 
 def switched(text: str, name: str, *, on: bool) -> str:

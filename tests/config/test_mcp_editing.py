@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.config.mcp_texts import Written, mcp_texts
-from toolweave.config.mcp_editing import EntryText, switched, with_entry, without_entry
+from toolweave.config.mcp_editing import entry_texts, switched, with_entry, without_entry
 
 COMMENT = re.compile(r"""/\*.*?\*/|//[^\r\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
 ADDED = {"command": "new", "args": ["a b", "{env:X}"], "env": {"KEY": "//"}}
@@ -74,7 +74,7 @@ def test_an_entry_is_taken_out_with_its_own_comments_only(written: Written, data
 @given(mcp_texts(min_servers=1), mcp_texts(min_servers=1))
 def test_an_entry_of_another_file_is_taken_over_or_put_in_the_place_of_one(mine: Written, theirs: Written) -> None:
     name = theirs.names[0]
-    entry = EntryText(theirs.text, name)
+    entry = entry_texts(theirs.text)[name]
     text = with_entry(mine.text, name, entry)
     servers = {**mine.value[mine.top], name: theirs.value[theirs.top][name]}
     assert meaning(text) == json.dumps({**mine.value, mine.top: servers})
@@ -84,7 +84,7 @@ def test_an_entry_of_another_file_is_taken_over_or_put_in_the_place_of_one(mine:
 @settings(max_examples=15, deadline=None)
 @given(st.dictionaries(st.sampled_from("abcd"), st.just({"command": "x"})), st.sampled_from([None, 2, "\t"]))
 def test_what_is_plain_json_stays_plain_json(servers: dict[str, Any], indent: Any) -> None:
-    commented = EntryText('{servers: {x: {command: "y", // why\n}}}', "x")
+    commented = entry_texts('{servers: {x: {command: "y", // why\n}}}')["x"]
     text = json.dumps({"mcpServers": servers}, indent=indent)
     for edited in (with_entry(text, "new", ADDED), with_entry(text, "new", commented)):
         assert json.loads(edited)["mcpServers"].keys() == {*servers, "new"}
@@ -110,7 +110,7 @@ SHIPPED = """{
 
 def test_an_entry_comes_with_its_comments_in_the_indentation_of_its_new_place_and_goes_with_them() -> None:
     mine = '{\n\t"servers": {\n\t\t// mine\n\t\ta: {command: "x"} // note\n\t}\n}\n'.replace("\n", "\r\n")
-    entry = EntryText(switched(SHIPPED, "ready", on=True), "ready")
+    entry = entry_texts(switched(SHIPPED, "ready", on=True))["ready"]
     text = with_entry(mine, "ready", entry)
     assert text.replace("\r\n", "\n") == (
         '{\n\t"servers": {\n\t\t// mine\n\t\ta: {command: "x"}, // note\n\t\t// What it is for.\n\t\tready: {'

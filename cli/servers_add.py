@@ -1,0 +1,168 @@
+"""Add an MCP server: `toolweave servers add` (C-09)."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from toolweave.cli.server_needs import needs_of
+from toolweave.cli.servers_check import checked_json, show_checked, tried
+from toolweave.cli.servers_config import AsJson, ConfigFile, DataFolder, ServersConfig, read_servers
+from toolweave.cli.servers_editing import change, restart_hint
+from toolweave.cli.servers_entry import SOURCE, Given
+from toolweave.cli.terminal import compact, stdout_console, styled
+from toolweave.config.mcp_editing import names_in, switched, with_entry
+from toolweave.config.ready_made import ReadyMade, ready_made
+from toolweave.errors import ConfigError
+from toolweave.servers.external.installing import install
+
+Name = Annotated[str | None, typer.Argument(help="A ready-made server, or the name for a new one.")]
+Command = Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND ARGS...]", help="The program to start.")]
+Url = Annotated[str | None, typer.Option("--url", help="The URL of a remote server.")]
+Transport = Annotated[str | None, typer.Option("--transport", help="stdio, http or sse. [default: as it looks]")]
+Headers = Annotated[
+    list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="Sent to the URL; {env:VAR} is filled in.")
+]
+Variables = Annotated[
+    list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="For the program; {env:VAR} is filled in.")
+]
+OAuth = Annotated[bool, typer.Option("--oauth", help="People sign in to it: toolweave servers login NAME.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Put it in the place of the one that has this name.")]
+NoInstall = Annotated[bool, typer.Option("--no-install", help="Do not install the program of a ready-made server.")]
+NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not start it to see whether it works.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What was done: whether the file differs now, and what is written out there that looks like a secret."""
+
+    name: str
+    changed: bool
+    literal_secrets: tuple[str, ...] = ()
+
+
+def add(
+    name: Name = None,
+    command: Command = None,
+    url: Url = None,
+    transport: Transport = None,
+    header: Headers = None,
+    env: Variables = None,
+    oauth: OAuth = False,
+    replace: Replace = False,
+    no_install: NoInstall = False,
+    no_check: NoCheck = False,
+    config: ConfigFile = None,
+    data_dir: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add an MCP server to mcp.jsonc and see whether it works; without a name, list the ready-made ones.
+
+    A ready-made server needs its name only: its program is installed into the data folder, its entry enabled. Any
+    other is added with `--url URL`, or with its command after `--`. The file that is edited is the one of --config or
+    TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder, which is made if need be; all else in it stays as it is.
+    Write secrets as {env:VAR}. The exit code is 1 when the server was added and does not come up.
+    """
+    servers = read_servers(config, data_dir)
+    given = Given(url, command or (), transport, header or (), env or (), oauth)
+    if name is None:
+        given.entry("x")
+        _list_ready_made(servers, as_json=as_json)
+        return
+    entry = given.entry(name)
+    if entry is None:
+        changed = _add_ready_made(servers, name, replace=replace, no_install=no_install)
+    else:
+        changed = change(servers, lambda text: _with_new(text, name, entry, replace=replace))
+    added = Added(name, changed, tuple(given.literal_secrets(entry or {})))
+    ready = _report(read_servers(config, data_dir), added, no_check=no_check, as_json=as_json)
+    raise typer.Exit(0 if ready else 1)
+
+
+def _with_new(text: str, name: str, entry: Mapping[str, Any], *, replace: bool) -> str:
+    if name in names_in(text) and not replace:
+        raise ConfigError(f"there is a server {name!r} already.", fix="Choose another name, or give --replace.")
+    return with_entry(text, name, entry)
+
+
+def _add_ready_made(servers: ServersConfig, name: str, *, replace: bool, no_install: bool) -> bool:
+    """Install the program of an entry and enable it; one that the file has is taken as it is there."""
+    servers.expect(name, dict.fromkeys([*servers.names, *ready_made()]))
+    known = ready_made().get(name)
+    if replace and known is None:
+        raise ConfigError(f"{name!r} is no ready-made server.", source=SOURCE, fix="Give --url or a command.")
+    needs = None if replace else servers.needs().get(name)
+    if needs is None and known is not None:
+        needs = needs_of(name, known.raw, servers.variables, servers.settings.data_dir)
+    if needs and needs.program and needs.to_install and not no_install:
+        install(needs.program, servers.settings.data_dir, _say)
+
+    def edit(text: str) -> str:
+        if known is not None and (replace or name not in names_in(text)):
+            text = with_entry(text, name, known.text)
+        return switched(text, name, on=True)
+
+    return change(servers, edit)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def _report(servers: ServersConfig, added: Added, *, no_check: bool, as_json: bool) -> bool:
+    """Say what was done, what is lacking still and how the server is; False when it was started and is not ready."""
+    name, needs = added.name, servers.needs()[added.name]
+    config = next(each for each in servers.mcp.servers if each.name == name)
+    signs_in = config.auth is not None and config.auth.grant == "authorization_code"
+    lacking = bool(needs.variables) or needs.to_install or signs_in
+    found = None if no_check or lacking else tried(servers, [name])[0]
+    hint = restart_hint(servers.settings) if added.changed else None
+    for secret in added.literal_secrets:
+        _say(f"{secret} is written out in {servers.file.path}: better write {{env:NAME}} and set that variable.")
+    if as_json:
+        checked = found and checked_json(found, needs, servers)
+        told = {"name": name, "file": str(servers.file.path), "changed": added.changed, "restart": hint}
+        print(compact({**told, "missing": needs.variables, "installed": not needs.to_install, "check": checked}))
+        return found is None or found.state == "ready"
+    print(f"{name} is enabled in {servers.file.path}{'' if added.changed else ' already'}.")
+    if needs.variables:
+        print(f"It needs {', '.join(needs.variables)}: set that in {servers.variables_in} or in the environment.")
+    if needs.to_install:
+        print(f"Its program is not installed yet: toolweave servers add {needs.ready_made}")
+    if signs_in:
+        print(f"Sign in to it: toolweave servers login {name}")
+    if found is not None:
+        show_checked(stdout_console(), found, needs, servers)
+    if hint:
+        print(hint)
+    return found is None or found.state == "ready"
+
+
+def _list_ready_made(servers: ServersConfig, *, as_json: bool) -> None:
+    enabled = {each.name for each in servers.mcp.servers if each.enabled}
+    rows = [_row(servers, known, enabled=known.name in enabled) for known in ready_made().values()]
+    if as_json:
+        print(compact(rows))
+        return
+    console = stdout_console()
+    width = max(len(name) for name in ready_made())
+    for row in rows:
+        state = ["enabled"] if row["enabled"] else []
+        state += [f"set {', '.join(row['missing'])}"] if row["missing"] else []
+        state += ["installed"] if row["installed"] and not row["enabled"] else []
+        remark = styled(f" ({'; '.join(state)})" if state else "", "dim")
+        console.print(styled(f"{row['name']:<{width}}  ", "bold") + styled(row["about"]) + remark)
+
+
+def _row(servers: ServersConfig, known: ReadyMade, *, enabled: bool) -> dict[str, Any]:
+    needs = needs_of(known.name, known.raw, servers.variables, servers.settings.data_dir)
+    return {
+        "name": known.name,
+        "about": known.about,
+        "variables": list(known.variables()),
+        "missing": list(needs.variables),
+        "installed": needs.program is not None and not needs.to_install,
+        "enabled": enabled,
+    }

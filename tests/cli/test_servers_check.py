@@ -1,0 +1,100 @@
+"""`toolweave servers check` and `tools`: servers are started for a moment; `list` shows what each lacks."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Ended, toolweave
+from toolweave.cli.tool_signature import signature
+from toolweave.config.ready_made import ready_made
+
+MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
+GOOD = {"command": sys.executable, "args": [str(MCP_SERVER)], "tools": {"include": ["echo", "pid"]}}
+SERVERS = {
+    "good": GOOD,
+    "off": {**GOOD, "enabled": False},
+    "unset": {"command": "{env:ABSENT_VARIABLE}"},
+    "missing": {"command": "no-such-command-anywhere"},
+    "files": {"command": "{env:TOOLWEAVE_DATA_DIR}/servers/node_modules/.bin/mcp-server-filesystem"},
+}
+
+
+def servers(folder: Path, *args: str) -> Ended:
+    path = folder / "mcp.jsonc"
+    path.write_text(json.dumps({"mcpServers": SERVERS}), encoding="utf-8")
+    return toolweave("servers", *args, "--config", "mcp.jsonc", cwd=folder)
+
+
+def test_enabled_servers_are_started_and_one_that_does_not_come_up_says_what_to_do(tmp_path: Path) -> None:
+    ended = servers(tmp_path, "check")
+    assert ended.code == 1
+    assert ended.stderr == ""
+    lines = ended.stdout.splitlines()
+    assert lines[0].startswith("good ready 2 tools in ")
+    assert " ms, a ping takes " in lines[0]
+    assert lines[1] == "  good_echo, good_pid"
+    assert lines[2].startswith("unset misconfigured ")
+    assert lines[3] == "  → Set ABSENT_VARIABLE in .env or in the environment."
+    assert lines[4].startswith("missing down ")
+    assert lines[6].startswith("files down ")
+    assert lines[7] == "  → Install it: toolweave servers add filesystem"
+    assert [path.name for path in tmp_path.iterdir()] == ["mcp.jsonc"]
+
+
+def test_servers_that_are_named_are_started_even_if_they_are_disabled(tmp_path: Path) -> None:
+    ended = servers(tmp_path, "check", "off", "unset", "--json")
+    assert ended.code == 1
+    off, unset = json.loads(ended.stdout)
+    assert (off["name"], off["state"], off["fix"], len(off["tools"])) == ("off", "ready", None, 2)
+    assert off["ping_ms"] > 0
+    assert off["ready_ms"] > 0
+    assert (unset["name"], unset["state"], unset["missing"]) == ("unset", "misconfigured", ["ABSENT_VARIABLE"])
+    assert servers(tmp_path, "check", "off").code == 0
+
+
+def test_tools_are_listed_with_their_parameters_or_their_schemas(tmp_path: Path) -> None:
+    ended = toolweave("servers", "tools", "todo", cwd=tmp_path)
+    assert ended.code == 0, ended.stderr
+    assert ended.stdout.startswith("todo ready 5 tools in ")
+    assert "  delete_todo(id: integer)" in ended.stdout.splitlines()
+    (good,) = json.loads(servers(tmp_path, "tools", "good", "--json").stdout)
+    assert [tool["name"] for tool in good["tools"]] == ["good_echo", "good_pid"]
+    assert good["tools"][0]["input_schema"]["type"] == "object"
+
+
+def test_the_list_says_what_each_server_lacks_and_which_ones_can_be_added(tmp_path: Path) -> None:
+    lines = servers(tmp_path, "list").stdout.splitlines()
+    assert lines[1].endswith(" disabled")
+    assert "misconfigured: environment variable ABSENT_VARIABLE is not set" in lines[2]
+    assert lines[4].endswith("not installed: toolweave servers add files")
+    listed = json.loads(servers(tmp_path, "list", "--json").stdout)
+    assert [each["name"] for each in listed if each["configured"]] == list(SERVERS)
+    added = {each["name"]: each for each in listed if not each["configured"]}
+    assert list(added) == list(ready_made())
+    assert (added["brave"]["missing"], added["brave"]["installed"]) == (["BRAVE_API_KEY"], False)
+    (brave,) = (line for line in lines if line.startswith("brave "))
+    assert "can be added: toolweave servers add brave, needs BRAVE_API_KEY" in brave
+
+
+@pytest.mark.parametrize(
+    ("schema", "written"),
+    [
+        ({}, "f()"),
+        (
+            {"properties": {"a": {"type": "string"}, "b": {"type": "integer", "default": 5}}, "required": ["a"]},
+            "f(a: string, b?: integer = 5)",
+        ),
+        ({"properties": {"a": {"enum": ["x", "y"], "default": "x"}}}, 'f(a?: x|y = "x")'),
+        ({"properties": {"a": {"type": "array", "items": {"type": "object"}}}}, "f(a?: array[object])"),
+        ({"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}, "f(a?: string|null)"),
+        ({"properties": {"a": {"type": ["string", "null"]}, "b": True, "c": {}}}, "f(a?: string|null, b?, c?)"),
+        ({"properties": {"a": {"type": "boolean", "default": False}}, "required": "a"}, "f(a?: boolean = false)"),
+        ({"properties": [1], "required": 3}, "f()"),
+    ],
+)
+def test_a_tools_parameters_are_written_on_a_line_whatever_its_schema_holds(
+    schema: dict[str, object], written: str
+) -> None:
+    assert signature("f", schema) == written
