@@ -65,4 +65,4 @@ soak: setup   ## ten minutes of calls while servers are killed; writes docs/soak
 	.venv/bin/python scripts/soak.py --minutes 10 --report docs/soak.md
 
 clean:
-	rm -rf .venv .venv-langgraph dist build .mypy_cache .pytest_cache .ruff_cache .coverage*
+	rm -rf .venv .venv-langgraph tests/external/.toolweave dist build .mypy_cache .pytest_cache .ruff_cache .coverage*
