@@ -75,10 +75,7 @@ def test_the_query_database_is_to_be_read_only(postgres: PostgresServer, url: st
 def test_the_users_of_the_documentation_may_do_what_it_says(postgres: PostgresServer, url: str) -> None:
     written = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text(encoding="utf-8")
     name = sa.make_url(url).database or ""
-    owner, reader = (
-        block.replace("DATABASE shop", f"DATABASE {name}")
-        for block in re.findall(r"```sql\n(.*?)```", written, re.DOTALL)
-    )
+    owner, reader = re.findall(r"```sql\n(.*?)```", written.replace("DATABASE shop", f"DATABASE {name}"), re.DOTALL)
     postgres.execute("CREATE TABLE orders (id int); CREATE TABLE customers (id int, name text, secret text)", url=url)
     try:
         postgres.execute(owner + reader, url=url)
