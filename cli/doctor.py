@@ -10,6 +10,7 @@ from rich.console import Console
 from toolweave.cli.checks.address import check_address
 from toolweave.cli.checks.configuration import check_graphs, check_langgraph_json, check_settings
 from toolweave.cli.checks.data_folder import check_data_folder
+from toolweave.cli.checks.files import check_files
 from toolweave.cli.checks.finding import Finding, Level
 from toolweave.cli.checks.model import check_model
 from toolweave.cli.checks.postgresql import check_postgresql
@@ -53,6 +54,7 @@ def diagnose(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
     yield from check_postgresql(settings)
     yield from check_servers(settings)
     yield from check_registered_tools(settings)
+    yield from check_files(settings)
     yield from check_data_folder(settings.data_dir)
     yield check_address(settings, authenticated=served is not None and served.auth is not None)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from toolweave.servers.core.files.kernel_files import is_kernel_file_system
 from toolweave.servers.core.files.refusals import no_roots, outside, unusable_root
+from toolweave.servers.error_codes import ToolFailed
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -61,6 +62,16 @@ class Roots:
         if not self._roots:
             raise no_roots()
         return tuple(self._roots)
+
+    def problems(self) -> tuple[str, ...]:
+        """Say of every root that cannot be used why."""
+        found: list[str] = []
+        for root in self._roots:
+            try:
+                os.close(root.open())
+            except ToolFailed as problem:
+                found.append(str(problem))
+        return tuple(found)
 
     def locate(self, path: str) -> tuple[Root, list[str]] | None:
         """Find the root that a path means and what of the path is left; None means the folder above several roots.

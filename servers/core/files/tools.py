@@ -26,7 +26,7 @@ from toolweave.servers.core.files.reading import TextPart, read_part
 from toolweave.servers.core.files.refusals import is_folder
 from toolweave.servers.core.files.roots import Root, Roots
 from toolweave.servers.core.files.searching import FileSearch, Query
-from toolweave.servers.envelope import failure, success
+from toolweave.servers.envelope import success
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
 from toolweave.servers.tool_declaration import READS, declared_tool
 
@@ -67,10 +67,7 @@ class FileTools:
                 part = read_part(file, budget, first_line=start_line, max_lines=max_lines, max_bytes=self._max_bytes)
                 return self._roots.shown(file.root, file.parts), file.info.st_size, part
 
-        try:
-            shown, size, part = await on_a_thread(read, budget)
-        except ToolFailed as refusal:
-            return failure(refusal.code, str(refusal), refusal.suggestion)
+        shown, size, part = await on_a_thread(read, budget)
         return success(
             {"path": shown, "content": part.text},
             size_bytes=size,
@@ -97,15 +94,12 @@ class FileTools:
         ones that read_file takes. Hidden secrets, and what .gitignore files put aside, are not searched.
         """
         if files is not None and not content:
-            return failure(INVALID_PARAMETER, "Parameter 'files' must be left out unless content is true.")
+            raise ToolFailed(INVALID_PARAMETER, "Parameter 'files' must be left out unless content is true.")
         budget = self._budget()
         query = Query(pattern, directory, content, files, ignore_case, limit)
         search = FileSearch(self._roots, self._rules, query, budget, max_bytes=self._max_bytes)
-        try:
-            async with self._searches:
-                answer = await on_a_thread(search.run, budget)
-        except ToolFailed as refusal:
-            return failure(refusal.code, str(refusal), refusal.suggestion)
+        async with self._searches:
+            answer = await on_a_thread(search.run, budget)
         return success(
             answer.matches,
             count=len(answer.matches),

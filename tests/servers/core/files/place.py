@@ -11,6 +11,8 @@ from fastmcp.tools import Tool
 from tests.servers.core.files.file_client import SECRET
 from toolweave.config.settings import Settings
 from toolweave.servers.core.files.tools import FileTools
+from toolweave.servers.envelope import failure
+from toolweave.servers.error_codes import ToolFailed
 from toolweave.servers.tool_declaration import READS, declared_tool
 
 
@@ -44,6 +46,8 @@ class Place:
             answer = (await tool.run(arguments)).structured_content
         except ValidationError:
             return {"status": "error", "error": {"code": "invalid_parameter"}}
+        except ToolFailed as refusal:
+            answer = failure(refusal.code, str(refusal), refusal.suggestion).structured_content
         assert answer is not None
         text = json.dumps(answer, ensure_ascii=False)
         assert SECRET not in text

@@ -1,0 +1,39 @@
+"""`toolweave doctor` on the folders that the core tools may read."""
+
+from pathlib import Path
+
+import pytest
+
+from toolweave.cli.checks.files import check_files
+from toolweave.cli.doctor import diagnose
+from toolweave.config.settings import Settings
+
+
+def said(settings: Settings) -> list[str]:
+    return [f"{finding.level} {finding.subject}: {finding.text}" for finding in check_files(settings)]
+
+
+def test_nothing_is_said_where_no_folder_is_named() -> None:
+    assert said(Settings()) == []
+
+
+def test_folders_that_are_there_are_named(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    roots = (str(tmp_path / "docs"), str(tmp_path))
+    assert said(Settings(file_roots=roots)) == [f"ok file roots: docs, {tmp_path.name}."]
+
+
+def test_each_folder_that_cannot_be_used_and_a_wrong_rule_are_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    settings = Settings(file_roots=(str(tmp_path / "gone"), str(tmp_path / "file"), str(tmp_path)), file_ignore=("!",))
+    assert said(settings) == [
+        "warn file roots: TOOLWEAVE_FILE_ROOTS names the folder 'gone', which does not exist.",
+        "warn file roots: TOOLWEAVE_FILE_ROOTS names the folder 'file', which is not a folder.",
+        "fail file roots: settings: TOOLWEAVE_FILE_IGNORE holds what is no pattern.",
+    ]
+
+
+def test_doctor_makes_this_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLWEAVE_FILE_ROOTS", str(tmp_path / "gone"))
+    monkeypatch.setenv("TOOLWEAVE_MCP_CONFIG", str(tmp_path / "none.jsonc"))
+    assert "file roots" in {finding.subject for finding in diagnose(None, tmp_path)}
