@@ -1,0 +1,151 @@
+"""The core server in the same process is a server like any other: its calls, its failures, its health."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from tests.fixtures.scripted_model import ScriptedModel
+from tests.servers.connections.peers import BOUND_S, QUICK, call, connection, until
+from toolweave.config.mcp import McpServerConfig, load_mcp_config, served_mcp_config
+from toolweave.config.settings import Settings
+from toolweave.errors import ConfigError
+from toolweave.graphs import AgentLoop
+from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.redaction import Redaction
+
+HERE = Path(__file__)
+LINES = HERE.read_text(encoding="utf-8").splitlines()
+URL = "postgresql+psycopg://reader:a-password-of-17@db.example.org/app"
+
+
+def core(**settings: Any) -> McpServerConfig:
+    here = Settings(file_roots=(str(HERE.parent),), **settings)
+    return McpServerConfig(name="core", transport="in_process", builtin="core", settings=here, timeout_s=BOUND_S)
+
+
+@asynccontextmanager
+async def opened(config: McpServerConfig) -> AsyncIterator[ToolPlane]:
+    async with open_tool_plane([config], pace=QUICK) as plane:
+        await until(plane, "ready", name="core")
+        yield plane
+
+
+async def test_its_tools_are_called_as_those_of_any_server() -> None:
+    async with opened(core()) as plane:
+        assert len(await plane.tools()) == 5
+        read = await call(plane, "read_file", server="core", path=str(HERE))
+        assert read.structuredContent is not None
+        assert read.structuredContent["data"]["content"].startswith('"""The core server')
+        refused = await call(plane, "read_file", server="core", path="/etc/passwd")
+        assert refused.isError
+        assert "root:" not in str(refused)
+        summary = plane.summaries()[0]
+        assert (summary["transport"], summary["state"]) == ("in_process", "ready")
+        details = plane.details("core")
+        assert details is not None
+        assert details["target"] == "core, in this process"
+
+
+async def test_calls_of_many_at_once_get_their_own_answers() -> None:
+    async with opened(core()) as plane:
+        asked = [{"path": str(HERE), "start_line": 1 + number, "max_lines": 1} for number in range(40)]
+        answers = await asyncio.gather(*(call(plane, "read_file", server="core", **one) for one in asked))
+    found = [answer.structuredContent["data"]["content"].rstrip("\n") for answer in answers if answer.structuredContent]
+    assert found == LINES[:40]
+
+
+async def test_the_plane_may_be_used_from_another_event_loop() -> None:
+    async with opened(core()) as plane:
+
+        def elsewhere() -> Any:
+            return asyncio.run(plane.call("core", "read_file", {"path": str(HERE)}, CallContext()))
+
+        assert not (await asyncio.to_thread(elsewhere)).isError
+
+
+async def test_a_session_that_is_lost_is_opened_again_and_the_next_call_is_answered() -> None:
+    async with opened(core()) as plane:
+        connection(plane, "core")._link.lose("the server inside has failed")
+        await until(plane, "down", name="core")
+        assert plane.health()["core"]["last_error"] == "the server inside has failed"
+        await until(plane, "ready", name="core")
+        assert not (await call(plane, "read_file", server="core", path=str(HERE))).isError
+        health = await plane.reconnect("core")
+        assert health["state"] == "ready"
+
+
+async def test_a_server_that_cannot_be_opened_is_down_with_the_reason_and_nothing_else_suffers() -> None:
+    wrong = core(file_ignore=("a\\",))
+    async with open_tool_plane([wrong], pace=QUICK) as plane:
+        await until(plane, "down", name="core")
+        health = plane.health()["core"]
+        assert health["state"] == "down"
+        assert "TOOLWEAVE_FILE_IGNORE" in (health["last_error"] or "")
+
+
+async def test_a_call_that_is_cancelled_leaves_the_session_to_the_others() -> None:
+    async with opened(core()) as plane:
+        waiting = asyncio.create_task(
+            call(plane, "search_files", server="core", pattern="*", directory=str(HERE.parent))
+        )
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert not (await call(plane, "read_file", server="core", path=str(HERE))).isError
+
+
+async def test_an_agent_of_ones_own_uses_it() -> None:
+    arguments = {"path": str(HERE), "max_lines": 1}
+    asked = AIMessage("", tool_calls=[{"name": "core_read_file", "args": arguments, "id": "1"}])
+    model = ScriptedModel(turns=[asked, AIMessage("done")])
+    assert await AgentLoop([core()], model).run("Read the file.") == "done"
+
+
+def written(folder: Path, entry: dict[str, Any]) -> Path:
+    path = folder / "mcp.jsonc"
+    path.write_text(json.dumps({"mcpServers": {"core": entry}}), encoding="utf-8")
+    return path
+
+
+def test_an_entry_names_it_and_gets_the_settings_of_the_process(tmp_path: Path) -> None:
+    path = written(tmp_path, {"builtin": "core", "timeout_s": 7, "prefix": ""})
+    settings = Settings(mcp_config=path, data_dir=tmp_path, query_database_url=URL)
+    [served] = served_mcp_config(settings, {}).servers
+    assert (served.transport, served.builtin, served.settings, served.timeout_s) == ("in_process", "core", settings, 7)
+    [embedded] = load_mcp_config(path, {"TOOLWEAVE_QUERY_DATABASE_URL": URL}).servers
+    assert embedded.settings is not None
+    assert embedded.settings.query_database_url == URL
+    assert "a-password-of-17" not in repr(embedded)
+    assert "a-password-of-17" not in Redaction(embedded).clean(f"cannot connect to {URL}")
+
+
+def test_without_settings_that_can_be_read_it_is_misconfigured(tmp_path: Path) -> None:
+    [server] = load_mcp_config(written(tmp_path, {"builtin": "core"}), {"TOOLWEAVE_PORT": "many"}).servers
+    assert "TOOLWEAVE_PORT" in (server.misconfigured or "")
+
+
+@pytest.mark.parametrize(
+    ("further", "said"),
+    [
+        ({"command": "python"}, "command does not go with builtin"),
+        ({"url": "http://127.0.0.1:1/mcp"}, "url does not go with builtin"),
+        ({"env": {"A": "b"}}, "env does not go with builtin"),
+        ({"headers": {"A": "b"}}, "headers does not go with builtin"),
+        ({"type": "http"}, "type does not go with builtin"),
+        ({"builtin": "todo"}, "builtin must be 'core'"),
+    ],
+)
+def test_what_belongs_to_another_process_does_not_go_with_it(
+    further: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_mcp_config(written(tmp_path, {"builtin": "core", **further}), {})
+    assert said in str(refused.value)
