@@ -68,12 +68,15 @@ def told(error: sa.exc.SQLAlchemyError | OSError) -> ToolFailed:
     cause: Any = error.orig if isinstance(error, sa.exc.DBAPIError) else error
     if isinstance(cause, sqlite3.Error):
         return _of_sqlite(cause)
-    state = getattr(cause, "sqlstate", None)
-    if isinstance(state, str):
+    state = getattr(cause, "sqlstate", "")
+    if isinstance(state, str) and state:
         return _of_state(state)
+    if state is None:
+        # PostgreSQL names the reason of everything but what it says before it lets anybody in.
+        return ToolFailed(UNAVAILABLE, f"The database {postgresql.reason(cause)}.", _CHECK)
     if isinstance(error, sa.exc.ProgrammingError | sa.exc.DataError | sa.exc.NotSupportedError):
         return ToolFailed(QUERY_REFUSED, "The database does not take the query.")
-    return ToolFailed(UNAVAILABLE, f"The database {postgresql.reason(cause)}.", _CHECK)
+    return ToolFailed(UNAVAILABLE, "The database cannot be reached, or does not let us in.", _CHECK)
 
 
 def _of_sqlite(cause: sqlite3.Error) -> ToolFailed:

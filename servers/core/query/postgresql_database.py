@@ -3,18 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from toolweave.servers.core.query.postgresql_dialect import PostgreSQLDialect
 from toolweave.servers.databases import postgresql
+from toolweave.servers.error_codes import UNAVAILABLE, ToolFailed
 
 T = TypeVar("T")
 CONNECTIONS = 5
 # Longer than the server's own limit, so that its reason is heard.
 _GRACE_S = 0.5
+_ENDING_LIMIT_S = 3.0
+_NO_SUCH_ROLE = ("22023", "42501", "42704")
 
 
 class PostgreSQLDatabase:
@@ -26,26 +29,81 @@ class PostgreSQLDatabase:
         self._engine = engine
         self._timeout_s = timeout_s
         self._settings = _settings(timeout_s, role)
+        self._given_up: set[asyncio.Future[Any]] = set()
 
     async def run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """Do some reading in a transaction of its own; connections that broke while they waited are opened anew.
+        """Do some reading in a transaction of its own; whoever is cancelled meanwhile has the server told.
 
         Raises:
+            ToolFailed: the role of the settings cannot be taken.
             TimeoutError: the server is silent.
             SQLAlchemyError: whatever the database says.
         """
-        async with asyncio.timeout(self._timeout_s + _GRACE_S):
-            try:
-                return await self._read(work)
-            except sa.exc.DBAPIError as error:
-                if not error.connection_invalidated:
-                    raise
-            return await self._read(work)
+        held: list[Any] = []
+        reading = asyncio.ensure_future(self._read_anew(work, held))
+        # A cursor whose use is cancelled half-way would stay open: the statement is cancelled instead.
+        try:
+            async with asyncio.timeout(self._timeout_s + _GRACE_S):
+                return await asyncio.shield(reading)
+        finally:
+            if not reading.done():
+                ending = asyncio.ensure_future(_end(reading, held))
+                self._given_up.add(ending)
+                ending.add_done_callback(self._given_up.discard)
+                await asyncio.wait({ending}, timeout=_GRACE_S)
 
-    async def _read(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+    async def close(self) -> None:
+        """Let what was given up come to its end, and close the connections."""
+        if self._given_up:
+            await asyncio.wait(self._given_up, timeout=_ENDING_LIMIT_S)
+        await self._engine.dispose()
+
+    async def _read_anew(self, work: Callable[[AsyncConnection], Awaitable[T]], held: list[Any]) -> T:
+        """Read; connections that broke while they waited are opened anew."""
+        try:
+            return await self._read(work, held)
+        except sa.exc.DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+        return await self._read(work, held)
+
+    async def _read(self, work: Callable[[AsyncConnection], Awaitable[T]], held: list[Any]) -> T:
         async with self._engine.connect() as connection, connection.begin():
+            held.append((await connection.get_raw_connection()).driver_connection)
+            try:
+                await self._prepare(connection)
+                return await work(connection)
+            finally:
+                held.clear()
+
+    async def _prepare(self, connection: AsyncConnection) -> None:
+        try:
             await connection.execute(self._settings)
-            return await work(connection)
+        except sa.exc.DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) in _NO_SUCH_ROLE:
+                raise ToolFailed(
+                    UNAVAILABLE,
+                    "The role that queries are run as cannot be taken.",
+                    "Ask the operator to check TOOLWEAVE_QUERY_ROLE, and that the database's user is a member of it.",
+                ) from error
+            raise
+
+
+async def _end(reading: "asyncio.Future[Any]", drivers: list[Any]) -> None:
+    """Have the server cancel the statement; where it does not listen, break off."""
+    for driver in drivers:
+        if hasattr(driver, "cancel_safe"):
+            cancelling = asyncio.ensure_future(driver.cancel_safe(timeout=_GRACE_S))
+            cancelling.add_done_callback(_looked_at)
+            await asyncio.wait({cancelling, reading}, timeout=2 * _GRACE_S)
+    reading.cancel()
+    await asyncio.wait({reading})
+    _looked_at(reading)
+
+
+def _looked_at(done: "asyncio.Future[Any]") -> None:
+    if not done.cancelled():
+        done.exception()
 
 
 @asynccontextmanager
@@ -67,10 +125,11 @@ async def open_postgresql(url: sa.URL, timeout_s: float, role: str | None) -> As
         pool_timeout=timeout_s,
         execution_options={"postgresql_readonly": True},
     )
+    database = PostgreSQLDatabase(engine, timeout_s, role)
     try:
-        yield PostgreSQLDatabase(engine, timeout_s, role)
+        yield database
     finally:
-        await engine.dispose()
+        await database.close()
 
 
 def _settings(timeout_s: float, role: str | None) -> sa.Select[tuple[str]]:

@@ -1,6 +1,7 @@
 """Answer queries: have them checked, read the rows, stop where an answer is large enough (C-03)."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from toolweave.servers.error_codes import INVALID_PARAMETER, QUERY_REFUSED, QUER
 # Of JSON, in one answer; one row alone is never more.
 MOST_BYTES = 500_000
 _MOST_IN_A_ROW = 100_000
+_FETCHED_AT_ONCE = 100
 _ROWS_AT_ONCE = 25
 
 
@@ -79,11 +81,10 @@ class Queries:
     async def _read(self, statement: sa.Select[Any], query: Query, columns: Sequence[Column], cells: Cells) -> _Page:
         async def read(connection: AsyncConnection) -> _Page:
             page = _Page()
-            async with connection.stream(statement, execution_options={"yield_per": _ROWS_AT_ONCE}) as result:
-                async for rows in result.partitions():
-                    for row in rows:
-                        if not self._takes(page, row, query.limit, columns, cells):
-                            return page
+            async with aclosing(_portions(connection, statement, query.limit)) as portions:
+                async for rows in portions:
+                    if not all(self._takes(page, row, query.limit, columns, cells) for row in rows):
+                        break
             return page
 
         return await self._database.run(read)
@@ -134,6 +135,18 @@ class Queries:
         if len(cursor) > LONGEST_CURSOR:
             return None, "the values to go on after are too long"
         return cursor, None
+
+
+async def _portions(
+    connection: AsyncConnection, statement: sa.Select[Any], limit: int
+) -> AsyncGenerator[Sequence[sa.Row[Any]], None]:
+    """Fetch few rows at once, and many bit by bit: an answer that is large enough needs no more of them."""
+    if limit <= _FETCHED_AT_ONCE:
+        yield (await connection.execute(statement)).all()
+        return
+    async with connection.stream(statement, execution_options={"yield_per": _ROWS_AT_ONCE}) as result:
+        async for rows in result.partitions():
+            yield rows
 
 
 def _after(query: Query, cursor: str | None, table: Table, statements: Statements) -> list[KeyValue] | None:

@@ -1,6 +1,7 @@
 """Speak SQLite, whose columns may hold anything, whatever was declared."""
 
-from datetime import date, time
+from collections.abc import Callable
+from datetime import date, datetime, time
 from typing import Any
 
 import sqlalchemy as sa
@@ -63,8 +64,10 @@ class SQLiteDialect:
                 return bool(value)
             case "json", str():
                 return cells.document(value)
-            case "moment", str() if len(value) > len("2026-12-24") and value[10] == " ":
-                return cells.text(value.replace(" ", "T", 1))
+            case "moment", str():
+                return cells.text(_iso(value, datetime.fromisoformat))
+            case "time", str():
+                return cells.text(_iso(value, time.fromisoformat))
         return cells.of(value)
 
     def key(self, operand: Expression, described: Column) -> Expression:  # noqa: ARG002
@@ -79,6 +82,13 @@ class SQLiteDialect:
     def bound_key(self, value: KeyValue, described: Column) -> Expression:  # noqa: ARG002
         """Bind it as it is."""
         return sa.literal(value)
+
+
+def _iso(text: str, read: Callable[[str], datetime | time]) -> str:
+    try:
+        return read(text).isoformat()
+    except ValueError:
+        return text
 
 
 def _cut(column: Expression, most: int) -> Expression:

@@ -13,7 +13,7 @@ from tests.servers.core.query.querying import QueryClient, query_client
 from tests.servers.core.query.shop import price
 
 
-async def test_values_are_answered_as_json_dates_as_iso_text(shop: QueryClient, shop_url: str) -> None:
+async def test_values_are_answered_as_json_dates_as_iso_text(shop: QueryClient) -> None:
     (row,) = await shop.rows("orders", filters={"id": 1})
     assert price(row.pop("total")) == Decimal("12.50")
     in_utc = row.pop("sent_at")
@@ -25,7 +25,7 @@ async def test_values_are_answered_as_json_dates_as_iso_text(shop: QueryClient, 
         "is_paid": True,
         "due_on": "2026-01-05",
         "placed_at": "2026-01-01T10:00:00.123456",
-        "opens": "08:30:00" if shop_url.startswith("postgresql") else "08:30:00.000000",
+        "opens": "08:30:00",
         "label": "AP8=",
         "details": {"gift": True, "lines": [1, 2]},
     }
@@ -57,7 +57,8 @@ async def test_what_is_answered_of_a_row_finds_the_row(shop: QueryClient) -> Non
         ("DATE", "2026-12-24", "2026-12-24"),
         ("DATE", "whenever", "whenever"),
         ("DATETIME", "2026-12-24 15:00:00", "2026-12-24T15:00:00"),
-        ("DATETIME", "2026-12-24T15:00:00Z", "2026-12-24T15:00:00Z"),
+        ("DATETIME", "2026-12-24T15:00:00Z", "2026-12-24T15:00:00+00:00"),
+        ("TIME", "noon", "noon"),
         ("DATETIME", 1700000000, 1700000000),
         ("JSON", '{"a": [1, null]}', {"a": [1, None]}),
         ("JSON", "{broken", "{broken"),

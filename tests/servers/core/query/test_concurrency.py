@@ -1,0 +1,83 @@
+"""Many queries at once, beside writers and given up half-way, disturb neither each other nor the database (C-03)."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.fixtures.postgres import PostgresServer
+from tests.servers.core.query.querying import QueryClient, query_client
+from toolweave.config.settings import Settings
+from toolweave.servers.core.query.opening import open_query_tools
+
+_ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n WHERE i < 0"
+
+
+async def test_a_hundred_queries_at_once_are_all_answered_right(shop: QueryClient) -> None:
+    calls = [shop.found("orders", [{"column": "id", "op": "le", "value": number % 5}]) for number in range(100)]
+    answers = await asyncio.gather(*calls)
+    assert answers == [list(range(1, number % 5 + 1)) for number in range(100)]
+
+
+async def test_a_query_sees_what_is_committed_while_somebody_writes(empty_url: str) -> None:
+    engine = sa.create_engine(empty_url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE t (id INTEGER PRIMARY KEY)"))
+        if engine.dialect.name == "sqlite":
+            engine.raw_connection().execute("PRAGMA journal_mode = WAL")
+    async with query_client(empty_url, "t") as client:
+        with engine.connect() as writer:
+            writer.execute(sa.text("INSERT INTO t VALUES (1)"))
+            assert await client.rows("t") == []
+            writer.commit()
+        assert await client.rows("t") == [{"id": 1}]
+    engine.dispose()
+
+
+@pytest.fixture
+def endless_url(empty_url: str) -> str:
+    engine = sa.create_engine(empty_url)
+    with engine.begin() as connection:
+        connection.execute(sa.text(f"CREATE VIEW endless AS {_ENDLESS}"))
+        connection.execute(sa.text("CREATE TABLE t (id INTEGER PRIMARY KEY)"))
+    engine.dispose()
+    return empty_url
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3, 10, 30, 100, 300])
+async def test_queries_that_are_given_up_leave_nothing_open(
+    endless_url: str, turns: int, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    async with open_query_tools(
+        Settings(query_database_url=endless_url, query_tables="endless, t", query_timeout_s=30)
+    ) as tools:
+        for table in ("t", "endless"):
+            given_up = [asyncio.ensure_future(tools.query_database(table)) for _ in range(3)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for call in given_up:
+                call.cancel()
+            await asyncio.wait_for(asyncio.wait(given_up), 10)
+        answer = await asyncio.wait_for(tools.query_database("t"), 10)
+        assert answer.structured_content is not None
+        assert answer.structured_content["data"] == []
+        await asyncio.wait_for(_nothing_open(endless_url, request, tmp_path), 10)
+
+
+async def _nothing_open(url: str, request: pytest.FixtureRequest, folder: Path) -> None:
+    if url.startswith("sqlite"):
+        # It needs every other connection to be out of its transaction.
+        connection = sqlite3.connect(folder / "data.db", timeout=5)
+        connection.execute("BEGIN EXCLUSIVE")
+        connection.close()
+        return
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    asked = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = %(name)s AND state <> 'idle' AND pid <> pg_backend_pid()"
+    )
+    named: dict[str, Any] = {"name": sa.make_url(url).database}
+    while postgres.execute(asked, named, url=url) != [(0,)]:  # noqa: ASYNC110  the server tells nobody when it is done
+        await asyncio.sleep(0.02)
