@@ -1,5 +1,6 @@
 """The official `langgraph dev` serves our repository: graphs and routes work there as they do in our server (S-03)."""
 
+import json
 import os
 import signal
 import socket
@@ -14,10 +15,13 @@ import httpx
 import pytest
 import pytest_asyncio
 from langgraph_sdk import get_client
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.fixtures.shop_api import shop_api
 
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__)
+ROOT = HERE.parents[2]
 # An environment of its own: the official server brings packages that ours must not need.
 PREPARED = ROOT / ".venv-langgraph" / "bin" / "langgraph"
 BOUND_S = 90.0
@@ -42,7 +46,8 @@ def official_server(folder: Path) -> Iterator[str]:
         port = probe.getsockname()[1]
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     env |= {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_DATA_DIR": str(folder / "data")}
-    env |= {"TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1"}
+    env |= {"TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1", "TOOLWEAVE_FILE_ROOTS": str(HERE.parent)}
+    env |= {"TOOLWEAVE_MCP_CONFIG": str(_with_the_core_server(folder))}
     env |= {
         "LANGSMITH_TRACING": "false",
         "LANGGRAPH_CLI_NO_ANALYTICS": "1",
@@ -70,6 +75,15 @@ def official_server(folder: Path) -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(20)
+
+
+def _with_the_core_server(folder: Path) -> Path:
+    """Write an mcp.jsonc of the todo server and the core server in the same process."""
+    todo: dict[str, Any] = {"command": "{env:TOOLWEAVE_PYTHON}", "args": ["-m", "toolweave.servers.todo"], "prefix": ""}
+    todo["env"] = {"TOOLWEAVE_TODO_DATABASE_URL": "{env:TOOLWEAVE_TODO_DATABASE_URL}"}
+    path = folder / "mcp.jsonc"
+    path.write_text(json.dumps({"mcpServers": {"todo": todo, "core": {"builtin": "core"}}}), encoding="utf-8")
+    return path
 
 
 def _await_start(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
@@ -148,3 +162,26 @@ async def test_the_state_of_the_process_and_of_its_mcp_servers_is_shown_there_to
         assert (path, answer.status_code, answer.json()["status"]) == (path, 200, status)
     assert (await http.get("/servers/todo")).json()["tools"] == 5
     assert 'toolweave_mcp_server_state{server="todo",state="ready"} 1.0' in (await http.get("/servers/metrics")).text
+
+
+async def test_the_core_tools_are_reached_over_http_and_in_the_same_process_there_too(
+    official: str, http: httpx.AsyncClient
+) -> None:
+    async with (
+        streamable_http_client(f"{official}/ai/mcp") as (read, write, _),
+        ClientSession(read, write) as session,
+    ):
+        await session.initialize()
+        assert len((await session.list_tools()).tools) == 5
+        for tool, arguments in (
+            ("read_file", {"path": str(HERE)}),
+            ("search_files", {"pattern": "packaging", "directory": str(HERE.parent), "content": True}),
+            ("query_database", {"table": "todos"}),
+        ):
+            answer = (await session.call_tool(tool, arguments)).structuredContent
+            assert answer is not None
+            assert answer["status"] == "success", answer
+    core = (await http.get("/servers/core")).json()
+    assert (core["transport"], core["state"], core["tools"]) == ("in_process", "ready", 5)
+    foreign = await http.post("/ai/mcp", json={}, headers={"origin": "https://evil.example.org"})
+    assert foreign.status_code == 403
