@@ -30,6 +30,7 @@ def test_where_all_is_well_every_line_is_ok_and_nothing_is_left_behind(elsewhere
     assert {line.split()[0] for line in ended.stdout.splitlines()} == {"ok"}
     for subject in ("settings:", "langgraph.json:", "graphs: todo_agent", "model:", "mcp.jsonc:", "server good:"):
         assert f"ok   {subject}" in ended.stdout
+    assert f"mcp.jsonc: {elsewhere}/mcp.jsonc (as TOOLWEAVE_MCP_CONFIG or --config says)." in ended.stdout
     assert "data folder: .toolweave will be made" in ended.stdout
     assert [path.name for path in elsewhere.iterdir()] == ["mcp.jsonc"]
 
@@ -39,7 +40,11 @@ def test_everything_that_is_wrong_is_found_in_one_go_with_what_to_do(elsewhere: 
         '{"graphs": {"a": "./absent.py:a"}, "http": {"app": "json:dumps"}, "grahps": 1}', encoding="utf-8"
     )
     (elsewhere / ".toolweave").write_text("a file", encoding="utf-8")
-    servers = {"unset": {"command": "{env:ABSENT}"}, "missing": {"command": "no-such-command"}}
+    servers = {
+        "unset": {"command": "{env:ABSENT}"},
+        "missing": {"command": "no-such-command"},
+        "files": {"command": "{env:TOOLWEAVE_DATA_DIR}/servers/node_modules/.bin/mcp-server-filesystem"},
+    }
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         env = {"TOOLWEAVE_PORT": port, "TOOLWEAVE_MODLE": SECRET, "OPENAI_API_KEY": SECRET, "TOOLWEAVE_MODEL": ""}
@@ -54,7 +59,10 @@ def test_everything_that_is_wrong_is_found_in_one_go_with_what_to_do(elsewhere: 
         "fail http.app: ",
         "fail model: settings: OPENAI_API_KEY or OPENAI_BASE_URL is set, but not which model",
         "fail server unset: misconfigured: environment variable ABSENT",
+        "     → Set ABSENT in .env or in the environment.",
         "fail server missing: down: ",
+        "fail server files: down: ",
+        "     → Install it: toolweave servers add filesystem",
         "fail data folder: .toolweave is not a folder",
         f"fail address: port {port} is already in use",
     ):
