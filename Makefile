@@ -10,7 +10,7 @@ WORKERS ?= auto
 # Never installed beside ours: it is under another licence, and brings packages that ours must not need.
 OFFICIAL := 'langgraph-cli[inmem]==0.4.40' 'langgraph-api==0.16.7'
 
-.PHONY: setup demo dev test official check format slow bench bench-tools bench-workflow soak coverage clean
+.PHONY: setup demo dev test official check format slow bench bench-core bench-tools bench-workflow soak coverage tool-pages clean
 
 setup: .venv/.synced   ## install everything into .venv
 
@@ -60,6 +60,12 @@ bench-tools: setup   ## compare tool calls through the plane with raw sessions a
 
 bench-workflow: setup   ## show what the workflow adds to the APIs it calls, and 200 requests at once
 	.venv/bin/python scripts/bench_workflow.py
+
+bench-core: setup   ## compare calls of the core server, over HTTP and in process, with a bare server
+	.venv/bin/python scripts/bench_core.py
+
+tool-pages: setup   ## write docs/tools anew: every example in it is executed
+	.venv/bin/python -m scripts.tool_pages
 
 soak: setup   ## ten minutes of calls while servers are killed; writes docs/soak.md
 	.venv/bin/python scripts/soak.py --minutes 10 --report docs/soak.md
