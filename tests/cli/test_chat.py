@@ -69,6 +69,15 @@ def test_ctrl_c_stops_the_answer_but_not_the_conversation(sample_server: Running
     eventually(lambda: httpx.get(status).json()["status"] != "busy", "the run is cancelled")
 
 
+def test_a_local_server_has_the_servers_of_the_data_folder(elsewhere: Path) -> None:
+    file = elsewhere / ".toolweave" / "mcp.jsonc"
+    file.parent.mkdir()
+    file.write_text("not json", encoding="utf-8")
+    ended = toolweave("chat", "--local", cwd=elsewhere, stdin="hello\n")
+    assert ended.code == 1
+    assert ".toolweave/mcp.jsonc:1: not valid JSON5" in ended.paragraph
+
+
 def test_a_local_server_has_its_tools_from_the_first_message_on(elsewhere: Path) -> None:
     ended = toolweave("chat", "--local", cwd=elsewhere, stdin="Add a task to buy milk\nWhat are my active tasks?\n")
     assert (ended.code, ended.stderr) == (0, "")
