@@ -156,6 +156,14 @@ class ApiCallFailed(StageFailed):
         super().__init__(message)
 
 
+class FetchFailed(StageFailed):
+    """A page's content could not be had; the text says why, and names servers and errors of tools (A-04)."""
+
+
+class ScriptFailed(StageFailed):
+    """No script could be made of a page's content: the model failed, or what it wrote is none (A-04)."""
+
+
 class IterationLimitError(ToolweaveError, RuntimeError):
     """The agent loop asked the model `limit` times and it still wants tools (A-03)."""
 
