@@ -1,7 +1,6 @@
 """Follow the .gitignore files below a root, so that a search passes by what a project has put aside (C-05)."""
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from toolweave.servers.error_codes import ToolFailed
 
 _NAME = ".gitignore"
 _MAX_BYTES = 64 * 1024
-_STARS = re.compile(r"\*+")
+_MAX_LINES = 1000
 _MAX_STARS = 2
 
 
@@ -39,19 +38,16 @@ def with_rules_of(folder: int, device: int, depth: int, above: GitIgnore | None)
     except (OSError, ToolFailed):
         return above
     try:
-        text = read_bytes(descriptor, _MAX_BYTES).decode("utf-8", "replace")
+        text = read_bytes(descriptor, _MAX_BYTES).decode("utf-8-sig", "replace")
     except OSError:
         return above
     finally:
         os.close(descriptor)
-    try:
-        rules = RuleSet(line for line in text.splitlines() if _is_quick(line))
-    except ValueError:
-        return above
-    return GitIgnore(rules, depth, above)
+    quick = (line.removesuffix("\r") for line in text.split("\n")[:_MAX_LINES] if _is_quick(line))
+    return GitIgnore(RuleSet(quick, pass_by_others=True), depth, above)
 
 
 def _is_quick(line: str) -> bool:
     """Refuse rules that take ever longer with the length of a name: whoever writes a file here must not stop us."""
     names = line.split("/")
-    return names.count("**") <= _MAX_STARS and all(len(_STARS.findall(name)) <= _MAX_STARS for name in names)
+    return names.count("**") <= _MAX_STARS and all(name.count("*") <= _MAX_STARS for name in names)

@@ -1,7 +1,8 @@
 """Open a file or folder below a root without ever leaving it, however links and names change meanwhile (C-05).
 
 The kernel never follows a symbolic link for us: each part of the path is opened by itself, relative to the open
-folder it is in, and a link's target is walked in the same way. What was checked is what is open.
+folder it is in, and a link's target is walked in the same way. What was checked is what is open. Hard links and
+mounts within a root cannot be told from its own files: whoever makes them decides what is shown.
 """
 
 import os

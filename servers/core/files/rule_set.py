@@ -11,6 +11,8 @@ from pathspec import GitIgnoreSpec
 
 _ANYWHERE = "^(?:.+/)?"
 _FOLDER_MARK = "(?P<ps_d>"
+# Choices of characters that Python announces to read otherwise one day.
+_UNCLEAR = re.compile(r"\[[!^]?\[|\[.*(?:--|&&|~~|\|\|)")
 _Group = tuple[bool, re.Pattern[str] | None, re.Pattern[str] | None]
 
 
@@ -18,19 +20,15 @@ class RuleSet:
     """Rules as in a .gitignore; of those that match, the last one counts.
 
     Raises:
-        ValueError: a line is no rule.
+        ValueError: a line is no rule, unless such lines are to be passed by, as git does.
     """
 
-    def __init__(self, lines: Iterable[str], *, ignore_case: bool = False) -> None:
+    def __init__(self, lines: Iterable[str], *, ignore_case: bool = False, pass_by_others: bool = False) -> None:
         flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-        rules = [
-            (pattern.include, _rule(str(pattern.regex.pattern)))
-            for pattern in GitIgnoreSpec.from_lines(lines).patterns
-            if pattern.include is not None and pattern.regex is not None
-        ]
+        rules = [rule for line in lines for rule in _rules(line, pass_by=pass_by_others)]
         # One expression for all neighbours that say the same, asked from the last on.
         self._groups: list[_Group] = [
-            (bool(include), *_combined([rule for _, rule in group], flags))
+            (include, *_combined([rule for _, rule in group], flags))
             for include, group in groupby(reversed(rules), key=lambda rule: rule[0])
         ]
 
@@ -46,6 +44,23 @@ class RuleSet:
                 if for_paths.search(path):
                     return include
         return None
+
+
+def _rules(line: str, *, pass_by: bool) -> list[tuple[bool, str]]:
+    """Read one line: whether it ignores, and what; nothing of a comment."""
+    try:
+        if _UNCLEAR.search(line):
+            raise ValueError
+        patterns = GitIgnoreSpec.from_lines([line]).patterns
+    except (ValueError, re.error):
+        if pass_by:
+            return []
+        raise ValueError("a line is no rule") from None
+    return [
+        (pattern.include, _rule(str(pattern.regex.pattern)))
+        for pattern in patterns
+        if pattern.include is not None and pattern.regex is not None
+    ]
 
 
 def _rule(expression: str) -> str:

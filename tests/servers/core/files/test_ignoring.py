@@ -3,9 +3,12 @@
 import random
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.servers.core.files.file_client import FileClient, file_client, tree
 from toolweave.servers.core.files.budget import Budget
@@ -137,13 +140,13 @@ async def test_a_search_passes_by_what_gitignore_files_put_aside_and_a_read_does
 
 async def test_a_gitignore_that_cannot_be_used_changes_nothing(root: Path, files: FileClient) -> None:
     (root / ".gitignore").mkdir()
-    tree(root, {"docs/.gitignore": b"\xff\xfe\0*\n", "src/.gitignore": "!\n*.py\n"})
+    tree(root, {"docs/.gitignore": b"\xff\xfe\0*\n", "src/.gitignore": "!\n[z-a]\n[[a]\n\\\n"})
     (root / "docs/deep/.gitignore").symlink_to("/etc/passwd")
     assert set(await files.paths("*.*")) >= {"docs/deep/er/notes.md", "docs/setup.md", "readme.md", "src/main.py"}
 
 
 async def test_a_gitignore_made_to_be_slow_is_not(root: Path, files: FileClient) -> None:
-    slow = "*a" * 60 + "b\n" + "**/a/" * 30 + "b\n"
+    slow = "*a" * 60 + "b\n" + "**/a/" * 30 + "b\n" + "*" * 60 + "b\n"
     tree(root, {".gitignore": slow * 500, "a" * 250: "", "a/" * 30 + "a": ""})
     answer = await files.search("*")
     assert answer["metadata"]["truncated"] is False
@@ -174,6 +177,14 @@ async def test_a_gitignore_made_to_be_slow_is_not(root: Path, files: FileClient)
 def test_of_the_rules_that_match_the_last_one_counts(rules: list[str], path: str, decision: bool | None) -> None:
     is_folder = path.endswith("/")
     assert RuleSet(rules).decision(path.rstrip("/").split("/"), is_folder=is_folder) is decision
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.text("ab/*?[]!-^\\(){}|#. &~é\u2028", max_size=8), max_size=4), st.text("ab[]é.", min_size=1))
+def test_any_line_is_a_rule_or_refused_and_passed_by_where_git_would(lines: list[str], name: str) -> None:
+    assert RuleSet(lines, pass_by_others=True).decision((name, name), is_folder=True) in {True, False, None}
+    with suppress(ValueError):
+        assert RuleSet(lines).decision((name,), is_folder=False) in {True, False, None}
 
 
 NAMES = ["a", "b", "ab", "c.x", "d.x", "a.y", "build", "Keep", "x y", "#h", "!i", ".h"]
