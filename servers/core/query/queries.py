@@ -144,9 +144,13 @@ async def _portions(
     if limit <= _FETCHED_AT_ONCE:
         yield (await connection.execute(statement)).all()
         return
-    async with connection.stream(statement, execution_options={"yield_per": _ROWS_AT_ONCE}) as result:
+    result = await connection.stream(statement, execution_options={"yield_per": _ROWS_AT_ONCE})
+    # As its own context it would stay open when this generator is closed half-way.
+    try:
         async for rows in result.partitions():
             yield rows
+    finally:
+        await result.close()
 
 
 def _after(query: Query, cursor: str | None, table: Table, statements: Statements) -> list[KeyValue] | None:
