@@ -12,6 +12,12 @@ from toolweave.servers.registry.opening import open_registry_at
 from toolweave.servers.registry.repository import RegisteredTools
 
 DATABASES = ["sqlite", "postgresql"]
+# There are no tables yet before the first test.
+EMPTY = """DO $$ BEGIN
+    TRUNCATE registered_tools;
+    UPDATE tool_registry_revision SET last = 0;
+EXCEPTION WHEN undefined_table THEN NULL;
+END $$"""
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +34,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return registry_url(tmp_path)
     postgres: PostgresServer = request.getfixturevalue("postgres")
     url: str = request.getfixturevalue("emptied_url")
-    if postgres.execute("SELECT to_regclass('registered_tools')", url=url) != [(None,)]:
-        postgres.execute("TRUNCATE registered_tools; UPDATE tool_registry_revision SET last = 0", url=url)
+    postgres.execute(EMPTY, url=url)
     return url
 
 

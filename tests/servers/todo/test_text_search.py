@@ -64,36 +64,36 @@ async def test_no_more_than_the_limit_is_returned(searched: TodoClient) -> None:
     assert len(await searched.ids("search_todos", {"query": "milk", "limit": 3})) == 3
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        '"',
-        '""',
-        "'",
-        '" OR "milk',
-        "title:milk",
-        "milk*",
-        "milk NOT bread",
-        "NEAR(milk bread)",
-        "AND",
-        "OR OR OR",
-        "^milk",
-        "-milk",
-        "{title}: milk",
-        "%",
-        "_",
-        "\\",
-        "/",
-        "***",
-        "'; DROP TABLE todos; --",
-        "(" * 200,
-        "a " * 100,
-        "\u0301",
-    ],
-)
-async def test_search_syntax_in_a_query_is_only_text(searched: TodoClient, query: str) -> None:
+SYNTAX = [
+    '"',
+    '""',
+    "'",
+    '" OR "milk',
+    "title:milk",
+    "milk*",
+    "milk NOT bread",
+    "NEAR(milk bread)",
+    "AND",
+    "OR OR OR",
+    "^milk",
+    "-milk",
+    "{title}: milk",
+    "%",
+    "_",
+    "\\",
+    "/",
+    "***",
+    "'; DROP TABLE todos; --",
+    "(" * 200,
+    "a " * 100,
+    "\u0301",
+]
+
+
+async def test_search_syntax_in_a_query_is_only_text(searched: TodoClient) -> None:
     todo = await searched.data("create_todo", {"title": "Buy milk, or bread"})
-    assert isinstance(await searched.data("search_todos", {"query": query}), list)
+    for query in SYNTAX:
+        assert isinstance(await searched.data("search_todos", {"query": query}), list), query
     assert await searched.data("list_todos", {}) == [todo]
 
 

@@ -160,11 +160,11 @@ async def test_a_cursor_is_refused_with_other_filters(todos: TodoClient) -> None
     assert "'cursor'" in error["message"]
 
 
-@pytest.mark.parametrize("cursor", ["x", "=", "AAAA", "WzEsMl0", "é", "W10=", "bnVsbA", "[1]", "Wy0xLCJhIl0"])
-async def test_a_forged_cursor_is_refused(todos: TodoClient, cursor: str) -> None:
-    error = await todos.error("list_todos", {"cursor": cursor})
-    assert error["code"] == "invalid_parameter"
-    assert "'cursor'" in error["message"]
+async def test_a_forged_cursor_is_refused(todos: TodoClient) -> None:
+    for cursor in ("x", "=", "AAAA", "WzEsMl0", "é", "W10=", "bnVsbA", "[1]", "Wy0xLCJhIl0"):
+        error = await todos.error("list_todos", {"cursor": cursor})
+        assert error["code"] == "invalid_parameter", cursor
+        assert "'cursor'" in error["message"]
 
 
 async def test_an_update_changes_what_is_given_and_nothing_else(todos: TodoClient) -> None:
