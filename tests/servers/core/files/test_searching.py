@@ -263,3 +263,13 @@ async def test_many_searches_at_once_all_answer(root: Path, files: FileClient) -
     answers = await asyncio.gather(*(files.search("needle", content=True, limit=1000) for _ in range(12)))
     assert {answer["metadata"]["count"] for answer in answers} == {200}
     assert {answer["metadata"]["truncated"] for answer in answers} == {False}
+
+
+@pytest.mark.slow
+async def test_the_names_of_fifty_thousand_files_are_searched_within_the_limit(tmp_path: Path) -> None:
+    for folder in range(500):
+        tree(tmp_path / f"{folder % 20}/{folder}", {f"{number}.txt": "" for number in range(100)})
+    async with file_client(tmp_path) as files:
+        answer = await files.search("**/499/9?.txt")
+    assert answer["metadata"]["files_searched"] == 50_000
+    assert (answer["metadata"]["stopped_by"], answer["metadata"]["count"]) == (None, 10)
