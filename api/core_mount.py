@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolweave.api.core_guard import CoreGuard
@@ -47,12 +48,15 @@ class CoreMount:
         if scope["type"] != "http" or scope["path"].removeprefix(root).rstrip("/") != PATH:
             await _not_found(scope, receive, send)
             return
+        # Where requests are counted, they are under this path.
+        scope["route"] = COUNTED
         answer = self._on.get(asyncio.get_running_loop()) or NOT_STARTED
         # With a slash at its end it is the same path: a redirect would name whatever Host the request had.
         await answer({**scope, "path": f"{root}{PATH}"}, receive, send)
 
 
 NOT_STARTED = rpc_error(503, INTERNAL_ERROR, "The application has not been started.")
+COUNTED = Mount(f"{MOUNTED_AT}{PATH}", NOT_STARTED)
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:

@@ -128,6 +128,7 @@ async def test_requests_are_counted_under_their_path(http: httpx.AsyncClient) ->
     await hello(http)
     await hello(http, "/ai/whatever-somebody-types")
     figures = (await http.get("/metrics")).text
+    assert 'lg_api_http_requests_total{method="POST",path="/ai/mcp",status="200"}' in figures
     assert "whatever-somebody-types" not in figures
 
 
