@@ -29,8 +29,9 @@ from toolweave.servers.connections.call_record import CallObserver, CallRecord, 
 from toolweave.servers.connections.checks.arguments import check_arguments
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.redaction import in_brief
+from toolweave.servers.connections.registry import is_selected
 from toolweave.servers.connections.retries import attempt
-from toolweave.servers.connections.wording import not_understood, refused
+from toolweave.servers.connections.wording import left_out, not_understood, refused
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -104,7 +105,10 @@ async def carry(
 async def _permitted(
     connection: ServerConnection, tool: str, arguments: dict[str, Any], context: CallContext, course: Course
 ) -> "CallToolResult":
-    """Attempt a call if its arguments fit and the breaker lets it, and tell the breaker how it went: once."""
+    """Attempt a call if the operator, its arguments and the breaker let it; tell the breaker how it went: once."""
+    # What is not offered is not asked for either; a call may come from elsewhere than the list of offered tools.
+    if not is_selected(connection.config, tool):
+        raise left_out(connection.config.name, tool)
     if problem := await check_arguments(connection, tool, arguments):
         raise InvalidArguments(problem, server=connection.config.name, tool=tool, executed="no")
     permit = connection.breaker.permit()

@@ -46,7 +46,7 @@ def offer_of(config: McpServerConfig, specs: Sequence[ToolSpec]) -> Offer:
     prefix = f"{config.name}_" if config.prefix is None else config.prefix
     named: Offer = {}
     for spec in specs:
-        if _is_selected(spec.name, config):
+        if is_selected(config, spec.name):
             named.setdefault(prefix + spec.name, spec)
     return dict(sorted(named.items()))
 
@@ -63,6 +63,7 @@ def repeated_names(specs: Sequence[ToolSpec]) -> list[str]:
     return sorted(name for name, count in Counter(spec.name for spec in specs).items() if count > 1)
 
 
-def _is_selected(name: str, config: McpServerConfig) -> bool:
+def is_selected(config: McpServerConfig, name: str) -> bool:
+    """Say whether a server's filters let a tool through; one that they leave out is neither offered nor called."""
     included = not config.include or any(fnmatchcase(name, glob) for glob in config.include)
     return included and not any(fnmatchcase(name, glob) for glob in config.exclude)

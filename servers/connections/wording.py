@@ -12,6 +12,8 @@ from toolweave.errors import (
     ToolTimeout,
 )
 
+SHOWN_NAME = 128
+
 
 def unavailable(server: str, tool: str | None = None) -> ServerUnavailable:
     """Build the error for a server that cannot be reached."""
@@ -55,6 +57,16 @@ def closing(server: str, tool: str | None) -> CallRefused:
 def unusable(server: str, tool: str | None, reason: str) -> CallRefused:
     """Build the error for a server that will not come up by itself: unknown, disabled or misconfigured."""
     return CallRefused(f"The tool server {server!r} cannot be used: {reason}", server=server, tool=tool, executed="no")
+
+
+def left_out(server: str, tool: str) -> CallRefused:
+    """Build the error for a tool that the operator's filters leave out."""
+    return CallRefused(
+        f"The tool server {server!r} offers no tool of the name {tool[:SHOWN_NAME]!r} here. Use another one.",
+        server=server,
+        tool=tool,
+        executed="no",
+    )
 
 
 def lost(server: str, tool: str | None = None) -> ServerUnavailable:

@@ -15,6 +15,7 @@ from tests.servers.connections.peers import (
 )
 from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import ServerUnavailable
+from toolweave.servers.connections.call_record import CallRecord
 from toolweave.servers.connections.pace import Pace
 from toolweave.servers.connections.plane import open_tool_plane
 
@@ -29,6 +30,18 @@ async def test_tools_of_all_servers_are_offered_in_configuration_order_then_by_n
         assert [tool.name for tool in await plane.tools()] == ["zeta_echo", "zeta_pid", "alpha_fail", "alpha_sleep"]
         assert [tool.name for tool in await plane.tools(["alpha"])] == ["alpha_fail", "alpha_sleep"]
         assert await plane.tools(["nobody"]) == []
+
+
+async def test_a_tool_that_the_filters_leave_out_is_not_called_whoever_asks_for_it() -> None:
+    servers = [misbehaving(name="some", include=("e*",)), misbehaving(name="rest", exclude=("pid",))]
+    records: list[CallRecord] = []
+    async with open_tool_plane(servers, pace=QUICK, observers=[records.append]) as plane:
+        await plane.settle()
+        refused = [await call(plane, "pid", server=server) for server in ("some", "rest")]
+        assert text_of(await call(plane, "echo", server="some")) == "{}"
+    assert [failure_kind(result) for result in refused] == ["transport"] * 2
+    assert text_of(refused[0]) == "The tool server 'some' offers no tool of the name 'pid' here. Use another one."
+    assert [(record.outcome, record.attempts) for record in records] == [("refused", 0), ("refused", 0), ("ok", 1)]
 
 
 @pytest.mark.requirement("A-07")
