@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from toolweave.config.jsonc import MAX_BYTES
+from toolweave.config.configuration_text import MAX_BYTES
 from toolweave.errors import ConfigError
 
 _BOM = "\ufeff"

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Collection
+from typing import Any
 
 from toolweave.config.jsonc import JsoncDocument, JsonPath
 
@@ -13,12 +14,18 @@ def ignored_keys(document: JsoncDocument, path: JsonPath, known: Collection[str]
     """
     members = document.value
     for step in path:
-        members = members.get(step) if isinstance(members, dict) else None
+        members = _member(members, step)
     unknown = [key for key in members if key not in known] if isinstance(members, dict) else []
     return [
         f"{document.place((*path, key))}: {owner}unknown key {key!r} is ignored{_nearest(key, known)}"
         for key in unknown
     ]
+
+
+def _member(value: Any, step: str | int) -> Any:
+    if isinstance(value, list):
+        return value[step] if isinstance(step, int) and step < len(value) else None
+    return value.get(step) if isinstance(value, dict) else None
 
 
 def _nearest(key: str, known: Collection[str]) -> str:

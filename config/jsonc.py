@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import json5
 
+from toolweave.config.configuration_text import configuration_text
 from toolweave.errors import ConfigError
 
-MAX_BYTES = 262_144
 JsonPath = tuple[str | int, ...]
 
 _TOKEN = re.compile(
@@ -61,23 +61,7 @@ def read_jsonc(path: Path) -> JsoncDocument:
     Raises:
         ConfigError: the file is absent, unreadable, over 256 KiB, not UTF-8 or not JSON5; names file, line and fix.
     """
-    source = str(path)
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise ConfigError("the file does not exist.", source=source, fix="Create it or correct the path.") from None
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise ConfigError(f"cannot be read ({reason}).", source=source, fix="Make it a readable file.") from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError("is larger than 256 KiB.", source=source, fix="Point to a configuration file.")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError("is not UTF-8 text.", source=f"{source}:{line}", fix="Save it as UTF-8.") from None
-    return parse_jsonc(text, source=source)
+    return parse_jsonc(configuration_text(path), source=str(path))
 
 
 def parse_jsonc(text: str, *, source: str) -> JsoncDocument:

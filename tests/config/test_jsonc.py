@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolweave.config.jsonc import MAX_BYTES, parse_jsonc, read_jsonc
+from toolweave.config.configuration_text import MAX_BYTES
+from toolweave.config.jsonc import parse_jsonc, read_jsonc
 from toolweave.errors import ConfigError
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

@@ -1,0 +1,150 @@
+"""Settings of video scripts: defaults, what a file may say, and what is wrong with one that is refused (A-05)."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from loguru import logger
+
+from toolweave.config import script_settings
+from toolweave.config.script_settings import ScriptSettings, load_script_settings
+from toolweave.errors import ConfigError
+
+
+@pytest.fixture
+def warned() -> Iterator[list[str]]:
+    lines: list[str] = []
+    sink = logger.add(lambda line: lines.append(str(line)), level="WARNING", format="{message}")
+    yield lines
+    logger.remove(sink)
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "script.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def loaded(folder: Path, text: str, **environ: str) -> ScriptSettings:
+    return load_script_settings(written(folder, text), environ)
+
+
+def test_without_a_file_the_documented_defaults_hold() -> None:
+    settings = load_script_settings(None, {})
+
+    assert settings == ScriptSettings()
+    assert (settings.model, settings.base_url, settings.language) == (None, None, "auto")
+    assert (settings.target_length_s, settings.sections.min, settings.sections.max) == (180, 3, 8)
+    assert settings.personas == ()
+
+
+def test_the_example_in_the_documentation_is_read_without_a_warning(tmp_path: Path, warned: list[str]) -> None:
+    example = re.search(r"```yaml\n(.*?)```", str(script_settings.__doc__), re.DOTALL)
+    assert example is not None
+
+    settings = loaded(tmp_path, example[1])
+
+    assert settings.model == "google/gemini-2.5-flash"
+    assert settings.narration.character == "A calm teacher"
+    assert settings.personas[0].character == "Curious, asks questions"
+    assert warned == []
+
+
+def test_settings_go_through_json(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, "personas: [{id: a, name: Ann}]\nlanguage: 日本語")
+
+    assert ScriptSettings.model_validate(settings.model_dump(mode="json")) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [("language: no", "no"), ("language: 'yes'", "yes"), ("language:", "auto"), ("# none", "auto"), ("{}", "auto")],
+)
+def test_a_plain_word_is_a_text_and_nothing_is_the_default(tmp_path: Path, text: str, language: str) -> None:
+    assert loaded(tmp_path, text).language == language
+
+
+def test_variables_are_filled_in(tmp_path: Path) -> None:
+    text = 'model: "{env:MODEL:-small}"\nbase_url: ${env:ENDPOINT}\nnarration:\n  style:\n'
+
+    settings = loaded(tmp_path, text, ENDPOINT="http://127.0.0.1:11434/v1")
+
+    assert (settings.model, settings.base_url) == ("small", "http://127.0.0.1:11434/v1")
+
+
+def test_unknown_keys_are_pointed_out_with_their_line_and_without_their_value(
+    tmp_path: Path, warned: list[str]
+) -> None:
+    text = "lenguage: secret\nnarration:\n  voice: secret\nsections: {least: 2}\n"
+    text += "personas:\n  - id: a\n    name: A\n    x: 1"
+
+    assert loaded(tmp_path, text).language == "auto"
+
+    found = [line.partition("script.yaml:")[2].strip() for line in warned]
+    assert found == [
+        "1: unknown key 'lenguage' is ignored (did you mean 'language'?)",
+        "3: narration: unknown key 'voice' is ignored",
+        "4: sections: unknown key 'least' is ignored",
+        "8: personas[0]: unknown key 'x' is ignored",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("", None, "the file is empty"),
+        ("- a", 1, "must be a mapping"),
+        ("text", 1, "must be a mapping"),
+        ("a: 1\nb: [1,\nc: 2", 3, "not valid YAML"),
+        ("a: 1\n\tb: 2", 2, "not valid YAML"),
+        ("a: 1\n\nb: \x00", 3, "not valid YAML: special characters are not allowed"),
+        ("a: 1\n---\nb: 2", 2, "not valid YAML"),
+        ("language: a\nlanguage: b", 2, "the key 'language' is given twice"),
+        ("model: &m a\nlanguage: *m", 1, "an alias (*name) is not read here"),
+        ("? [a]\n: b", 1, "a key must be a text"),
+        ("[" * 5000, None, "is nested too deeply"),
+        ("\nlanguage: [de]", 2, "language must be a string"),
+        ("base_url: ftp://example.org", 1, "base_url must be an http:// or https:// URL"),
+        ("target_length_s: long", 1, "target_length_s must be a whole number"),
+        ("target_length_s: 5", 1, "target_length_s must be at least 10"),
+        ("length_factor: nan", 1, "length_factor must be"),
+        ("length_factor: 1", 1, "length_factor must be greater than 1"),
+        ("sections:\n  min: 0", 2, "sections.min must be at least 1"),
+        ("language: a\nsections: {min: 9, max: 8}", 2, "sections must not have a min above its max"),
+        ("personas:\n  - name: Ann", 2, "personas[0].id is required"),
+        ("personas:\n  - id: a b\n    name: Ann", 2, "personas[0].id must match"),
+        ("personas: [{id: a, name: A}, {id: a, name: B}]", 1, "two personas with the same id"),
+        ("narration: calm", 1, "narration must be"),
+        ("model: {env:MODEL}", 1, "model must be a string"),
+        ('\nmodel: "{env:MODEL}"', 2, "environment variable MODEL is not set"),
+        ('model: "{env:MY-MODEL}"', 1, "holds a reference that cannot be read"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused_where_it_is_wrong(
+    tmp_path: Path, text: str, line: int | None, said: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        loaded(tmp_path, text)
+
+    assert raised.value.source == str(tmp_path / "script.yaml") + (f":{line}" if line else "")
+    assert said in raised.value.message
+    assert raised.value.fix or "set it" in raised.value.message
+
+
+def test_no_value_shows_in_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        loaded(tmp_path, "base_url: '{env:U}'", U="not-a-url-but-a-secret")
+
+    assert "secret" not in str(raised.value)
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_fix(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.yaml: the file does not exist"):
+        load_script_settings(tmp_path / "absent.yaml", {})
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_script_settings(tmp_path, {})
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"a: 1\nb: \xff")
+    with pytest.raises(ConfigError, match=r"binary\.yaml:2: is not UTF-8"):
+        load_script_settings(binary, {})
