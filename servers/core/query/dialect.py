@@ -55,7 +55,7 @@ class Dialect(Protocol):
         ...
 
     def kept(self, value: Any, described: Column) -> KeyValue:
-        """Turn what `key` selected into what a cursor keeps."""
+        """Turn what `key` selected into what a cursor keeps. Raises ValueError, which says why that cannot be."""
         ...
 
     def bound_key(self, value: KeyValue, described: Column) -> Expression:

@@ -125,10 +125,13 @@ class Queries:
         """Make the cursor, or say why there is none."""
         if not table.key:
             return None, "no columns that may be read tell the rows of this table apart, as a primary key does"
-        dialect = self._database.dialect
-        kept = [dialect.kept(value, key.column) for key, value in zip(keys, page.last, strict=True)]
-        if any(isinstance(value, str | bytes) and len(value) > LONGEST_KEY for value in kept):
+        if any(isinstance(value, str | bytes) and len(value) > LONGEST_KEY for value in page.last):
             return None, f"a value of more than {LONGEST_KEY} characters cannot be gone on after"
+        dialect = self._database.dialect
+        try:
+            kept = [dialect.kept(value, key.column) for key, value in zip(keys, page.last, strict=True)]
+        except ValueError as error:
+            return None, str(error)
         if any(value is None and key.column.name in table.key for key, value in zip(keys, kept, strict=True)):
             return None, "the last row has no value in its primary key"
         cursor = encode_cursor(kept, query, table.key)

@@ -17,6 +17,7 @@ from toolweave.servers.core.query.sqlite_dialect import (
     SQLiteDialect,
     sqlite_date,
     sqlite_moment,
+    sqlite_text,
     sqlite_time,
 )
 from toolweave.servers.databases.opened_file import OpenedFile
@@ -117,7 +118,7 @@ def _url(file: Path) -> sa.URL:
 
 def _prepare(connection: Any, record: Any) -> None:
     async def prepare(driver: Any) -> None:
-        driver.text_factory = _decoded
+        driver.text_factory = sqlite_text
         for name, function in _IMPLEMENTATIONS:
             await driver.create_function(FUNCTIONS[name], 1, function, deterministic=True)
         for pragma in ("query_only = ON", "trusted_schema = OFF"):
@@ -129,10 +130,6 @@ def _prepare(connection: Any, record: Any) -> None:
         return limit is not None and limit.has_passed()
 
     connection.run_async(prepare)
-
-
-def _decoded(text: bytes) -> str:
-    return text.decode("utf-8", "replace")
 
 
 def _looked_at(reading: "asyncio.Future[Any]") -> None:

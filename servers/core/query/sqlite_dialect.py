@@ -15,6 +15,22 @@ from toolweave.servers.core.query.values import Value, moment_of, plain
 # Functions that every connection has: the text of a date or time in the one form in which texts are in order.
 FUNCTIONS = {"date": "toolweave_date", "moment": "toolweave_moment", "time": "toolweave_time"}
 _NULL = sa.types.NullType()
+# Of UTF-8 and of UTF-16, the two that SQLite knows.
+_BYTES_OF_A_CHARACTER = 4
+
+
+class MendedText(str):
+    """A text that is not what the database holds: characters stand for bytes that are none."""
+
+    __slots__ = ()
+
+
+def sqlite_text(text: bytes) -> str:
+    """Decode a text; SQLite takes any bytes for one."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return MendedText(text.decode(errors="replace"))
 
 
 class SQLiteDialect:
@@ -75,7 +91,9 @@ class SQLiteDialect:
         return _cut(operand, LONGEST_KEY)
 
     def kept(self, value: Any, described: Column) -> KeyValue:  # noqa: ARG002
-        """Keep it as it is."""
+        """Keep it as it is. Raises ValueError."""
+        if isinstance(value, MendedText):
+            raise ValueError("a text that is no valid Unicode cannot be gone on after")  # noqa: TRY004  the type is ours
         kept: KeyValue = value
         return kept
 
@@ -92,8 +110,16 @@ def _iso(text: str, read: Callable[[str], datetime | time]) -> str:
 
 
 def _cut(column: Expression, most: int) -> Expression:
-    long = sa.func.typeof(column).in_([sa.literal("text"), sa.literal("blob")])
-    return sa.case((long, sa.func.substr(column, sa.literal(1), sa.literal(most + 1))), else_=column)
+    """Cut what is long as bytes: SQLite's functions of texts end them at a NUL. More than `most` is left of a text."""
+    kind, as_bytes = sa.func.typeof(column), sa.cast(column, sa.BLOB)
+    length, first = sa.func.length(as_bytes), sa.literal(1)
+    enough, more_than_enough = sa.literal(most + 1), sa.literal(_BYTES_OF_A_CHARACTER * (most + 1))
+    long_text = sa.and_(kind == sa.literal("text"), length > more_than_enough)
+    return sa.case(
+        (long_text, sa.cast(sa.func.substr(as_bytes, first, more_than_enough), sa.Text)),
+        (sa.and_(kind == sa.literal("blob"), length > enough), sa.func.substr(column, first, enough)),
+        else_=column,
+    )
 
 
 def sqlite_date(value: object) -> str | None:

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,6 +183,26 @@ async def test_values_too_long_for_a_cursor_are_not_gone_on_after(empty_url: str
         assert metadata["next_cursor"] is None
         assert "a value of more than 500 characters cannot be gone on after" in metadata["note"]
         assert len(await client.all_pages("t", order_by="id", limit=1)) == 2
+
+
+async def test_texts_that_only_sqlite_takes_for_texts_lose_no_row_and_repeat_none(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'data.db'}"
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE t (name TEXT PRIMARY KEY)"))
+        names = [{"name": name} for name in ("a", "a\0b", "a\0c", "", "\0", "b\ufffd", "c")]
+        connection.execute(sa.text("INSERT INTO t VALUES (:name)"), names)
+        connection.execute(sa.text("CREATE TABLE u (id INTEGER PRIMARY KEY, name TEXT)"))
+        connection.execute(sa.text("INSERT INTO u VALUES (1, CAST(X'61FF' AS TEXT)), (2, CAST(X'61FE' AS TEXT))"))
+    engine.dispose()
+    async with query_client(url, "t, u") as client:
+        for order in ("name", "-name"):
+            found = [row["name"] for page in await client.all_pages("t", order_by=order, limit=1) for row in page]
+            assert found == sorted((each["name"] for each in names), reverse=order == "-name")
+        metadata = (await client.query("u", order_by="name", limit=1))["metadata"]
+        assert metadata["next_cursor"] is None
+        assert "a text that is no valid Unicode cannot be gone on after" in metadata["note"]
+        assert len(await client.all_pages("u", limit=1)) == 2
 
 
 async def test_an_answer_that_is_large_enough_ends_early_and_goes_on_with_the_cursor(empty_url: str) -> None:

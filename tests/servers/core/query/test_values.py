@@ -42,6 +42,8 @@ async def test_what_is_answered_of_a_row_finds_the_row(shop: QueryClient) -> Non
     ("declared", "stored", "answered"),
     [
         ("TEXT", "caf\N{LATIN SMALL LETTER E WITH ACUTE}", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"),
+        ("TEXT", "before\0after", "before\0after"),
+        ("BLOB", b"", ""),
         ("INTEGER", 2**53 - 1, 2**53 - 1),
         ("INTEGER", 2**53, str(2**53)),
         ("INTEGER", -(2**63), str(-(2**63))),
