@@ -1,11 +1,11 @@
-"""Open the tool plane of a served process: the servers of its settings, with a log of every call (T-03)."""
+"""Open the tool plane of a served process: the servers of its settings, with a log of every call (T-03, A-06)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from loguru import logger
 
-from toolweave.config.mcp import served_mcp_config
+from toolweave.config.mcp import McpConfig, served_mcp_config
 from toolweave.config.mcp_place import mcp_place
 from toolweave.config.settings import Settings
 from toolweave.servers.connections.call_log import open_call_log
@@ -20,11 +20,23 @@ async def open_served_plane(settings: Settings) -> AsyncIterator[ToolPlane]:
     Raises:
         ConfigError: mcp.jsonc is wrong.
     """
-    servers = served_mcp_config(settings).servers
-    enabled = sum(server.enabled for server in servers)
-    logger.info("{} of {} MCP servers are enabled in {}", enabled, len(servers), mcp_place(settings).in_words())
+    config = served_mcp_config(settings)
+    _tell(config, mcp_place(settings).in_words())
     async with (
         open_call_log(settings.data_dir, settings.mcp_log) as observers,
-        open_tool_plane(servers, observers=observers, token_place=token_place(settings)) as plane,
+        open_tool_plane(config.servers, observers=observers, token_place=token_place(settings)) as plane,
     ):
         yield plane
+
+
+def _tell(config: McpConfig, place: str) -> None:
+    """Log which file counts, what in it was passed over, and which enabled servers cannot be started as they are."""
+    enabled = [server for server in config.servers if server.enabled]
+    logger.info("{} of {} MCP servers are enabled in {}", len(enabled), len(config.servers), place)
+    for warning in config.warnings:
+        logger.warning("{}", warning)
+    for server in enabled:
+        if server.misconfigured:
+            logger.bind(server=server.name).error(
+                "MCP server {} is misconfigured: {}", server.name, server.misconfigured
+            )

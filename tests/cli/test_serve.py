@@ -142,6 +142,23 @@ def test_mcp_servers_that_cannot_start_keep_nobody_else_from_it(tmp_path: Path) 
     assert "no-such-command-anywhere" in told["servers"]["missing"]["last_error"]
 
 
+def test_the_log_says_which_mcp_file_counts_and_what_is_wrong_in_it(tmp_path: Path) -> None:
+    servers = {
+        "good": {"command": sys.executable, "args": [str(MCP_SERVER)], "comand": "x"},
+        "unset": {"command": "{env:ABSENT_VARIABLE}"},
+        "off": {"command": "{env:OTHER_VARIABLE}", "enabled": False},
+    }
+    with serving("--data-dir", "data", cwd=tmp_path, env=mcp_file(tmp_path, servers)) as server:
+        ended = server.signalled(signal.SIGTERM)
+    log = [json.loads(line) for line in ended.stderr.splitlines()]
+    said = [(line["level"], line["message"]) for line in log if line["logger"].endswith("served_plane")]
+    assert [level for level, _ in said] == ["INFO", "WARNING", "ERROR"]
+    counts, ignored, wrong = (message for _, message in said)
+    assert counts.startswith(f"2 of 3 MCP servers are enabled in {tmp_path}/mcp.jsonc ")
+    assert "unknown key 'comand' is ignored" in ignored
+    assert wrong.startswith("MCP server unset is misconfigured: environment variable ABSENT_VARIABLE is not set")
+
+
 @pytest.mark.requirement("T-09")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_ends_an_mcp_server_that_ignores_every_hint(number: signal.Signals, tmp_path: Path) -> None:
