@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -70,6 +71,14 @@ class Cells:
             case dict() | list() | tuple():
                 return self.document(json.dumps(value, default=str))
         return self.text(str(value))
+
+
+def iso_text(text: str, read: Callable[[str], datetime | time]) -> str:
+    """Write a date and time, or a time, as ISO 8601 has it; what Python's calendar does not know stays as it is."""
+    try:
+        return read(text).isoformat()
+    except ValueError:
+        return text
 
 
 def _number(value: float) -> float | str:

@@ -37,9 +37,9 @@ def decode_cursor(cursor: str, query: Query, key: Sequence[str], count: int) -> 
 
 def _value(item: Any) -> KeyValue:
     match item:
-        case None | str() | float():
+        case None | str() | float() | bool():
             return item
-        case int() if not isinstance(item, bool) and -(2**63) <= item < 2**63:
+        case int() if -(2**63) <= item < 2**63:
             return item
         case {"b": str(text)}:
             return base64.b64decode(text, validate=True)

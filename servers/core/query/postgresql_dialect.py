@@ -1,12 +1,14 @@
 """Speak PostgreSQL: exact types, and whatever it has beyond JSON is asked for as JSON text."""
 
+from collections.abc import Callable
+from datetime import datetime, time
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine.interfaces import ReflectedColumn
 
-from toolweave.servers.core.query.cells import Cells
+from toolweave.servers.core.query.cells import Cells, iso_text
 from toolweave.servers.core.query.dialect import LONGEST_KEY, Expression, KeyValue, kind_of
 from toolweave.servers.core.query.tables import Column, Kind
 from toolweave.servers.core.query.values import Value
@@ -29,6 +31,9 @@ _TYPES: dict[Kind, sa.types.TypeEngine[Any]] = {
 # As the driver gives them.
 _READ_AS_THEY_ARE = frozenset({"integer", "number", "boolean"})
 _READ_AS_TEXT = frozenset({"text", "decimal", "uuid", "json"})
+
+# PostgreSQL leaves out the last zeros of a second.
+_READERS: dict[Kind, Callable[[str], datetime | time]] = {"moment": datetime.fromisoformat, "time": time.fromisoformat}
 
 
 class PostgreSQLDialect:
@@ -89,7 +94,10 @@ class PostgreSQLDialect:
         """Read what came as JSON."""
         if not isinstance(value, str) or described.kind in ("text", "decimal", "uuid"):
             return cells.of(value)
-        return cells.document(value)
+        read = cells.document(value)
+        return (
+            iso_text(read, _READERS[described.kind]) if described.kind in _READERS and isinstance(read, str) else read
+        )
 
     def key(self, operand: Expression, described: Column) -> Expression:  # noqa: ARG002
         """Select the value as text, which is exact for every type."""

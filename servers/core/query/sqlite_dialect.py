@@ -1,13 +1,12 @@
 """Speak SQLite, whose columns may hold anything, whatever was declared."""
 
-from collections.abc import Callable
 from datetime import date, datetime, time
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import ReflectedColumn
 
-from toolweave.servers.core.query.cells import Cells
+from toolweave.servers.core.query.cells import Cells, iso_text
 from toolweave.servers.core.query.dialect import LONGEST_KEY, Expression, KeyValue, kind_of
 from toolweave.servers.core.query.tables import Column
 from toolweave.servers.core.query.values import Value, moment_of, plain
@@ -81,9 +80,9 @@ class SQLiteDialect:
             case "json", str():
                 return cells.document(value)
             case "moment", str():
-                return cells.text(_iso(value, datetime.fromisoformat))
+                return cells.text(iso_text(value, datetime.fromisoformat))
             case "time", str():
-                return cells.text(_iso(value, time.fromisoformat))
+                return cells.text(iso_text(value, time.fromisoformat))
         return cells.of(value)
 
     def key(self, operand: Expression, described: Column) -> Expression:  # noqa: ARG002
@@ -100,13 +99,6 @@ class SQLiteDialect:
     def bound_key(self, value: KeyValue, described: Column) -> Expression:  # noqa: ARG002
         """Bind it as it is."""
         return sa.literal(value)
-
-
-def _iso(text: str, read: Callable[[str], datetime | time]) -> str:
-    try:
-        return read(text).isoformat()
-    except ValueError:
-        return text
 
 
 def _cut(column: Expression, most: int) -> Expression:

@@ -32,6 +32,14 @@ def shop_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield url
 
 
+@pytest.fixture(scope="module")
+def sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A shop on SQLite, for what is the same on every database."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('shop') / 'data.db'}"
+    make_shop(url)
+    return url
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A database of a test's own."""

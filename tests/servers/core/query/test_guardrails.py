@@ -132,8 +132,8 @@ async def test_an_operator_that_makes_no_sense_for_a_column_is_refused(shop: Que
     assert "'order_by[1]' must be another column" in _guardrail(error, "operators")
 
 
-async def test_more_rows_than_the_operator_allows_are_refused(shop_url: str) -> None:
-    async with query_client(shop_url, "orders", max_rows=3) as client:
+async def test_more_rows_than_the_operator_allows_are_refused(sqlite_url: str) -> None:
+    async with query_client(sqlite_url, "orders", max_rows=3) as client:
         error = await client.refused("orders", limit=4)
         assert "Parameter 'limit' must be at most 3." in _guardrail(error, "limit_cap")
         assert "go on with the answer's next_cursor" in error["suggestion"]
@@ -143,8 +143,8 @@ async def test_more_rows_than_the_operator_allows_are_refused(shop_url: str) -> 
     assert by_default["metadata"]["has_more"] is True
 
 
-async def test_texts_that_the_operator_forbids_are_refused(shop_url: str) -> None:
-    async with query_client(shop_url, "orders", forbidden=r"(?i)\b(drop|secret)\b") as client:
+async def test_texts_that_the_operator_forbids_are_refused(sqlite_url: str) -> None:
+    async with query_client(sqlite_url, "orders", forbidden=r"(?i)\b(drop|secret)\b") as client:
         for filters, place in (
             ({"customer": "a Secret"}, "filters.customer"),
             ([{"id": 1}, {"column": "customer", "op": "like", "value": "%secret%"}], "filters[1].value"),
@@ -156,14 +156,14 @@ async def test_texts_that_the_operator_forbids_are_refused(shop_url: str) -> Non
         assert await client.found("orders", {"customer": "Ada"}) == [1]
 
 
-async def test_a_pattern_that_never_comes_to_an_end_refuses(shop_url: str) -> None:
-    async with query_client(shop_url, "orders", forbidden=r"^(a|aa)+$|^(a+)+(b+)+\1c$") as client:
+async def test_a_pattern_that_never_comes_to_an_end_refuses(sqlite_url: str) -> None:
+    async with query_client(sqlite_url, "orders", forbidden=r"^(a|aa)+$|^(a+)+(b+)+\1c$") as client:
         error = await client.refused("orders", filters={"customer": "a" * 400 + "!"})
         assert _guardrail(error, "forbidden_pattern")
 
 
-async def test_the_operators_own_function_decides_and_is_heard(shop_url: str, own: Any) -> None:
-    async with query_client(shop_url, "orders", guardrail="own_guardrails:strict") as client:
+async def test_the_operators_own_function_decides_and_is_heard(sqlite_url: str, own: Any) -> None:
+    async with query_client(sqlite_url, "orders", guardrail="own_guardrails:strict") as client:
         error = await client.refused("orders", filters={"customer": "Ada"})
         assert _guardrail(error, "own_guardrail").endswith("customers are private")
         assert await client.found("orders", {"id": 1}) == [1]
@@ -188,24 +188,24 @@ async def test_the_operators_own_function_decides_and_is_heard(shop_url: str, ow
     ],
 )
 async def test_an_own_function_that_does_not_answer_none_refuses(
-    shop_url: str, own: Any, name: str, expected: str
+    sqlite_url: str, own: Any, name: str, expected: str
 ) -> None:
-    async with query_client(shop_url, "orders", guardrail=f"own_guardrails:{name}") as client:
+    async with query_client(sqlite_url, "orders", guardrail=f"own_guardrails:{name}") as client:
         error = await client.refused("orders")
     message = _guardrail(error, "own_guardrail")
     assert expected in message
     assert "hunter2" not in message
 
 
-async def test_an_own_object_that_can_be_called_is_asked(shop_url: str, own: Any) -> None:
-    async with query_client(shop_url, "orders, log", guardrail="own_guardrails:asks") as client:
+async def test_an_own_object_that_can_be_called_is_asked(sqlite_url: str, own: Any) -> None:
+    async with query_client(sqlite_url, "orders, log", guardrail="own_guardrails:asks") as client:
         assert len(await client.rows("orders")) == 4
         assert "only orders" in _guardrail(await client.refused("log"), "own_guardrail")
 
 
 @pytest.mark.parametrize("name", ["hanging", "hanging_async"])
-async def test_an_own_function_that_hangs_refuses(shop_url: str, own: Any, name: str) -> None:
-    async with query_client(shop_url, "orders", guardrail=f"own_guardrails:{name}") as client:
+async def test_an_own_function_that_hangs_refuses(sqlite_url: str, own: Any, name: str) -> None:
+    async with query_client(sqlite_url, "orders", guardrail=f"own_guardrails:{name}") as client:
         error = await client.refused("orders")
         own.released.set()
     assert "it did not answer in time." in _guardrail(error, "own_guardrail")
@@ -223,9 +223,9 @@ async def test_an_own_function_that_hangs_refuses(shop_url: str, own: Any, name:
     ],
 )
 async def test_an_own_function_that_cannot_be_loaded_closes_the_tool_and_nothing_else(
-    shop_url: str, own: Any, target: str, expected: str
+    sqlite_url: str, own: Any, target: str, expected: str
 ) -> None:
-    async with query_client(shop_url, "orders", guardrail=target) as client:
+    async with query_client(sqlite_url, "orders", guardrail=target) as client:
         error = await client.refused("orders")
         assert error["code"] == "not_configured"
         assert "TOOLWEAVE_QUERY_GUARDRAIL" in error["message"]

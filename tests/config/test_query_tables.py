@@ -1,0 +1,57 @@
+"""TOOLWEAVE_QUERY_TABLES is read as it is written, or refused where it is wrong (C-03)."""
+
+import pytest
+
+from toolweave.config.query_tables import AllowedTable, query_tables
+from toolweave.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        ("todos", [AllowedTable("todos")]),
+        (
+            " todos , customers ( id , name ) ,",
+            [AllowedTable("todos"), AllowedTable("customers", None, ("id", "name"))],
+        ),
+        ("sales.orders", [AllowedTable("orders", "sales")]),
+        ("sales.orders(id),orders", [AllowedTable("orders", "sales", ("id",)), AllowedTable("orders")]),
+        ('"Order items"("a,b", "say ""hi""")', [AllowedTable("Order items", None, ("a,b", 'say "hi"'))]),
+        ('"my.schema"."t"', [AllowedTable("t", "my.schema")]),
+        ("Größe\n,\tб", [AllowedTable("Größe"), AllowedTable("б")]),
+        ("", []),
+        (" , ,", []),
+    ],
+)
+def test_tables_are_read_with_their_schemas_and_columns(text: str, tables: list[AllowedTable]) -> None:
+    assert list(query_tables(text)) == tables
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("todos customers", "no list of tables from"),
+        ("todos, customers(id", "no list of tables from 'customers(id' on."),
+        ("customers()", "no list of tables from"),
+        ("customers(id name)", "no list of tables from"),
+        ("a.b.c", "no list of tables from"),
+        (".a", "no list of tables from"),
+        ('"a', "no list of tables from"),
+        ('""', "no list of tables from"),
+        ("a,,b", "no list of tables from"),
+        ("a(b))", "no list of tables from"),
+        ("a, a", "it names the table a twice."),
+        ("a(b, b)", "it names a column of a twice."),
+        ("a" * 100 + "(", "no list of tables from"),
+    ],
+)
+def test_a_list_that_is_none_is_refused_where_it_is_wrong(text: str, expected: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        query_tables(text)
+    assert raised.value.source == "TOOLWEAVE_QUERY_TABLES"
+    assert expected in str(raised.value)
+    assert len(str(raised.value)) < 250
+
+
+def test_labels_are_what_callers_use() -> None:
+    assert [table.label for table in query_tables('a, s.b, "x y"."z"')] == ["a", "s.b", "x y.z"]

@@ -1,0 +1,74 @@
+"""A setting that is wrong closes query_database, says so, and closes nothing else (C-03)."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers.core.query.querying import query_client
+from tests.servers.core.query.shop import TABLES
+from toolweave.config.settings import Settings
+from toolweave.servers.core.query.generic_database import open_generic
+from toolweave.servers.core.query.opening import open_query_tools
+
+
+@pytest.mark.parametrize(
+    ("settings", "named", "expected"),
+    [
+        ({"tables": "a b"}, "TOOLWEAVE_QUERY_TABLES", "no list of tables"),
+        ({"tables": ","}, "TOOLWEAVE_QUERY_TABLES", "lists no table that may be read"),
+        ({"tables": "runs, SQLITE_MASTER"}, "TOOLWEAVE_QUERY_TABLES", "lists no table that may be read"),
+        ({"database_url": "hunter2"}, "TOOLWEAVE_QUERY_DATABASE_URL", "this is not a database URL."),
+        ({"database_url": "sqlite://"}, "TOOLWEAVE_QUERY_DATABASE_URL", "in memory has nothing to query"),
+        ({"database_url": "postgresql+psycopg2://u:hunter2@h/d"}, "TOOLWEAVE_QUERY_DATABASE_URL", "no asynchronous"),
+        ({"database_url": "mysql+nodriver://u:hunter2@h/d"}, "TOOLWEAVE_QUERY_DATABASE_URL", "no asynchronous driver"),
+        ({"forbidden": "("}, "TOOLWEAVE_QUERY_FORBIDDEN", "it is not a regular expression"),
+    ],
+)
+async def test_a_wrong_setting_is_named_and_closes_only_this_tool(
+    tmp_path: Path, settings: dict[str, Any], named: str, expected: str
+) -> None:
+    given = {"database_url": f"sqlite:///{tmp_path / 'x.db'}", "tables": "t"} | settings
+    async with query_client(given.pop("database_url"), given.pop("tables"), **given) as client:
+        error = await client.refused("t")
+        assert error["code"] == "not_configured"
+        assert named in error["message"]
+        assert expected in error["message"]
+        assert "hunter2" not in str(error)
+        assert "search_files" in [tool.name for tool in await client.client.list_tools()]
+
+
+async def test_nothing_is_connected_before_the_first_query(tmp_path: Path) -> None:
+    url = "postgresql://u:p@127.0.0.1:1/d"
+    async with open_query_tools(Settings(query_database_url=url, query_tables="t")):
+        pass
+    async with open_query_tools(Settings(data_dir=tmp_path)):
+        pass
+    assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
+async def test_our_own_tables_in_the_list_are_left_out_of_it(sqlite_url: str) -> None:
+    async with query_client(sqlite_url, "runs, orders") as client:
+        assert (await client.refused("runs"))["suggestion"] == "Use orders."
+
+
+async def test_any_other_database_is_read_with_what_sqlalchemy_knows_of_it(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sqlalchemy as sa
+
+    from toolweave.servers.core.query import database as opening
+
+    url = sa.make_url(sqlite_url).set(drivername="sqlite+aiosqlite")
+    monkeypatch.setattr(opening, "open_sqlite", lambda _file, timeout_s: open_generic(url, timeout_s))
+    async with query_client(sqlite_url, TABLES) as client:
+        (row,) = await client.rows("orders", filters={"id": 1})
+        for column, value in row.items():
+            if column not in ("details", "weight", "sent_at"):
+                assert 1 in await client.found("orders", {column: value}), column
+        assert await client.found("orders", [{"column": "customer", "op": "like", "value": "%B%"}]) == [2]
+        for order in ("-total", "due_on", "placed_at", "is_paid"):
+            whole = await client.rows("orders", columns=["id"], order_by=order)
+            pages = await client.all_pages("orders", columns=["id"], order_by=order, limit=1)
+            assert [row for page in pages for row in page] == whole
