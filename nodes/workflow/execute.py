@@ -9,8 +9,8 @@ from toolweave.nodes.http_tools.output import mapped_output
 from toolweave.nodes.http_tools.registry import ToolRegistry
 from toolweave.nodes.http_tools.request_building import WrongArguments, build_request
 from toolweave.nodes.http_tools.specs import HTTPRequestSpec
+from toolweave.nodes.model_usage import usage_summary
 from toolweave.nodes.workflow.state import Selection, StateNode, WorkflowMetadata, WorkflowState, WorkflowUpdate
-from toolweave.nodes.workflow.usage import usage_summary
 from toolweave.tool_config import ToolConfig
 
 

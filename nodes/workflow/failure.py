@@ -11,10 +11,10 @@ from langgraph.types import Command
 from loguru import logger
 
 from toolweave.errors import ApiCallFailed, SelectionFailed, StageFailed, UnknownTools
+from toolweave.nodes.model_usage import usage_summary
 from toolweave.nodes.workflow.retrieve import begun
 from toolweave.nodes.workflow.state import Failure, Stage, WorkflowMetadata, WorkflowState, WorkflowUpdate
 from toolweave.nodes.workflow.timing import seconds_of
-from toolweave.nodes.workflow.usage import usage_summary
 from toolweave.redact import redact, redact_text
 
 ERROR_NODE: Literal["error"] = "error"

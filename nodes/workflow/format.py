@@ -2,9 +2,9 @@
 
 from langchain_core.runnables import RunnableConfig
 
+from toolweave.nodes.model_usage import usage_summary
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
 from toolweave.nodes.workflow.state import ModelNode, WorkflowMetadata, WorkflowState, WorkflowUpdate
-from toolweave.nodes.workflow.usage import usage_summary
 
 
 def format_node(prompts: WorkflowPrompts) -> ModelNode:

@@ -4,9 +4,7 @@ A tool call under any name; JSON as text, plain, fenced or within prose; nested 
 offered, a bare HTTPRequestSpec.
 """
 
-import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +12,11 @@ from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
 from toolweave.nodes.http_tools.specs import HTTPRequestSpec
+from toolweave.nodes.written_objects import as_object, written_objects
 
 KEYS = frozenset({"tool_id", "arguments", "http_spec", "reason"})
 DEEPEST = 3
-MOST_STARTS = 50
 LONGEST_REASON = 1_000
-# Up to the next beginning of one: to look for an end that never comes from each of them would take quadratic time.
-_THOUGHTS = re.compile(r"<think>(?:(?!<think>).)*?</think>", re.DOTALL)
 _NOBODY = frozenset({"", "none", "null"})
 
 
@@ -52,7 +48,7 @@ def read_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
         UnreadableChoice: there is none, or it is incomplete.
     """
     problems: list[str] = []
-    for name, value in _written(answer):
+    for name, value in written_objects(answer):
         try:
             return _choice(name, value, tool_ids)
         except UnreadableChoice as error:
@@ -60,47 +56,6 @@ def read_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
     for call in answer.invalid_tool_calls[:1]:
         problems.append(f"The arguments of the call {call['name'] or ''} are not one whole JSON object.")
     raise UnreadableChoice(*problems or ["The answer is no call of the function and no JSON object."])
-
-
-def _written(answer: AIMessage) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give the JSON objects of an answer with the name of the function they are for."""
-    for call in answer.tool_calls:
-        yield call["name"], call["args"]
-    legacy = answer.additional_kwargs.get("function_call")
-    if isinstance(legacy, dict) and (value := _object(legacy.get("arguments"))) is not None:
-        yield str(legacy.get("name") or ""), value
-    for value in _objects_in(_THOUGHTS.sub("", answer.text)):
-        yield "", value
-
-
-def _objects_in(text: str) -> Iterator[dict[str, Any]]:
-    """Give the object that a text is the JSON of, or else those in it, one after the other."""
-    if (whole := _object(text)) is not None:
-        yield whole
-        return
-    decoder = json.JSONDecoder(strict=False)
-    start = -1
-    for _ in range(MOST_STARTS):
-        start = text.find("{", start + 1)
-        if start < 0:
-            return
-        try:
-            value, end = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            continue
-        start = end - 1
-        if value and (found := _object(value)) is not None:
-            yield found
-
-
-def _object(value: Any) -> dict[str, Any] | None:
-    """Return an object, or the one that a text is the JSON of."""
-    try:
-        read = json.loads(value, strict=False) if isinstance(value, str) else value
-        json.dumps(read, ensure_ascii=False).encode()  # half a character cannot be sent on
-    except (ValueError, RecursionError):
-        return None
-    return read if isinstance(read, dict) else None
 
 
 def _choice(name: str, value: dict[str, Any], tool_ids: Sequence[str], depth: int = 0) -> Choice:
@@ -112,7 +67,7 @@ def _choice(name: str, value: dict[str, Any], tool_ids: Sequence[str], depth: in
     if isinstance(called, str) and "tool_id" not in value:
         for key in ("arguments", "parameters"):
             # A call of a function that was written as text.
-            if (inner := _object(value.get(key))) is not None and depth < DEEPEST:
+            if (inner := as_object(value.get(key))) is not None and depth < DEEPEST:
                 return _choice(called, inner, tool_ids, depth + 1)
     if KEYS & value.keys():
         return _complete(value, tool_ids)
@@ -120,7 +75,7 @@ def _choice(name: str, value: dict[str, Any], tool_ids: Sequence[str], depth: in
         return Choice(tool_ids[0], None, _spec(value))
     if len(value) == 1 and depth < DEEPEST:
         [(key, only)] = value.items()
-        if (inner := _object(only)) is not None:
+        if (inner := as_object(only)) is not None:
             return _choice(key, inner, tool_ids, depth + 1)
     raise UnreadableChoice("The answer has no tool_id.")
 
@@ -147,14 +102,14 @@ def _complete(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
     spec = None if http_spec is None else _spec(http_spec)
     if arguments is None and spec is None:
         raise UnreadableChoice("arguments are missing.")
-    read = _object(arguments)
+    read = as_object(arguments)
     if arguments is not None and read is None:
         raise UnreadableChoice("arguments must be an object.")
     return Choice(tool_id, read, spec, reason)
 
 
 def _spec(value: Any) -> HTTPRequestSpec:
-    written = _object(value)
+    written = as_object(value)
     if written is None:
         raise UnreadableChoice("http_spec must be an object.")
     try:

@@ -15,15 +15,15 @@ from langchain_core.runnables import RunnableConfig
 
 from toolweave.config.model_price import ModelPrice
 from toolweave.errors import ConfigError, ModelError, StageFailed
+from toolweave.nodes.asking import ask_for_choice, ask_for_text
 from toolweave.nodes.chat_model_source import LazyChatModel
 from toolweave.nodes.model_turn import answer_status
+from toolweave.nodes.model_usage import ModelUsage, model_name, model_usage
 from toolweave.nodes.prompts import local_today
-from toolweave.nodes.workflow.asking import ask_for_choice, ask_for_text
 from toolweave.nodes.workflow.descriptions import concatenated
 from toolweave.nodes.workflow.selection_schema import selection_schema
 from toolweave.nodes.workflow.shortened import shortened
-from toolweave.nodes.workflow.state import Candidate, ModelUsage, Stage
-from toolweave.nodes.workflow.usage import model_usage
+from toolweave.nodes.workflow.state import Candidate, Stage
 from toolweave.tool_config import ToolConfig
 
 SELECT_PROMPT = """\
@@ -162,8 +162,7 @@ class WorkflowPrompts:
             return await self.model.get()
 
     def _usage(self, stage: Stage, model: BaseChatModel, answer: AIMessage) -> list[ModelUsage]:
-        named = getattr(model, "model_name", None) or answer.response_metadata.get("model_name")
-        return [model_usage(stage, answer, str(named or type(model).__name__), self.price)]
+        return [model_usage(stage, answer, model_name(model, answer), self.price)]
 
 
 @contextmanager

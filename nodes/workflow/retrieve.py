@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from toolweave.errors import UnknownTools
 from toolweave.nodes.http_tools.registry import ToolRegistry
+from toolweave.nodes.model_usage import usage_summary
 from toolweave.nodes.tool_relevance import ToolIndex
 from toolweave.nodes.workflow.checked_input import CheckedInput
 from toolweave.nodes.workflow.descriptions import as_candidates
 from toolweave.nodes.workflow.state import StateNode, WantedFormat, WorkflowMetadata, WorkflowState, WorkflowUpdate
-from toolweave.nodes.workflow.usage import usage_summary
 from toolweave.tool_config import ToolConfig
 
 

@@ -13,9 +13,10 @@ from toolweave.nodes.http_tools.registry import ToolRegistry
 from toolweave.nodes.http_tools.request_building import WrongArguments, build_request
 from toolweave.nodes.http_tools.request_comparison import arguments_of, differences
 from toolweave.nodes.http_tools.specs import HTTPRequestSpec
+from toolweave.nodes.model_usage import ModelUsage
 from toolweave.nodes.workflow.model_answer import Choice, UnreadableChoice, read_choice
 from toolweave.nodes.workflow.prompting import Rejected, WorkflowPrompts
-from toolweave.nodes.workflow.state import ModelNode, ModelUsage, Selection, WorkflowState, WorkflowUpdate
+from toolweave.nodes.workflow.state import ModelNode, Selection, WorkflowState, WorkflowUpdate
 from toolweave.tool_config import ToolConfig
 
 TURNS = 2

@@ -8,6 +8,8 @@ from langgraph.channels import EphemeralValue
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from toolweave.nodes.model_usage import ModelUsage, gathered
+
 Stage = Literal["tool_retrieval", "llm_selection", "api_execution", "response_formatting"]
 Status = Literal["success", "error"]
 
@@ -18,16 +20,6 @@ FORMAT = Field(description="Whether the answer is told in words, too.", json_sch
 FORMAT_INSTRUCTIONS = Field(
     description="How to tell it, such as language, length and layout.", json_schema_extra={"default": None}
 )
-
-
-class ModelUsage(TypedDict):
-    """What one model call of a stage has used; `cost_usd` is None where nobody knows the price."""
-
-    stage: Stage
-    model: str
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None
 
 
 class WorkflowMetadata(TypedDict):
@@ -92,11 +84,6 @@ class WorkflowOutput(TypedDict):
     error: Annotated[str | None, Field(description="What went wrong.")]
     error_stage: Annotated[Stage | None, Field(description="Where it went wrong.")]
     metadata: WorkflowMetadata
-
-
-def gathered(calls: list[ModelUsage], more: list[ModelUsage] | None) -> list[ModelUsage]:
-    """Gather what the stages write; None begins anew."""
-    return [] if more is None else [*calls, *more]
 
 
 class WorkflowState(WorkflowInput, WorkflowOutput):

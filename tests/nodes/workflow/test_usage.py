@@ -10,10 +10,9 @@ from tests.fixtures.openai_wire import WireTurn
 from tests.nodes.workflow.selecting import Endpoint
 from toolweave.config.model_price import ModelPrice
 from toolweave.nodes.chat_model_source import as_lazy
+from toolweave.nodes.model_usage import ModelUsage, model_usage, usage_summary
 from toolweave.nodes.offline_model import OfflineChatModel
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
-from toolweave.nodes.workflow.state import ModelUsage
-from toolweave.nodes.workflow.usage import model_usage, usage_summary
 
 PRICE = ModelPrice(1.0, 10.0)
 COUNTED = UsageMetadata(input_tokens=1_000, output_tokens=100, total_tokens=1_100)

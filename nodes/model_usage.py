@@ -5,14 +5,36 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
+from typing_extensions import TypedDict
 
 from toolweave.config.model_price import ModelPrice
 from toolweave.nodes.reported_cost import REPORTED_COSTS
-from toolweave.nodes.workflow.state import ModelUsage, Stage
 
 
-def model_usage(stage: Stage, answer: AIMessage, model: str, price: ModelPrice | None) -> ModelUsage:
+class ModelUsage(TypedDict):
+    """What one model call of a stage has used; `cost_usd` is None where nobody knows the price."""
+
+    stage: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
+
+def model_name(model: BaseChatModel, answer: AIMessage) -> str:
+    """Name the model of a call: as the endpoint calls it, or else by its class."""
+    named = getattr(model, "model_name", None) or answer.response_metadata.get("model_name")
+    return str(named or type(model).__name__)
+
+
+def gathered(calls: list[ModelUsage], more: list[ModelUsage] | None) -> list[ModelUsage]:
+    """Gather what the nodes of a graph write; None begins anew."""
+    return [] if more is None else [*calls, *more]
+
+
+def model_usage(stage: str, answer: AIMessage, model: str, price: ModelPrice | None) -> ModelUsage:
     """Read what one call has used from its answer; the endpoint's own figure of the cost comes before the price."""
     counted = answer.usage_metadata
     read, written = (counted["input_tokens"], counted["output_tokens"]) if counted else (0, 0)
