@@ -146,8 +146,11 @@ def _is_random(text: str) -> bool:
 
 
 def _is_a_place(text: str) -> bool:
+    """Tell a path, also one that is not there: that is what its error will be about."""
+    path = Path(text)
+    top = path.parents[-2:-1] if path.is_absolute() else ()
     try:
-        return Path(text).exists()
+        return path.exists() or any(folder.exists() for folder in top)
     except OSError:
         return False  # longer than any path, as tokens are
 

@@ -43,6 +43,18 @@ def test_enabled_servers_are_started_and_one_that_does_not_come_up_says_what_to_
     assert [path.name for path in tmp_path.iterdir()] == ["mcp.jsonc"]
 
 
+def test_a_variable_with_a_value_that_a_server_cannot_use_is_named_with_what_it_said(tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+    lines = "import sys; sys.exit('there is no folder ' + sys.argv[1])"
+    entry = {"command": "{env:TOOLWEAVE_PYTHON}", "args": ["-c", lines, "{env:WORK_FOLDER}"]}
+    (tmp_path / "mcp.jsonc").write_text(json.dumps({"mcpServers": {"work": entry}}), encoding="utf-8")
+    ended = toolweave("servers", "check", "--config", "mcp.jsonc", cwd=tmp_path, env={"WORK_FOLDER": str(absent)})
+    said, to_do = ended.stdout.splitlines()
+    assert said.startswith("work down ")
+    assert said.endswith(f"there is no folder {absent}")
+    assert to_do.startswith("  → Correct the value of WORK_FOLDER, its command or URL in mcp.jsonc, or disable it ")
+
+
 def test_servers_that_are_named_are_started_even_if_they_are_disabled(tmp_path: Path) -> None:
     ended = servers(tmp_path, "check", "off", "unset", "--json")
     assert ended.code == 1

@@ -47,9 +47,12 @@ def test_a_variable_does_not_appear_wherever_the_entry_has_it(tmp_path: Path, en
     assert "token-secret" not in repr(server)
 
 
-def test_a_variable_that_names_a_folder_stays_readable(tmp_path: Path) -> None:
-    server = McpServerConfig(name="s", transport="stdio", filled_in=(str(tmp_path),))
+def test_a_variable_that_names_a_folder_stays_readable_also_if_there_is_no_such_folder(tmp_path: Path) -> None:
+    absent, secret = tmp_path / "absent" / "folder", "/x1Bmore+of/it+Fw=="
+    server = McpServerConfig(name="s", transport="stdio", filled_in=(str(tmp_path), str(absent), secret))
     assert Redaction(server).clean(f"{tmp_path}/x was not found") == f"{tmp_path}/x was not found"
+    assert Redaction(server).clean(f"cannot read {absent}") == f"cannot read {absent}"
+    assert Redaction(server).clean(f"refused {secret}") == "refused ***"
 
 
 def test_a_message_of_the_wrong_form_is_described_without_quoting_it() -> None:
