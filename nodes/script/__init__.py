@@ -1,0 +1,1 @@
+"""Make a video script of a page: fetch it, tell its article from the rest, write, validate (A-04)."""

@@ -1,0 +1,172 @@
+"""Fetch a page the plain way: one GET request, no scripts, as the site's robots.txt lets us (A-04)."""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from http import HTTPStatus
+
+import httpx
+
+from toolweave import __version__
+from toolweave.config.outbound_allow import AllowedTarget
+from toolweave.config.settings import Settings
+from toolweave.errors import FetchFailed, OutboundFailed, OutboundRefused
+from toolweave.nodes.script.extraction import ExtractionLimits, extract_page
+from toolweave.nodes.script.page import Page
+from toolweave.nodes.script.page_address import shown_url
+from toolweave.nodes.script.robots import may_fetch
+from toolweave.outbound import (
+    OutboundClient,
+    OutboundLimits,
+    OutboundPolicy,
+    OutboundRequest,
+    OutboundResponse,
+    open_outbound_client,
+)
+from toolweave.outbound_messages import redirected
+from toolweave.outbound_policy import Resolver, resolve
+
+AGENT = "Toolweave"
+USER_AGENT = f"{AGENT}/{__version__}"
+MOST_BYTES = 10 * 1024 * 1024
+SECONDS = 30.0
+MOST_REDIRECTS = 5
+_ACCEPT = "text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8, */*;q=0.1"
+
+_ADVICE = {
+    "resolve": "Check the address.",
+    "connect": "Check the address, or try again later.",
+    "timeout": "Try again later.",
+    "transfer": "Try again later.",
+    "too_large": "Give the address of a smaller page.",
+    "redirects": "Give the address it is meant to end at.",
+}
+_STATUS_ADVICE = {
+    401: "it wants a sign-in. Give the address of a page that everybody may read.",
+    402: "it is for subscribers only. Give the address of a page that everybody may read.",
+    403: "the site refuses us. Give another address, or have it fetched by an agent's tools (MCP_CONFIG_PATH).",
+    404: "there is no such page. Check the address.",
+    410: "the page is gone. Check the address.",
+    429: "the site has had too many requests. Try again later.",
+    451: "the page may not be shown for legal reasons.",
+}
+
+
+class PlainFetch:
+    """Fetch pages under the outbound policy (W-09), from any event loop.
+
+    Args:
+        allow: exceptions from the policy, as the settings have them.
+        seconds: how long the requests for a page may take together.
+        most_bytes: how large a page may be, unpacked.
+        extraction: bounds of telling the article.
+        trust: which certificates count; by default those that other HTTPS clients here trust.
+        resolver: looks names up.
+    """
+
+    def __init__(
+        self,
+        allow: Sequence[AllowedTarget] = (),
+        *,
+        seconds: float = SECONDS,
+        most_bytes: int = MOST_BYTES,
+        extraction: ExtractionLimits | None = None,
+        trust: ssl.SSLContext | None = None,
+        resolver: Resolver = resolve,
+    ) -> None:
+        # Redirects are followed here: each host's robots.txt has to be asked.
+        limits = OutboundLimits(total_seconds=seconds, response_bytes=most_bytes, redirects=0)
+        self._policy = OutboundPolicy(allow=tuple(allow), limits=limits, resolver=resolver)
+        self._seconds = seconds
+        self._extraction = extraction
+        self._trust = trust
+
+    async def fetch(self, url: str) -> Page:
+        """Fetch a page and give its article.
+
+        Raises:
+            FetchFailed: the text says why, and what to do; it shows the URL without credentials.
+        """
+        subject = f"The page {shown_url(url)}"
+        trust = self._trust or await asyncio.to_thread(httpx.create_ssl_context)
+        try:
+            async with asyncio.timeout(self._seconds), open_outbound_client(self._policy, trust=trust) as client:
+                answer = await _Visit(client).get(url)
+        except TimeoutError:
+            raise FetchFailed(f"{subject} was not fetched within {self._seconds:g} s. {_ADVICE['timeout']}") from None
+        except OutboundRefused as error:
+            raise FetchFailed(f"{subject} was not fetched: {error}") from None
+        except OutboundFailed as error:
+            raise FetchFailed(f"{subject} was not fetched: {error} {_ADVICE[error.reason]}") from None
+        except FetchFailed as error:
+            raise FetchFailed(f"{subject} was not fetched: {error}") from None
+        if answer.status >= 300:
+            raise FetchFailed(f"{subject} was not fetched: {_status_text(answer.status)}")
+        content_type = next(iter(answer.all("content-type")), "")
+        return await extract_page(answer.body, url, content_type, final_url=answer.url, limits=self._extraction)
+
+
+class _Visit:
+    """The requests for one page; a host's robots.txt is asked for once."""
+
+    def __init__(self, client: OutboundClient) -> None:
+        self._client = client
+        self._rules: dict[tuple[str, str, int], str] = {}
+
+    async def get(self, url: str) -> OutboundResponse:
+        """Send the request and follow where it is sent on."""
+        request = OutboundRequest("GET", url, (("User-Agent", USER_AGENT), ("Accept", _ACCEPT)))
+        for _ in range(MOST_REDIRECTS + 1):
+            await self._require_allowed(request.url)
+            answer, following = await self._step(request)
+            if following is None:
+                return answer
+            request = following
+        raise OutboundFailed(f"It redirects more than {MOST_REDIRECTS} times.", reason="redirects")
+
+    async def _require_allowed(self, url: str) -> None:
+        target = self._client.policy.check_written(url)
+        if target.origin not in self._rules:
+            self._rules[target.origin] = await self._robots(f"{target.scheme}://{target.authority}/robots.txt")
+        if not may_fetch(self._rules[target.origin], target.path, AGENT):
+            raise FetchFailed(
+                f"the robots.txt of {target.authority} does not let programs fetch it. "
+                "Give another address, or ask the site's owner."
+            )
+
+    async def _robots(self, url: str) -> str:
+        request = OutboundRequest("GET", url, (("User-Agent", USER_AGENT), ("Accept", "text/plain")))
+        for _ in range(MOST_REDIRECTS + 1):
+            answer, following = await self._step(request)
+            if following is None:
+                return _rules_in(answer)
+            request = following
+        return ""
+
+    async def _step(self, request: OutboundRequest) -> tuple[OutboundResponse, OutboundRequest | None]:
+        target = self._client.policy.check_written(request.url)
+        answer = await self._client.send(request)
+        return answer, redirected(request, target, answer)
+
+
+def plain_fetch(settings: Settings) -> PlainFetch:
+    """Make what fetches pages as the settings of this process say."""
+    return PlainFetch(settings.outbound_allow)
+
+
+def _rules_in(answer: OutboundResponse) -> str:
+    """Give the rules of a site that has any. Who cannot ask for them may not fetch (RFC 9309, 2.3.1.4)."""
+    if answer.status >= 500:
+        raise FetchFailed("the site's robots.txt, which says what programs may fetch, fails now. Try again later.")
+    return answer.body.decode("utf-8", "replace") if answer.status < 300 else ""
+
+
+def _status_text(status: int) -> str:
+    try:
+        phrase = f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        phrase = str(status)
+    told = _STATUS_ADVICE.get(status) or (
+        "the site has a problem. Try again later." if status >= 500 else "Check the address."
+    )
+    return f"the site answered {phrase}: {told}"

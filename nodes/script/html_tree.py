@@ -1,0 +1,25 @@
+"""Parse HTML as it comes, with lxml (A-04)."""
+
+import re
+
+from lxml.etree import ParserError, SubElement, strip_elements  # type: ignore[import-untyped]
+from lxml.html import HtmlElement, HTMLParser, document_fromstring  # type: ignore[import-untyped]
+
+from toolweave.nodes.script.no_article import NoArticle
+
+__all__ = ["HtmlElement", "SubElement", "parsed", "strip_elements"]
+
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
+def parsed(html: str) -> HtmlElement:
+    """Parse a document, well-formed or not.
+
+    Raises:
+        NoArticle: there is nothing in it.
+    """
+    parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, collect_ids=False)
+    try:
+        return document_fromstring(_NOT_XML.sub("", html).encode("utf-8", "replace"), parser=parser)
+    except (ParserError, ValueError):
+        raise NoArticle("is empty. Give the address of the article itself.") from None
