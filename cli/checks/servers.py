@@ -27,14 +27,14 @@ def check_servers(settings: Settings) -> list[Finding]:
         for each in read_mcp_file(config.path).servers
     }
     read = Finding("ok", "mcp.jsonc", f"{mcp_place(settings).in_words()}.")
-    return [*warnings, read, *(_finding(server, needs[server.name]) for server in found)]
+    wanted = [_finding(server, needs[server.name]) for server in found if server.state != "disabled"]
+    off = [server.name for server in found if server.state == "disabled"]
+    return [*warnings, read, *wanted, *([Finding("ok", "disabled servers", f"{', '.join(off)}.")] if off else [])]
 
 
 def _finding(server: Surveyed, needs: Needs) -> Finding:
     subject = f"server {server.name}"
     if server.state == "ready":
         return Finding("ok", subject, f"{len(server.tools)} tools in {server.ready_ms} ms.")
-    if server.state == "disabled":
-        return Finding("ok", subject, "disabled.")
     reason = server.reason or "no answer yet"
     return Finding("fail", subject, f"{server.state}: {reason}", advice(server, needs))

@@ -24,12 +24,14 @@ SECRET = "sk-very-secret"
 
 
 def test_where_all_is_well_every_line_is_ok_and_nothing_is_left_behind(elsewhere: Path) -> None:
-    good = {"good": {"command": sys.executable, "args": [str(MCP_SERVER)]}}
-    ended = doctor(elsewhere, good)
+    good = {"command": sys.executable, "args": [str(MCP_SERVER)]}
+    off = {"command": "{env:ABSENT}", "enabled": False}
+    ended = doctor(elsewhere, {"off": off, "good": good, "idle": off})
     assert ended.code == 0, ended.stdout
     assert {line.split()[0] for line in ended.stdout.splitlines()} == {"ok"}
     for subject in ("settings:", "langgraph.json:", "graphs: todo_agent", "model:", "mcp.jsonc:", "server good:"):
         assert f"ok   {subject}" in ended.stdout
+    assert "\nok   disabled servers: off, idle.\n" in ended.stdout
     assert f"mcp.jsonc: {elsewhere}/mcp.jsonc (as TOOLWEAVE_MCP_CONFIG or --config says)." in ended.stdout
     assert "data folder: .toolweave will be made" in ended.stdout
     assert [path.name for path in elsewhere.iterdir()] == ["mcp.jsonc"]
