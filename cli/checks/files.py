@@ -15,7 +15,7 @@ def check_files(settings: Settings) -> Iterator[Finding]:
     """Say whether each folder is there and the ignore rules can be read; nothing where no folder is named."""
     if not settings.file_roots:
         return
-    roots = Roots(settings.file_roots)
+    roots = Roots(settings.file_roots, private_folder=settings.data_dir)
     problems = roots.problems()
     for problem in problems:
         yield Finding("warn", SUBJECT, problem, "Make the folder, or correct TOOLWEAVE_FILE_ROOTS.")

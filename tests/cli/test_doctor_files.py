@@ -33,6 +33,11 @@ def test_each_folder_that_cannot_be_used_and_a_wrong_rule_are_told(tmp_path: Pat
     ]
 
 
+def test_our_own_data_folder_is_told(tmp_path: Path) -> None:
+    (finding,) = said(Settings(file_roots=(str(tmp_path),), data_dir=tmp_path))
+    assert finding.endswith(f"the folder '{tmp_path.name}', which is the one in which Toolweave keeps its own data.")
+
+
 def test_doctor_makes_this_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLWEAVE_FILE_ROOTS", str(tmp_path / "gone"))
     monkeypatch.setenv("TOOLWEAVE_MCP_CONFIG", str(tmp_path / "none.jsonc"))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolweave.servers.core.files.ignore_rules import is_at
 from toolweave.servers.core.files.kernel_files import is_kernel_file_system
 from toolweave.servers.core.files.refusals import no_roots, outside, unusable_root
 from toolweave.servers.error_codes import ToolFailed
@@ -14,17 +15,21 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder that may be read: its name in paths, where it is, and that with its symbolic links resolved."""
+    """A folder that may be read: its name in paths, where it is, and that with its symbolic links resolved.
+
+    It may not be `private_folder`, in which Toolweave keeps its own data.
+    """
 
     name: str
     path: str
     real_path: str
+    private_folder: Path | None = None
 
     def open(self) -> int:
         """Open the folder.
 
         Raises:
-            ToolFailed: it is not there, no folder, or made up by the kernel.
+            ToolFailed: it is not there, no folder, made up by the kernel, or our own.
         """
         try:
             folder = os.open(self.path, _FOLDER)
@@ -34,19 +39,27 @@ class Root:
             raise unusable_root(self.name, "is not a folder") from None
         except OSError as error:
             raise unusable_root(self.name, f"cannot be opened: {error.strerror}") from None
-        if is_kernel_file_system(os.fstat(folder).st_dev):
+        if problem := self._problem(os.fstat(folder)):
             os.close(folder)
-            raise unusable_root(self.name, "holds no files but a view into the kernel")
+            raise unusable_root(self.name, problem)
         return folder
+
+    def _problem(self, info: os.stat_result) -> str | None:
+        if is_kernel_file_system(info.st_dev):
+            return "holds no files but a view into the kernel"
+        if self.private_folder and is_at(self.private_folder, info):
+            return "is the one in which Toolweave keeps its own data"
+        return None
 
 
 class Roots:
     """The operator's folders. Relative ones are taken from the working directory, once."""
 
-    def __init__(self, folders: Iterable[str]) -> None:
+    def __init__(self, folders: Iterable[str], *, private_folder: Path | None = None) -> None:
         self._roots: list[Root] = []
         for folder in dict.fromkeys(os.path.normpath(Path(folder).expanduser().absolute()) for folder in folders):
-            self._roots.append(Root(self._free_name(Path(folder).name or "root"), folder, os.path.realpath(folder)))
+            name = self._free_name(Path(folder).name or "root")
+            self._roots.append(Root(name, folder, os.path.realpath(folder), private_folder))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class FileTools:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._roots = Roots(settings.file_roots)
+        self._roots = Roots(settings.file_roots, private_folder=settings.data_dir)
         self._rules = IgnoreRules(settings.file_ignore, private_folder=settings.data_dir)
         self._max_bytes = settings.file_max_bytes
         # Searches are work for the processor; more of them at once would hold up everything else.

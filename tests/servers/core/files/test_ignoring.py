@@ -42,6 +42,19 @@ HIDDEN = [
     "__pycache__/x.txt",
     "new\nline/.env",
     "terraform.tfstate",
+    ".env~",
+    ".env-production",
+    ".env.local.bak~",
+    "#.env#",
+    "deploy/production.env",
+    "keys/server.key.old",
+    "keys/server.pem.orig",
+    ".netrc.save",
+    ".git.bak/config",
+    ".bash_history",
+    ".\u200benv",
+    ".ſsh/config",
+    "．ssh/config",
 ]
 
 
@@ -79,14 +92,14 @@ async def test_an_example_of_a_secret_file_and_what_only_sounds_like_one_are_sho
     root: Path, files: FileClient
 ) -> None:
     shown = [".env.example", "environment.md", "keys.txt", "my_id_rsa.txt", "git/config", ".github/ci.yml", "key"]
+    shown += ["notes.md~", "#notes#", "~", "key.old", "überblick.md"]
     tree(root, dict.fromkeys(shown, "needle"))
     assert await files.paths("needle", content=True) == sorted(shown, key=lambda path: path.split("/"))
 
 
 async def test_the_operators_rules_come_after_the_usual_ones_and_may_undo_them(root: Path) -> None:
-    tree(
-        root, dict.fromkeys(["a.bak", "drafts/x.md", "docs/drafts/y.md", "public.pem", "private.pem", "keep.bak"], "x")
-    )
+    named = ["a.bak", "drafts/x.md", "docs/drafts/y.md", "public.pem", "private.pem", "keep.bak", "public.pem~"]
+    tree(root, dict.fromkeys(named, "x"))
     rules = ("*.bak", "!keep.bak", "/drafts/", "!public.pem", "docs/deep")
     async with file_client(root, file_ignore=rules) as files:
         assert await files.paths("*") == [
@@ -94,6 +107,7 @@ async def test_the_operators_rules_come_after_the_usual_ones_and_may_undo_them(r
             "docs/setup.md",
             "keep.bak",
             "public.pem",
+            "public.pem~",
             "readme.md",
             "src/empty.py",
             "src/main.py",
@@ -112,6 +126,15 @@ async def test_our_own_data_folder_is_hidden_whatever_it_is_called(root: Path) -
         assert await files.paths("needle", content=True) == []
     async with file_client(root) as files:
         assert await files.read("state/app.txt") == "needle"
+
+
+async def test_our_own_data_folder_is_no_root_either(root: Path) -> None:
+    tree(root, {"state/app.txt": "needle"})
+    for roots in ([root / "state"], [root, root / "state"]):
+        async with file_client(*roots, data_dir=root / "state") as files:
+            assert await files.code(str(root / "state" / "app.txt")) == "not_configured"
+            searched = await files.call("search_files", pattern="needle", content=True)
+            assert not searched.get("data")
 
 
 async def test_a_search_passes_by_what_gitignore_files_put_aside_and_a_read_does_not(
