@@ -45,7 +45,9 @@ def build(target: str, source: Path, folder: Path) -> None:
 
 
 def test_every_room_is_linked_packed_and_mapped() -> None:
-    folders = sorted(path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name not in ("tests", "examples"))
+    folders = sorted(
+        path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name not in ("tests", "examples")
+    )
     assert rooms() == folders
     targets = hatch()
     assert sorted(targets["wheel"]["only-include"]) == sorted(["src/toolweave", *folders])
