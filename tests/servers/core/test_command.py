@@ -1,6 +1,8 @@
 """The core server as a program: over a pipe or HTTP, refused where strangers could use it, brief in errors."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -16,16 +18,18 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.fixtures.mcp_server import HttpMcpServer, held, http_mcp_server, stdio_mcp_server
 from tests.servers.todo.in_memory import envelope
+from toolweave.config.settings import Settings
 
 BOUND_S = 20
 PROGRAM = (sys.executable, "-m", "toolweave.servers.core")
 TOKEN = "a-token-of-the-operators-own"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
+PAGE = Path(__file__).parents[3] / "docs" / "core-tools.md"
 TOOLS = ["query_database", "execute_job", "check_job_status", "read_file", "search_files"]
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    return {"TOOLWEAVE_DATA_DIR": str(folder), "TOOLWEAVE_FILE_ROOTS": str(folder), **more}
+    return {"TOOLWEAVE_DATA_DIR": str(folder / "data"), "TOOLWEAVE_FILE_ROOTS": str(folder), **more}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -63,10 +67,28 @@ async def test_nobody_else_is_let_in(guarded: HttpMcpServer, headers: dict[str, 
             assert TOKEN not in answer.text
 
 
-async def test_over_a_pipe_it_serves_whoever_started_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", [1, 2])
+async def test_a_block_to_paste_into_another_program_shows_the_token(guarded: HttpMcpServer, block: int) -> None:
+    entry = to_paste()[block]
+    assert (entry["type"], entry["url"]) == ("http", f"http://127.0.0.1:{Settings().port}/ai/mcp")
+    headers = {
+        name: re.sub("what .* says|[$]{input:core-token}", TOKEN, value) for name, value in entry["headers"].items()
+    }
+    async with (
+        httpx.AsyncClient(headers=headers, timeout=BOUND_S) as http,
+        _session(streamable_http_client(guarded.url, http_client=http)) as session,
+    ):
+        assert [tool.name for tool in (await session.list_tools()).tools] == TOOLS
+
+
+async def test_over_a_pipe_it_serves_whoever_started_it_with_the_block_to_paste(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("found", encoding="utf-8")
-    env = environment(tmp_path, TOOLWEAVE_CORE_TOKEN=TOKEN)
-    async with stdio_mcp_server("-m", "toolweave.servers.core", env=env) as server:
+    entry = to_paste()[0]
+    assert Path(entry["command"]).name == "python"
+    values = environment(tmp_path, TOOLWEAVE_CORE_TOKEN=TOKEN)
+    assert set(entry["env"]) <= set(values)
+    env = {name: values[name] for name in (*entry["env"], "TOOLWEAVE_CORE_TOKEN")}
+    async with stdio_mcp_server(*entry["args"], env=env) as server:
         assert [tool.name for tool in (await server.session.list_tools()).tools] == TOOLS
         answer = envelope(await server.session.call_tool("search_files", {"pattern": "found", "content": True}))
         assert [match["path"] for match in answer["data"]] == ["note.txt"]
@@ -85,7 +107,8 @@ def test_what_it_cannot_do_ends_it_with_one_line_that_names_the_setting(
 ) -> None:
     ended = subprocess.run(
         (*PROGRAM, *arguments),
-        env={**os.environ, **environment(tmp_path, **variables)},
+        # A library that is loaded asks for the locale's encoding.
+        env={**os.environ, **environment(tmp_path, **variables), "PYTHONWARNDEFAULTENCODING": ""},
         input=b"",
         capture_output=True,
         timeout=BOUND_S,
@@ -96,6 +119,13 @@ def test_what_it_cannot_do_ends_it_with_one_line_that_names_the_setting(
     (line,) = ended.stderr.decode().splitlines()
     assert line.startswith("toolweave.servers.core: ")
     assert says in line
+
+
+def to_paste() -> list[dict[str, Any]]:
+    """Give the server of each block of the operator's page."""
+    blocks = re.findall(r"^```json\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    read = [json.loads(block) for block in blocks]
+    return [(block.get("mcpServers") or block["servers"])["toolweave"] for block in read]
 
 
 @asynccontextmanager
