@@ -1,8 +1,10 @@
 """Decide who reaches the core server: by Host and Origin, by what is bound, and by whom the API knows (T-08, C-01)."""
 
 from dataclasses import replace
+from hashlib import sha256
 
 from fastapi import HTTPException
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -12,7 +14,7 @@ from toolweave.api.core_opening import rpc_error
 from toolweave.api.http_guard import HttpGuard, Visitors, is_loopback
 from toolweave.api.routes.callers import known_to_the_api
 from toolweave.config.settings import Settings
-from toolweave.servers.core.credentials import core_credentials
+from toolweave.servers.core.credentials import CALLER, core_credentials
 
 REFUSED = -32001
 UNGUARDED = (
@@ -20,13 +22,18 @@ UNGUARDED = (
     "Set TOOLWEAVE_CORE_TOKEN, or TOOLWEAVE_CORE_JWKS_URL or TOOLWEAVE_CORE_JWT_PUBLIC_KEY with "
     "TOOLWEAVE_CORE_JWT_ISSUER and TOOLWEAVE_CORE_JWT_AUDIENCE."
 )
+NOT_NAMED = (
+    "Pages of just any origin may not use the core tools without a token: name this page's in TOOLWEAVE_CORS_ORIGINS, "
+    "where * does not count for them, or set TOOLWEAVE_CORE_TOKEN."
+)
 
 
 class CoreGuard:
     """ASGI middleware before the core server.
 
     Where the operator has set credentials, the core server itself asks for them. Without any it is open to callers on
-    this machine whom the API knows, and closed to others, whatever else an insecure bind may allow.
+    this machine whom the API knows, and closed to others, whatever else an insecure bind may allow; of pages only those
+    are let in whose origin somebody has named. A session is then for the credentials that it was opened with.
 
     Raises:
         ConfigError: a `core_…` setting cannot be used.
@@ -36,9 +43,9 @@ class CoreGuard:
         self._app = app
         self._has_credentials = core_credentials(settings).are_set
         self._is_bound_to_loopback = is_loopback(settings.host)
-        visitors = Visitors.of(settings)
-        self._at_home = HttpGuard(self._admit, visitors)
-        self._abroad = HttpGuard(self._admit, replace(visitors, host_names=None))
+        self._visitors = Visitors.of(settings)
+        self._at_home = HttpGuard(self._admit, self._visitors)
+        self._abroad = HttpGuard(self._admit, replace(self._visitors, host_names=None))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check Host and Origin by the rules of our server, in which that has been done already."""
@@ -49,16 +56,27 @@ class CoreGuard:
         await guard(scope, receive, send)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = None if self._has_credentials else await self._refusal(scope)
-        await (refusal or self._app)(scope, receive, send)
+        if self._has_credentials:
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope) or await self._refusal_of_the_api(scope)
+        answer = refusal or self._app
+        await answer({**scope, CALLER: _caller(scope)}, receive, send)
 
-    async def _refusal(self, scope: Scope) -> Response | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         # What is bound may differ from our setting, and a proxy on this machine tells whom it speaks for.
         at_home = _is_at_home(scope, "server") and (not scope.get("client") or _is_at_home(scope, "client"))
         if not (self._is_bound_to_loopback and at_home):
             return rpc_error(403, REFUSED, UNGUARDED)
-        served_by = scope.get(SERVED_BY)
-        if served_by is not None and not served_by.state.knows_callers:
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        visitors: Visitors = scope[SERVED_BY].state.visitors if SERVED_BY in scope else self._visitors
+        if origin is not None and not visitors.names_origin(origin, headers.get("host", "")):
+            return rpc_error(403, REFUSED, NOT_NAMED)
+        return None
+
+    async def _refusal_of_the_api(self, scope: Scope) -> Response | None:
+        if not _may_know_callers(scope):
             return None
         try:
             await known_to_the_api(api_client(Request(scope)))
@@ -66,6 +84,23 @@ class CoreGuard:
             headers = {"www-authenticate": "Bearer"} if refused.status_code == 401 else None
             return rpc_error(refused.status_code, REFUSED, refused.detail, headers)
         return None
+
+
+def _may_know_callers(scope: Scope) -> bool:
+    """Say whether the API behind us may tell callers apart; elsewhere than in our server nobody knows."""
+    served_by = scope.get(SERVED_BY)
+    return served_by is None or bool(served_by.state.knows_callers)
+
+
+def _caller(scope: Scope) -> str | None:
+    """Tell a caller whom the API lets in from others: by a digest of the credentials; None where it asks for none."""
+    if not _may_know_callers(scope):
+        return None
+    headers = Headers(scope=scope)
+    keys = [headers.get(name, "") for name in ("authorization", "x-api-key")]
+    # Pages set cookies for other reasons, too.
+    shown = keys if any(keys) else [headers.get("cookie", "")]
+    return sha256("\n".join(shown).encode()).hexdigest()
 
 
 def _is_at_home(scope: Scope, end: str) -> bool:

@@ -90,7 +90,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
     """
     make_importable(config)
     custom, auth = load_custom_app(config), load_auth(config)
-    meters = Meters(workers=settings.max_concurrent_runs)
+    meters, visitors = Meters(workers=settings.max_concurrent_runs), Visitors.of(settings, config.http.cors)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[Mapping[str, Any]]:
@@ -121,7 +121,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
         routes=routes,
         middleware=[
             Middleware(StartupReport),
-            Middleware(HttpGuard, visitors=Visitors.of(settings, config.http.cors)),
+            Middleware(HttpGuard, visitors=visitors),
             Middleware(MeasureRequests, meters=meters),
             Middleware(UnexpectedErrors),
             *([Middleware(MountPrefix, prefix=config.http.mount_prefix)] if config.http.mount_prefix else []),
@@ -131,8 +131,8 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
         lifespan=lifespan,
     )
     app.state.meters = meters
-    # For applications beside the API that would otherwise ask it about every caller.
-    app.state.knows_callers = auth is not None
+    # For applications beside the API: one would otherwise ask it about every caller, or about none.
+    app.state.knows_callers, app.state.visitors = auth is not None, visitors
     return app
 
 

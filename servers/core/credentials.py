@@ -11,6 +11,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from toolweave.config.settings import Settings, variable_name
 from toolweave.errors import ConfigError
 
+# In a request's scope: what tells its caller from others, where somebody before us has let it in.
+CALLER = "toolweave.caller"
 SHORTEST_TOKEN = 16
 SMALLEST_RSA_BITS = 2048
 # One algorithm for each kind of key: a token does not choose how it is checked.

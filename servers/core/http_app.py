@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from toolweave.config.settings import Settings
 from toolweave.servers.core.auth import core_auth
 from toolweave.servers.core.server import open_core_server
-from toolweave.servers.core.sessions import BoundedSessions
+from toolweave.servers.core.sessions import BoundedSessions, OwnedSessions
 
 
 @asynccontextmanager
@@ -29,7 +29,7 @@ async def open_http_app(settings: Settings, path: str) -> AsyncIterator[ASGIApp]
             path=path, transport="http", json_response=False, stateless_http=False, host_origin_protection=False
         )
         async with app.lifespan(app):
-            yield BoundedSessions(app, sessions_of(app, path))
+            yield BoundedSessions(OwnedSessions(app), sessions_of(app, path))
 
 
 def sessions_of(app: StarletteWithLifespan, path: str) -> StreamableHTTPSessionManager:

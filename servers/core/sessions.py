@@ -1,10 +1,14 @@
-"""Keep sessions from piling up: those of clients that went without a word, and more than fit into memory."""
+"""Keep sessions to their callers, and from piling up: those left without a word, and more than fit into memory."""
 
 import math
 
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from toolweave.servers.core.credentials import CALLER
 
 # A client that is there keeps a stream open, which is not idle.
 IDLE_S = 300.0
@@ -45,3 +49,19 @@ class BoundedSessions:
         idle = [scope for scope in scopes if scope.deadline < math.inf and not scope.cancel_called]
         if idle:
             min(idle, key=lambda scope: scope.deadline).cancel()
+
+
+class OwnedSessions:
+    """ASGI middleware before the sessions of a server: who was let in by somebody before us keeps a session alone.
+
+    To others it does not exist, as that of one token does not for another.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with its caller as the library looks for it."""
+        if caller := scope.get(CALLER):
+            scope = {**scope, "user": AuthenticatedUser(AccessToken(token="", client_id=caller, scopes=[]))}
+        await self._app(scope, receive, send)

@@ -141,6 +141,20 @@ async def test_the_guards_stand_where_our_server_is_not_around_it_too() -> None:
         assert (await http.get("/ai/ours")).json() == "ours"
 
 
+async def test_pages_of_just_any_origin_need_a_token_also_where_every_origin_may_use_the_api() -> None:
+    anywhere: dict[str, Any] = {"cors_origins": ("*", "https://ui.example.org")}
+    async with mounted(**anywhere) as http:
+        for origin in ("https://evil.example.org", "null"):
+            refused = await hello(http, origin=origin)
+            assert (refused.status_code, "TOOLWEAVE_CORS_ORIGINS" in refused.text) == (403, True)
+        for origin in ("https://ui.example.org", "http://localhost:5173"):
+            assert (await hello(http, origin=origin)).status_code == 200
+    async with mounted(**anywhere, core_token=TOKEN) as http:
+        evil = {"origin": "https://evil.example.org"}
+        assert (await hello(http, **evil, authorization=f"Bearer {TOKEN}")).status_code == 200
+        assert (await hello(http, **evil)).status_code == 401
+
+
 @pytest.mark.parametrize(
     "reachable",
     [

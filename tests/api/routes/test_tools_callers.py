@@ -127,6 +127,17 @@ def test_the_core_tools_are_for_whom_the_api_knows_and_below_the_prefix(guarded:
     assert guarded.post("/ai/mcp", json=ping, headers={**ACCEPT, **session, **ANN}).status_code == 200
 
 
+def test_a_session_with_the_core_tools_is_for_nobody_else(guarded: httpx.Client) -> None:
+    opened = guarded.post("/ai/mcp", json=HELLO, headers={**ACCEPT, **ANN})
+    session = {**ACCEPT, "mcp-session-id": opened.headers["mcp-session-id"]}
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+    carls = {**session, "authorization": "Bearer carl"}
+    assert guarded.post("/ai/mcp", json=ping, headers=carls).status_code == 404
+    assert guarded.get("/ai/mcp", headers=carls).status_code == 404
+    assert guarded.delete("/ai/mcp", headers=carls).status_code == 404
+    assert guarded.post("/ai/mcp", json=ping, headers={**session, **ANN}).status_code == 200
+
+
 def test_of_whom_the_api_cannot_judge_the_core_tools_are_kept(ours: httpx.Client) -> None:
     refused = ours.post("/ai/mcp", json=HELLO, headers={**ACCEPT, "authorization": "Bearer broken"})
     assert (refused.status_code, "error" in refused.json()) == (503, True)
