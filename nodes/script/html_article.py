@@ -1,58 +1,86 @@
 """Find the article of an HTML page with trafilatura, and give it as markdown (A-04)."""
 
+import re
+
 import trafilatura
 
 from toolweave.nodes.script.html_images import NumberedImages
 from toolweave.nodes.script.html_preparing import EMPTY_CODE_LINE, prepare
-from toolweave.nodes.script.html_tree import parsed
+from toolweave.nodes.script.html_tree import HtmlElement, parsed
+from toolweave.nodes.script.markdown_page import letters, page_of_markdown, unescaped
 from toolweave.nodes.script.no_article import NoArticle
-from toolweave.nodes.script.page import Page, sections_of
+from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.page_facts import PageFacts, facts_of
+from toolweave.nodes.script.standfirst import standfirst_of
+
+# An article is longer than its first lines, which is all that others get.
+_MOST_LETTERS_OF_A_TEASER = 1500
+_GATES = ".//*[{}]".format(
+    " or ".join(
+        f"contains(@class, '{word}') or contains(@id, '{word}')"
+        for word in ("paywall", "regwall", "subscriber-only", "subscribe-wall", "premium-wall", "metered-content-gate")
+    )
+)
+_FOR_SUBSCRIBERS = "Give the address of a page that everybody may read."
+_LINE_ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
 def read_html(html: str, url: str) -> Page:
     """Give the article of an HTML document.
 
     Raises:
-        NoArticle: it is not HTML, or for subscribers only.
+        NoArticle: it is empty, or for subscribers only.
     """
     tree = parsed(html)
     facts = facts_of(tree, url)
     if not facts.free:
-        raise NoArticle(
-            "says that its article is for subscribers only (isAccessibleForFree is false). "
-            "Give the address of a page that everybody may read."
-        )
+        raise NoArticle(f"says that it is for subscribers only (isAccessibleForFree is false). {_FOR_SUBSCRIBERS}")
     images = NumberedImages(tree, facts.base)
+    gated = _without_gates(tree)
     prepare(tree)
+    standfirst = standfirst_of(tree, facts.title)
+    links = [" ".join(link.text_content().split()) for link in tree.iter("a")]
+    markdown = images.put_back(_article(tree, facts))
+    said = _bare(markdown)
+    markdown = "\n\n".join([*(text for text in standfirst if _bare(text) not in said), markdown])
+    if letters(markdown) < _MOST_LETTERS_OF_A_TEASER and gated:
+        raise NoArticle(f"shows only the beginning of an article that is for subscribers. {_FOR_SUBSCRIBERS}")
+    if _holds_links_only(markdown, links):
+        markdown = ""
+    return page_of_markdown(
+        markdown, url, title=facts.title, site=facts.site, language=facts.language, images=images.shown
+    )
+
+
+def _article(tree: HtmlElement, facts: PageFacts) -> str:
     found = trafilatura.extract(
         tree, url=facts.base, output_format="markdown", include_images=True, include_comments=False, include_tables=True
     )
-    markdown = images.put_back((found or "").replace(EMPTY_CODE_LINE, ""))
-    if _is_more(facts.body, markdown):
-        markdown = facts.body
-    markdown = _without_title(markdown, facts.title)
-    return _page(facts, markdown, images)
+    markdown = _LINE_ENDS.sub("", unescaped(found or "").replace(EMPTY_CODE_LINE, ""))
+    # The page's data may hold an article that its markup lacks.
+    if len(facts.body) > len(markdown) and facts.body[:60].strip() not in markdown:
+        return facts.body
+    return markdown
 
 
-def _is_more(body: str, markdown: str) -> bool:
-    """Say whether the article that the page's data holds is one that its markup lacks."""
-    return len(body) > len(markdown) and body[:60].strip() not in markdown
+def _bare(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
 
 
-def _without_title(markdown: str, title: str) -> str:
-    first, _, rest = markdown.partition("\n")
-    return rest.strip() if first.lstrip("# ").strip() == title and first.startswith("# ") else markdown.strip()
+def _without_gates(tree: HtmlElement) -> bool:
+    """Take out what asks to subscribe; say whether there was such a thing."""
+    gates = tree.xpath(_GATES)
+    for gate in gates:
+        # Some call the article itself so.
+        if letters(gate.text_content()) < _MOST_LETTERS_OF_A_TEASER and gate.tag not in ("html", "body", "article"):
+            gate.drop_tree()
+    return bool(gates)
 
 
-def _page(facts: PageFacts, markdown: str, images: NumberedImages) -> Page:
-    return Page(
-        url=facts.url,
-        final_url=facts.url,
-        title=facts.title,
-        site=facts.site,
-        language=facts.language,
-        text=markdown,
-        sections=sections_of(markdown),
-        images=images.shown,
-    )
+def _holds_links_only(markdown: str, links: list[str]) -> bool:
+    rest = " ".join(markdown.split())
+    for link in sorted(set(links), key=len, reverse=True):
+        if letters(rest) == 0:
+            break
+        rest = rest.replace(link, " ") if link else rest
+    return letters(rest) * 4 < letters(markdown)

@@ -10,12 +10,20 @@ _NEVER_ARTICLE = (
     ".//nav|.//dialog|.//template|.//button|.//select"
     "|.//*[@role='navigation' or @role='dialog' or @role='alertdialog' or @role='search' or @role='menu'"
     " or @role='menubar' or @role='tooltip' or @role='contentinfo' or @aria-modal='true']"
+    # What the page itself leaves out on paper, and what wikis put around their articles.
+    "|.//*[contains(concat(' ', @class, ' '), ' noprint ') or contains(concat(' ', @class, ' '), ' no-print ')"
+    " or contains(concat(' ', @class, ' '), ' d-print-none ') or contains(@class, 'mw-editsection')"
+    " or @id='siteNotice' or @id='siteSub']"
 )
 _LINE_NUMBERS = ".//td[contains(@class, 'lineno') or contains(@class, 'gutter')]|.//*[contains(@class, 'lineno')]"
 _PERMALINKS = ".//*[self::h1 or self::h2 or self::h3 or self::h4 or self::h5 or self::h6]//a[starts-with(@href, '#')]"
 _MARK_ONLY = re.compile(r"[^\w]*")
 # What a notice about scripts never has.
 _FEWEST_LETTERS_OF_AN_ARTICLE = 300
+_MENU_SHARE = 0.8
+_FOOTNOTE = re.compile(r"\s*\[.{1,12}\]\s*|\s*[*†‡]\s*")
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def prepare(tree: HtmlElement) -> None:
@@ -23,6 +31,7 @@ def prepare(tree: HtmlElement) -> None:
     for found in tree.xpath(_NEVER_ARTICLE):
         found.drop_tree()
     _open_noscript(tree)
+    _flatten_layout(tree)
     for found in tree.xpath(_PERMALINKS):
         if _MARK_ONLY.fullmatch(found.text_content()):
             found.drop_tree()
@@ -33,6 +42,22 @@ def prepare(tree: HtmlElement) -> None:
         for caption in figure.iter("figcaption"):
             caption.tag = "p"
     _keep_code(tree)
+    _plain_words(tree)
+
+
+def _plain_words(tree: HtmlElement) -> None:
+    """Leave out emphasis and footnote marks, which nobody reads aloud, and write raised digits as such."""
+    for raised in list(tree.iter("sup", "sub")):
+        text = raised.text_content()
+        if raised.tag == "sup" and _FOOTNOTE.fullmatch(text):
+            raised.drop_tree()
+            continue
+        if len(raised) == 0 and text.isdecimal():
+            raised.text = text.translate(_RAISED if raised.tag == "sup" else _LOWERED)
+        raised.drop_tag()
+    for emphasis in list(tree.iter("b", "strong", "i", "em", "u", "mark", "small", "font")):
+        if "schema-faq-question" not in (emphasis.get("class") or ""):
+            emphasis.drop_tag()
 
 
 def _open_noscript(tree: HtmlElement) -> None:
@@ -40,6 +65,27 @@ def _open_noscript(tree: HtmlElement) -> None:
         text = noscript.text_content()
         if len(text.strip()) >= _FEWEST_LETTERS_OF_AN_ARTICLE or noscript.find(".//img") is not None:
             noscript.tag = "div"
+
+
+def _flatten_layout(tree: HtmlElement) -> None:
+    """Make tables that lay a page out, as old ones do, plain blocks, without cells that hold links only."""
+    for table in tree.xpath(".//table[.//h1 or .//h2 or .//td[count(.//p) > 2]]"):
+        for part in list(table.iter("table", "tbody", "tr", "td", "th")):
+            owner = next(part.iterancestors("table"), None)
+            if part is not table and owner is not table:
+                continue
+            if part.tag in ("td", "th") and _linked_share(part) > _MENU_SHARE:
+                part.drop_tree()
+            else:
+                is_article = part.tag == "td" and part.find(".//h1") is not None
+                part.tag = "article" if is_article else "div"
+
+
+def _linked_share(element: HtmlElement) -> float:
+    """Say how much of an element's text is links, from 0 to 1."""
+    said = len("".join(element.text_content().split()))
+    linked = sum(len("".join(link.text_content().split())) for link in element.xpath(".//a[not(ancestor::a)]"))
+    return linked / said if said else 0.0
 
 
 def _before_its_table(caption: HtmlElement) -> None:

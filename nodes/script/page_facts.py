@@ -56,11 +56,13 @@ def _base(tree: HtmlElement, url: str) -> str:
 def _title(tree: HtmlElement, articles: list[dict[str, Any]]) -> str:
     headings = [text for h1 in tree.iter("h1") if (text := _plain(h1.text_content()).strip(" ¶#"))]
     written = _plain(tree.findtext(".//title"))
-    named = [_meta(tree, "og:title"), *(_plain(node.get("headline")) for node in articles)]
+    named = [text for text in (_meta(tree, "og:title"), *(_plain(node.get("headline")) for node in articles)) if text]
     for heading in headings:
-        if len(headings) == 1 or heading in written or heading in named:
-            return heading
-    return next(filter(None, named), "") or written
+        # A heading may hold a kicker besides, the other names the site's.
+        inside = next((name for name in named if name in heading), None)
+        if inside or heading in written or any(heading in name for name in named):
+            return inside or heading
+    return next(iter(named), "") or (headings[0] if len(headings) == 1 else written)
 
 
 def _language(tree: HtmlElement, languages: list[str]) -> str:

@@ -1,0 +1,31 @@
+"""Find the sentences under an article's title that say what it is about: many pages keep them out of the article."""
+
+import re
+
+from toolweave.nodes.script.html_tree import HtmlElement
+
+FEWEST_CHARACTERS = 20
+_ABOUT_THE_ARTICLE = re.compile(
+    r"meta|byline|author|date|time|share|social|caption|credit|tag|kicker|categor", re.IGNORECASE
+)
+_ENDS_SENTENCE = re.compile(r"[.!?…。！？؟।]['\"”»’）)]*\Z")
+
+
+def standfirst_of(tree: HtmlElement, title: str) -> list[str]:
+    """Give the paragraphs that stand with the heading of the title, in the same header or right after it."""
+    heading = next((h1 for h1 in tree.iter("h1") if title in " ".join(h1.text_content().split())), None)
+    if heading is None:
+        return []
+    header = next(heading.iterancestors("header"), None)
+    near = [*header.iter("p")] if header is not None else []
+    for following in heading.itersiblings():
+        if following.tag != "p":
+            break
+        near.append(following)
+    paragraphs = []
+    for paragraph in dict.fromkeys(near):
+        text = " ".join(paragraph.text_content().split())
+        named = f"{paragraph.get('class') or ''} {paragraph.get('id') or ''}"
+        if len(text) >= FEWEST_CHARACTERS and _ENDS_SENTENCE.search(text) and not _ABOUT_THE_ARTICLE.search(named):
+            paragraphs.append(text)
+    return paragraphs
