@@ -83,11 +83,11 @@ class Catalogue:
         inspector = sa.inspect(connection)
         schema = allowed.schema or inspector.default_schema_name
         try:
-            reflected = inspector.get_columns(allowed.name, schema)
+            columns = self._readable(inspector.get_columns(allowed.name, schema), allowed)
+            key = next(_unique(inspector, allowed.name, schema, columns), ())
         except sa.exc.NoSuchTableError:
+            # SQLite has columns for a name with other capitals, but no key.
             return None
-        columns = self._readable(reflected, allowed)
-        key = next(_unique(inspector, allowed.name, schema, columns), ())
         clause = sa.table(allowed.name, *(sa.column(name, each.type) for name, each in columns.items()), schema=schema)
         return Table(allowed.label, clause, columns, key)
 

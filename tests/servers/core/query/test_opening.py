@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.servers.core.query.querying import query_client
-from tests.servers.core.query.shop import TABLES
+from tests.servers.core.query.shop import TABLES, make_shop
 from toolweave.config.settings import Settings
 from toolweave.servers.core.query.generic_database import open_generic
 from toolweave.servers.core.query.opening import open_query_tools
@@ -51,6 +51,14 @@ async def test_nothing_is_connected_before_the_first_query(tmp_path: Path) -> No
 async def test_our_own_tables_in_the_list_are_left_out_of_it(sqlite_url: str) -> None:
     async with query_client(sqlite_url, "runs, orders") as client:
         assert (await client.refused("runs"))["suggestion"] == "Use orders."
+
+
+async def test_a_name_with_other_capitals_than_the_table_has_is_no_failure_of_the_database(empty_url: str) -> None:
+    make_shop(empty_url)
+    async with query_client(empty_url, "ORDERS, orders") as client:
+        error = await client.refused("ORDERS")
+        assert (error["code"], "none of that name" in error["message"]) == ("not_found", True)
+        assert len(await client.rows("orders")) == 4
 
 
 async def test_any_other_database_is_read_with_what_sqlalchemy_knows_of_it(
