@@ -10,8 +10,9 @@ from pathlib import Path
 from toolweave.config.header_templates import HeaderTemplate, header_templates
 from toolweave.config.interpolate import filled_in_values, find_references, resolve
 from toolweave.config.mcp_entry import BreakerRules, Builtin, OAuth, ServerEntry, Transport, check_resolved
-from toolweave.config.mcp_file import WrittenServer, read_mcp_file, shown_path
+from toolweave.config.mcp_file import WrittenServer, read_mcp_file
 from toolweave.config.mcp_place import mcp_place
+from toolweave.config.problems import shown_path
 from toolweave.config.settings import Settings, load_settings, variable_name
 from toolweave.errors import ConfigError, MissingVariable
 

@@ -9,6 +9,7 @@ from typing import Any
 from toolweave.config.ignored_keys import ignored_keys
 from toolweave.config.jsonc import JsoncDocument, JsonPath, read_jsonc
 from toolweave.config.mcp_entry import BreakerRules, OAuth, ServerEntry, ToolFilter, check_written
+from toolweave.config.problems import shown_path
 from toolweave.errors import ConfigError
 
 SERVER_KEYS = ("mcpServers", "servers")
@@ -55,12 +56,6 @@ def read_mcp_file(path: Path) -> McpFile:
         warnings += _entry_warnings(document, (top, name), server)
         servers.append(server)
     return McpFile(tuple(servers), tuple(warnings))
-
-
-def shown_path(location: JsonPath) -> str:
-    """Write a path inside an entry as one would in code: args[0], env.NAME."""
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location if step != "[key]"]
-    return "".join(steps).removeprefix(".")
 
 
 def _server_entries(document: JsoncDocument) -> tuple[str, dict[str, Any]]:

@@ -41,6 +41,12 @@ def sentences(error: ValidationError) -> list[tuple[Location, str]]:
     return [(detail["loc"], _expectation(detail)) for detail in details]
 
 
+def shown_path(location: Location) -> str:
+    """Write a path inside a value as one would in code: args[0], env.NAME."""
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location if step != "[key]"]
+    return "".join(steps).removeprefix(".")
+
+
 def _expectation(detail: ErrorDetails) -> str:
     kind = detail["type"]
     if kind == "value_error":

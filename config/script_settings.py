@@ -2,7 +2,7 @@
 
 ```yaml
 model: google/gemini-2.5-flash      # default: the model of the process, TOOLWEAVE_MODEL
-base_url: https://openrouter.ai/api/v1
+base_url: https://openrouter.ai/api/v1  # default: the endpoint of the process; with it, model is needed
 language: auto                      # auto: the page's own
 narration: {character: A calm teacher, style: Plain sentences}
 personas:
@@ -25,8 +25,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from toolweave.config.ignored_keys import ignored_keys
 from toolweave.config.interpolate import find_references, malformed_references, resolve
 from toolweave.config.jsonc import JsoncDocument
-from toolweave.config.mcp_file import shown_path
-from toolweave.config.problems import sentences
+from toolweave.config.problems import sentences, shown_path
 from toolweave.config.setting_types import http_url
 from toolweave.config.yaml_document import read_yaml
 from toolweave.errors import ConfigError
@@ -88,7 +87,9 @@ class ScriptSettings(_Part):
     article_tokens: int = Field(default=24_000, ge=500, le=2_000_000)
 
     @model_validator(mode="after")
-    def _distinct(self) -> Self:
+    def _consistent(self) -> Self:
+        if self.base_url and not self.model:
+            raise ValueError("names a base_url, but no model there")
         ids = [persona.id for persona in self.personas]
         if len(set(ids)) < len(ids):
             raise ValueError("has two personas with the same id")

@@ -115,6 +115,7 @@ def test_unknown_keys_are_pointed_out_with_their_line_and_without_their_value(
         ("personas:\n  - name: Ann", 2, "personas[0].id is required"),
         ("personas:\n  - id: a b\n    name: Ann", 2, "personas[0].id must match"),
         ("personas: [{id: a, name: A}, {id: a, name: B}]", 1, "two personas with the same id"),
+        ("base_url: http://127.0.0.1/v1", 1, "names a base_url, but no model there"),
         ("narration: calm", 1, "narration must be"),
         ("model: {env:MODEL}", 1, "model must be a string"),
         ('\nmodel: "{env:MODEL}"', 2, "environment variable MODEL is not set"),

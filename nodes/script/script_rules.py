@@ -1,0 +1,102 @@
+"""Check what a model wrote: is it a VideoScript, and the one that was asked for? (A-04)."""
+
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from toolweave.config.problems import sentences, shown_path
+from toolweave.nodes.script.script_plan import ScriptPlan
+from toolweave.nodes.script.spoken_length import spoken_seconds
+from toolweave.nodes.script.writing_state import Draft
+from toolweave.video_script import Narration, ScriptSection, VideoScript
+
+MOST_PROBLEMS = 10
+LONGEST_PROBLEM = 300
+
+
+class UnusableScript(ValueError):
+    """What was written is no script, or not the one that was asked for; `problems` say why, for the model."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = [problem[:LONGEST_PROBLEM] for problem in problems[:MOST_PROBLEMS]]
+        super().__init__(" ".join(self.problems))
+
+
+def checked_script(draft: Draft, plan: ScriptPlan) -> VideoScript:
+    """Read a draft; where there is one persona only, every narration is theirs.
+
+    Raises:
+        UnusableScript: it breaks the form or the plan.
+    """
+    if draft["written"] is None:
+        raise UnusableScript(["The answer is no call of write_script and no whole JSON object."])
+    try:
+        script = VideoScript.model_validate(draft["written"])
+    except ValidationError as error:
+        raise UnusableScript([_sentence(place, expected) for place, expected in sentences(error)]) from None
+    script = _with_only_persona(script, plan)
+    rules = (_section_problems, _persona_problems, _length_problems)
+    if problems := [problem for rule in rules for problem in rule(script, plan)]:
+        raise UnusableScript(problems)
+    return script
+
+
+def seconds_of(script: VideoScript) -> float:
+    """Estimate how long the narrations take when spoken."""
+    return spoken_seconds(narration.text for section in script.sections for narration in section.narrations)
+
+
+def _sentence(place: tuple[int | str, ...], expected: str) -> str:
+    return f"{shown_path(place) or 'The script'} {expected}."
+
+
+def _with_only_persona(script: VideoScript, plan: ScriptPlan) -> VideoScript:
+    if len(plan.personas) != 1:
+        return script
+    only = plan.personas[0].id
+
+    def named(narration: Narration) -> Narration:
+        return narration if narration.persona_id else narration.model_copy(update={"persona_id": only})
+
+    def told(section: ScriptSection) -> ScriptSection:
+        return section.model_copy(update={"narrations": tuple(map(named, section.narrations))})
+
+    return script.model_copy(update={"sections": tuple(map(told, script.sections))})
+
+
+def _section_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
+    found = len(script.sections)
+    if found < plan.least_sections:
+        yield f"There must be at least {plan.least_sections} sections; there are {found}."
+    if found > plan.most_sections:
+        yield f"There must be at most {plan.most_sections} sections; there are {found}."
+    for number, section in enumerate(script.sections):
+        if not any(character.isalnum() for narration in section.narrations for character in narration.text):
+            yield f"sections[{number}] says nothing."
+
+
+def _persona_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
+    known = [persona.id for persona in plan.personas]
+    for place, narration in _narrations(script):
+        named = narration.persona_id
+        if named is None and known:
+            yield f"{place}.persona_id is required; it must be one of {', '.join(known)}."
+        elif named is not None and not known:
+            yield f"{place}.persona_id must be left out: there is one narrator."
+        elif named is not None and named not in known:
+            yield f"{place}.persona_id must be one of {', '.join(known)}; there is no {named[:100]!r}."
+
+
+def _length_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
+    seconds = seconds_of(script)
+    told = f"The narrations take about {seconds:.0f} seconds when spoken"
+    if seconds < plan.shortest_s:
+        yield f"{told}, which is too short: about {plan.seconds:.0f} are wanted, at least {plan.shortest_s:.0f}."
+    if seconds > plan.longest_s:
+        yield f"{told}, which is too long: about {plan.seconds:.0f} are wanted, at most {plan.longest_s:.0f}."
+
+
+def _narrations(script: VideoScript) -> Iterator[tuple[str, Narration]]:
+    for first, section in enumerate(script.sections):
+        for second, narration in enumerate(section.narrations):
+            yield f"sections[{first}].narrations[{second}]", narration

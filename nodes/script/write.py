@@ -1,0 +1,87 @@
+"""Make the write node: the model writes the script, of a long article from notes (A-04)."""
+
+import asyncio
+from dataclasses import dataclass
+
+from langchain_core.runnables import RunnableConfig
+
+from toolweave.config.model_price import ModelPrice
+from toolweave.errors import ScriptFailed
+from toolweave.nodes.chat_model_source import ChatModel
+from toolweave.nodes.model_usage import ModelUsage
+from toolweave.nodes.progress_events import tell_progress
+from toolweave.nodes.script.chunking import tokens_of
+from toolweave.nodes.script.material import Block, blocks_of
+from toolweave.nodes.script.model_script import read_draft
+from toolweave.nodes.script.notes import condensed
+from toolweave.nodes.script.prompting import ScriptPrompts
+from toolweave.nodes.script.script_model import ScriptModels, as_script_models
+from toolweave.nodes.script.script_plan import plan_of, settings_of
+from toolweave.nodes.script.writing_state import Notes, WritingNode, WritingState, WritingUpdate
+
+BEGINS_AT, WRITES_AT, ENDS_AT = 40.0, 75.0, 90.0
+"""Percent of a run's progress."""
+
+
+def write_node(model: ChatModel | ScriptModels, price: ModelPrice | None = None) -> WritingNode:
+    """Return the node; it writes draft, notes (where there had to be some) and model_usage.
+
+    It raises ScriptFailed when the model fails, or its answer is empty, cut off or withheld.
+    """
+    models = as_script_models(model)
+
+    async def write(state: WritingState, config: RunnableConfig) -> WritingUpdate:
+        task = await prepared(state, models, price)
+        usage: list[ModelUsage] = []
+        try:
+            notes = await _notes(task, usage, config)
+            tell_progress(WRITES_AT if notes else BEGINS_AT, "Writing the script")
+            answered = await task.prompts.write(notes or task.article, config, from_notes=notes is not None)
+        except ScriptFailed as error:
+            error.model_usage = [*usage, *error.model_usage]
+            raise
+        usage.append(answered.usage)
+        tell_progress(ENDS_AT, "The script is written")
+        return {
+            "draft": read_draft(answered.message),
+            "notes": [Notes(heading=block.heading, text=block.text) for block in notes] if notes else None,
+            "model_usage": usage,
+        }
+
+    return write
+
+
+@dataclass(frozen=True, slots=True)
+class WritingTask:
+    """What a state asks for: the article, how much of it may be read at once, and the prompts with their model."""
+
+    article: list[Block]
+    budget: int
+    prompts: ScriptPrompts
+
+
+async def prepared(state: WritingState, models: ScriptModels, price: ModelPrice | None) -> WritingTask:
+    """Read a state, on a thread: a page may have some megabytes."""
+    return await asyncio.to_thread(_prepared, state, models, price)
+
+
+def _prepared(state: WritingState, models: ScriptModels, price: ModelPrice | None) -> WritingTask:
+    page = state["page"]
+    settings = settings_of(state.get("settings"))
+    article = blocks_of(page)
+    plan = plan_of(settings, article, language=state.get("language"), page_language=page["language"])
+    prompts = ScriptPrompts(models.model_for(settings), plan, page["title"], price)
+    return WritingTask(article, settings.article_tokens, prompts)
+
+
+async def _notes(task: WritingTask, usage: list[ModelUsage], config: RunnableConfig) -> list[Block] | None:
+    """Take notes of an article that is too long for one call."""
+    if tokens_of(task.article) <= task.budget:
+        return None
+    tell_progress(BEGINS_AT, "Reading the article in parts")
+
+    def parts_read(read: int, parts: int) -> None:
+        percent = BEGINS_AT + (WRITES_AT - BEGINS_AT) * read / parts
+        tell_progress(percent, f"Read {read} of {parts} parts of the article")
+
+    return await condensed(task.article, task.budget, task.prompts, usage, config, parts_read)

@@ -1,0 +1,167 @@
+"""Run the write and validate nodes as a graph on a scripted endpoint, and hold the page and scripts of their tests."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTurn
+from toolweave.config.model_price import ModelPrice
+from toolweave.config.settings import load_settings
+from toolweave.errors import ScriptFailed
+from toolweave.nodes.chat_model_source import ChatModel
+from toolweave.nodes.chat_models import build_chat_model
+from toolweave.nodes.script.page import Page, PageImage, PageSection
+from toolweave.nodes.script.script_model import ScriptModels
+from toolweave.nodes.script.validate import validate_node
+from toolweave.nodes.script.write import write_node
+from toolweave.nodes.script.writing_state import WritingState
+
+USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+SENTENCE = "Bees fly far on a warm day and bring home what the flowers of the meadow give them. "
+
+
+def page(*sections: tuple[str, str], language: str = "en", title: str = "Bees", **more: Any) -> Page:
+    """Make a page of an article about bees, or of the given sections."""
+    given = sections or (
+        ("", "Bees are small. " + SENTENCE * 3),
+        ("What they eat", SENTENCE * 4),
+        ("Where they live", SENTENCE * 4),
+    )
+    return Page(
+        url="https://example.org/bees",
+        final_url="https://example.org/bees",
+        title=title,
+        site="example.org",
+        language=language,
+        text="\n\n".join(f"## {heading}\n\n{text}" if heading else text for heading, text in given),
+        sections=[PageSection(heading=heading, level=2 if heading else 0, text=text) for heading, text in given],
+        images=[
+            PageImage(alt=alt, caption=caption, src="https://example.org/i.png")
+            for alt, caption in more.get("images", ())
+        ],
+    )
+
+
+def script(sections: int = 3, **more: Any) -> dict[str, Any]:
+    """Make a script that fits the page."""
+    told = [
+        {"title": f"Part {number}", "narrations": [{"text": SENTENCE.strip()}, {"text": SENTENCE.strip()}]}
+        for number in range(1, sections + 1)
+    ]
+    return {"title": "Bees", "description": "How bees live.", "sections": told, **more}
+
+
+def calling(written: Any, name: str = "write_script") -> WireTurn:
+    """Call the function with `written`, a text of JSON or its values."""
+    text = written if isinstance(written, str) else json.dumps(written)
+    return WireTurn(calls=(WireCall(name, text),), piece=4_000, usage=USAGE)
+
+
+def noting(*entries: tuple[str, str]) -> WireTurn:
+    """Call take_notes with a note for each heading."""
+    return calling({"sections": [{"heading": heading, "notes": [note]} for heading, note in entries]}, "take_notes")
+
+
+def saying(text: str) -> WireTurn:
+    return WireTurn(text=text, piece=4_000, usage=USAGE)
+
+
+def model_at(server: WireServer, timeout_s: str = "20") -> BaseChatModel:
+    environ = {"OPENAI_BASE_URL": server.base_url, "TOOLWEAVE_MODEL": "m", "TOOLWEAVE_MODEL_TIMEOUT_S": timeout_s}
+    return build_chat_model(load_settings(environ), max_retries=0)
+
+
+def writing_graph(
+    model: ChatModel | ScriptModels, price: ModelPrice | None = None
+) -> CompiledStateGraph[Any, Any, Any]:
+    """Draw write → validate."""
+    graph = StateGraph(WritingState)
+    graph.add_node("write", write_node(model, price))
+    graph.add_node("validate", validate_node(model, price))
+    graph.add_edge(START, "write")
+    graph.add_edge("write", "validate")
+    graph.add_edge("validate", END)
+    return graph.compile()
+
+
+@dataclass
+class Written:
+    """What came of a script of answers: the state or the failure, the events, and what the endpoint was asked."""
+
+    requests: list[WireRequest]
+    state: dict[str, Any] | None = None
+    failure: ScriptFailed | None = None
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def script(self) -> dict[str, Any]:
+        assert self.state is not None, self.failure
+        found: dict[str, Any] = self.state["script"]
+        return found
+
+    @property
+    def said(self) -> str:
+        assert self.failure is not None, "the script was expected to fail"
+        return str(self.failure)
+
+    def prompt(self, request: int = 0) -> str:
+        """Give the user's message of a request, which shows the article."""
+        return str(self.requests[request].messages[1]["content"])
+
+    def system(self, request: int = 0) -> str:
+        return str(self.requests[request].messages[0]["content"])
+
+    def function(self, request: int = 0) -> dict[str, Any]:
+        found: dict[str, Any] = self.requests[request].body["tools"][0]["function"]
+        return found
+
+
+@dataclass
+class Endpoint:
+    """A scripted endpoint and a model there, for one test after the other."""
+
+    server: WireServer
+    model: BaseChatModel
+
+    async def write(
+        self,
+        *turns: WireTurn,
+        of: Page | None = None,
+        settings: dict[str, Any] | None = None,
+        language: str | None = None,
+        price: ModelPrice | None = None,
+        repeat: bool = False,
+    ) -> Written:
+        """Write a script of a page while the endpoint gives the scripted answers."""
+        self.server.turns[:] = turns
+        self.server.repeat = repeat
+        self.server.requests.clear()
+        written = Written(self.server.requests)
+        asked = {"page": of or page(), "settings": settings, "language": language}
+        try:
+            stream: Any = writing_graph(self.model, price).astream(asked, stream_mode=["values", "custom"])
+            async for mode, value in stream:
+                if mode == "values":
+                    written.state = value
+                else:
+                    written.events.append(value)
+        except ScriptFailed as failure:
+            written.state, written.failure = None, failure
+        written.requests = list(self.server.requests)
+        return written
+
+
+def framed(prompt: str) -> str:
+    """Give what stands between the marks of the article."""
+    assert prompt.count("<article>") == 1
+    assert prompt.count("</article>") == 1
+    return prompt.partition("<article>\n")[2].partition("\n</article>")[0]
+
+
+def headings(prompts: Sequence[str]) -> list[str]:
+    return [line[3:] for prompt in prompts for line in framed(prompt).splitlines() if line.startswith("## ")]
