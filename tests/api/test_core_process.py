@@ -18,23 +18,9 @@ SERVER_ENV = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_FILE_ROOTS": str(HERE.par
 BOUND_S = 20.0
 
 
-async def test_sessions_that_are_open_do_not_hold_up_the_end(app_process: AppProcess) -> None:
-    await asyncio.to_thread(app_process.start)
-    async with (
-        streamable_http_client(f"{app_process.url}/ai/mcp") as (read, write, _),
-        ClientSession(read, write) as session,
-    ):
-        await session.initialize()
-        await session.list_tools()
-        assert await asyncio.to_thread(app_process.stop) == 0
-    said = app_process.logs()
-    assert "Traceback" not in said
-    assert " ERROR " not in said
-    # What uvicorn says of those it had to wait for.
-    assert "timeout graceful shutdown exceeded" not in said
-
-
-async def test_after_a_crash_the_next_call_opens_a_new_session_through_our_plane(app_process: AppProcess) -> None:
+async def test_after_a_crash_our_plane_opens_a_new_session_and_open_sessions_do_not_hold_up_the_end(
+    app_process: AppProcess,
+) -> None:
     def read() -> Any:
         return call(plane, "read_file", server="core", path=str(HERE))
 
@@ -42,7 +28,8 @@ async def test_after_a_crash_the_next_call_opens_a_new_session_through_our_plane
         return result.structuredContent is not None and result.structuredContent["status"] == "success"
 
     await asyncio.to_thread(app_process.start)
-    served = McpServerConfig(name="core", transport="http", url=f"{app_process.url}/ai/mcp", timeout_s=BOUND_S)
+    url = f"{app_process.url}/ai/mcp"
+    served = McpServerConfig(name="core", transport="http", url=url, timeout_s=BOUND_S)
     async with open_tool_plane([served], pace=QUICK) as plane:
         await until(plane, "ready", name="core")
         assert is_right(await read())
@@ -51,3 +38,15 @@ async def test_after_a_crash_the_next_call_opens_a_new_session_through_our_plane
         await asyncio.to_thread(app_process.start)
         await until(plane, "ready", name="core")
         assert is_right(await read())
+        async with (
+            streamable_http_client(url) as (receive, send, _),
+            ClientSession(receive, send) as session,
+        ):
+            await session.initialize()
+            await session.list_tools()
+            assert await asyncio.to_thread(app_process.stop) == 0
+    said = app_process.logs()
+    assert "Traceback" not in said
+    assert " ERROR " not in said
+    # What uvicorn says of those it had to wait for.
+    assert "timeout graceful shutdown exceeded" not in said

@@ -16,10 +16,10 @@ from toolweave.servers.core.query.opening import open_query_tools
 _ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n WHERE i < 0"
 
 
-async def test_a_hundred_queries_at_once_are_all_answered_right(shop: QueryClient) -> None:
-    calls = [shop.found("orders", [{"column": "id", "op": "le", "value": number % 5}]) for number in range(100)]
+async def test_many_queries_at_once_are_all_answered_right(shop: QueryClient) -> None:
+    calls = [shop.found("orders", [{"column": "id", "op": "le", "value": number % 5}]) for number in range(40)]
     answers = await asyncio.gather(*calls)
-    assert answers == [list(range(1, number % 5 + 1)) for number in range(100)]
+    assert answers == [list(range(1, number % 5 + 1)) for number in range(40)]
 
 
 async def test_a_query_sees_what_is_committed_while_somebody_writes(empty_url: str) -> None:
