@@ -17,7 +17,7 @@ from toolweave.config.settings import Settings
 if TYPE_CHECKING:
     from loguru import Record
 
-# What these say below the level is noise or quotes requests, statements and environment values.
+# What these say below the level is noise or quotes requests, answers, statements and environment values.
 _QUIET = {
     "aiosqlite": logging.WARNING,
     "alembic": logging.WARNING,
@@ -29,6 +29,7 @@ _QUIET = {
     # What it would say quotes what servers sent; the tool plane says the same without their secrets.
     "mcp.client": logging.CRITICAL,
     "openai": logging.WARNING,
+    "sse_starlette": logging.WARNING,
 }
 # The MCP SDK's session has no logger of its own to lower; what follows the colon quotes what a server sent.
 _QUOTES_MESSAGES = "mcp/shared/session.py"

@@ -194,6 +194,7 @@ def test_libraries_that_quote_requests_and_environments_stay_quiet_at_every_leve
     logging.getLogger("httpcore.http11").debug("send_request_headers %s", SECRET)
     logging.getLogger("openai._base_client").debug("Request options: %s", SECRET)
     logging.getLogger("aiosqlite").debug("executing %s", SECRET)
+    logging.getLogger("sse_starlette.sse").debug("chunk: %s", SECRET)
     logging.getLogger("langchain_mcp_adapters.sessions").warning("env[%r] contains %r", "KEY", SECRET)
     assert stream.getvalue() == ""
     logging.getLogger("httpx").warning("heard")
