@@ -8,7 +8,7 @@ narration: {character: A calm teacher, style: Plain sentences}
 personas:
   - {id: host, name: Mika, character: 'Curious, asks questions'}
 target_length_s: 180
-length_factor: 3                    # a script three times too long or too short is refused
+length_factor: 4                    # a script four times too long or too short is refused
 sections: {min: 3, max: 8}
 article_tokens: 24000               # what one model call may read of the article; more is condensed in parts first
 ```
@@ -82,7 +82,7 @@ class ScriptSettings(_Part):
     narration: NarrationVoice = NarrationVoice()
     personas: tuple[Persona, ...] = Field(default=(), max_length=20)
     target_length_s: int = Field(default=180, ge=10, le=7_200)
-    length_factor: float = Field(default=3.0, gt=1, le=100, allow_inf_nan=False)
+    length_factor: float = Field(default=4.0, gt=1, le=100, allow_inf_nan=False)
     sections: SectionCount = SectionCount()
     article_tokens: int = Field(default=24_000, ge=500, le=2_000_000)
 

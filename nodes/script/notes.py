@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from langchain_core.runnables import RunnableConfig
 
@@ -21,8 +22,8 @@ LEAST_TOKENS = 100
 _MUST_SHRINK_TO = 0.9
 _FILLED = 0.8
 
-PartsRead = Callable[[int, int], None]
-"""Is told how many parts of how many are read."""
+PartsRead = Callable[[int, int, int], None]
+"""Is told of a round, from 0, how many parts of how many are read."""
 
 
 async def condensed(
@@ -38,14 +39,14 @@ async def condensed(
     Raises:
         ScriptFailed: a call failed, a part got no notes, or the notes do not become short enough.
     """
-    for _ in range(MOST_ROUNDS):
+    for number in range(MOST_ROUNDS):
         parts = await asyncio.to_thread(parts_of, blocks, budget)
         if len(parts) > MOST_PARTS:
             raise ScriptFailed(
                 f"The article is too long: about {tokens_of(blocks)} tokens, which are {len(parts)} parts of {budget} "
                 f"(article_tokens), and {MOST_PARTS} are read at most."
             )
-        notes = await _Round(prompts, parts, budget, usage, config, parts_read).notes()
+        notes = await _Round(prompts, parts, budget, usage, config, partial(parts_read, number)).notes()
         if (left := tokens_of(notes)) <= budget:
             return notes
         if left > tokens_of(blocks) * _MUST_SHRINK_TO:
@@ -64,7 +65,7 @@ class _Round:
         budget: int,
         usage: list[ModelUsage],
         config: RunnableConfig,
-        parts_read: PartsRead,
+        parts_read: Callable[[int, int], None],
     ) -> None:
         self._prompts = prompts
         self._parts = parts

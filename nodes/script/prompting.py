@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
@@ -21,12 +21,12 @@ from toolweave.nodes.script.material import Block
 from toolweave.nodes.script.script_plan import ScriptPlan
 from toolweave.nodes.script.writing_state import Draft
 
-_CUT: dict[str, str] = {
-    "length": (
-        "The model's answer was cut off at its length limit (finish_reason length). "
-        "Ask for a shorter script (target_length_s), or use a model that may write more."
-    ),
-    "content_filter": "The model endpoint's content filter withheld the answer (finish_reason content_filter).",
+Stage = Literal["write", "notes"]
+
+_FILTERED = "The model endpoint's content filter withheld the answer (finish_reason content_filter)."
+_TOO_LONG: dict[Stage, str] = {
+    "write": "Ask for a shorter script (target_length_s), or use a model that may write more.",
+    "notes": "Have it read less at once (article_tokens), or use a model that may write more.",
 }
 
 
@@ -87,7 +87,7 @@ class ScriptPrompts:
         system: str,
         as_json: str,
         said: Sequence[AnyMessage],
-        stage: str,
+        stage: Stage,
         config: RunnableConfig,
     ) -> Answered:
         prompt = [SystemMessage(system), *said]
@@ -95,9 +95,9 @@ class ScriptPrompts:
         with _failing_script():
             model = await self.source.get()
             answer = await ask_for_choice(model, function, prompt, plain, config)
-        return _whole(answer, self._usage(stage, model, answer))
+        return _whole(answer, stage, self._usage(stage, model, answer))
 
-    def _usage(self, stage: str, model: BaseChatModel, answer: AIMessage) -> ModelUsage:
+    def _usage(self, stage: Stage, model: BaseChatModel, answer: AIMessage) -> ModelUsage:
         return model_usage(stage, answer, model_name(model, answer), self.price)
 
 
@@ -110,11 +110,14 @@ def _failing_script() -> Iterator[None]:
         raise ScriptFailed(f"The script was not written: {error}") from error
 
 
-def _whole(answer: AIMessage, usage: ModelUsage) -> Answered:
+def _whole(answer: AIMessage, stage: Stage, usage: ModelUsage) -> Answered:
     """Refuse an answer that was cut off or withheld, or is empty."""
     called = answer.tool_calls or answer.invalid_tool_calls or answer.additional_kwargs.get("function_call")
-    problem = _CUT.get(answer_status(answer))
-    if problem is None and not called and not answer.text.strip():
+    status = answer_status(answer)
+    problem = _FILTERED if status == "content_filter" else None
+    if status == "length":
+        problem = f"The model's answer was cut off at its length limit (finish_reason length). {_TOO_LONG[stage]}"
+    elif problem is None and not called and not answer.text.strip():
         problem = "The model gave an empty answer."
     if problem:
         raise ScriptFailed(f"The script was not written: {problem}", model_usage=[usage])

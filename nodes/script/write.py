@@ -80,8 +80,10 @@ async def _notes(task: WritingTask, usage: list[ModelUsage], config: RunnableCon
         return None
     tell_progress(BEGINS_AT, "Reading the article in parts")
 
-    def parts_read(read: int, parts: int) -> None:
-        percent = BEGINS_AT + (WRITES_AT - BEGINS_AT) * read / parts
-        tell_progress(percent, f"Read {read} of {parts} parts of the article")
+    def parts_read(number: int, read: int, parts: int) -> None:
+        # Nobody knows how many rounds there will be: each takes most of what is left.
+        begun, ended = (WRITES_AT - (WRITES_AT - BEGINS_AT) * 0.3**rounds for rounds in (number, number + 1))
+        of = "of its notes" if number else "of the article"
+        tell_progress(begun + (ended - begun) * read / parts, f"Read {read} of {parts} parts {of}")
 
     return await condensed(task.article, task.budget, task.prompts, usage, config, parts_read)

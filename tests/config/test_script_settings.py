@@ -103,7 +103,7 @@ def test_unknown_keys_are_pointed_out_with_their_line_and_without_their_value(
         ("language: a\nlanguage: b", 2, "the key 'language' is given twice"),
         ("model: &m a\nlanguage: *m", 1, "an alias (*name) is not read here"),
         ("? [a]\n: b", 1, "a key must be a text"),
-        ("[" * 5000, None, "is nested too deeply"),
+        ("[" * 600, None, "is nested too deeply"),
         ("\nlanguage: [de]", 2, "language must be a string"),
         ("base_url: ftp://example.org", 1, "base_url must be an http:// or https:// URL"),
         ("target_length_s: long", 1, "target_length_s must be a whole number"),

@@ -59,7 +59,7 @@ def script(sections: int = 3, **more: Any) -> dict[str, Any]:
 def calling(written: Any, name: str = "write_script") -> WireTurn:
     """Call the function with `written`, a text of JSON or its values."""
     text = written if isinstance(written, str) else json.dumps(written)
-    return WireTurn(calls=(WireCall(name, text),), piece=4_000, usage=USAGE)
+    return WireTurn(calls=(WireCall(name, text),), piece=200_000, usage=USAGE)
 
 
 def noting(*entries: tuple[str, str]) -> WireTurn:
@@ -68,7 +68,7 @@ def noting(*entries: tuple[str, str]) -> WireTurn:
 
 
 def saying(text: str) -> WireTurn:
-    return WireTurn(text=text, piece=4_000, usage=USAGE)
+    return WireTurn(text=text, piece=200_000, usage=USAGE)
 
 
 def model_at(server: WireServer, timeout_s: str = "20") -> BaseChatModel:

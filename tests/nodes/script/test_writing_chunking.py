@@ -1,0 +1,118 @@
+"""A long article is divided where it hurts least, and nothing of it is lost (A-04)."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.nodes.script.writing import SENTENCE
+from toolweave.nodes.script.chunking import CONTINUED, estimated_tokens, parts_of, sentences_in, tokens_of
+from toolweave.nodes.script.material import Block
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "a",
+            "Über",
+            "word ",
+            "End. ",
+            "One! Two? ",
+            "\n",
+            "\n\n",
+            " \n \n",
+            "字",
+            "終わり。",
+            "「はい。」",
+            "مرحبا؟ ",
+            "🙂",
+        ),
+        *("x" * 400, "字" * 300, " " * 50, "- item\n", "```\ncode\n```\n", "\ud800", "e\u0301", "."),
+    ]
+)
+TEXTS = st.lists(PIECES, max_size=60).map("".join)
+BLOCKS = st.lists(st.builds(Block, st.sampled_from(["", "Heading", "見出し", "h" * 300]), TEXTS), max_size=8)
+
+
+@settings(max_examples=200, deadline=None)
+@given(BLOCKS, st.integers(500, 700))
+def test_every_part_has_room_and_joined_the_parts_are_the_article(blocks: list[Block], budget: int) -> None:
+    parts = parts_of(blocks, budget)
+
+    assert all(part and tokens_of(part) <= budget for part in parts)
+    assert _joined([block for part in parts for block in part]) == _joined(blocks)
+    assert parts == parts_of(blocks, budget)
+
+
+@settings(max_examples=50, deadline=None)
+@given(BLOCKS)
+def test_parts_are_filled_as_far_as_whole_sections_go(blocks: list[Block]) -> None:
+    parts = parts_of(blocks, 600)
+
+    for part, following in pairwise(parts):
+        assert tokens_of([*part, following[0]]) > 600
+
+
+@given(TEXTS, TEXTS)
+def test_the_estimate_of_two_texts_is_that_of_both_joined_but_for_rounding(first: str, second: str) -> None:
+    apart = estimated_tokens(first) + estimated_tokens(second)
+    assert apart - 1 <= estimated_tokens(first + second) <= apart
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("abcd" * 100, 100), ("字" * 100, 100), ("д" * 300, 200), ("🙂" * 3, 4)]
+)
+def test_other_scripts_than_latin_take_more_tokens(text: str, tokens: int) -> None:
+    assert estimated_tokens(text) == tokens
+
+
+def test_sections_stay_whole_where_they_have_room() -> None:
+    blocks = [Block(f"Heading {number}", "x" * 1_000) for number in range(6)]
+
+    parts = parts_of(blocks, 600)
+
+    assert [[block.heading for block in part] for part in parts] == [
+        ["Heading 0", "Heading 1"],
+        ["Heading 2", "Heading 3"],
+        ["Heading 4", "Heading 5"],
+    ]
+
+
+def test_a_long_section_is_divided_between_paragraphs_and_its_heading_repeated() -> None:
+    paragraph = SENTENCE * 10
+    [first], [second], [third] = parts_of([Block("Bees", "\n\n".join([paragraph] * 6))], 500)
+
+    assert [first.heading, second.heading, third.heading] == ["Bees", "Bees" + CONTINUED, "Bees" + CONTINUED]
+    assert first.text == second.text == paragraph + "\n\n" + paragraph + "\n\n"
+
+
+def test_a_long_paragraph_is_divided_between_sentences_in_any_script() -> None:
+    for sentence in (SENTENCE, "蜂は花から花へ飛ぶ。", "「蜂は飛ぶ！」"):
+        parts = parts_of([Block("", sentence * 200)], 500)
+
+        assert len(parts) > 1
+        assert all(block.text.endswith(sentence) for part in parts for block in part)
+
+
+def test_what_goes_on_without_a_heading_gets_none() -> None:
+    parts = parts_of([Block("", "word " * 2_000)], 500)
+
+    assert {block.heading for part in parts for block in part} == {""}
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("", 0), ("One. Two! Three", 3), ("一。二。三", 3), ("- a\n- b\n\n---\n", 2), ("A. " * 100, 5)]
+)
+def test_sentences_are_counted_up_to_enough(text: str, count: int) -> None:
+    assert sentences_in(text, 5) == count
+
+
+def _joined(blocks: list[Block]) -> list[tuple[str, str]]:
+    """Put what was divided together again."""
+    joined: list[tuple[str, str]] = []
+    for heading, text in blocks:
+        if joined and (heading.endswith(CONTINUED) or heading == "" == joined[-1][0]):
+            joined[-1] = (joined[-1][0], joined[-1][1] + text)
+        else:
+            joined.append((heading, text))
+    return joined

@@ -1,0 +1,152 @@
+"""A model that fails, is cut off or says nothing ends the script, and the reason is told (A-04)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
+from tests.nodes.script.writing import USAGE, Endpoint, calling, model_at, page, script, writing_graph
+from toolweave.config.script_settings import ScriptSettings
+from toolweave.config.settings import load_settings
+from toolweave.errors import ConfigError, ScriptFailed
+from toolweave.nodes.chat_model_source import as_lazy
+from toolweave.nodes.offline_model import OfflineChatModel
+from toolweave.nodes.progress_events import tell_progress
+from toolweave.nodes.script.script_model import ScriptModels, script_endpoint
+
+BROKEN = WireCall("write_script", '{"title": "Be')
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Endpoint]:
+    with openai_wire([]) as server:
+        yield Endpoint(server, model_at(server))
+
+
+@pytest.mark.parametrize(
+    ("turn", "said"),
+    [
+        (WireTurn(status=401), "rejected the API key"),
+        (WireTurn(status=429), "quota"),
+        (WireTurn(status=500), "status 500"),
+        (WireTurn(status=400, error="maximum context length"), "maximum context length"),
+        (WireTurn(text="Once upon a time", cut_after=2), "broke the connection"),
+        (WireTurn(text="Once upon a time", finish_reason="none"), "before it was complete"),
+        (WireTurn(text='{"title": "Be', finish_reason="length"), "(finish_reason length)"),
+        (WireTurn(calls=(BROKEN,), finish_reason="length"), "(finish_reason length)"),
+        (WireTurn(text="I", finish_reason="content_filter"), "(finish_reason content_filter)"),
+        (WireTurn(), "empty answer"),
+    ],
+    ids=range(10),
+)
+async def test_a_model_that_fails_is_asked_no_second_time(endpoint: Endpoint, turn: WireTurn, said: str) -> None:
+    made = await endpoint.write(turn, calling(script()))
+
+    assert made.said.startswith("The script was not written: ")
+    assert said in made.said
+    assert len(made.requests) == 1
+
+
+async def test_an_answer_that_was_cut_off_is_paid_for_all_the_same(endpoint: Endpoint) -> None:
+    made = await endpoint.write(WireTurn(text="{", finish_reason="length", usage=USAGE))
+
+    assert made.failure is not None
+    assert [used["output_tokens"] for used in made.failure.model_usage] == [20]
+    assert "target_length_s" in made.said
+
+
+async def test_a_model_that_fails_at_the_repair_turn_is_named(endpoint: Endpoint) -> None:
+    made = await endpoint.write(calling({}), WireTurn(status=500))
+
+    assert "status 500" in made.said
+
+
+async def test_a_model_that_does_not_answer_in_time_ends_the_script() -> None:
+    silent = WireTurn(text="Once upon", silent_after=1)
+    with openai_wire([silent]) as server, pytest.raises(ScriptFailed, match="TOOLWEAVE_MODEL_TIMEOUT_S"):
+        await writing_graph(model_at(server, "0.2")).ainvoke({"page": page()})
+
+
+async def test_a_model_that_is_not_configured_ends_the_script() -> None:
+    with pytest.raises(ScriptFailed, match="offline demo model writes no scripts unless it is named"):
+        await writing_graph(ScriptModels(load_settings({}))).ainvoke({"page": page()})
+
+
+async def test_the_settings_of_a_script_choose_model_and_endpoint() -> None:
+    with openai_wire([calling(script())]) as server:
+        models = ScriptModels(load_settings({"OPENROUTER_API_KEY": "not-for-this-one", "OPENAI_API_KEY": "key"}))
+        settings = {"model": "small", "base_url": server.base_url}
+
+        made = await writing_graph(models).ainvoke({"page": page(), "settings": settings})
+
+    assert made["script"]["title"] == "Bees"
+    assert server.requests[0].body["model"] == "small"
+    assert server.requests[0].headers["authorization"] == "Bearer key"
+
+
+@pytest.mark.parametrize(
+    ("environ", "wanted", "expected"),
+    [
+        ({"GEMINI_API_KEY": "g"}, {}, (None, None, "g")),
+        ({"GEMINI_API_KEY": "g"}, {"model": "m"}, ("m", None, "g")),
+        ({"GEMINI_API_KEY": "g"}, {"model": "m", "base_url": "http://h/v1"}, ("m", "http://h/v1", None)),
+        (
+            {"GEMINI_API_KEY": "g", "OPENROUTER_API_KEY": "o"},
+            {"model": "m", "base_url": "https://generativelanguage.googleapis.com/v1beta/openai"},
+            ("m", "https://generativelanguage.googleapis.com/v1beta/openai", "g"),
+        ),
+        ({}, {"model": "offline"}, ("offline", None, None)),
+        ({"TOOLWEAVE_MODEL": "offline"}, {}, ("offline", None, None)),
+    ],
+)
+def test_an_endpoint_gets_the_key_that_is_meant_for_it(
+    environ: dict[str, str], wanted: dict[str, str], expected: tuple[str | None, str | None, str | None]
+) -> None:
+    chosen = script_endpoint(load_settings(environ), ScriptSettings(**wanted))
+
+    gemini = chosen.gemini_api_key.get_secret_value() if chosen.gemini_api_key else None
+    assert (chosen.model, chosen.openai_base_url, gemini) == expected
+    assert chosen.openrouter_api_key is None
+
+
+@pytest.mark.parametrize("wanted", [{}, {"model": "m"}])
+def test_without_an_endpoint_no_model_is_made_up(wanted: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="OPENROUTER_API_KEY"):
+        script_endpoint(load_settings({}), ScriptSettings(**wanted))
+
+
+def test_a_model_that_is_given_writes_every_script_and_others_are_built_once() -> None:
+    given = as_lazy(OfflineChatModel())
+    models = ScriptModels()
+
+    assert ScriptModels(model=given).model_for(ScriptSettings(model="m")) is given
+    assert models.model_for(ScriptSettings(model="m")) is models.model_for(ScriptSettings(model="m", language="de"))
+    assert models.model_for(ScriptSettings(model="m")) is not models.model_for(ScriptSettings())
+
+
+@pytest.mark.parametrize(
+    ("percent", "told"), [(-5.0, 0), (33.333, 33.3), (250.0, 100), (float("nan"), 0), (float("inf"), 0)]
+)
+async def test_progress_lies_between_nothing_and_all(percent: float, told: float) -> None:
+    from langgraph.graph import END, START, StateGraph
+
+    async def node(state: dict[str, Any]) -> dict[str, Any]:
+        tell_progress(percent, "Here")
+        return {}
+
+    graph: Any = StateGraph(dict)
+    graph.add_node("node", node).add_edge(START, "node").add_edge("node", END)
+    events = [event async for event in graph.compile().astream({}, stream_mode="custom")]
+    assert events == [{"type": "progress", "progress": told, "message": "Here"}]
+
+
+async def test_progress_outside_a_graph_is_told_nobody() -> None:
+    from langchain_core.runnables import RunnableLambda
+
+    tell_progress(50, "Alone")
+
+    def step(percent: float) -> None:
+        tell_progress(percent, "In a runnable")
+
+    await RunnableLambda(step).ainvoke(50.0)
