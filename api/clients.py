@@ -13,8 +13,8 @@ from toolweave.api.in_process import StreamingAsgiTransport
 SERVED_BY = "toolweave.asgi"
 # The path below which it serves everything, when langgraph.json gives one.
 PREFIX = "toolweave.prefix"
-# Loaded where the official server runs us, whose client then reaches it without a socket.
-OFFICIAL_SERVER = "langgraph_api.server"
+# Loaded where the official server runs us: its application, and the path below which it serves everything.
+OFFICIAL_SERVER, OFFICIAL_CONFIG = "langgraph_api.server", "langgraph_api.config"
 # Who asks us asks the API behind us: by these headers it knows whom to let.
 CREDENTIALS = ("authorization", "x-api-key", "cookie")
 # And it stays in their trace.
@@ -37,20 +37,22 @@ class NoApi(httpx.AsyncBaseTransport):
 def api_client(request: Request) -> LangGraphClient:
     """Make a client of the LangGraph API for one request.
 
-    In our server it calls the same process without a socket; with TOOLWEAVE_API_URL it calls that server; under the
-    official server its own in-process client is used. Where there is none of them, requests fail like those to a server
-    that is down.
+    In our server, and in the official one, it calls the same process without a socket, with the credentials of who
+    asked us; with TOOLWEAVE_API_URL it calls that server. Where there is none of them, requests fail like those to a
+    server that is down.
     """
     url: str | None = request.app.state.settings.api_url
     if url is not None:
         return get_client(url=url)
-    served_by = request.scope.get(SERVED_BY)
+    served_by, prefix = request.scope.get(SERVED_BY), request.scope.get(PREFIX, "")
     if served_by is None and OFFICIAL_SERVER in sys.modules:
-        return get_client()
+        # The client that it has for this itself goes past its authentication, whoever asked us.
+        served_by = sys.modules[OFFICIAL_SERVER].app
+        prefix = getattr(sys.modules[OFFICIAL_CONFIG], "MOUNT_PREFIX", None) or ""
     transport = StreamingAsgiTransport(served_by) if served_by is not None else NoApi()
     http = httpx.AsyncClient(
         transport=transport,
-        base_url=f"http://127.0.0.1{request.scope.get(PREFIX, '')}",
+        base_url=f"http://127.0.0.1{prefix}",
         headers={name: request.headers[name] for name in PASSED_ON if name in request.headers},
         timeout=httpx.Timeout(None),
     )

@@ -19,12 +19,14 @@ from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.fixtures.shop_api import shop_api
+from tests.servers.core.test_auth import ACCEPT, HELLO
 
 HERE = Path(__file__)
 ROOT = HERE.parents[2]
 # An environment of its own: the official server brings packages that ours must not need.
 PREPARED = ROOT / ".venv-langgraph" / "bin" / "langgraph"
 BOUND_S = 90.0
+ANN = {"authorization": "Bearer ann"}
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 pytestmark = [pytest.mark.requirement("S-03"), pytest.mark.timeout(180)]
 
@@ -40,8 +42,21 @@ def command() -> Path:
     return path
 
 
+KEYS = """
+from langgraph_sdk import Auth
+
+auth = Auth()
+
+@auth.authenticate
+async def authenticate(authorization: str | None):
+    if authorization not in ("Bearer ann", "Bearer ben"):
+        raise Auth.exceptions.HTTPException(401, "Say who you are.")
+    return {"identity": authorization.removeprefix("Bearer ")}
+"""
+
+
 @contextmanager
-def official_server(folder: Path) -> Iterator[str]:
+def official_server(folder: Path, langgraph_json: Path = ROOT / "langgraph.json", prefix: str = "") -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
@@ -57,7 +72,7 @@ def official_server(folder: Path) -> Iterator[str]:
     log = folder / "server.log"
     with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(
-            [command(), *arguments, "--config", str(ROOT / "langgraph.json")],
+            [command(), *arguments, "--config", str(langgraph_json)],
             cwd=folder,
             env=env,
             stdout=output,
@@ -65,7 +80,7 @@ def official_server(folder: Path) -> Iterator[str]:
             start_new_session=True,
         )
         try:
-            url = f"http://127.0.0.1:{port}"
+            url = f"http://127.0.0.1:{port}{prefix}"
             _await_start(url, process, log)
             yield url
         finally:
@@ -185,3 +200,27 @@ async def test_the_core_tools_are_reached_over_http_and_in_the_same_process_ther
     assert (core["transport"], core["state"], core["tools"]) == ("in_process", "ready", 5)
     foreign = await http.post("/ai/mcp", json={}, headers={"origin": "https://evil.example.org"})
     assert foreign.status_code == 403
+
+
+@pytest.mark.slow
+async def test_its_auth_handler_decides_who_may_use_our_routes_and_the_core_tools(tmp_path: Path) -> None:
+    (tmp_path / "keys.py").write_text(KEYS, encoding="utf-8")
+    theirs = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
+    theirs |= {"auth": {"path": "./keys.py:auth"}, "env": {}}
+    theirs["http"]["mount_prefix"] = "/api"
+    (tmp_path / "langgraph.json").write_text(json.dumps(theirs), encoding="utf-8")
+    with official_server(tmp_path, tmp_path / "langgraph.json", "/api") as url:
+        async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False, headers=ACCEPT) as http:
+            for headers, status in (({}, 401), ({"authorization": "Bearer eve"}, 401), (ANN, 200)):
+                opened = await http.post("/ai/mcp", json=HELLO, headers=headers)
+                pages = [await http.get(page, headers=headers) for page in ("/servers", "/tools")]
+                assert [answer.status_code for answer in (opened, *pages)] == [status] * 3
+            session = {"mcp-session-id": opened.headers["mcp-session-id"]}
+            ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+            assert (await http.post("/ai/mcp", json=ping, headers={**session, **ANN})).status_code == 200
+            for headers, status in (({}, 401), ({"authorization": "Bearer ben"}, 404)):
+                assert (await http.post("/ai/mcp", json=ping, headers={**session, **headers})).status_code == status
+            said = await http.post("/chat/stream", json={"message": "Hello!"}, headers=ANN)
+            assert "event: message" in said.text
+            refused = await http.post("/chat/stream", json={"message": "Hello!"})
+            assert "event: message" not in refused.text
