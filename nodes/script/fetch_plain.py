@@ -97,7 +97,8 @@ class PlainFetch:
         except OutboundRefused as error:
             raise FetchFailed(f"{subject} was not fetched: {error}") from None
         except OutboundFailed as error:
-            raise FetchFailed(f"{subject} was not fetched: {error} {_ADVICE[error.reason]}") from None
+            told = str(error).rstrip(".")
+            raise FetchFailed(f"{subject} was not fetched: {told}. {_ADVICE[error.reason]}") from None
         except FetchFailed as error:
             raise FetchFailed(f"{subject} was not fetched: {error}") from None
         if answer.status >= 300:

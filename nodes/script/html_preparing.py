@@ -61,19 +61,20 @@ def _plain_words(tree: HtmlElement) -> None:
 
 
 def _open_noscript(tree: HtmlElement) -> None:
-    for noscript in tree.xpath(".//noscript"):
-        text = noscript.text_content()
-        if len(text.strip()) >= _FEWEST_LETTERS_OF_AN_ARTICLE or noscript.find(".//img") is not None:
+    """Keep articles and images that are for whoever runs no scripts, but no notice that one should."""
+    for noscript in list(tree.iter("noscript")):
+        is_long = len(noscript.text_content().strip()) >= _FEWEST_LETTERS_OF_AN_ARTICLE
+        if is_long or noscript.find(".//img") is not None:
             noscript.tag = "div"
+        else:
+            noscript.drop_tree()
 
 
 def _flatten_layout(tree: HtmlElement) -> None:
     """Make tables that lay a page out, as old ones do, plain blocks, without cells that hold links only."""
     for table in tree.xpath(".//table[.//h1 or .//h2 or .//td[count(.//p) > 2]]"):
-        for part in list(table.iter("table", "tbody", "tr", "td", "th")):
-            owner = next(part.iterancestors("table"), None)
-            if part is not table and owner is not table:
-                continue
+        parts = [part for part in table.iter("tbody", "tr", "td", "th") if next(part.iterancestors("table")) is table]
+        for part in [table, *parts]:
             if part.tag in ("td", "th") and _linked_share(part) > _MENU_SHARE:
                 part.drop_tree()
             else:
@@ -83,9 +84,13 @@ def _flatten_layout(tree: HtmlElement) -> None:
 
 def _linked_share(element: HtmlElement) -> float:
     """Say how much of an element's text is links, from 0 to 1."""
-    said = len("".join(element.text_content().split()))
-    linked = sum(len("".join(link.text_content().split())) for link in element.xpath(".//a[not(ancestor::a)]"))
+    said = len(_squeezed(element))
+    linked = sum(len(_squeezed(link)) for link in element.xpath(".//a[not(ancestor::a)]"))
     return linked / said if said else 0.0
+
+
+def _squeezed(element: HtmlElement) -> str:
+    return "".join(element.text_content().split())
 
 
 def _before_its_table(caption: HtmlElement) -> None:
@@ -101,6 +106,10 @@ def _keep_code(tree: HtmlElement) -> None:
     """Make every `pre` one plain text, since blank lines, line breaks and markup in it mean something."""
     for found in tree.xpath(_LINE_NUMBERS):
         found.drop_tree()
+    for table in tree.xpath(".//table[count(.//pre) = 1]"):
+        if _squeezed(table) == _squeezed(table.find(".//pre")):
+            for part in list(table.iter("table", "tbody", "tr", "td", "th")):
+                part.tag = "div"
     for pre in list(tree.iter("pre")):
         for line_break in list(pre.iter("br")):
             line_break.tail = "\n" + (line_break.tail or "")
@@ -108,5 +117,6 @@ def _keep_code(tree: HtmlElement) -> None:
         tail = pre.tail
         strip_elements(pre, "*", with_tail=True)
         pre.tail, pre.text = tail, None
-        # One element inside tells that it is code.
-        SubElement(pre, "span").text = "\n".join(line if line.strip() else EMPTY_CODE_LINE for line in lines)
+        # One element inside tells that it is code, and a second line that it is a block.
+        kept = [line if line.strip() else EMPTY_CODE_LINE for line in lines]
+        SubElement(pre, "span").text = "\n".join([*kept, EMPTY_CODE_LINE])

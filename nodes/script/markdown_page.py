@@ -6,6 +6,8 @@ from urllib.parse import unquote, urlsplit
 
 from toolweave.nodes.script.page import Page, PageImage, PageSection
 
+# Far more than what anybody asks about.
+_COUNTED = 20_000
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _IMAGE = re.compile(r"!\[([^\]]{0,2000})\]\(([^()\s]{1,8192})(?:[ \t]+\"([^\"]{0,2000})\")?\)")
@@ -82,8 +84,8 @@ def unescaped(markdown: str) -> str:
 
 
 def letters(text: str) -> int:
-    """Count what a text says, in letters; an ideograph says as much as three."""
-    return sum(3 if "\u3040" <= letter <= "\u9fff" else 1 for letter in text if letter.isalnum())
+    """Count what a text says at least, in letters; an ideograph says as much as three."""
+    return sum(3 if "\u3040" <= letter <= "\u9fff" else 1 for letter in text[:_COUNTED] if letter.isalnum())
 
 
 def _tidy(markdown: str, title: str) -> str:
@@ -95,6 +97,8 @@ def _tidy(markdown: str, title: str) -> str:
         if heading is not None and untitled and heading[2].strip() == title:
             untitled = False
             continue
+        if is_code and kept[-1] == ("", True) and _FENCE.match(line):
+            kept.pop()
         if is_code != kept[-1][1] and line.strip() and kept[-1][0]:
             kept.append(("", False))
         if is_code or line.strip():

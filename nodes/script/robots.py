@@ -26,7 +26,7 @@ def may_fetch(robots: str, path: str, agent: str) -> bool:
         path: as it is requested, percent-encoded.
         agent: the product name alone, such as "toolweave".
     """
-    groups = list(_groups(robots[:MOST_CHARACTERS]))
+    groups = list(_groups(robots[:MOST_CHARACTERS].removeprefix("\ufeff")))
     own = [group for group in groups if agent.lower() in group.agents]
     asked = _normal(path)
     best = (-1, True)

@@ -1,10 +1,12 @@
 """Find the sentences under an article's title that say what it is about: many pages keep them out of the article."""
 
 import re
+from itertools import islice, takewhile
 
 from toolweave.nodes.script.html_tree import HtmlElement
 
 FEWEST_CHARACTERS = 20
+MOST_PARAGRAPHS = 3
 _ABOUT_THE_ARTICLE = re.compile(
     r"meta|byline|author|date|time|share|social|caption|credit|tag|kicker|categor", re.IGNORECASE
 )
@@ -17,11 +19,8 @@ def standfirst_of(tree: HtmlElement, title: str) -> list[str]:
     if heading is None:
         return []
     header = next(heading.iterancestors("header"), None)
-    near = [*header.iter("p")] if header is not None else []
-    for following in heading.itersiblings():
-        if following.tag != "p":
-            break
-        near.append(following)
+    near = list(islice(header.iter("p"), MOST_PARAGRAPHS)) if header is not None else []
+    near += takewhile(lambda element: element.tag == "p", islice(heading.itersiblings(), MOST_PARAGRAPHS))
     paragraphs = []
     for paragraph in dict.fromkeys(near):
         text = " ".join(paragraph.text_content().split())

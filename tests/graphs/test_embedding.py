@@ -21,7 +21,10 @@ from toolweave.graphs import build_agent_loop
 
 pytestmark = pytest.mark.requirement("S-04")
 
-HEAVY = ("fastapi", "starlette", "uvicorn", "mcp", "fastmcp", "langchain_mcp_adapters", "sqlite3", "sqlalchemy")
+HEAVY = (
+    *("fastapi", "starlette", "uvicorn", "mcp", "fastmcp", "langchain_mcp_adapters", "sqlite3", "sqlalchemy"),
+    *("trafilatura", "lxml"),
+)
 
 
 @tool

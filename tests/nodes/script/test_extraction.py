@@ -1,0 +1,269 @@
+"""A page's article is told from what stands around it, whatever the page is made of (A-04)."""
+
+import asyncio
+import json
+from collections import defaultdict
+
+import pytest
+
+from tests.fixtures.web_pages import PAGES, five_megabytes, long_paragraphs, truth_of
+from tests.nodes.script.reading import NoArticle, articles, html_page, left_out, page_of, read_article, standing_around
+from toolweave.errors import FetchFailed
+from toolweave.nodes.script.extraction import ExtractionLimits, extract_page
+
+SHARE_KEPT = 0.95
+PARAGRAPHS = "".join(f"<p>The keeper of lamp {number} trimmed it at dusk and slept well.</p>" for number in range(8))
+
+
+class Turns:
+    """Counts how often the loop comes round."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.create_task(self._turn())
+
+    async def __aexit__(self, *raised: object) -> None:
+        self._task.cancel()
+
+    async def _turn(self) -> None:
+        while True:
+            await asyncio.sleep(0.01)
+            self.count += 1
+
+
+def said_of(body: bytes) -> str:
+    """Give a page's text, or why there is none."""
+    try:
+        return html_page(body, "text/html")["text"]
+    except NoArticle as refused:
+        return str(refused)
+
+
+@pytest.mark.parametrize("name", articles())
+def test_an_article_keeps_its_sentences_and_nothing_else(name: str) -> None:
+    page = page_of(name)
+
+    missing = left_out(page, name)
+    assert len(missing) <= (1 - SHARE_KEPT) * len(truth_of(name)["article"]), missing
+    assert standing_around(page, name) == []
+
+
+def test_of_every_language_nineteen_sentences_in_twenty_are_kept_and_no_navigation() -> None:
+    kept: dict[str, list[bool]] = defaultdict(list)
+    for name in articles():
+        page = page_of(name)
+        missing = left_out(page, name)
+        kept[page["language"].partition("-")[0]] += [text not in missing for text in truth_of(name)["article"]]
+
+    assert len(articles()) >= 12
+    assert set(kept) >= {"en", "de", "fr", "ru", "ar", "ja"}
+    assert {
+        language: sum(found) / len(found) for language, found in kept.items() if sum(found) < SHARE_KEPT * len(found)
+    } == {}
+
+
+@pytest.mark.parametrize("name", articles())
+def test_title_language_headings_and_images_are_the_pages_own(name: str) -> None:
+    page, truth = page_of(name), truth_of(name)
+
+    assert page["title"] == truth["title"]
+    assert page["language"] == truth["language"]
+    assert [section["heading"] for section in page["sections"] if section["heading"]] == truth["headings"]
+    assert [{"alt": image["alt"], "caption": image["caption"]} for image in page["images"]] == truth["images"]
+    assert all(image["src"].startswith("https://site.example/") for image in page["images"])
+    assert all(image["alt"] in page["text"] and image["caption"] in page["text"] for image in page["images"])
+
+
+def test_sentences_stand_in_the_section_of_their_heading() -> None:
+    sections = {section["heading"]: section for section in page_of("news.html")["sections"]}
+
+    assert list(sections) == ["", "A price that doubled", "What comes next"]
+    assert "The first pupils crossed a gangway" in sections[""]["text"]
+    assert "The city first put the cost at $9 million." in sections["A price that doubled"]["text"]
+    assert "On Friday afternoons, everybody learns to swim." in sections["What comes next"]["text"]
+    assert sections["What comes next"]["level"] == 2
+
+
+def test_a_page_goes_through_json_unchanged() -> None:
+    page = page_of("tables.html")
+
+    assert json.loads(json.dumps(page)) == page
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("shell.html", "scripts fill it in"),
+        ("paywall.html", "for subscribers only"),
+        ("teaser.html", "shows only the beginning"),
+    ],
+)
+def test_a_page_without_an_article_for_us_says_so_and_what_to_do(name: str, told: str) -> None:
+    with pytest.raises(NoArticle, match=told) as raised:
+        page_of(name)
+
+    assert "Give the address" in str(raised.value) or "MCP_CONFIG_PATH" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "told"),
+    [
+        (b"", "text/html", "empty|no article"),
+        (b"   \n ", "text/html", "empty|no article"),
+        (b"<html></html>", "text/html", "no article"),
+        (b"<p>Nothing to see.</p>", "text/html", "next to no text"),
+        (b"Hello.", "text/plain", "next to no text"),
+        (b"%PDF-1.7 \xe2\xe3", "application/pdf", "a PDF document"),
+        (b"%PDF-1.7 \xe2\xe3", "text/html", "a PDF document"),
+        (b"\x89PNG\r\n\x1a\n", "image/png", "an image"),
+        (b"RIFF\x00\x00\x00\x00WEBP", "image/webp", "an image"),
+        (b'{"a": 1}', "application/json", "JSON data"),
+        (b"<rss version='2.0'/>", "application/rss+xml", "a feed"),
+        (b"PK\x03\x04 and so on", "application/octet-stream", "an archive"),
+        (b"\x00\x01\x02\x03" * 100, "", "binary data"),
+        (b"a,b\n1,2\n", "text/csv", "text/csv"),
+    ],
+)
+def test_what_is_no_page_of_text_is_named(body: bytes, content_type: str, told: str) -> None:
+    with pytest.raises(NoArticle, match=told):
+        html_page(body, content_type)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["", "application/octet-stream", "TEXT/HTML;charset=UTF-8", "application/xhtml+xml"]
+)
+def test_a_page_is_read_under_a_header_of_any_form_or_none(content_type: str) -> None:
+    assert page_of("blog.html")["text"] == html_page((PAGES / "blog.html").read_bytes(), content_type)["text"].replace(
+        "https://site.example/a/", "https://site.example/"
+    )
+
+
+@pytest.mark.parametrize(
+    ("codec", "content_type", "meta"),
+    [
+        ("utf-8-sig", "text/html; charset=iso-8859-1", ""),
+        ("utf-16", "text/html", ""),
+        ("cp1252", "text/html; charset=iso-8859-1", ""),
+        ("cp1252", 'text/html; charset="windows-1252"', "utf-8"),
+        ("cp1252", "text/html", "iso-8859-1"),
+        ("cp1252", "text/html; charset=no-such-thing", "latin1"),
+        ("utf-8", "text/html; charset=iso-8859-1", "windows-1252"),
+        ("utf-8", "text/html; charset=utf-7", ""),
+    ],
+)
+def test_bytes_are_read_by_mark_header_meta_or_what_they_are(codec: str, content_type: str, meta: str) -> None:
+    head = f"<meta charset='{meta}'>" if meta else ""
+    words = f"{PARAGRAPHS}<p>À bientôt – 5 €, naïve Jürgen.</p>"
+    html = f"<html><head>{head}<title>Café “Größe”</title></head><body><article><h1>Café “Größe”</h1>{words}"
+
+    page = html_page(html.encode(codec), content_type)
+
+    assert page["title"] == "Café “Größe”"
+    assert "À bientôt – 5 €, naïve Jürgen." in page["text"]
+
+
+@pytest.mark.parametrize("codec", ["euc-jp", "iso-2022-jp", "shift_jis"])
+def test_japanese_is_read_in_each_of_its_encodings(codec: str) -> None:
+    html = (PAGES / "japanese.html").read_text(encoding="utf-8").replace("UTF-8", codec).encode(codec)
+
+    assert html_page(html, "text/html")["text"] == page_of("japanese.html")["text"]
+
+
+def test_headings_emphasis_and_raised_digits_become_words_to_read_aloud() -> None:
+    page = html_page(
+        f"<html><body><article><h1>Lamps</h1><h2>About <em>oil</em> <a href='#oil'>#</a></h2>{PARAGRAPHS}"
+        "<p>Water is H<sub>2</sub>O, a field 10<sup>2</sup> steps, and the <b>rest</b> a <i>guess</i>"
+        "<sup>[3]</sup>.</p></article></body></html>"
+    )
+
+    assert [section["heading"] for section in page["sections"]] == ["About oil"]
+    assert "Water is H₂O, a field 10² steps, and the rest a guess." in page["text"]
+
+
+def test_bodies_of_linked_data_do_not_replace_a_longer_article() -> None:
+    data = json.dumps({"@type": "Article", "articleBody": "A short version that says little about lamps at all."})
+    script = "<script type='application/ld+json'>"
+    page = html_page(
+        f"<html><head>{script}{data}</script>{script}{{broken</script>"
+        f"</head><body><article><h1>Lamps</h1>{PARAGRAPHS}</article></body></html>"
+    )
+
+    assert "lamp 7" in page["text"]
+    assert "A short version" not in page["text"]
+
+
+async def test_an_article_of_five_megabytes_is_kept_while_the_loop_goes_on() -> None:
+    turns = Turns()
+    async with turns:
+        page = await extract_page(five_megabytes(), "https://site.example/long", "text/html; charset=utf-8")
+
+    said = set(page["text"].replace(". ", ".\n").splitlines())
+    sentences = [sentence for paragraph in long_paragraphs() for sentence in paragraph]
+    assert sum(sentence in said for sentence in sentences) >= SHARE_KEPT * len(sentences)
+    assert "Home of the long counts" not in page["text"]
+    assert "rights reserved" not in page["text"]
+    assert turns.count > 20
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b"<html><body>" + b"<div>" * 100_000 + b"<p>Deep down.</p>",
+        b"<html><body><p>" + b"<b>" * 100_000 + b"Deep down.",
+        b"<html><body><p>" + b"&amp;" * 200_000,
+        b"<html><body>" + b"<!--" * 100_000,
+        b"<html><script type='application/ld+json'>" + b"[" * 100_000 + b"</script>",
+        b"<html><body><table>" + b"<tr><td><h1>" * 10_000,
+        b"<a " * 50_000,
+    ],
+    ids=[
+        "deep blocks",
+        "deep inline",
+        "entities",
+        "comments",
+        "deep data",
+        "deep tables",
+        "open tags",
+    ],
+)
+def test_a_hostile_page_is_read_or_refused_in_words(hostile: bytes) -> None:
+    told = said_of(hostile)
+
+    assert "Deep down." in told or "Give the address" in told or "MCP_CONFIG_PATH" in told
+
+
+async def test_a_page_that_takes_for_ever_is_given_up_and_the_loop_goes_on() -> None:
+    million = b"<html><body><div " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b"><p>Hi</p>"
+    turns = Turns()
+    with pytest.raises(FetchFailed, match="too complicated: its article was not found within 1 s"):
+        async with turns:
+            await extract_page(million, "https://site.example/x", "text/html", limits=ExtractionLimits(seconds=1))
+
+    assert turns.count > 20
+
+
+async def test_a_page_that_wants_too_much_memory_fails_alone() -> None:
+    limits = ExtractionLimits(memory_bytes=100 * 1024 * 1024)
+
+    with pytest.raises(FetchFailed, match="too complicated to be read"):
+        await extract_page(five_megabytes(), "https://site.example/long", "text/html", limits=limits)
+
+
+async def test_what_the_process_refuses_is_told_with_the_address_but_no_credentials() -> None:
+    with pytest.raises(FetchFailed) as raised:
+        await extract_page(b"%PDF-1.4", "https://me:secret@site.example/x.pdf", "application/pdf")
+
+    assert str(raised.value).startswith("The page https://site.example/x.pdf is a PDF document, not a page of text.")
+    assert "secret" not in str(raised.value)
+
+
+async def test_the_process_reads_as_the_function_does() -> None:
+    body = (PAGES / "japanese_sjis.html").read_bytes()
+
+    page = await extract_page(body, "https://site.example/old", "text/html", final_url="https://site.example/new")
+
+    assert page == read_article(body, "https://site.example/old", "https://site.example/new", "text/html")
+    assert page["url"] == "https://site.example/old"
+    assert page["final_url"] == "https://site.example/new"

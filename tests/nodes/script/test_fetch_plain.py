@@ -1,0 +1,245 @@
+"""A page is fetched the plain way, as the outbound policy and robots.txt let us; failures say what to do (A-04)."""
+
+import asyncio
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fixtures.web_pages import Answer, WebPages, truth_of, web_pages
+from toolweave.config.outbound_allow import allowed_targets
+from toolweave.config.settings import Settings
+from toolweave.errors import FetchFailed
+from toolweave.nodes.script.fetch_plain import USER_AGENT, PlainFetch, plain_fetch
+
+HTML = {"content-type": "text/html; charset=utf-8"}
+TEXT = {"content-type": "text/plain"}
+ARTICLE = b"<html><body><article><h1>Ropes</h1>" + b"<p>A rope is only as good as its last knot, they say.</p>" * 4
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[WebPages]:
+    with web_pages() as site:
+        yield site
+
+
+@pytest.fixture
+def site(running: WebPages) -> WebPages:
+    running.forget()
+    return running
+
+
+def fetch_of(seconds: float = 30.0) -> PlainFetch:
+    return PlainFetch(allowed_targets("127.0.0.1"), seconds=seconds)
+
+
+async def refusal(url: str, fetch: PlainFetch | None = None) -> str:
+    with pytest.raises(FetchFailed) as raised:
+        await (fetch or fetch_of()).fetch(url)
+    told = str(raised.value)
+    assert "Traceback" not in told
+    assert told.startswith("The page ")
+    return told
+
+
+async def test_a_page_is_fetched_under_our_own_name_after_the_rules_were_asked_for(site: WebPages) -> None:
+    page = await fetch_of().fetch(site.page("news.html"))
+
+    assert page["title"] == truth_of("news.html")["title"]
+    assert page["url"] == page["final_url"] == site.page("news.html")
+    assert page["images"][0]["src"] == f"{site.url}/img/school-800.jpg"
+    assert site.requests == ["/robots.txt", "/pages/news.html"]
+    assert set(site.user_agents) == {USER_AGENT}
+    assert USER_AGENT.startswith("Toolweave/")
+
+
+async def test_a_redirect_is_followed_and_the_pages_last_address_told(site: WebPages) -> None:
+    page = await fetch_of().fetch(f"{site.url}/moved/wrong_meta.html?from=here#top")
+
+    assert page["title"] == truth_of("wrong_meta.html")["title"]
+    assert page["final_url"] == site.page("wrong_meta.html")
+    assert site.requests.count("/robots.txt") == 1
+
+
+async def test_markdown_is_fetched_too(site: WebPages) -> None:
+    page = await fetch_of().fetch(site.page("notes.md"))
+
+    assert page["title"] == "Notes on winding paths"
+    assert [section["heading"] for section in page["sections"]][1:] == truth_of("notes.md")["headings"]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/loop", "redirects more than 5 times"),
+        ("/broken", "broke off"),
+        ("/huge", "larger than"),
+        ("/status/401", "wants a sign-in"),
+        ("/status/402", "for subscribers only"),
+        ("/status/403", "the site refuses us"),
+        ("/status/404", "404 Not Found: there is no such page. Check the address."),
+        ("/status/410", "the page is gone"),
+        ("/status/429", "too many requests. Try again later."),
+        ("/status/500", "the site has a problem. Try again later."),
+        ("/status/599", "599: the site has a problem"),
+        ("/pages/shell.html", "scripts fill it in"),
+        ("/pages/paywall.html", "for subscribers only"),
+        ("/nothing", "is empty. Give the address of the article itself."),
+        ("/manual", "is a PDF document"),
+        ("/picture", "is an image"),
+        ("/elsewhere", "It redirects"),
+        ("/files", "begin with http"),
+    ],
+)
+async def test_what_goes_wrong_is_told_with_the_address_and_what_to_do(site: WebPages, path: str, told: str) -> None:
+    site.answers["/nothing"] = Answer(b"", HTML)
+    site.answers["/manual"] = Answer(b"%PDF-1.7 ...", {"content-type": "application/pdf"})
+    site.answers["/picture"] = Answer(b"\x89PNG\r\n\x1a\n", {"content-type": "image/png"})
+    site.answers["/elsewhere"] = Answer(headers={"location": "http://"}, status=302)
+    site.answers["/files"] = Answer(headers={"location": "file:///etc/passwd"}, status=302)
+
+    message = await refusal(f"{site.url}{path}")
+
+    assert told in message
+    assert f"{site.url}{path}" in message
+
+
+async def test_a_server_that_says_nothing_is_not_waited_for(site: WebPages) -> None:
+    assert "was not fetched within 0.5 s. Try again later." in await refusal(f"{site.url}/slow", fetch_of(seconds=0.5))
+
+
+async def test_a_fetch_that_is_cancelled_stops_at_once(site: WebPages) -> None:
+    task = asyncio.create_task(fetch_of().fetch(f"{site.url}/slow"))
+    assert await asyncio.to_thread(site.slow_asked.wait, 20)
+    task.cancel()
+    async with asyncio.timeout(20):
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_what_robots_txt_forbids_is_not_asked_for(site: WebPages) -> None:
+    site.robots = "User-agent: *\nDisallow: /pages/\nAllow: /pages/blog.html$\n"
+
+    message = await refusal(site.page("news.html"))
+    page = await fetch_of().fetch(site.page("blog.html"))
+
+    assert "does not let programs fetch it" in message
+    assert page["title"] == truth_of("blog.html")["title"]
+    assert "/pages/news.html" not in site.requests
+
+
+async def test_a_redirect_to_what_robots_txt_forbids_is_not_followed(site: WebPages) -> None:
+    site.robots = "User-agent: Toolweave/1.0\nDisallow: /pages\n\nUser-agent: *\nDisallow:"
+
+    assert "does not let programs fetch it" in await refusal(f"{site.url}/moved/news.html")
+    assert site.requests == ["/robots.txt", "/moved/news.html"]
+
+
+async def test_each_site_on_the_way_is_asked_for_its_own_rules(site: WebPages) -> None:
+    with web_pages() as other:
+        other.robots = "User-agent: *\nDisallow: /pages/blog.html"
+        site.answers["/there"] = Answer(headers={"location": other.page("blog.html")}, status=302)
+        site.answers["/here"] = Answer(headers={"location": other.page("docs.html")}, status=302)
+
+        assert "does not let programs fetch it" in await refusal(f"{site.url}/there")
+        assert (await fetch_of().fetch(f"{site.url}/here"))["final_url"] == other.page("docs.html")
+        assert other.requests == ["/robots.txt", "/robots.txt", "/pages/docs.html"]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+async def test_a_site_whose_rules_are_not_there_has_none(site: WebPages, status: int) -> None:
+    site.answers["/robots.txt"] = Answer(b"User-agent: *\nDisallow: /", TEXT, status=status)
+
+    assert (await fetch_of().fetch(site.page("letter.txt")))["title"] == "letter"
+
+
+async def test_a_site_whose_rules_cannot_be_read_now_is_left_alone(site: WebPages) -> None:
+    site.answers["/robots.txt"] = Answer(status=503)
+
+    assert "robots.txt" in await refusal(site.page("letter.txt"))
+    assert site.requests == ["/robots.txt"]
+
+
+async def test_rules_that_redirect_for_ever_are_none(site: WebPages) -> None:
+    site.answers["/robots.txt"] = Answer(headers={"location": "/robots.txt"}, status=302)
+
+    assert (await fetch_of().fetch(site.page("letter.txt")))["title"] == "letter"
+
+
+async def test_rules_that_are_a_web_page_forbid_nothing(site: WebPages) -> None:
+    site.answers["/robots.txt"] = Answer(b"<html><body>Welcome! Disallow nothing: /", HTML)
+
+    assert (await fetch_of().fetch(site.page("letter.txt")))["title"] == "letter"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("ftp://site.example/x", "http:// or https://"),
+        ("", "http:// or https://"),
+        ("site.example/x", "http:// or https://"),
+        ("http://", "names no host"),
+        ("http://site.example/a b", "percent-encoded"),
+        ("http://169.254.169.254/latest/meta-data", "are refused"),
+        ("http://10.0.0.1/", "are refused"),
+        ("http://[::1]:1/", "are refused"),
+        ("http://name.invalid/x", "cannot be resolved"),
+        ("http://127.0.0.1:1/", "No connection"),
+        ("http://" + "a" * 9000, "longer than"),
+    ],
+)
+async def test_an_address_that_may_not_be_asked_or_does_not_answer_is_named(url: str, told: str) -> None:
+    message = await refusal(url)
+
+    assert told in message
+    assert len(message) < 1000
+
+
+async def test_credentials_of_an_address_are_never_shown(site: WebPages) -> None:
+    message = await refusal(site.url.replace("http://", "http://someone:hunter2@") + "/x")
+
+    assert "hunter2" not in message
+    assert "someone" not in message
+    assert "credentials" in message
+    assert "s3cr3tvalue" not in await refusal(f"{site.url}/status/404?access_token=s3cr3tvalue")
+
+
+async def test_loopback_is_refused_unless_the_operator_allows_it(site: WebPages) -> None:
+    message = await refusal(site.page("news.html"), PlainFetch())
+    allowed = plain_fetch(Settings(outbound_allow="127.0.0.1", _env_file=None))
+
+    assert "TOOLWEAVE_OUTBOUND_ALLOW" in message
+    assert site.requests == []
+    assert (await allowed.fetch(site.page("letter.txt")))["title"] == "letter"
+
+
+async def test_several_pages_are_fetched_at_once_and_each_gets_its_own(site: WebPages) -> None:
+    names = ["blog.html", "german.html", "arabic.html", "wrong_header.html"]
+    fetch = fetch_of()
+
+    pages = await asyncio.gather(*(fetch.fetch(site.page(name)) for name in names))
+
+    assert [page["title"] for page in pages] == [truth_of(name)["title"] for name in names]
+
+
+async def test_packed_answers_are_unpacked_up_to_the_limit(site: WebPages) -> None:
+    packed = {**HTML, "content-encoding": "gzip"}
+    site.answers["/packed"] = Answer(gzip.compress(ARTICLE), packed)
+    site.answers["/bomb"] = Answer(gzip.compress(b"a" * 30_000_000), packed)
+
+    assert (await fetch_of().fetch(f"{site.url}/packed"))["title"] == "Ropes"
+    assert "larger than" in await refusal(f"{site.url}/bomb")
+
+
+def test_fetching_loads_neither_trafilatura_nor_lxml_here() -> None:
+    code = (
+        "import json, sys\n"
+        "import toolweave.nodes.script.fetch_plain, toolweave.nodes.script.markdown_page\n"
+        "print(json.dumps([name for name in ('trafilatura', 'lxml', 'justext', 'htmldate') if name in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=True)
+
+    assert json.loads(done.stdout) == []

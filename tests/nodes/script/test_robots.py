@@ -1,0 +1,55 @@
+"""A site's rules for programs are read as RFC 9309 has them."""
+
+import pytest
+
+from toolweave.nodes.script.robots import MOST_CHARACTERS, may_fetch
+
+
+@pytest.mark.parametrize(
+    ("robots", "path", "allowed"),
+    [
+        ("", "/x", True),
+        ("User-agent: *\nDisallow:", "/x", True),
+        ("User-agent: *\nDisallow: /", "/x", False),
+        ("Disallow: /", "/x", True),
+        ("user-agent:*\nDISALLOW:/x # not this", "/x/y", False),
+        ("User-agent: other\nDisallow: /", "/x", True),
+        ("User-agent: other\nUser-agent: Toolweave\nDisallow: /", "/x", False),
+        ("User-agent: *\nDisallow: /\n\nUser-agent: toolweave\nAllow: /", "/x", True),
+        (
+            "User-agent: toolweave\nDisallow: /a\nUser-agent: *\nDisallow: /\nUser-agent: TOOLWEAVE\nDisallow: /b",
+            "/b",
+            False,
+        ),
+        ("User-agent: toolweave-news\nDisallow: /", "/x", True),
+        ("User-agent: *\nDisallow: /\nAllow: /blog", "/blog/1", True),
+        ("User-agent: *\nAllow: /page\nDisallow: /page", "/page", True),
+        ("User-agent: *\nDisallow: /*.pdf$", "/a/b.pdf", False),
+        ("User-agent: *\nDisallow: /*.pdf$", "/a/b.pdf?x", True),
+        ("User-agent: *\nDisallow: /*.pdf$", "/a.pdf/b.pdf", False),
+        ("User-agent: *\nDisallow: /a*z$", "/az", False),
+        ("User-agent: *\nDisallow: /ab*b$", "/ab", True),
+        ("User-agent: *\nDisallow: /*?", "/x?y=1", False),
+        ("User-agent: *\nDisallow: /*?", "/x", True),
+        ("User-agent: *\nDisallow: /exact$", "/exact", False),
+        ("User-agent: *\nDisallow: /exact$", "/exactly", True),
+        ("User-agent: *\nDisallow: /b%C3%BCcher", "/b%c3%bccher/1", False),
+        ("User-agent: *\nDisallow: /bücher", "/b%C3%BCcher/1", False),
+        ("User-agent: *\nDisallow: /a%62c", "/abc", False),
+        ("User-agent: *\nDisallow: /a%2Fb", "/a/b", True),
+        ("User-agent: *\nCrawl-delay: 5\nSitemap: /s.xml\nDisallow: /x", "/x", False),
+        ("\ufeffUser-agent: *\nDisallow: /x", "/x", False),
+        ("User-agent: *\r\nDisallow: /x\r\n", "/x", False),
+        ("<html>no rules</html>", "/x", True),
+    ],
+)
+def test_the_longest_rule_of_the_own_group_decides(robots: str, path: str, allowed: bool) -> None:
+    assert may_fetch(robots, path, "Toolweave") is allowed
+
+
+def test_rules_made_to_be_slow_are_compared_all_the_same() -> None:
+    slow = "User-agent: *\n" + f"Disallow: /{'*a' * 4000}$\n" * 60
+
+    assert len(slow) < MOST_CHARACTERS
+    assert may_fetch(slow, "/" + "a" * 3999 + "b", "Toolweave")
+    assert not may_fetch(slow, "/" + "a" * 4000, "Toolweave")
