@@ -67,6 +67,8 @@ async def official_client(url: str) -> AsyncIterator[ClientSession]:
         yield session
 
 
+@pytest.mark.requirement("D-8")
+@pytest.mark.requirement("C-01")
 async def test_core_tools_and_graphs_are_served_side_by_side_to_any_client(app_server: AppServer) -> None:
     async with official_client(f"{app_server.url}/ai/mcp") as core, official_client(f"{app_server.url}/mcp") as graphs:
         assert sorted(tool.name for tool in (await core.list_tools()).tools) == CORE_TOOLS

@@ -72,6 +72,7 @@ def test_the_query_database_is_to_be_read_only(postgres: PostgresServer, url: st
         postgres.execute("DROP OWNED BY reader; DROP ROLE reader", url=url)
 
 
+@pytest.mark.requirement("C-03")
 def test_the_users_of_the_documentation_may_do_what_it_says(postgres: PostgresServer, url: str) -> None:
     written = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text(encoding="utf-8")
     name = sa.make_url(url).database or ""

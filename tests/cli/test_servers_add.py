@@ -44,6 +44,7 @@ def mine(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.requirement("C-09")
 def test_a_name_is_enough_for_a_ready_made_server_and_what_is_missing_is_said(tmp_path: Path) -> None:
     ended = servers(tmp_path, "add", "brave", "--no-install")
     assert ended.code == 0, ended.stderr

@@ -27,6 +27,7 @@ def servers(folder: Path, *args: str) -> Ended:
     return toolweave("servers", *args, "--config", "mcp.jsonc", cwd=folder)
 
 
+@pytest.mark.requirement("C-09")
 def test_enabled_servers_are_started_and_one_that_does_not_come_up_says_what_to_do(tmp_path: Path) -> None:
     ended = servers(tmp_path, "check")
     assert ended.code == 1

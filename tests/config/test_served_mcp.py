@@ -31,6 +31,7 @@ def test_the_shipped_file_needs_nothing_from_the_environment(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.requirement("D-13")
 def test_every_shipped_server_but_ours_is_disabled() -> None:
     config = served_mcp_config(load_settings({}), {})
     assert [server.name for server in config.servers if server.enabled] == ["todo"]

@@ -46,6 +46,7 @@ def served(module_data_dir: Path, folder: Path) -> Iterator[Served]:
         yield served
 
 
+@pytest.mark.requirement("D-13")
 def test_those_that_are_enabled_are_connected_at_start_and_one_without_its_key_says_so(served: Served) -> None:
     health = wait_for_health(served.process, "degraded")
     states = {name: server["state"] for name, server in health["servers"].items() if server["state"] != "disabled"}
@@ -54,6 +55,7 @@ def test_those_that_are_enabled_are_connected_at_start_and_one_without_its_key_s
     assert health["detail"] == "MCP servers not ready: brave (misconfigured)"
 
 
+@pytest.mark.requirement("D-13")
 def test_their_tools_can_be_called_by_the_agent(served: Served, folder: Path) -> None:
     note = str(folder / "note.txt")
     ada = {"name": "Ada", "entityType": "person", "observations": ["asked for the hours"]}
@@ -76,6 +78,7 @@ def test_their_tools_can_be_called_by_the_agent(served: Served, folder: Path) ->
     assert "git_commit" not in served.wire.requests[0].tool_names
 
 
+@pytest.mark.requirement("C-09")
 def test_an_agent_reads_a_repository_searches_its_code_and_looks_at_its_history(served: Served, folder: Path) -> None:
     code = str(folder / "shop.py")
     results = served.results_of(

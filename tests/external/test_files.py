@@ -43,6 +43,7 @@ async def plane(module_data_dir: Path, folder: Path) -> AsyncIterator[ToolPlane]
         yield plane
 
 
+@pytest.mark.requirement("C-09")
 async def test_a_file_that_was_written_is_read_back_and_edited(plane: ToolPlane, folder: Path) -> None:
     path = str(folder / "notes.txt")
     await answer(plane, "filesystem", "write_file", path=path, content="Grüße\nfrom a tool\n")
@@ -53,6 +54,7 @@ async def test_a_file_that_was_written_is_read_back_and_edited(plane: ToolPlane,
     assert (folder / "notes.txt").read_text(encoding="utf-8") == "Grüße\nfrom an agent\n"
 
 
+@pytest.mark.requirement("C-09")
 @pytest.mark.parametrize("way", ["../secret.txt", "way-out/secret.txt", "sub/../../secret.txt", "{outside}"])
 @pytest.mark.parametrize("server", ["filesystem", "git-files"])
 async def test_nothing_outside_the_folder_is_read(plane: ToolPlane, folder: Path, server: str, way: str) -> None:
@@ -62,6 +64,7 @@ async def test_nothing_outside_the_folder_is_read(plane: ToolPlane, folder: Path
     assert SECRET not in said
 
 
+@pytest.mark.requirement("C-09")
 @pytest.mark.parametrize("way", ["../new.txt", "way-out/new.txt"])
 async def test_nothing_outside_the_folder_is_written(plane: ToolPlane, folder: Path, way: str) -> None:
     said = await refusal(plane, "filesystem", "write_file", path=f"{folder}/{way}", content="x")

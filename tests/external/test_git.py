@@ -45,6 +45,7 @@ async def plane(module_data_dir: Path, repository: Path) -> AsyncIterator[ToolPl
         yield plane
 
 
+@pytest.mark.requirement("C-09")
 async def test_the_history_is_read(plane: ToolPlane, repository: Path) -> None:
     log = await call(plane, "git_log", server="git", repo_path=str(repository), max_count=5)
     said = "".join(block.model_dump_json() for block in log.content)
@@ -57,6 +58,7 @@ async def test_the_history_is_read(plane: ToolPlane, repository: Path) -> None:
     assert "main" in await answer(plane, "git", "git_branch", repo_path=str(repository), branch_type="local")
 
 
+@pytest.mark.requirement("C-09")
 async def test_changes_are_read(plane: ToolPlane, repository: Path) -> None:
     path = str(repository)
     assert "+three" in await answer(plane, "git", "git_diff_unstaged", repo_path=path)
@@ -65,6 +67,7 @@ async def test_changes_are_read(plane: ToolPlane, repository: Path) -> None:
     assert "staged.txt" in await answer(plane, "git", "git_status", repo_path=path)
 
 
+@pytest.mark.requirement("C-09")
 async def test_only_tools_that_read_are_offered(plane: ToolPlane) -> None:
     reading = ["git_branch", "git_diff", "git_diff_staged", "git_diff_unstaged", "git_log", "git_show", "git_status"]
     assert sorted(await offered(plane, "git")) == reading

@@ -23,6 +23,7 @@ async def search(plane: ToolPlane) -> list[str]:
     return [entity["name"] for entity in found["entities"]]
 
 
+@pytest.mark.requirement("C-09")
 async def test_what_was_remembered_is_there_after_the_server_was_killed_and_after_a_new_start(data_dir: Path) -> None:
     async with plane_with("memory", data_dir=data_dir) as plane:
         await answer(plane, "memory", "create_entities", entities=[ENTITY])

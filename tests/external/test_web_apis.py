@@ -41,6 +41,7 @@ async def plane(module_data_dir: Path, running_apis: StubApis) -> AsyncIterator[
         yield plane
 
 
+@pytest.mark.requirement("C-09")
 async def test_firecrawl_reads_a_page_with_the_key(plane: ToolPlane, apis: StubApis) -> None:
     said = await answer(plane, "firecrawl", "firecrawl_scrape", url=URL, formats=["markdown"])
     assert PAGE.partition("\n")[0] in said
@@ -55,6 +56,7 @@ async def test_firecrawl_is_not_offered_with_the_tool_that_reads_files_of_this_m
     assert {"firecrawl_scrape", "firecrawl_search", "firecrawl_map", "firecrawl_crawl"} <= set(names)
 
 
+@pytest.mark.requirement("C-09")
 async def test_supabase_lists_projects_with_the_token(plane: ToolPlane, apis: StubApis) -> None:
     assert PROJECT["name"] in await answer(plane, "supabase", "list_projects")
     assert [(asked.method, asked.path, asked.authorization) for asked in apis.asked] == [
@@ -62,6 +64,7 @@ async def test_supabase_lists_projects_with_the_token(plane: ToolPlane, apis: St
     ]
 
 
+@pytest.mark.requirement("C-09")
 async def test_supabase_runs_sql_and_asks_for_a_read_only_transaction(plane: ToolPlane, apis: StubApis) -> None:
     query = "select * from fruits"
     said = await answer(plane, "supabase", "execute_sql", project_id=PROJECT["ref"], query=query)
@@ -84,6 +87,7 @@ async def test_supabase_refuses_what_changes_a_project(plane: ToolPlane, apis: S
     assert apis.asked == []
 
 
+@pytest.mark.requirement("C-09")
 async def test_without_its_key_brave_is_misconfigured_and_the_others_are_as_they_were(plane: ToolPlane) -> None:
     health = plane.health()
     assert (health["brave"]["state"], health["brave"]["tools"]) == ("misconfigured", 0)

@@ -38,6 +38,7 @@ async def findings(node: str, app_server: AppServer, tmp_path_factory: pytest.Te
     return await server_findings(node, f"{app_server.url}/ai/mcp", tmp_path_factory.mktemp("results"))
 
 
+@pytest.mark.requirement("C-01")
 @pytest.mark.parametrize("scenario", [name for name in SERVER_SCENARIOS if name not in NOT_APPLICABLE | SAYS_NOTHING])
 async def test_a_scenario_that_applies_passes(scenario: str, findings: Findings) -> None:
     assert passed(findings[scenario]), wrong(findings[scenario])

@@ -9,10 +9,6 @@ ALL_IDS = frozenset(
 )
 
 WAITING_FOR: dict[str, tuple[str, ...]] = {
-    "issue 6": (
-        *(f"C-{number:02}" for number in range(1, 10)),
-        *("D-8", "D-9", "D-12", "D-13"),
-    ),
     "issue 7": ("A-04", "A-05"),
     "the issue on scale-out": ("S-06",),
 }

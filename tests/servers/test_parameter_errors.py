@@ -62,6 +62,7 @@ async def refusal(tool: Tool, arguments: dict[str, Any]) -> tuple[str, str]:
     return code.code, message
 
 
+@pytest.mark.requirement("C-07")
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

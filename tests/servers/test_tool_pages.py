@@ -30,6 +30,7 @@ def test_each_tool_has_a_page_and_there_is_no_other() -> None:
     assert sorted(path.name for path in (DOCS / "tools").iterdir()) == sorted(["README.md", *NAMES])
 
 
+@pytest.mark.requirement("C-08")
 @pytest.mark.parametrize("name", ["README.md", *NAMES])
 async def test_a_page_is_what_the_code_says_and_its_examples_answer_as_printed(
     written: dict[str, str], name: str
@@ -37,6 +38,7 @@ async def test_a_page_is_what_the_code_says_and_its_examples_answer_as_printed(
     assert written[name] == text_of(name), "write the pages again: python -m scripts.tool_pages"
 
 
+@pytest.mark.requirement("C-08")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_shows_a_call_that_succeeds_and_one_that_fails_with_advice(name: str) -> None:
     blocks = [
@@ -48,6 +50,7 @@ def test_a_page_shows_a_call_that_succeeds_and_one_that_fails_with_advice(name: 
     assert not any("status" in arguments and "data" in arguments for arguments in blocks[::2])
 
 
+@pytest.mark.requirement("C-06")
 def test_the_operators_page_has_every_code() -> None:
     assert with_codes(OPERATORS) == OPERATORS, "write the pages again: python -m scripts.tool_pages"
     assert all(f"| `{row.code}` |" in OPERATORS for row in ERROR_CODES)

@@ -48,6 +48,7 @@ def is_typed(schema: Schema) -> bool:
     return "type" in schema or "enum" in schema or all(is_typed(form) for form in schema.get("anyOf", [{}]))
 
 
+@pytest.mark.requirement("C-02")
 async def test_the_tools_are_those_that_the_specification_names_whatever_is_configured(tools: dict[str, Tool]) -> None:
     assert tuple(tools) == CORE + TODO
 
@@ -66,6 +67,7 @@ async def test_a_tool_says_what_it_is_for_and_what_it_does_to_the_world(tools: d
     assert "$ref" not in str(tool.inputSchema), "some models follow no references"
 
 
+@pytest.mark.requirement("C-02")
 @pytest.mark.parametrize("name", CORE + TODO)
 async def test_every_parameter_is_described_typed_and_limited(tools: dict[str, Tool], name: str) -> None:
     schema = tools[name].inputSchema
@@ -87,6 +89,7 @@ async def test_every_parameter_is_described_typed_and_limited(tools: dict[str, T
                     assert "items" in inner, place
 
 
+@pytest.mark.requirement("C-02")
 @pytest.mark.parametrize("name", CORE + TODO)
 async def test_the_examples_and_defaults_of_a_parameter_are_what_it_may_be(tools: dict[str, Tool], name: str) -> None:
     for parameter, given in tools[name].inputSchema["properties"].items():

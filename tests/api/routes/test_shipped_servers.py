@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.api.routes.lifespans import running
 from tests.external.shipped import shipped_entries
 from tests.fixtures.mcp_server import child_pids
 from toolweave.config.settings import Settings
 
 
+@pytest.mark.requirement("D-13")
 async def test_no_external_server_is_started_and_nothing_is_amiss_without_them(tmp_path: Path) -> None:
     async with running(Settings(data_dir=tmp_path, model="offline")) as (_, http):
         health = (await http.get("/health")).json()

@@ -52,6 +52,7 @@ async def session(guarded: HttpMcpServer) -> AsyncIterator[ClientSession]:
         yield opened
 
 
+@pytest.mark.requirement("C-01")
 async def test_with_a_token_it_may_listen_anywhere_and_serves_whoever_shows_it(session: ClientSession) -> None:
     assert [tool.name for tool in (await session.list_tools()).tools] == TOOLS
     answer = envelope(await session.call_tool("read_file", {"path": "note.txt"}))
@@ -81,6 +82,7 @@ async def test_a_block_to_paste_into_another_program_shows_the_token(guarded: Ht
         assert [tool.name for tool in (await session.list_tools()).tools] == TOOLS
 
 
+@pytest.mark.requirement("C-01")
 async def test_over_a_pipe_it_serves_whoever_started_it_with_the_block_to_paste(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("found", encoding="utf-8")
     entry = to_paste()[0]

@@ -114,6 +114,7 @@ async def sessions(world: CoreWorld, places: dict[str, str]) -> AsyncIterator[di
         yield {"memory": here.client.session, "stdio": piped.session}
 
 
+@pytest.mark.requirement("C-06")
 @pytest.mark.parametrize("transport", ["memory", "stdio"])
 @pytest.mark.parametrize(("tool", "arguments", "kind", "code", "names"), FAILURES)
 async def test_a_failure_has_its_code_its_reason_and_advice(
@@ -137,6 +138,7 @@ async def test_a_failure_has_its_code_its_reason_and_advice(
         assert secret not in text
 
 
+@pytest.mark.requirement("C-06")
 @pytest.mark.parametrize("transport", ["memory", "stdio"])
 async def test_a_success_is_the_same_in_process_and_over_a_pipe(
     sessions: dict[str, ClientSession], world: CoreWorld, transport: str
@@ -172,6 +174,7 @@ async def test_what_the_operator_has_not_switched_on_names_its_setting(
     assert setting in error["message"]
 
 
+@pytest.mark.requirement("C-06")
 async def test_a_database_that_is_not_there_is_unavailable_without_its_url(world: CoreWorld) -> None:
     url = f"sqlite:///{world.folder / 'absent' / PASSWORD}.db"
     async with core_client(world.settings(query_database_url=url)) as core:
@@ -181,6 +184,7 @@ async def test_a_database_that_is_not_there_is_unavailable_without_its_url(world
     assert "TOOLWEAVE_QUERY_DATABASE_URL" in error["suggestion"]
 
 
+@pytest.mark.requirement("C-06")
 async def test_an_answer_larger_than_any_file_that_may_be_read_is_refused(world: CoreWorld) -> None:
     large = world.folder / "handbook" / "large.txt"
     large.write_text('"\n' * 400_000, encoding="utf-8")

@@ -52,6 +52,7 @@ async def core(world: CoreWorld) -> AsyncIterator[TodoClient]:
         yield client
 
 
+@pytest.mark.requirement("C-06")
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 async def test_any_json_gets_an_envelope_and_never_an_internal_error(

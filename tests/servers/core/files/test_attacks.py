@@ -15,6 +15,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Place(hostile_tree(tmp_path_factory.mktemp("hostile")))
 
 
+@pytest.mark.requirement("C-05")
 @pytest.mark.parametrize("number", range(len(ATTACKS)))
 async def test_a_known_attack_is_refused(place: Place, number: int) -> None:
     path = ATTACKS[number].format(root=place.root, outside=place.root.parent / "outside")[:4096]
@@ -23,6 +24,7 @@ async def test_a_known_attack_is_refused(place: Place, number: int) -> None:
     assert answer["error"]["code"] in REFUSED
 
 
+@pytest.mark.requirement("C-05")
 async def test_what_is_outside_sounds_the_same_whether_it_exists_or_not(place: Place) -> None:
     outside = place.root.parent / "outside"
     told = [
@@ -122,6 +124,7 @@ async def check_any_path(place: Place, template: str) -> None:
 ANY_PATH = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.requirement("C-05")
 @settings(ANY_PATH, max_examples=200, phases=[Phase.explicit, Phase.generate])
 @example("docs/up/inner")
 @given(PATHS)

@@ -78,6 +78,7 @@ async def test_a_line_behind_the_end_is_refused_with_the_number_of_lines(root: P
     assert await files.code("long.txt", start_line=2**53 - 1) == "invalid_parameter"
 
 
+@pytest.mark.requirement("C-05")
 async def test_a_file_over_the_limit_is_refused_whole_and_given_in_parts(root: Path) -> None:
     tree(root, {"long.txt": LINES, "wide.txt": "ä" * 501 + "\nshort\n", "fits.txt": "ä" * 250})
     async with file_client(root, file_max_bytes=500) as files:
@@ -133,6 +134,7 @@ async def test_characters_at_the_edges_of_what_is_read_at_once_stay_whole(root: 
     assert await files.read("wide16.txt") == text
 
 
+@pytest.mark.requirement("C-05")
 @pytest.mark.parametrize(
     "content",
     [
@@ -233,6 +235,7 @@ async def test_what_does_not_exist_is_not_found_however_long(files: FileClient, 
     assert "search_files" in error["suggestion"]
 
 
+@pytest.mark.requirement("C-07")
 @pytest.mark.parametrize(
     ("arguments", "names", "expects"),
     [

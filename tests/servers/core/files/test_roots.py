@@ -26,6 +26,7 @@ async def test_without_roots_every_call_says_which_setting_is_missing() -> None:
             assert "TOOLWEAVE_FILE_ROOTS" in error["message"]
 
 
+@pytest.mark.requirement("C-02")
 async def test_both_tools_are_described_to_models() -> None:
     async with open_core_server(Settings()) as server, Client(server) as client:
         tools = {tool.name: tool for tool in await client.list_tools()}
@@ -140,6 +141,7 @@ async def test_a_root_that_goes_away_is_an_error_and_works_again_when_it_is_back
     assert await files.read("readme.md") == "# Title\n\nHello world.\n"
 
 
+@pytest.mark.requirement("C-05")
 async def test_no_answer_names_a_place_outside_the_roots(root: Path, files: FileClient) -> None:
     (root / "out").symlink_to("../outside")
     (root / "abs").symlink_to(root.parent / "outside/secret.txt")

@@ -101,6 +101,7 @@ def test_a_url_that_could_be_read_in_two_ways_is_refused(endpoint: str) -> None:
     assert code_of(endpoint) == "invalid_parameter"
 
 
+@pytest.mark.requirement("C-04")
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(

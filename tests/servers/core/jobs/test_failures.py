@@ -52,6 +52,7 @@ async def test_a_host_without_an_address_is_unreachable() -> None:
     assert endpoint in error["message"]
 
 
+@pytest.mark.requirement("C-04")
 async def test_a_service_that_does_not_answer_a_post_may_have_begun_and_is_asked_once() -> None:
     async with serving(never) as peer, job_client(job_endpoints=at(peer), job_timeout_s=0.2) as jobs:
         error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})

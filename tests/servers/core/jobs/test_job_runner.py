@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 
 from tests.fixtures.job_service import job_service_at
@@ -24,6 +25,7 @@ async def jobs(service: str) -> AsyncIterator[JobClient]:
         yield client
 
 
+@pytest.mark.requirement("C-04")
 async def test_a_job_is_run_and_its_result_read(jobs: JobClient, service: str) -> None:
     endpoint = f"{service}/count"
     started = await jobs.data("execute_job", {"endpoint": endpoint, "params": {"text": TEXT}})

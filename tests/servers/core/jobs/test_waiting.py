@@ -4,6 +4,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from tests.outbound.peers import Answer, Received, always, serving, text
 from tests.servers.core.jobs.job_client import at, job_client
 
@@ -23,6 +25,7 @@ def running(progress: Any) -> dict[str, Any]:
     return {"status": "running", "progress": progress}
 
 
+@pytest.mark.requirement("C-04")
 async def test_progress_is_told_as_it_grows_until_the_job_is_over() -> None:
     done = {"status": "succeeded", "progress": 100, "result": "report.pdf"}
     steps = one_after_the_other(running(10), running(10), running(5), running(60), done)

@@ -83,6 +83,7 @@ async def test_a_server_that_says_nothing_is_not_waited_for() -> None:
         await server.wait_closed()
 
 
+@pytest.mark.requirement("C-03")
 async def test_a_query_that_takes_too_long_is_stopped(empty_url: str) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n WHERE i < 0"
     _run(empty_url, f"CREATE VIEW endless AS {endless}", "CREATE TABLE t (id INTEGER PRIMARY KEY)")

@@ -7,6 +7,7 @@ import pytest
 from tests.servers.core.query.querying import QueryClient
 
 
+@pytest.mark.requirement("D-9")
 @pytest.mark.parametrize(
     ("filters", "ids"),
     [
@@ -87,6 +88,7 @@ async def test_a_view_is_read_as_a_table(shop: QueryClient) -> None:
     assert await shop.found("paid_orders", {"customer": "Ada"}) == [1]
 
 
+@pytest.mark.requirement("C-07")
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

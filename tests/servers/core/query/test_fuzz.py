@@ -168,6 +168,7 @@ def _fuzz(url: str, examples: int) -> None:
             runner.run(context.__aexit__(None, None, None))
 
 
+@pytest.mark.requirement("C-03")
 def test_made_up_queries_are_answered_as_python_answers_them(empty_url: str) -> None:
     _fuzz(empty_url, _CASES)
 

@@ -86,6 +86,7 @@ def _guardrail(error: dict[str, str], rule: str) -> str:
     return error["message"]
 
 
+@pytest.mark.requirement("D-12")
 @pytest.mark.parametrize(
     "table", ["runs", "nothing", "ORDERS", "main.orders", "public.orders", "orders; DROP TABLE orders", "sqlite_master"]
 )
@@ -102,6 +103,7 @@ async def test_a_table_that_is_not_allowed_and_one_that_is_not_there_are_refused
     }
 
 
+@pytest.mark.requirement("D-12")
 @pytest.mark.parametrize("column", ["secret", "nothing", "name; --", "*", "ID"])
 async def test_a_column_that_is_not_allowed_is_refused_wherever_it_is_named(shop: QueryClient, column: str) -> None:
     condition = {"column": column, "op": "eq", "value": "s1"}
@@ -119,6 +121,7 @@ async def test_a_column_that_is_not_allowed_is_refused_wherever_it_is_named(shop
         assert error["suggestion"] == "Use id, name."
 
 
+@pytest.mark.requirement("D-12")
 async def test_an_operator_that_makes_no_sense_for_a_column_is_refused(shop: QueryClient) -> None:
     for column, op, value, expected in (
         ("id", "like", "1%", "'filters[0]' must use one of eq, ne, lt, le, gt, ge, in, is_null: 'id' holds whole"),
@@ -132,6 +135,7 @@ async def test_an_operator_that_makes_no_sense_for_a_column_is_refused(shop: Que
     assert "'order_by[1]' must be another column" in _guardrail(error, "operators")
 
 
+@pytest.mark.requirement("D-12")
 async def test_more_rows_than_the_operator_allows_are_refused(sqlite_url: str) -> None:
     async with query_client(sqlite_url, "orders", max_rows=3) as client:
         error = await client.refused("orders", limit=4)
@@ -143,6 +147,7 @@ async def test_more_rows_than_the_operator_allows_are_refused(sqlite_url: str) -
     assert by_default["metadata"]["has_more"] is True
 
 
+@pytest.mark.requirement("D-12")
 async def test_texts_that_the_operator_forbids_are_refused(sqlite_url: str) -> None:
     async with query_client(sqlite_url, "orders", forbidden=r"(?i)\b(drop|secret)\b") as client:
         for filters, place in (
@@ -162,6 +167,7 @@ async def test_a_pattern_that_never_comes_to_an_end_refuses(sqlite_url: str) -> 
         assert _guardrail(error, "forbidden_pattern")
 
 
+@pytest.mark.requirement("D-12")
 async def test_the_operators_own_function_decides_and_is_heard(sqlite_url: str, own: Any) -> None:
     async with query_client(sqlite_url, "orders", guardrail="own_guardrails:strict") as client:
         error = await client.refused("orders", filters={"customer": "Ada"})
@@ -203,6 +209,7 @@ async def test_an_own_object_that_can_be_called_is_asked(sqlite_url: str, own: A
         assert "only orders" in _guardrail(await client.refused("log"), "own_guardrail")
 
 
+@pytest.mark.requirement("D-12")
 @pytest.mark.parametrize("name", ["hanging", "hanging_async"])
 async def test_an_own_function_that_hangs_refuses(sqlite_url: str, own: Any, name: str) -> None:
     async with query_client(sqlite_url, "orders", guardrail=f"own_guardrails:{name}") as client:
@@ -233,6 +240,7 @@ async def test_an_own_function_that_cannot_be_loaded_closes_the_tool_and_nothing
         assert (await client.error("read_file", {"path": "x"}))["code"] == "not_configured"
 
 
+@pytest.mark.requirement("C-03")
 async def test_our_own_tables_stay_closed_whoever_lists_them(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "x.db", 1.0) as database:
         assert Catalogue((), database).labels == []

@@ -61,6 +61,7 @@ async def test_a_name_with_other_capitals_than_the_table_has_is_no_failure_of_th
         assert len(await client.rows("orders")) == 4
 
 
+@pytest.mark.requirement("D-9")
 async def test_any_other_database_is_read_with_what_sqlalchemy_knows_of_it(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

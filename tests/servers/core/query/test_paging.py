@@ -59,6 +59,7 @@ async def items(items_url: str) -> AsyncIterator[QueryClient]:
         yield client
 
 
+@pytest.mark.requirement("C-03")
 @pytest.mark.parametrize(
     "order",
     [

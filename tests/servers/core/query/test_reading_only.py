@@ -19,6 +19,7 @@ from toolweave.servers.todo.opening import open_todo_database
 from toolweave.servers.todo.repository import TodoRepository
 
 
+@pytest.mark.requirement("C-03")
 async def test_a_connection_for_queries_cannot_write(shop_url: str) -> None:
     schema = "main" if shop_url.startswith("sqlite") else "public"
 
@@ -34,6 +35,7 @@ async def test_a_connection_for_queries_cannot_write(shop_url: str) -> None:
                 await database.run(work)
 
 
+@pytest.mark.requirement("C-03")
 async def test_the_default_is_the_todo_database_of_which_only_the_todos_are_seen(tmp_path: Path) -> None:
     async with open_todo_database(f"sqlite:///{tmp_path / 'todo.db'}") as database:
         await TodoRepository(database).create({"title": "Buy milk"}, key="k")
