@@ -14,7 +14,7 @@ _FRAME = 4 * _TWELFTHS
 """Room for the marks around a heading and the empty lines around a text."""
 _HEAVIEST = 16
 """What one character counts at most, in twelfths of a token."""
-_SENTENCE = r"[.!?…؟।]+[\"'”’»)\]]*\s+|[。！？]+[”’」』）]*\s*"
+_SENTENCE = r"[.!?…؟।][\"'”’»)\]]*\s+|[。！？][”’」』）]*\s*"
 _ENDS = tuple(re.compile(pattern) for pattern in (r"\n[ \t]*\n\s*", r"\n", _SENTENCE, r"\s+"))
 
 

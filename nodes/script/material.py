@@ -8,7 +8,7 @@ from toolweave.nodes.script.page import Page
 
 LONGEST_HEADING = 300
 _IMAGE = re.compile(
-    r"!\[(?P<alt>(?:[^\]\\\n]|\\.)*)\]\((?:<[^>\n]*>|(?:[^()<\s]|\([^()\s]*\))*)"
+    r"!\[(?P<alt>(?:[^\[\]\\\n]|\\.)*)\]\((?:<[^<>\n]*>|(?:[^()<\s]|\([^()\s]*\))*)"
     r"(?:[ \t]+\"(?P<caption>(?:[^\"\\\n]|\\.)*)\")?[ \t]*\)"
 )
 _ESCAPED = re.compile(r"\\([\[\]\"\\])")

@@ -11,7 +11,8 @@ from toolweave.nodes.script.material import Block
 from toolweave.nodes.script.spoken_length import spoken_seconds
 
 SHORTEST_S = 10.0
-_LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8}){0,3}")
+_STEP = 50_000
+_LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8}){0,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,7 @@ def plan_of(
 ) -> ScriptPlan:
     """Make the plan; `language` is the caller's wish."""
     wanted = " ".join((language or settings.language).split())
-    held = max(spoken_seconds(block.text for block in article), SHORTEST_S)
-    seconds = min(float(settings.target_length_s), held)
+    seconds = min(settings.target_length_s, max(_held(article, settings.target_length_s), SHORTEST_S))
     return ScriptPlan(
         language=None if wanted.lower() in ("", PAGE_LANGUAGE) else wanted,
         page_language=page_language if _LANGUAGE_TAG.fullmatch(page_language) else "",
@@ -58,6 +58,16 @@ def plan_of(
         least_sections=min(settings.sections.min, _sentences(article, settings.sections.min)),
         most_sections=settings.sections.max,
     )
+
+
+def _held(article: Sequence[Block], enough: float) -> float:
+    """Give how long the article takes when spoken; of a long one, no more than that it is enough."""
+    found = 0.0
+    for text in (block.text[start : start + _STEP] for block in article for start in range(0, len(block.text), _STEP)):
+        found += spoken_seconds([text])
+        if found >= enough:
+            break
+    return found
 
 
 def _sentences(article: Sequence[Block], enough: int) -> int:
