@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.nodes.script.writing import SENTENCE
 from toolweave.nodes.script.chunking import CONTINUED, estimated_tokens, parts_of, sentences_in, tokens_of
-from toolweave.nodes.script.material import Block
+from toolweave.nodes.script.material import LONGEST_HEADING, Block, block_of
 
 PIECES = st.sampled_from(
     [
@@ -92,6 +92,24 @@ def test_a_long_paragraph_is_divided_between_sentences_in_any_script() -> None:
 
         assert len(parts) > 1
         assert all(block.text.endswith(sentence) for part in parts for block in part)
+
+
+@pytest.mark.parametrize("character", ["x", "字", "🙂", "é"])
+def test_a_text_with_no_place_to_cut_is_cut_all_the_same(character: str) -> None:
+    text = character * 9_000
+
+    parts = parts_of([Block("Heading", text)], 500)
+
+    assert len(parts) > 1
+    assert all(tokens_of(part) <= 500 for part in parts)
+    assert _joined([block for part in parts for block in part]) == [("Heading", text)]
+
+
+def test_a_heading_that_is_none_is_told_whole_in_the_text() -> None:
+    block = block_of("word " * 1_000, "Text.")
+
+    assert len(block.heading) <= LONGEST_HEADING + 1
+    assert block.text == ("word " * 1_000).strip() + "\n\nText."
 
 
 def test_what_goes_on_without_a_heading_gets_none() -> None:
