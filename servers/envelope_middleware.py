@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Literal
 
 import pydantic
+from anyio.lowlevel import checkpoint_if_cancelled
 from fastmcp import FastMCP
 from fastmcp.exceptions import NotFoundError, ToolError, ValidationError
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
@@ -65,6 +66,7 @@ class EnvelopeMiddleware(Middleware):
         code = None
         try:
             result = self._finished(context, await self._answer(context, call_next), started)
+            await _end_of_cancelling(context)
             code = error_code(result)
             outcome = "error" if result.is_error else "success"
         finally:
@@ -127,6 +129,8 @@ class EnvelopeMiddleware(Middleware):
                 call.cancel()
                 self._stopping.add(call)
                 call.add_done_callback(self._stopped)
+            elif not call.cancelled():
+                call.exception()  # looked at, also where its caller went away in this moment
         if not call.done():
             raise TimeoutError
         return call.result()
@@ -143,6 +147,17 @@ class EnvelopeMiddleware(Middleware):
             return failure(INVALID_PARAMETER, "The parameters do not fit the tool's schema.")
         code, message = explain(error.__cause__, tool.parameters)
         return failure(code, message)
+
+
+async def _end_of_cancelling(context: Call) -> None:
+    """Notice that the call was cancelled in its last moment, or have it cancelled no more.
+
+    The SDK answers a cancelled call itself. It ends the whole session where the tool's answer comes after that, and
+    where a cancellation comes while the answer is sent.
+    """
+    await checkpoint_if_cancelled()
+    if context.fastmcp_context and (request := context.fastmcp_context.request_context):
+        request.session._in_flight.pop(request.request_id, None)  # noqa: SLF001 - nothing public says so
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:

@@ -1,6 +1,7 @@
 """Every way in which a tool call can end is an envelope, in time and without inner details (parts of C-06, C-07)."""
 
 import asyncio
+import gc
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator
@@ -235,6 +236,15 @@ async def test_a_slow_tool_is_stopped_and_its_tidying_up_keeps_nobody_waiting(to
             await tool.has_ended.wait()
 
 
+async def cancel_the_newest(client: Client[Any]) -> None:
+    request_id = client.session._request_id - 1
+    await client.session.send_notification(
+        mcp.types.ClientNotification(
+            mcp.types.CancelledNotification(params=mcp.types.CancelledNotificationParams(requestId=request_id))
+        )
+    )
+
+
 async def test_a_call_that_its_caller_cancels_is_stopped(tool: Slow, log: list[dict[str, Any]]) -> None:
     server: FastMCP[None] = FastMCP("test", middleware=[EnvelopeMiddleware(timeout_s=30)])
     server.tool(tool.slow)
@@ -242,16 +252,32 @@ async def test_a_call_that_its_caller_cancels_is_stopped(tool: Slow, log: list[d
     async with Client(server) as client, asyncio.timeout(5):
         call = asyncio.create_task(client.call_tool_mcp("slow", {}))
         await tool.runs.wait()
-        request_id = client.session._request_id - 1
-        await client.session.send_notification(
-            mcp.types.ClientNotification(
-                mcp.types.CancelledNotification(params=mcp.types.CancelledNotificationParams(requestId=request_id))
-            )
-        )
+        await cancel_the_newest(client)
         with pytest.raises(mcp.McpError):
             await call
         await tool.has_ended.wait()
     assert [line["outcome"] for line in log if line.get("tool") == "slow"] == ["cancelled"]
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("count", {"n": 3}), ("count", {"n": 30}), ("nothing", {})])
+async def test_a_session_outlives_a_cancellation_in_whatever_moment_of_a_call(
+    client: Client[Any], name: str, arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: set[bool | str] = set()
+    async with asyncio.timeout(20):
+        for turns in range(80):
+            call = asyncio.create_task(client.call_tool_mcp(name, arguments))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await cancel_the_newest(client)
+            try:
+                answers.add((await call).isError)
+            except mcp.McpError as cancelled:
+                answers.add(str(cancelled))
+            await client.ping()
+    assert answers == {"Request cancelled", name == "nothing" or arguments["n"] > 10}
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 @pytest.mark.parametrize(
