@@ -2,36 +2,29 @@
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from http import HTTPStatus
+from typing import NotRequired, Protocol
 
 import httpx
+from typing_extensions import TypedDict
 
-from toolweave import __version__
 from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
 from toolweave.errors import FetchFailed, OutboundFailed, OutboundRefused
+from toolweave.nodes.progress_events import tell_progress
 from toolweave.nodes.script.extraction import ExtractionLimits, extract_page
 from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.page_address import shown_url
-from toolweave.nodes.script.robots import may_fetch
-from toolweave.outbound import (
-    OutboundClient,
-    OutboundLimits,
-    OutboundPolicy,
-    OutboundRequest,
-    OutboundResponse,
-    open_outbound_client,
-)
-from toolweave.outbound_messages import redirected
+from toolweave.nodes.script.visit import Visit
+from toolweave.outbound import OutboundLimits, OutboundPolicy, open_outbound_client
 from toolweave.outbound_policy import Resolver, resolve
 
-AGENT = "Toolweave"
-USER_AGENT = f"{AGENT}/{__version__}"
 MOST_BYTES = 10 * 1024 * 1024
 SECONDS = 30.0
-MOST_REDIRECTS = 5
-_ACCEPT = "text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8, */*;q=0.1"
+# Of a whole run; writing comes after.
+BEGUN_PERCENT, DONE_PERCENT = 2.0, 40.0
+LONGEST_TOLD = 80
 
 _ADVICE = {
     "resolve": "Check the address.",
@@ -91,7 +84,7 @@ class PlainFetch:
         trust = self._trust or await asyncio.to_thread(httpx.create_ssl_context)
         try:
             async with asyncio.timeout(self._seconds), open_outbound_client(self._policy, trust=trust) as client:
-                answer = await _Visit(client).get(url)
+                answer = await Visit(client).get(url)
         except TimeoutError:
             raise FetchFailed(f"{subject} was not fetched within {self._seconds:g} s. {_ADVICE['timeout']}") from None
         except OutboundRefused as error:
@@ -107,59 +100,42 @@ class PlainFetch:
         return await extract_page(answer.body, url, content_type, final_url=answer.url, limits=self._extraction)
 
 
-class _Visit:
-    """The requests for one page; a host's robots.txt is asked for once."""
+class FetchState(TypedDict):
+    """What the node reads and leaves."""
 
-    def __init__(self, client: OutboundClient) -> None:
-        self._client = client
-        self._rules: dict[tuple[str, str, int], str] = {}
+    url: str
+    page: NotRequired[Page]
 
-    async def get(self, url: str) -> OutboundResponse:
-        """Send the request and follow where it is sent on."""
-        request = OutboundRequest("GET", url, (("User-Agent", USER_AGENT), ("Accept", _ACCEPT)))
-        for _ in range(MOST_REDIRECTS + 1):
-            await self._require_allowed(request.url)
-            answer, following = await self._step(request)
-            if following is None:
-                return answer
-            request = following
-        raise OutboundFailed(f"It redirects more than {MOST_REDIRECTS} times.", reason="redirects")
 
-    async def _require_allowed(self, url: str) -> None:
-        target = self._client.policy.check_written(url)
-        if target.origin not in self._rules:
-            self._rules[target.origin] = await self._robots(f"{target.scheme}://{target.authority}/robots.txt")
-        if not may_fetch(self._rules[target.origin], target.path, AGENT):
-            raise FetchFailed(
-                f"the robots.txt of {target.authority} does not let programs fetch it. "
-                "Give another address, or ask the site's owner."
-            )
+class FetchedPage(TypedDict):
+    """What the node changes."""
 
-    async def _robots(self, url: str) -> str:
-        request = OutboundRequest("GET", url, (("User-Agent", USER_AGENT), ("Accept", "text/plain")))
-        for _ in range(MOST_REDIRECTS + 1):
-            answer, following = await self._step(request)
-            if following is None:
-                return _rules_in(answer)
-            request = following
-        return ""
+    page: Page
 
-    async def _step(self, request: OutboundRequest) -> tuple[OutboundResponse, OutboundRequest | None]:
-        target = self._client.policy.check_written(request.url)
-        answer = await self._client.send(request)
-        return answer, redirected(request, target, answer)
+
+class FetchNode(Protocol):
+    """The node that fetches."""
+
+    def __call__(self, state: FetchState) -> Awaitable[FetchedPage]:
+        """Return the page."""
+        ...
+
+
+def fetch_plain_node(fetch: PlainFetch) -> FetchNode:
+    """Make the node that fetches the page at `url`; a failure ends its run (FetchFailed)."""
+
+    async def fetch_page(state: FetchState) -> FetchedPage:
+        tell_progress(BEGUN_PERCENT, f"Fetching {shown_url(state['url'])}")
+        page = await fetch.fetch(state["url"])
+        tell_progress(DONE_PERCENT, f"Fetched “{page['title'][:LONGEST_TOLD]}”")
+        return {"page": page}
+
+    return fetch_page
 
 
 def plain_fetch(settings: Settings) -> PlainFetch:
     """Make what fetches pages as the settings of this process say."""
     return PlainFetch(settings.outbound_allow)
-
-
-def _rules_in(answer: OutboundResponse) -> str:
-    """Give the rules of a site that has any. Who cannot ask for them may not fetch (RFC 9309, 2.3.1.4)."""
-    if answer.status >= 500:
-        raise FetchFailed("the site's robots.txt, which says what programs may fetch, fails now. Try again later.")
-    return answer.body.decode("utf-8", "replace") if answer.status < 300 else ""
 
 
 def _status_text(status: int) -> str:

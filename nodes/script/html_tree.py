@@ -18,7 +18,7 @@ def parsed(html: str) -> HtmlElement:
     Raises:
         NoArticle: there is nothing in it.
     """
-    parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, collect_ids=False)
+    parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, collect_ids=False, huge_tree=True)
     try:
         return document_fromstring(_NOT_XML.sub("", html).encode("utf-8", "replace"), parser=parser)
     except (ParserError, ValueError):

@@ -182,6 +182,14 @@ def test_headings_emphasis_and_raised_digits_become_words_to_read_aloud() -> Non
     assert "Water is H₂O, a field 10² steps, and the rest a guess." in page["text"]
 
 
+def test_tags_that_are_never_closed_lose_nothing() -> None:
+    sentences = [f"This is sentence number {number} of many." for number in range(400)]
+
+    page = html_page("<html><body><article><h1>Many</h1>" + "".join(f"<div>{sentence}" for sentence in sentences))
+
+    assert [sentence for sentence in sentences if sentence not in page["text"]] == []
+
+
 def test_bodies_of_linked_data_do_not_replace_a_longer_article() -> None:
     data = json.dumps({"@type": "Article", "articleBody": "A short version that says little about lamps at all."})
     script = "<script type='application/ld+json'>"

@@ -8,12 +8,16 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
 
 from tests.fixtures.web_pages import Answer, WebPages, truth_of, web_pages
 from toolweave.config.outbound_allow import allowed_targets
 from toolweave.config.settings import Settings
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.fetch_plain import USER_AGENT, PlainFetch, plain_fetch
+from toolweave.nodes.script.fetch_plain import FetchState, PlainFetch, fetch_plain_node, plain_fetch
+from toolweave.nodes.script.visit import USER_AGENT
 
 HTML = {"content-type": "text/html; charset=utf-8"}
 TEXT = {"content-type": "text/plain"}
@@ -54,6 +58,24 @@ async def test_a_page_is_fetched_under_our_own_name_after_the_rules_were_asked_f
     assert site.requests == ["/robots.txt", "/pages/news.html"]
     assert set(site.user_agents) == {USER_AGENT}
     assert USER_AGENT.startswith("Toolweave/")
+
+
+async def test_in_a_graph_the_page_goes_into_the_state_and_progress_is_told(site: WebPages) -> None:
+    graph = StateGraph(FetchState)
+    graph.add_node("fetch", fetch_plain_node(fetch_of()))
+    graph.add_edge(START, "fetch")
+    runnable = graph.compile(checkpointer=InMemorySaver())
+    config: RunnableConfig = {"configurable": {"thread_id": "one"}}
+
+    events = [event async for event in runnable.astream({"url": site.page("blog.html")}, config, stream_mode="custom")]
+    kept = (await runnable.aget_state(config)).values["page"]
+
+    assert [event["type"] for event in events] == ["progress", "progress"]
+    assert 0 < events[0]["progress"] < events[1]["progress"] < 100
+    assert truth_of("blog.html")["title"] in events[1]["message"]
+    assert kept == await fetch_of().fetch(site.page("blog.html"))
+    with pytest.raises(FetchFailed, match="404 Not Found"):
+        await runnable.ainvoke({"url": f"{site.url}/status/404"}, config)
 
 
 async def test_a_redirect_is_followed_and_the_pages_last_address_told(site: WebPages) -> None:
