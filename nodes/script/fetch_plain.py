@@ -81,9 +81,11 @@ class PlainFetch:
             FetchFailed: the text says why, and what to do; it shows the URL without credentials.
         """
         subject = f"The page {shown_url(url)}"
-        trust = self._trust or await asyncio.to_thread(httpx.create_ssl_context)
+        if self._trust is None:
+            # There are many certificates, so they are read off the loop, and kept.
+            self._trust = await asyncio.to_thread(httpx.create_ssl_context)
         try:
-            async with asyncio.timeout(self._seconds), open_outbound_client(self._policy, trust=trust) as client:
+            async with asyncio.timeout(self._seconds), open_outbound_client(self._policy, trust=self._trust) as client:
                 answer = await Visit(client).get(url)
         except TimeoutError:
             raise FetchFailed(f"{subject} was not fetched within {self._seconds:g} s. {_ADVICE['timeout']}") from None

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -36,8 +37,12 @@ def site(running: WebPages) -> WebPages:
     return running
 
 
+# One for all: reading the certificates takes longer than most of the requests.
+TRUST = httpx.create_ssl_context()
+
+
 def fetch_of(seconds: float = 30.0) -> PlainFetch:
-    return PlainFetch(allowed_targets("127.0.0.1"), seconds=seconds)
+    return PlainFetch(allowed_targets("127.0.0.1"), seconds=seconds, trust=TRUST)
 
 
 async def refusal(url: str, fetch: PlainFetch | None = None) -> str:
