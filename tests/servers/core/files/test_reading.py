@@ -7,7 +7,8 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -305,11 +306,16 @@ asyncio.run(main())
 """
 
 
-def test_what_the_system_denies_is_told_without_a_path_and_passed_by_in_searches(tmp_path: Path) -> None:
-    root = tree(tmp_path / "root", {"closed.txt": "text", "open.txt": "text", "shut/file.txt": "text"})
-    ours = [folder for folder in (tmp_path, *tmp_path.parents) if folder.name.startswith(("pytest-", tmp_path.name))]
-    for folder in ours:
-        folder.chmod(0o755)
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Give a folder that every user may enter; pytest closes its own again whenever another run of it begins."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_what_the_system_denies_is_told_without_a_path_and_passed_by_in_searches(open_folder: Path) -> None:
+    root = tree(open_folder / "root", {"closed.txt": "text", "open.txt": "text", "shut/file.txt": "text"})
     (root / "closed.txt").chmod(0)
     (root / "shut").chmod(0)
     command = [sys.executable, "-c", AS_SOMEBODY_ELSE, str(root)]
