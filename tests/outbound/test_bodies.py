@@ -1,11 +1,11 @@
 """No more of a body is taken than the limit says, packed or not."""
 
 import asyncio
-import gzip
 import zlib
 
 import pytest
 
+from tests.fixtures.gzipping import gzipped
 from tests.outbound.peers import Received, always, fetch, policy, serving, text
 from toolweave.errors import OutboundFailed
 from toolweave.outbound import OutboundRequest, open_outbound_client
@@ -43,7 +43,7 @@ async def test_a_body_without_end_is_left_at_the_limit() -> None:
 
 
 async def test_a_packed_body_is_unpacked() -> None:
-    packed = gzip.compress(b"a" * 400) + gzip.compress(b"b" * 400)
+    packed = gzipped(b"a" * 400) + gzipped(b"b" * 400)
     async with serving(always(text("200 OK", packed, "Content-Encoding: GZIP"))) as peer:
         answer = await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
     assert answer.body == b"a" * 400 + b"b" * 400
@@ -53,11 +53,11 @@ async def test_a_packed_body_is_unpacked() -> None:
 @pytest.mark.parametrize(
     ("body", "coding", "reason"),
     [
-        (gzip.compress(b"\0" * 900_000), "gzip", "too_large"),
-        (gzip.compress(b"whole")[:-4], "gzip", "transfer"),
+        (gzipped(b"\0" * 900_000), "gzip", "too_large"),
+        (gzipped(b"whole")[:-4], "gzip", "transfer"),
         (b"not packed", "gzip", "transfer"),
-        (gzip.compress(b"x") + b"more", "gzip", "transfer"),
-        (gzip.compress(gzip.compress(b"x")), "gzip, gzip", "transfer"),
+        (gzipped(b"x") + b"more", "gzip", "transfer"),
+        (gzipped(gzipped(b"x")), "gzip, gzip", "transfer"),
         (zlib.compress(b"x"), "deflate", "transfer"),
         (b"x", "br", "transfer"),
     ],
@@ -71,7 +71,7 @@ async def test_bombs_and_broken_packing_end_in_an_error(body: bytes, coding: str
 
 
 async def test_many_empty_packed_parts_are_not_unpacked_one_by_one() -> None:
-    async with serving(always(text("200 OK", gzip.compress(b"") * 101, "Content-Encoding: gzip"))) as peer:
+    async with serving(always(text("200 OK", gzipped(b"") * 101, "Content-Encoding: gzip"))) as peer:
         with pytest.raises(OutboundFailed, match="too many parts"):
             await fetch(policy(response_bytes=1_000_000), f"http://127.0.0.1:{peer.port}/")
 

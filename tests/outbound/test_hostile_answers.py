@@ -2,13 +2,13 @@
 
 import asyncio
 import bz2
-import gzip
 import lzma
 import tracemalloc
 import zlib
 
 import pytest
 
+from tests.fixtures.gzipping import gzipped
 from tests.outbound.peers import Received, always, fetch, policy, serving, text
 from toolweave.errors import OutboundFailed
 from toolweave.outbound_body import MOST_PIECES
@@ -38,7 +38,7 @@ async def drip(writer: asyncio.StreamWriter, first: bytes, again: bytes, pause_s
         (b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n"),
         (b"HTTP/1.1 200 OK\r\nX-Long: ", b"x"),
         (b"H", b""),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"x")[:10], b""),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzipped(b"x")[:10], b""),
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
     ],
     ids=["body", "chunks", "chunk extension", "trailers", "headers", "a header", "status", "gzip", "interim"],
@@ -119,10 +119,10 @@ BOMB = b"\0" * 6_000_000
 @pytest.mark.parametrize(
     ("body", "coding", "reason"),
     [
-        (gzip.compress(BOMB), "gzip", "too_large"),
-        (gzip.compress(BOMB), "x-gzip", "too_large"),
-        (gzip.compress(gzip.compress(BOMB)), "gzip, gzip", "transfer"),
-        (gzip.compress(BOMB[:1000]) * 50, "gzip", "too_large"),
+        (gzipped(BOMB), "gzip", "too_large"),
+        (gzipped(BOMB), "x-gzip", "too_large"),
+        (gzipped(gzipped(BOMB)), "gzip, gzip", "transfer"),
+        (gzipped(BOMB[:1000]) * 50, "gzip", "too_large"),
         (zlib.compress(BOMB), "deflate", "transfer"),
         (zlib.compress(BOMB), "gzip", "transfer"),
         (zlib.compress(BOMB), "gzip, deflate", "transfer"),
@@ -153,7 +153,7 @@ async def test_a_bomb_takes_no_more_memory_than_the_limit(body: bytes, coding: s
 @pytest.mark.parametrize("coding", ["gzip", "gzip, chunked", "deflate", "identity"])
 async def test_a_packed_transfer_is_no_answer(coding: str) -> None:
     head = f"HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n".encode()
-    async with serving(always(head + gzip.compress(BOMB))) as peer:
+    async with serving(always(head + gzipped(BOMB))) as peer:
         with pytest.raises(OutboundFailed) as raised:
             await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
     assert raised.value.reason == "transfer"
@@ -161,6 +161,6 @@ async def test_a_packed_transfer_is_no_answer(coding: str) -> None:
 
 async def test_two_codings_in_two_headers_are_two_codings() -> None:
     headers = ("Content-Encoding: gzip", "Content-Encoding: gzip")
-    async with serving(always(text("200 OK", gzip.compress(gzip.compress(b"x")), *headers))) as peer:
+    async with serving(always(text("200 OK", gzipped(gzipped(b"x")), *headers))) as peer:
         with pytest.raises(OutboundFailed, match="was not asked for"):
             await fetch(policy(), f"http://127.0.0.1:{peer.port}/")

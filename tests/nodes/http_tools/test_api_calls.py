@@ -1,7 +1,6 @@
 """A request arrives as its specification says, and its answer becomes what the workflow keeps (W-06)."""
 
 import asyncio
-import gzip
 import socket
 import time
 import zlib
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.gzipping import gzipped
 from tests.fixtures.shop_api import ShopApi, shop_api
 from tests.nodes.http_tools.hostile_api import calls, json_answer, operation, serving_operation
 from tests.outbound.peers import Names, Received, certificates, text
@@ -190,11 +190,11 @@ async def test_the_tools_timeout_is_for_the_whole_call() -> None:
 
 
 async def test_an_answer_of_more_than_five_mebibytes_is_not_taken_packed_or_not() -> None:
-    for body, headers in ((b"x" * 5_242_881, ()), (gzip.compress(b"x" * 5_242_881), ("Content-Encoding: gzip",))):
+    for body, headers in ((b"x" * 5_242_881, ()), (gzipped(b"x" * 5_242_881), ("Content-Encoding: gzip",))):
         async with serving_operation(text("200 OK", body, *headers)) as api:
             with pytest.raises(ApiCallFailed, match="larger than 5242880 bytes"):
                 await api.call()
-    async with serving_operation(text("200 OK", gzip.compress(b"x" * 5_242_880), "Content-Encoding: gzip")) as api:
+    async with serving_operation(text("200 OK", gzipped(b"x" * 5_242_880), "Content-Encoding: gzip")) as api:
         assert len((await api.call()).body) == 5_242_880
 
 
@@ -330,12 +330,12 @@ async def test_certificates_are_read_once_and_only_for_https(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("body", "coding", "told"),
     [
-        (gzip.compress(gzip.compress(b"\0" * 6_000_000)), "gzip, gzip", "packed in a way that was not asked for"),
+        (gzipped(gzipped(b"\0" * 6_000_000)), "gzip, gzip", "packed in a way that was not asked for"),
         (zlib.compress(b"\0" * 6_000_000), "deflate", "packed in a way that was not asked for"),
         (b"\x1b\xff", "br", "packed in a way that was not asked for"),
         (b"\x28\xb5\x2f\xfd", "zstd", "packed in a way that was not asked for"),
-        (gzip.compress(b"\0" * 6_000_000), "gzip", "larger than 5242880 bytes"),
-        (gzip.compress(b"x")[:-3], "gzip", "ends in the middle"),
+        (gzipped(b"\0" * 6_000_000), "gzip", "larger than 5242880 bytes"),
+        (gzipped(b"x")[:-3], "gzip", "ends in the middle"),
     ],
 )
 async def test_no_packed_answer_explodes(body: bytes, coding: str, told: str) -> None:
