@@ -38,6 +38,7 @@ from toolweave.servers.connections.failure import (
     is_sign_of_life,
     was_refused,
 )
+from toolweave.servers.connections.handed_answers import HandedAnswers
 from toolweave.servers.connections.link import Link
 from toolweave.servers.connections.listed_tools import Listing
 from toolweave.servers.connections.questions import Answer
@@ -195,6 +196,7 @@ async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[Mcp
         redaction = link.redaction or Redaction(config)
         elicitations = Elicitations(config, redaction)
         async with SupervisedClient(config, link, elicitations).session(config.name, auto_initialize=False) as session:
+            session._response_streams = HandedAnswers(session._response_streams)  # noqa: SLF001
             # When the incoming stream ends, the SDK answers every open request with an error and tells nobody else.
             # An entry that no request owns makes that visible at once, where a ping would notice seconds later. Nor
             # does the server know its name, with which it could claim to answer.

@@ -102,6 +102,24 @@ async def test_a_call_that_is_cancelled_leaves_the_session_to_the_others() -> No
         assert not (await call(plane, "read_file", server="core", path=str(HERE))).isError
 
 
+async def test_a_caller_who_leaves_in_whatever_moment_costs_nobody_the_session() -> None:
+    async with opened(core()) as plane:
+        session, outcomes = connection(plane, "core")._live, set()
+        for turns in range(160):
+            # It is refused at once: nothing but the turns of the event loop decides how far it gets.
+            asking = asyncio.create_task(
+                call(plane, "check_job_status", server="core", endpoint="http://a.example.org", job_id="1")
+            )
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            outcomes.add("answered" if asking.done() else "left")
+            asking.cancel()
+            await asyncio.wait({asking})
+        assert outcomes == {"answered", "left"}
+        assert not (await call(plane, "read_file", server="core", path=str(HERE))).isError
+        assert connection(plane, "core")._live is session
+
+
 async def test_an_agent_of_ones_own_uses_it() -> None:
     arguments = {"path": str(HERE), "max_lines": 1}
     asked = AIMessage("", tool_calls=[{"name": "core_read_file", "args": arguments, "id": "1"}])
