@@ -108,6 +108,7 @@ def test_the_page_names_all_their_tools_and_no_others(served: Served) -> None:
         assert {each for each in named if each.startswith(f"{name}_")} - offered - EXCLUDED == set(), name
 
 
+@pytest.mark.slow
 def test_stopping_leaves_no_process_behind(served: Served) -> None:
     wait_for_health(served.process, "ok")
     started = descendants(served.process.pid)

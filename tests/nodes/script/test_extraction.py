@@ -11,6 +11,9 @@ from tests.nodes.script.reading import NoArticle, articles, html_page, left_out,
 from toolweave.errors import FetchFailed
 from toolweave.nodes.script.extraction import ExtractionLimits, extract_page
 
+# Nothing that is served uses it yet.
+pytestmark = pytest.mark.slow
+
 SHARE_KEPT = 0.95
 PARAGRAPHS = "".join(f"<p>The keeper of lamp {number} trimmed it at dusk and slept well.</p>" for number in range(8))
 

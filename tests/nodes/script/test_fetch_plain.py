@@ -20,6 +20,9 @@ from toolweave.errors import FetchFailed
 from toolweave.nodes.script.fetch_plain import FetchState, PlainFetch, fetch_plain_node, plain_fetch
 from toolweave.nodes.script.visit import USER_AGENT
 
+# Nothing that is served uses it yet.
+pytestmark = pytest.mark.slow
+
 HTML = {"content-type": "text/html; charset=utf-8"}
 TEXT = {"content-type": "text/plain"}
 ARTICLE = b"<html><body><article><h1>Ropes</h1>" + b"<p>A rope is only as good as its last knot, they say.</p>" * 4

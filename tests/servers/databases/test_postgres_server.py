@@ -61,6 +61,7 @@ def test_databases_are_fresh_and_dropped_though_somebody_is_connected(postgres: 
     assert databases == [(0,)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when a process ends that is nobody's child here")
 def test_the_server_ends_with_the_process_that_started_it_even_when_that_is_killed(open_folder: Path) -> None:
     line = (sys.executable, "-c", STARTS_ONE)

@@ -75,7 +75,7 @@ async def test_calls_are_cut_at_their_limit_leave_nothing_and_the_next_one_works
         assert await client.data("list_todos", {}) == [todo]
 
 
-@pytest.mark.parametrize("how", ["INT", "QUIT"])
+@pytest.mark.parametrize("how", ["INT", pytest.param("QUIT", marks=pytest.mark.slow)])
 async def test_a_server_that_is_down_is_an_error_and_back_no_call_fails(
     postgres: PostgresServer, url: str, how: Literal["INT", "QUIT"]
 ) -> None:
