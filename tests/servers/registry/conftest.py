@@ -20,13 +20,6 @@ EXCEPTION WHEN undefined_table THEN NULL;
 END $$"""
 
 
-@pytest.fixture(scope="module")
-def emptied_url(postgres: PostgresServer) -> Iterator[str]:
-    """Name one PostgreSQL database for all tests of a module: emptying it takes less than making another."""
-    with postgres.fresh_database() as url:
-        yield url
-
-
 @pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Name an empty database."""

@@ -29,13 +29,6 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
         yield url
 
 
-@pytest.fixture(scope="module")
-def emptied_url(postgres: PostgresServer) -> Iterator[str]:
-    """Name one PostgreSQL database for all tests of a module: emptying it takes less than making another."""
-    with postgres.fresh_database() as url:
-        yield url
-
-
 @pytest_asyncio.fixture(loop_scope="module", params=DATABASES)
 async def todos(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[TodoClient]:
     async with held(todo_client(empty_url(request, tmp_path))) as client:
