@@ -4,7 +4,6 @@ import sys
 
 import httpx
 from fastapi import Request
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from toolweave.api.in_process import StreamingAsgiTransport
@@ -19,6 +18,8 @@ OFFICIAL_SERVER, OFFICIAL_CONFIG = "langgraph_api.server", "langgraph_api.config
 CREDENTIALS = ("authorization", "x-api-key", "cookie")
 # And it stays in their trace.
 PASSED_ON = (*CREDENTIALS, "traceparent", "tracestate")
+CONNECT_S = 5.0
+CONNECT_RETRIES = 5
 
 
 class NoApi(httpx.AsyncBaseTransport):
@@ -37,13 +38,17 @@ class NoApi(httpx.AsyncBaseTransport):
 def api_client(request: Request) -> LangGraphClient:
     """Make a client of the LangGraph API for one request.
 
-    In our server, and in the official one, it calls the same process without a socket, with the credentials of who
-    asked us; with TOOLWEAVE_API_URL it calls that server. Where there is none of them, requests fail like those to a
-    server that is down.
+    It asks with the credentials of who asked us, never with ours. With TOOLWEAVE_API_URL it calls that server; in our
+    server, and in the official one, the same process without a socket. Where there is none of them, requests fail like
+    those to a server that is down.
     """
+    credentials = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
     url: str | None = request.app.state.settings.api_url
     if url is not None:
-        return get_client(url=url)
+        # The SDK would add a key of ours that it finds in the environment: everybody would be known by it.
+        way = httpx.AsyncHTTPTransport(retries=CONNECT_RETRIES)
+        patience = httpx.Timeout(None, connect=CONNECT_S)
+        return LangGraphClient(httpx.AsyncClient(transport=way, base_url=url, headers=credentials, timeout=patience))
     served_by, prefix = request.scope.get(SERVED_BY), request.scope.get(PREFIX, "")
     if served_by is None and OFFICIAL_SERVER in sys.modules:
         # The client that it has for this itself goes past its authentication, whoever asked us.
@@ -53,7 +58,7 @@ def api_client(request: Request) -> LangGraphClient:
     http = httpx.AsyncClient(
         transport=transport,
         base_url=f"http://127.0.0.1{prefix}",
-        headers={name: request.headers[name] for name in PASSED_ON if name in request.headers},
+        headers=credentials,
         timeout=httpx.Timeout(None),
     )
     return LangGraphClient(http)
