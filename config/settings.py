@@ -101,6 +101,13 @@ class Settings(BaseSettings):
     core_jwt_issuer: str | None = Field(default=None, repr=False)
     core_jwt_audience: str | None = Field(default=None, repr=False)
 
+    config_path: Annotated[Path, BeforeValidator(expanded_path)] | None = Field(
+        default=None, validation_alias="CONFIG_PATH"
+    )
+    mcp_config_path: Annotated[Path, BeforeValidator(expanded_path)] | None = Field(
+        default=None, validation_alias="MCP_CONFIG_PATH"
+    )
+
     token_store: Literal["auto", "keyring", "file"] = "auto"  # noqa: S105 - the name of a place
     token_key: SecretStr | None = None
 

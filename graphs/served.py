@@ -4,12 +4,15 @@ from toolweave.config.settings import load_settings
 from toolweave.graphs.agent_loop import build_agent_loop
 from toolweave.graphs.plane_tools import CurrentPlaneTools
 from toolweave.graphs.registered_tools import WithRegisteredTools
+from toolweave.graphs.script_writer import build_script_writer
 from toolweave.graphs.todo_agent import build_todo_agent
 from toolweave.graphs.workflow import build_workflow
 from toolweave.nodes.chat_model_source import LazyChatModel
 from toolweave.nodes.chat_models import build_chat_model, model_metadata
 from toolweave.nodes.http_tools.api_calls import api_calls
 from toolweave.nodes.prompts import AGENT_PROMPT
+from toolweave.nodes.script.fetch_plain import plain_fetch
+from toolweave.nodes.script.script_model import ScriptModels
 from toolweave.servers.registry.current import CurrentRegistry
 
 _settings = load_settings()
@@ -37,5 +40,11 @@ workflow = build_workflow(
     model=_model,
     api_calls=_api_calls,
     max_tools=_settings.max_tools,
+    model_price=_settings.model_price,
+).with_config(metadata=model_metadata(_settings))
+
+script_writer = build_script_writer(
+    model=ScriptModels(_settings),
+    fetch=plain_fetch(_settings),
     model_price=_settings.model_price,
 ).with_config(metadata=model_metadata(_settings))

@@ -16,6 +16,7 @@ from toolweave.nodes.progress_events import tell_progress
 from toolweave.nodes.script.extraction import ExtractionLimits, extract_page
 from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.page_address import shown_url
+from toolweave.nodes.script.script_state import ScriptSource, source_of
 from toolweave.nodes.script.visit import Visit
 from toolweave.outbound import OutboundLimits, OutboundPolicy, open_outbound_client
 from toolweave.outbound_policy import Resolver, resolve
@@ -110,9 +111,10 @@ class FetchState(TypedDict):
 
 
 class FetchedPage(TypedDict):
-    """What the node changes."""
+    """What a node that fetches changes."""
 
     page: Page
+    source: ScriptSource
 
 
 class FetchNode(Protocol):
@@ -130,7 +132,7 @@ def fetch_plain_node(fetch: PlainFetch) -> FetchNode:
         tell_progress(BEGUN_PERCENT, f"Fetching {shown_url(state['url'])}")
         page = await fetch.fetch(state["url"])
         tell_progress(DONE_PERCENT, f"Fetched “{page['title'][:LONGEST_TOLD]}”")
-        return {"page": page}
+        return {"page": page, "source": source_of(page)}
 
     return fetch_page
 

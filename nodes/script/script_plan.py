@@ -41,10 +41,10 @@ def settings_of(settings: Mapping[str, Any] | None) -> ScriptSettings:
 
 
 def plan_of(
-    settings: ScriptSettings, article: Sequence[Block], *, language: str | None = None, page_language: str = ""
+    settings: ScriptSettings, article: Sequence[Block], *, page_language: str = ""
 ) -> ScriptPlan:
-    """Make the plan; `language` is the caller's wish."""
-    wanted = " ".join((language or settings.language).split())
+    """Make the plan; `page_language` is the page's word for its own."""
+    wanted = " ".join(settings.language.split())
     seconds = min(settings.target_length_s, max(_held(article, settings.target_length_s), SHORTEST_S))
     return ScriptPlan(
         language=None if wanted.lower() in ("", PAGE_LANGUAGE) else wanted,

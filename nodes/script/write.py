@@ -69,7 +69,7 @@ def _prepared(state: WritingState, models: ScriptModels, price: ModelPrice | Non
     page = state["page"]
     settings = settings_of(state.get("settings"))
     article = blocks_of(page)
-    plan = plan_of(settings, article, language=state.get("language"), page_language=page["language"])
+    plan = plan_of(settings, article, page_language=page["language"])
     prompts = ScriptPrompts(models.model_for(settings), plan, page["title"], price)
     return WritingTask(article, settings.article_tokens, prompts)
 

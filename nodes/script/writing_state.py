@@ -33,13 +33,11 @@ class ScriptMetadata(TypedDict):
 class WritingState(TypedDict):
     """What is written, from which page, and by which settings.
 
-    `settings` are a ScriptSettings as JSON, the documented defaults where they are absent; `language` is the caller's
-    wish, which comes before theirs.
+    `settings` are a ScriptSettings as JSON, the documented defaults where they are absent.
     """
 
     page: Page
     settings: NotRequired[dict[str, Any] | None]
-    language: NotRequired[str | None]
     draft: NotRequired[Draft | None]
     notes: NotRequired[list[Notes] | None]
     script: NotRequired[dict[str, Any] | None]

@@ -37,6 +37,7 @@ def test_our_own_file_names_graphs_and_application_by_module() -> None:
         "agent_loop": "toolweave.graphs.served:agent_loop",
         "todo_agent": "toolweave.graphs.served:todo_agent",
         "workflow": "toolweave.graphs.served:workflow",
+        "script_writer": "toolweave.graphs.served:script_writer",
     }
     assert all(entry.description for entry in config.graphs.values())
     assert config.http.app == "toolweave.api.app:app"

@@ -126,7 +126,7 @@ def test_no_error_repeats_the_value_it_complains_about(field: str) -> None:
         shown = repr(load_settings({variable_name(field): SECRET}))
     except ConfigError as error:
         shown = f"{error!r} {error} {error.__cause__}"
-    free_text = {"model", "data_dir", "mcp_config", "host", "outbound_allow"}
+    free_text = {"model", "data_dir", "mcp_config", "config_path", "mcp_config_path", "host", "outbound_allow"}
     assert (SECRET in shown) == (field in free_text)
 
 

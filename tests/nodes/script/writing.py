@@ -133,7 +133,6 @@ class Endpoint:
         *turns: WireTurn,
         of: Page | None = None,
         settings: dict[str, Any] | None = None,
-        language: str | None = None,
         price: ModelPrice | None = None,
         repeat: bool = False,
     ) -> Written:
@@ -142,7 +141,7 @@ class Endpoint:
         self.server.repeat = repeat
         self.server.requests.clear()
         written = Written(self.server.requests)
-        asked = {"page": of or page(), "settings": settings, "language": language}
+        asked = {"page": of or page(), "settings": settings}
         try:
             stream: Any = writing_graph(self.model, price).astream(asked, stream_mode=["values", "custom"])
             async for mode, value in stream:
