@@ -29,6 +29,10 @@ OUR_GRAPHS = LangGraphJson(
             target="toolweave.graphs.served:workflow",
             description="Turns an instruction into one request to a registered HTTP API",
         ),
+        "script_writer": GraphEntry(
+            target="toolweave.graphs.served:script_writer",
+            description="Writes the script of a narrated video from the URL of a page",
+        ),
     },
     http=HttpEntry(app="toolweave.api.app:app"),
 )

@@ -128,7 +128,7 @@ async def http(official: str) -> Any:
 
 async def test_it_lists_our_graphs_with_their_descriptions(http: httpx.AsyncClient) -> None:
     found = {one["graph_id"]: one["description"] for one in (await http.post("/assistants/search", json={})).json()}
-    assert found.keys() == {"agent_loop", "todo_agent", "workflow"}
+    assert found.keys() == {"agent_loop", "todo_agent", "workflow", "script_writer"}
     assert all(found.values())
 
 
