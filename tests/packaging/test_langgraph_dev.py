@@ -18,7 +18,10 @@ from langgraph_sdk import get_client
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.fixtures.openai_wire import openai_wire
 from tests.fixtures.shop_api import shop_api
+from tests.fixtures.web_pages import truth_of, web_pages
+from tests.nodes.script.writing import calling, script
 from tests.servers.core.test_auth import ACCEPT, HELLO
 
 HERE = Path(__file__)
@@ -27,6 +30,7 @@ ROOT = HERE.parents[2]
 PREPARED = ROOT / ".venv-langgraph" / "bin" / "langgraph"
 BOUND_S = 90.0
 ANN = {"authorization": "Bearer ann"}
+SCRIPT_SETTINGS = "script.yaml"
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 pytestmark = [pytest.mark.requirement("S-03"), pytest.mark.timeout(180)]
 
@@ -62,6 +66,7 @@ def official_server(folder: Path, langgraph_json: Path = ROOT / "langgraph.json"
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     env |= {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_DATA_DIR": str(folder / "data")}
     env |= {"TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1", "TOOLWEAVE_FILE_ROOTS": str(HERE.parent)}
+    env |= {"CONFIG_PATH": str(folder / SCRIPT_SETTINGS)}
     env |= {"TOOLWEAVE_MCP_CONFIG": str(_with_the_core_server(folder))}
     env |= {
         "LANGSMITH_TRACING": "false",
@@ -115,8 +120,13 @@ def _await_start(url: str, process: "subprocess.Popen[bytes]", log: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def official(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with official_server(tmp_path_factory.mktemp("official")) as url:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("official")
+
+
+@pytest.fixture(scope="module")
+def official(folder: Path) -> Iterator[str]:
+    with official_server(folder) as url:
         yield url
 
 
@@ -167,6 +177,15 @@ async def test_tools_are_registered_and_a_workflow_calls_one_there_too(http: htt
         assert (answer.json()["status"], answer.json()["raw_response"]["body"]["id"]) == ("success", 2)
         unknown = await http.post("/workflow", json={**body, "tool_ids": ["nobody"]})
         assert (unknown.status_code, unknown.json()["error_stage"]) == (200, "tool_retrieval")
+
+
+async def test_a_page_is_fetched_and_its_script_written_there_too(official: str, folder: Path) -> None:
+    with web_pages() as site, openai_wire([calling(script())]) as wire:
+        (folder / SCRIPT_SETTINGS).write_text(f"{{model: m, base_url: '{wire.base_url}'}}", encoding="utf-8")
+        async with get_client(url=official, api_key=None) as client:
+            answer: Any = await client.runs.wait(None, "script_writer", input={"url": site.page("news.html")})
+    assert answer["script"]["title"] == script()["title"], answer
+    assert answer["source"]["title"] == truth_of("news.html")["title"]
 
 
 async def test_the_state_of_the_process_and_of_its_mcp_servers_is_shown_there_too(
