@@ -15,6 +15,7 @@ from toolweave.cli.checks.finding import Finding, Level
 from toolweave.cli.checks.model import check_model
 from toolweave.cli.checks.postgresql import check_postgresql
 from toolweave.cli.checks.registered_tools import check_registered_tools
+from toolweave.cli.checks.script_files import check_script_files
 from toolweave.cli.checks.servers import check_servers
 from toolweave.cli.configuration import ConfigOption
 from toolweave.cli.terminal import stdout_console, styled
@@ -30,7 +31,7 @@ def doctor(
         Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder of the databases. [default: .toolweave]")
     ] = None,
 ) -> None:
-    """Check settings, langgraph.json, model, databases, MCP servers, registered tools, data folder and port.
+    """Check settings, langgraph.json, model, databases, MCP servers, script files, registered tools, data folder, port.
 
     Every line is ok, warn or fail, with what to do. The exit code is 1 when anything failed. Secrets are never shown.
     """
@@ -53,6 +54,7 @@ def diagnose(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
     yield from check_model(settings)
     yield from check_postgresql(settings)
     yield from check_servers(settings)
+    yield from check_script_files(settings)
     yield from check_registered_tools(settings)
     yield from check_files(settings)
     yield from check_data_folder(settings.data_dir)

@@ -1,18 +1,22 @@
 """Read what a script job is to do from the two files its environment names, anew for each job (A-05).
 
 `CONFIG_PATH` names the script settings, `MCP_CONFIG_PATH` the MCP servers of the agent that fetches the page. An empty
-variable counts as unset.
+variable counts as unset. A relative path counts from the folder that the process was started in; paths inside the MCP
+file count from that file.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from loguru import logger
+
 from toolweave.config.mcp import McpConfig, load_mcp_config, mcp_variables
 from toolweave.config.script_settings import ScriptSettings, load_script_settings
-from toolweave.config.settings import Settings, load_settings
-from toolweave.errors import ConfigError
+from toolweave.config.settings import Settings, load_settings, variable_name
+from toolweave.errors import ConfigError, MissingVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +31,59 @@ def read_script_job(environ: Mapping[str, str] | None = None) -> ScriptJob:
     """Read the files that the environment names now; blocks, for as long as reading files takes.
 
     Raises:
-        ConfigError: a file that is named is absent, not readable or wrong; names the variable, the file and the reason.
+        ConfigError: a file that is named is absent, not readable or wrong; names the variable, the file with the line
+            where there is one, and the reason, and shows no value.
         MissingVariable: the MCP file refers to variables that are not set.
     """
     given = os.environ if environ is None else environ
     settings = load_settings(given)
-    return ScriptJob(
-        settings=load_script_settings(settings.config_path, given),
-        mcp=job_mcp_config(settings.mcp_config_path, settings, given) if settings.mcp_config_path else None,
-    )
+    return ScriptJob(settings=named_script_settings(settings, given), mcp=named_mcp_config(settings, given))
+
+
+def named_script_settings(settings: Settings, environ: Mapping[str, str] | None = None) -> ScriptSettings:
+    """Load the script settings that CONFIG_PATH names; unset, give the documented defaults.
+
+    Raises:
+        ConfigError: as `read_script_job`.
+    """
+    with _naming("config_path"):
+        return load_script_settings(settings.config_path and settings.config_path.absolute(), environ)
+
+
+def named_mcp_config(settings: Settings, environ: Mapping[str, str] | None = None) -> McpConfig | None:
+    """Load the MCP servers that MCP_CONFIG_PATH names; unset, there are none.
+
+    Raises:
+        ConfigError, MissingVariable: as `read_script_job`.
+    """
+    if settings.mcp_config_path is None:
+        return None
+    with _naming("mcp_config_path"):
+        return job_mcp_config(settings.mcp_config_path.absolute(), settings, environ)
 
 
 def job_mcp_config(path: Path, settings: Settings, environ: Mapping[str, str] | None = None) -> McpConfig:
-    """Load the MCP servers of a job: every variable that they refer to has to be set.
+    """Load the MCP servers of a job: every variable that the enabled ones refer to has to be set.
 
     Raises:
         ConfigError: the file is absent, wrong, or enables no server; names the file and the reason.
         MissingVariable: variables that it refers to are not set.
     """
     config = load_mcp_config(path, mcp_variables(settings, environ), strict=True, settings=settings)
+    for warning in config.warnings:
+        logger.warning("the MCP servers of a script job: {}", warning)
     if not any(server.enabled for server in config.servers):
-        raise ConfigError("enables no MCP server.", source=str(path), fix="Enable one, or unset MCP_CONFIG_PATH.")
+        raise ConfigError("enables no MCP server.", source=str(path), fix="Enable one that can fetch pages.")
     return config
 
+
+@contextmanager
+def _naming(setting: str) -> Iterator[None]:
+    """Name in errors the variable that names the file."""
+    variable = variable_name(setting)
+    try:
+        yield
+    except MissingVariable as error:
+        raise MissingVariable(error.names, source=f"{variable} ({error.source})") from None
+    except ConfigError as error:
+        raise ConfigError(error.message, source=f"{variable} ({error.source})", fix=error.fix) from None

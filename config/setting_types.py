@@ -59,8 +59,11 @@ def is_http_url(text: str) -> bool:
 
 
 def expanded_path(value: Any) -> Any:
-    """Expand a leading `~`: no shell has done it for a variable that came from a file."""
-    return Path(value).expanduser() if isinstance(value, str | Path) else value
+    """Expand a leading `~`: no shell has done it for a variable that came from a file. As there, `~nobody` stays."""
+    try:
+        return Path(value).expanduser() if isinstance(value, str | Path) else value
+    except RuntimeError:
+        return Path(value)
 
 
 def data_folder(value: Any) -> Any:
