@@ -204,7 +204,7 @@ class Outcome:
     """How an execution ended, written by finalise in one transaction.
 
     `values` are the thread's new values as JSON text (None leaves them), `interrupts` maps task ids to
-    lists of {id, value}.
+    lists of {id, value}. `run_metadata` is merged into the run's metadata key by key.
     """
 
     status: RunStatus
@@ -213,3 +213,4 @@ class Outcome:
     interrupts: JsonObject = field(default_factory=dict)
     error: JsonObject | None = None
     rolled_back: bool = False
+    run_metadata: JsonObject = field(default_factory=dict)

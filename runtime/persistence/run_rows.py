@@ -95,8 +95,14 @@ end_attempt = Compiled(
         ),
     )
     .values(status=bindparam("new_status"), updated_at=NOW)
-    .returning(runs.c.thread_id, runs.c.temporary)
+    .returning(runs.c.thread_id, runs.c.temporary, runs.c.metadata)
 )
+metadata_of_attempt = Compiled(
+    select(runs.c.metadata)
+    .where(WITH_ID, runs.c.attempt == bindparam("of_attempt"), runs.c.status == literal_column("'running'"))
+    .with_for_update()
+)
+set_run_metadata = Compiled(update(runs).where(WITH_ID).values(metadata=bindparam("new_metadata"), updated_at=NOW))
 interrupt_pending = Compiled(
     update(runs).where(WITH_ID).values(status="interrupted", cancel=bindparam("action"), updated_at=NOW)
 )

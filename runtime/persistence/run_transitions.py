@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from toolweave.errors import Conflict, NotFound
-from toolweave.runtime.models import TERMINAL, CancelAction, Outcome, Run
-from toolweave.runtime.persistence.json_text import from_micros, to_json
+from toolweave.runtime.models import TERMINAL, CancelAction, JsonObject, Outcome, Run
+from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json
 from toolweave.runtime.persistence.run_rows import (
     active_runs,
     all_active_runs,
@@ -18,6 +18,7 @@ from toolweave.runtime.persistence.run_rows import (
     end_attempt,
     interrupt_pending,
     mark_cancelled,
+    metadata_of_attempt,
     pending_runs,
     release_thread,
     return_one,
@@ -25,6 +26,7 @@ from toolweave.runtime.persistence.run_rows import (
     run_by_id,
     run_from,
     run_of_thread,
+    set_run_metadata,
     settle_thread,
     start_run,
     startable_run,
@@ -74,6 +76,8 @@ def finalise(
         return None
     if outcome.rolled_back:
         delete_run.run(connection, {"of_run": run_id})
+    elif outcome.run_metadata:
+        _merge(connection, run_id, ended.metadata, outcome.run_metadata, now)
     waiting = active_runs.all(connection, {"of_thread": ended.thread_id})
     settle_thread.run(
         connection,
@@ -88,6 +92,15 @@ def finalise(
         },
     )
     return next((run.run_id for run in waiting if (run.not_before or 0) <= now), None)
+
+
+def tell(connection: Connection, run_id: str, attempt: int, told: JsonObject, now: int) -> bool:
+    """Merge into the metadata of a run that this attempt executes; False when it does so no more."""
+    row = metadata_of_attempt.first(connection, {"of_run": run_id, "of_attempt": attempt})
+    if row is None:
+        return False
+    _merge(connection, run_id, row.metadata, told, now)
+    return True
 
 
 def startable(connection: Connection, thread_id: str, now: int) -> str | None:
@@ -155,6 +168,11 @@ def active(connection: Connection) -> list[Run]:
 def delayed(connection: Connection, now: int) -> list[tuple[str, datetime]]:
     """Name the pending runs that become due later, and when, soonest first."""
     return [(row.run_id, from_micros(row.not_before)) for row in delayed_runs.all(connection, {"now": now})]
+
+
+def _merge(connection: Connection, run_id: str, metadata: str, told: JsonObject, now: int) -> None:
+    merged = to_json({**from_json(metadata), **told})
+    set_run_metadata.run(connection, {"of_run": run_id, "new_metadata": merged, "now": now})
 
 
 def _refuse_stale(connection: Connection, run_id: str, attempt: int) -> None:

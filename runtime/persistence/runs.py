@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import Connection, select
 
 from toolweave.errors import NotFound
-from toolweave.runtime.models import CancelAction, CreatedRun, NewRun, Outcome, Run, RunStatus, ThreadTtl
+from toolweave.runtime.models import CancelAction, CreatedRun, JsonObject, NewRun, Outcome, Run, RunStatus, ThreadTtl
 from toolweave.runtime.persistence import run_transitions
 from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.persistence.database import Database
@@ -80,6 +80,16 @@ class RunRepository:
         now = self._now()
         return await self._database.write(
             lambda connection: run_transitions.finalise(connection, run_id, attempt, outcome, now, alongside)
+        )
+
+    async def tell(self, run_id: str, attempt: int, told: JsonObject) -> bool:
+        """Merge into the metadata of a running run, key by key, keeping all else that is there.
+
+        False, and nothing is written, when `attempt` is not the one that executes the run.
+        """
+        now = self._now()
+        return await self._database.write(
+            lambda connection: run_transitions.tell(connection, run_id, attempt, told, now)
         )
 
     async def startable(self, thread_id: str) -> str | None:

@@ -15,6 +15,7 @@ from toolweave.runtime.persistence.run_transitions import RollbackAskedError
 from toolweave.runtime.persistence.runs import Alongside
 from toolweave.runtime.protocol.modes import speaks_protocol
 from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run, state_left
+from toolweave.runtime.runs.job_metadata import with_job_metadata
 from toolweave.runtime.runs.live_run import LiveRun, StartedRun, body_of
 from toolweave.runtime.runs.result import result_of
 from toolweave.runtime.streaming.channel import LoggedEvent
@@ -250,7 +251,7 @@ class EmbeddedEngine:
 
     async def _execute(self, live: LiveRun) -> Execution:
         if live.cancel is None:
-            live.graph = asyncio.create_task(execute_run(self.runtime, live.run, live.channel))
+            live.graph = asyncio.create_task(execute_run(self.runtime, live.run, live.channel, live.progress))
             try:
                 return await live.graph
             except asyncio.CancelledError:
@@ -265,22 +266,23 @@ class EmbeddedEngine:
             # Its graph has not let itself be stopped; what it has written belongs to nobody.
             execution = await after_cancel(self.runtime, run, "rollback")
         body: bytes | None = execution.body
+        outcome = with_job_metadata(execution.outcome, live.progress)
         # Whoever deletes a run wants to hear no more of it.
-        webhook = None if live.deleted else telling(run, execution.outcome)
+        webhook = None if live.deleted else telling(run, outcome)
         self.runtime.log.flush()
         if run.kwargs.get("temporary") and live.channel.resumable:
             await self.runtime.log.keep_ended(run)
         try:
-            async with self.runtime.announcements.ending(run, execution.outcome):
-                following = await persistence.runs.finalise(run.run_id, run.attempt, execution.outcome, webhook)
+            async with self.runtime.announcements.ending(run, outcome):
+                following = await persistence.runs.finalise(run.run_id, run.attempt, outcome, webhook)
         except RollbackAskedError:
             # Asked for when the graph was through already; whoever asked has the answer that it will be done.
             await self._finish(live, await after_cancel(self.runtime, run, "rollback", live.why_cancelled))
             return
-        self.ended[execution.outcome.status] += 1
+        self.ended[outcome.status] += 1
         if webhook is not None:
             persistence.webhooks.written.set()
-        if execution.outcome.rolled_back:
+        if outcome.rolled_back:
             body = None
         if run.kwargs.get("temporary"):
             await persistence.delete_thread_contents(run.thread_id)

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -20,6 +21,9 @@ from toolweave.runtime.protocol.run_announcer import RunAnnouncer
 from toolweave.runtime.run_record import cancellation
 from toolweave.runtime.runs.continuation import rest_of, stands_still, written_by
 from toolweave.runtime.runs.graph_input import GraphCall, graph_call
+from toolweave.runtime.runs.heard_runtime import heard_config
+from toolweave.runtime.runs.job_metadata import PROGRESS
+from toolweave.runtime.runs.progress import RunProgress
 from toolweave.runtime.runs.protocol_stream import ProtocolStream
 from toolweave.runtime.runs.stream_parts import INTERRUPT, GraphStream
 from toolweave.runtime.streaming.channel import Channel
@@ -50,7 +54,7 @@ class Execution:
     body: bytes
 
 
-async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution:
+async def execute_run(runtime: Runtime, run: Run, channel: Channel, progress: RunProgress) -> Execution:
     """Execute a claimed run to its end; asyncio cancellation passes through, everything else becomes an outcome.
 
     A second or later attempt goes on from the checkpoint that an earlier one wrote (S-05).
@@ -73,13 +77,19 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel) -> Execution
                 elif await runtime.persistence.asked_again(run.thread_id, run.run_id):
                     # Given once more, the answer it brought would answer the next question, too.
                     return _from_snapshot(snapshot)
+            call = replace(call, config=heard_config(graph, call.config, progress.hear))
             stream = _graph_stream(graph, call, announcer)
-            return await _stream(runtime, run, channel, graph, stream, announcer)
+            async with progress.kept(partial(_tell, runtime, run)):
+                return await _stream(runtime, run, channel, graph, stream, announcer)
     except BaseException as error:
         # A graph may raise anything: `sys.exit()`, a cancellation of something else that it waited for.
         if _is_stopped(error):
             raise
         return await _failed(runtime, run, channel, error)
+
+
+async def _tell(runtime: Runtime, run: Run, told: JsonObject) -> None:
+    await runtime.persistence.runs.tell(run.run_id, run.attempt, {PROGRESS: told})
 
 
 def _is_stopped(error: BaseException) -> bool:

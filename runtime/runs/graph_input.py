@@ -13,6 +13,7 @@ from toolweave import __version__
 from toolweave.runtime.caller import AUTH_KEYS, USER, USER_ID, User
 from toolweave.runtime.models import JsonObject, Run
 from toolweave.runtime.persistence.checkpointer import FORKED_FROM_KEY
+from toolweave.runtime.runs.job_metadata import asked_metadata
 
 DEFAULT_STREAM_MODES = ("values",)
 
@@ -88,7 +89,7 @@ def build_config(run: Run) -> RunnableConfig:
         configurable |= {USER: User(configured[USER]), "user_id": configured[USER_ID]}
     metadata = {
         **(given.get("metadata") or {}),
-        **run.metadata,
+        **asked_metadata(run),
         "run_id": run.run_id,
         "run_attempt": run.attempt,
         "langgraph_version": langgraph_version,

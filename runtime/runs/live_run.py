@@ -1,11 +1,12 @@
 """Hold what a process knows of the runs that it executes, and of those it has been asked for."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from toolweave.errors import NotFound
 from toolweave.runtime.models import CancelAction, Run
 from toolweave.runtime.runs.execution import Execution
+from toolweave.runtime.runs.progress import RunProgress
 from toolweave.runtime.streaming.channel import Channel, Subscription
 
 
@@ -20,6 +21,7 @@ class LiveRun:
     cancel: CancelAction | None = None
     why_cancelled: str | None = None
     deleted: bool = False
+    progress: RunProgress = field(default_factory=RunProgress)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,10 @@ def webhook_payload(run: Run, outcome: Outcome, ended_at: datetime) -> bytes:
     A run whose thread goes with it has no values, and neither has one that was rolled back: its status is then
     `rollback`.
     """
-    shown = run_json(replace(run, status=outcome.status, updated_at=ended_at, kwargs=_shown_kwargs(run)))
+    metadata = {**run.metadata, **outcome.run_metadata}
+    shown = run_json(
+        replace(run, status=outcome.status, metadata=metadata, updated_at=ended_at, kwargs=_shown_kwargs(run))
+    )
     if outcome.rolled_back:
         shown["status"] = "rollback"
     shown["run_started_at"] = timestamp(run.updated_at)
