@@ -32,7 +32,9 @@ class JsoncDocument:
     source: str
 
     def place(self, path: JsonPath) -> str:
-        """Name file and line of `path`, or of its nearest parent."""
+        """Name file and line of `path`, or of its nearest parent; what was never text has no lines."""
+        if not self.lines:
+            return self.source
         while path and path not in self.lines:
             path = path[:-1]
         return f"{self.source}:{self.lines.get(path, 1)}"

@@ -1,20 +1,26 @@
 """Load mcp.jsonc: which MCP servers there are and how to reach them (A-06)."""
 
+import json
 import os
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from toolweave.config.header_templates import HeaderTemplate, header_templates
 from toolweave.config.interpolate import filled_in_values, find_references, resolve
+from toolweave.config.jsonc import JsoncDocument
 from toolweave.config.mcp_entry import BreakerRules, Builtin, OAuth, ServerEntry, Transport, check_resolved
-from toolweave.config.mcp_file import WrittenServer, read_mcp_file
+from toolweave.config.mcp_file import McpFile, WrittenServer, checked_file, read_mcp_file
 from toolweave.config.mcp_place import mcp_place
 from toolweave.config.problems import shown_path
 from toolweave.config.settings import Settings, load_settings, variable_name
 from toolweave.errors import ConfigError, MissingVariable
+
+# How messages call servers that were given by a caller of ours, not by a file.
+_GIVEN = "mcp_config"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +88,35 @@ def load_mcp_config(
         ConfigError: the file is absent, not JSON5 or breaks the schema; names file, line and fix, no value.
         MissingVariable: strict only; names every variable without a value.
     """
-    file = read_mcp_file(path)
+    return _loaded(read_mcp_file(path), path, environ, strict=strict, settings=settings, tried=tried)
+
+
+def mcp_config_of(
+    written: Mapping[str, Any], environ: Mapping[str, str], *, settings: Settings | None = None
+) -> McpConfig:
+    """Make of what an mcp.jsonc file would hold what a strict load gives; relative paths count from here.
+
+    Raises:
+        ConfigError: as `load_mcp_config`; also for what JSON cannot hold.
+        MissingVariable: as `load_mcp_config`.
+    """
+    try:
+        plain = json.loads(json.dumps(written))
+    except (TypeError, ValueError, RecursionError):
+        raise ConfigError("holds what JSON cannot.", source=_GIVEN, fix="Give what an mcp.jsonc file holds.") from None
+    file = checked_file(JsoncDocument(value=plain, lines={}, source=_GIVEN))
+    return _loaded(file, Path(_GIVEN), environ, strict=True, settings=settings)
+
+
+def _loaded(
+    file: McpFile,
+    path: Path,
+    environ: Mapping[str, str],
+    *,
+    strict: bool,
+    settings: Settings | None,
+    tried: Collection[str] = (),
+) -> McpConfig:
     folder = path.absolute().parent
     entries = [written.switched_on() if written.name in tried else written for written in file.servers]
     servers = tuple(_resolved(written, environ, folder, settings) for written in entries)

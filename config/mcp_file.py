@@ -47,7 +47,15 @@ def read_mcp_file(path: Path) -> McpFile:
     Raises:
         ConfigError: not readable, not JSON5, or an entry breaks the schema; names file, line and fix.
     """
-    document = read_jsonc(path)
+    return checked_file(read_jsonc(path))
+
+
+def checked_file(document: JsoncDocument) -> McpFile:
+    """Check every entry's form.
+
+    Raises:
+        ConfigError: an entry breaks the schema; names place and fix.
+    """
     top, entries = _server_entries(document)
     servers = []
     warnings = ignored_keys(document, (), (*SERVER_KEYS, *_QUIET_KEYS))

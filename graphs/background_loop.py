@@ -49,6 +49,19 @@ class BackgroundLoop:
             return self._loop
 
 
+def refuse_event_loop(called: str, instead: str) -> None:
+    """Refuse to wait in a thread whose event loop would stand still meanwhile.
+
+    Raises:
+        RuntimeError: an event loop runs in this thread; names what to do.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(f"{called} was called inside a running event loop: use `{instead}` there.")
+
+
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     loop.call_soon_threadsafe(loop.stop)
     thread.join(CLEANUP_TIMEOUT_S)

@@ -12,7 +12,10 @@ from toolweave.nodes.chat_models import (
     chosen_endpoint,
 )
 
-_FIX = "Set OPENROUTER_API_KEY, GEMINI_API_KEY, OPENAI_API_KEY or OPENAI_BASE_URL, or name the model offline."
+_FIX = (
+    "Set OPENROUTER_API_KEY, GEMINI_API_KEY, OPENAI_API_KEY or OPENAI_BASE_URL; "
+    "to try it without any, name the offline model: TOOLWEAVE_MODEL=offline."
+)
 
 
 class ScriptModels:

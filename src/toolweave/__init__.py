@@ -7,9 +7,17 @@ if TYPE_CHECKING:
     from toolweave.errors import IterationLimitError, ToolweaveError
     from toolweave.graphs.agent_loop import build_agent_loop
     from toolweave.graphs.facade import AgentLoop
+    from toolweave.graphs.script_writer import build_script_writer
+    from toolweave.graphs.scripts import (
+        generate_script_from_url,
+        generate_script_from_url_sync,
+        generate_script_from_url_with_agent,
+        generate_script_from_url_with_agent_sync,
+    )
     from toolweave.graphs.todo_agent import build_todo_agent
     from toolweave.nodes.openai_format import convert_mcp_tools_to_openai, openai_name_map
     from toolweave.tool_config import ToolConfig
+    from toolweave.video_script import VideoScript
 
 __version__ = "0.1.0"
 __all__ = [
@@ -17,10 +25,16 @@ __all__ = [
     "IterationLimitError",
     "ToolConfig",
     "ToolweaveError",
+    "VideoScript",
     "build_agent_loop",
+    "build_script_writer",
     "build_todo_agent",
     "build_workflow",
     "convert_mcp_tools_to_openai",
+    "generate_script_from_url",
+    "generate_script_from_url_sync",
+    "generate_script_from_url_with_agent",
+    "generate_script_from_url_with_agent_sync",
     "http_tools",
     "openai_name_map",
 ]
@@ -30,10 +44,16 @@ _HOMES = {
     "IterationLimitError": "toolweave.errors",
     "ToolConfig": "toolweave.tool_config",
     "ToolweaveError": "toolweave.errors",
+    "VideoScript": "toolweave.video_script",
     "build_agent_loop": "toolweave.graphs.agent_loop",
+    "build_script_writer": "toolweave.graphs.script_writer",
     "build_todo_agent": "toolweave.graphs.todo_agent",
     "build_workflow": "toolweave.graphs.workflow",
     "convert_mcp_tools_to_openai": "toolweave.nodes.openai_format",
+    "generate_script_from_url": "toolweave.graphs.scripts",
+    "generate_script_from_url_sync": "toolweave.graphs.scripts",
+    "generate_script_from_url_with_agent": "toolweave.graphs.scripts",
+    "generate_script_from_url_with_agent_sync": "toolweave.graphs.scripts",
     "http_tools": "toolweave.nodes.http_tools.api_tool",
     "openai_name_map": "toolweave.nodes.openai_format",
 }

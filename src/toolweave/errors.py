@@ -15,7 +15,10 @@ ToolweaveError
 ├── StageFailed                 a stage of the workflow failed
 │   ├── UnknownTools            tool ids that nothing is registered under
 │   ├── SelectionFailed         the model chose no request that may be sent
-│   └── ApiCallFailed           the API could not be reached or answered with an error
+│   ├── ApiCallFailed           the API could not be reached or answered with an error
+│   ├── FetchFailed             a page's content could not be had
+│   └── ScriptFailed            no script could be made of a page
+├── ScriptNotKept               a script was written, but not to the disk
 ├── IterationLimitError         the agent loop reached max_iterations (also a RuntimeError)
 ├── RunAbandoned                a run's process ended too often while it executed
 ├── PersistenceError            the data folder or a database cannot be used
@@ -162,6 +165,14 @@ class FetchFailed(StageFailed):
 
 class ScriptFailed(StageFailed):
     """No script could be made of a page's content: the model failed, or what it wrote is none (A-04)."""
+
+
+class ScriptNotKept(ToolweaveError):
+    """A script was written, but its file could not be; `script` is the VideoScript."""
+
+    def __init__(self, message: str, *, script: Any) -> None:
+        self.script = script
+        super().__init__(message)
 
 
 class IterationLimitError(ToolweaveError, RuntimeError):

@@ -1,0 +1,159 @@
+"""Write the script of a narrated video from a web page, by a call from Python (A-04)."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from toolweave.config.mcp import McpConfig, mcp_config_of, mcp_variables
+from toolweave.config.script_job import ScriptJob, job_mcp_config
+from toolweave.config.script_settings import ScriptSettings, load_script_settings
+from toolweave.config.settings import Settings, load_settings
+from toolweave.errors import ConfigError
+from toolweave.graphs.background_loop import background_loop, refuse_event_loop
+from toolweave.graphs.script_run import OnProgress, run_script_writer
+from toolweave.nodes.chat_model_source import ChatModel
+from toolweave.video_script import VideoScript
+
+Folder = str | Path
+Config = ScriptSettings | str | Path
+"""Script settings, or the YAML file that has them; None stands for the documented defaults."""
+Servers = McpConfig | Mapping[str, Any] | str | Path
+"""MCP servers: an mcp.jsonc file, what such a file holds, or one that is loaded."""
+
+
+async def generate_script_from_url(
+    url: str,
+    *,
+    config: Config | None = None,
+    output_dir: Folder | None = None,
+    on_progress: OnProgress | None = None,
+    model: ChatModel | None = None,
+) -> VideoScript:
+    """Fetch a page by plain HTTP and write the script of a video about its article (A-04).
+
+    Neither CONFIG_PATH nor MCP_CONFIG_PATH count here: what is to be done is in the arguments.
+
+    Args:
+        url: The page, http or https; private addresses only where TOOLWEAVE_OUTBOUND_ALLOW says so.
+        config: How the script is to be; by default as documented.
+        output_dir: Where script.yaml is written; the folder is made.
+        on_progress: Called with percent (0 to 100, never less than before) and a sentence, and awaited if it is async.
+            If it fails, that is logged, it is not called again, and the script is written all the same.
+        model: What writes, whatever `config` says; by default what `config` or the environment names.
+
+    Raises:
+        ConfigError: `config` or the environment is wrong, there is no model, or `output_dir` cannot be written to.
+        FetchFailed: the page could not be had, or holds no article; the text says why.
+        ScriptFailed: the model failed, or what it wrote is no script, not at the second try either.
+        StageFailed: `url` is no address of a page.
+        ScriptNotKept: there is a script, but its file could not be written; has the script.
+    """
+    settings = load_settings()
+    job = ScriptJob(settings=await _script_settings(config))
+    return await run_script_writer(
+        url, job=job, settings=settings, model=model, output_dir=_folder(output_dir), on_progress=on_progress
+    )
+
+
+async def generate_script_from_url_with_agent(
+    url: str,
+    *,
+    mcp_config: Servers,
+    config: Config | None = None,
+    output_dir: Folder | None = None,
+    on_progress: OnProgress | None = None,
+    model: ChatModel | None = None,
+) -> VideoScript:
+    """Let an agent with the tools of all MCP servers fetch a page, and write the script of a video about it (A-04).
+
+    The servers are connected to for this call only. The rest is as in `generate_script_from_url`.
+
+    Args:
+        url: The page; the tools fetch it, so what they may reach is for their servers to say.
+        mcp_config: The MCP servers; variables that they refer to have to be set.
+        config: How the script is to be.
+        output_dir: Where script.yaml is written.
+        on_progress: Is told how far it is.
+        model: What chooses the tools and writes.
+
+    Raises:
+        MissingVariable: variables that `mcp_config` refers to are not set.
+        FetchFailed: no server is there, no tool gave content, or the agent came to no end; names servers and errors.
+        ToolweaveError: as `generate_script_from_url`.
+    """
+    settings = load_settings()
+    job = ScriptJob(
+        settings=await _script_settings(config), mcp=await asyncio.to_thread(_servers, mcp_config, settings)
+    )
+    return await run_script_writer(
+        url, job=job, settings=settings, model=model, output_dir=_folder(output_dir), on_progress=on_progress
+    )
+
+
+def generate_script_from_url_sync(
+    url: str,
+    *,
+    config: Config | None = None,
+    output_dir: Folder | None = None,
+    on_progress: OnProgress | None = None,
+    model: ChatModel | None = None,
+) -> VideoScript:
+    """Do what `generate_script_from_url` does, from code without an event loop; `on_progress` runs on another thread.
+
+    Raises:
+        RuntimeError: an event loop runs in this thread already.
+        ToolweaveError: as `generate_script_from_url`.
+    """
+    refuse_event_loop("generate_script_from_url_sync()", "await generate_script_from_url(…)")
+    return background_loop.run(
+        generate_script_from_url(url, config=config, output_dir=output_dir, on_progress=on_progress, model=model)
+    )
+
+
+def generate_script_from_url_with_agent_sync(
+    url: str,
+    *,
+    mcp_config: Servers,
+    config: Config | None = None,
+    output_dir: Folder | None = None,
+    on_progress: OnProgress | None = None,
+    model: ChatModel | None = None,
+) -> VideoScript:
+    """Do what `generate_script_from_url_with_agent` does, from code without an event loop.
+
+    Raises:
+        RuntimeError: an event loop runs in this thread already.
+        ToolweaveError: as `generate_script_from_url_with_agent`.
+    """
+    refuse_event_loop("generate_script_from_url_with_agent_sync()", "await generate_script_from_url_with_agent(…)")
+    return background_loop.run(
+        generate_script_from_url_with_agent(
+            url, mcp_config=mcp_config, config=config, output_dir=output_dir, on_progress=on_progress, model=model
+        )
+    )
+
+
+async def _script_settings(config: Config | None) -> ScriptSettings:
+    return config if isinstance(config, ScriptSettings) else await asyncio.to_thread(_loaded_settings, config)
+
+
+def _loaded_settings(path: str | Path | None) -> ScriptSettings:
+    return load_script_settings(None if path is None else Path(path).expanduser())
+
+
+def _servers(given: Servers, settings: Settings) -> McpConfig:
+    """Load the servers; none of them may be misconfigured, and one has to be there."""
+    if isinstance(given, str | Path):
+        return job_mcp_config(Path(given).expanduser(), settings)
+    config = given if isinstance(given, McpConfig) else mcp_config_of(given, mcp_variables(settings), settings=settings)
+    for server in config.servers:
+        if server.enabled and server.misconfigured:
+            raise ConfigError(f"server {server.name!r}: {server.misconfigured}", source=str(config.path))
+    if not any(server.enabled for server in config.servers):
+        raise ConfigError("enables no MCP server.", source=str(config.path), fix="Enable one that can fetch pages.")
+    return config
+
+
+def _folder(given: Folder | None) -> Path | None:
+    return None if given is None else Path(given)

@@ -1,0 +1,72 @@
+"""Keep a script as script.yaml in a folder: at every moment there is the old file or the new one, never a part."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from toolweave.errors import ConfigError, ScriptNotKept
+from toolweave.nodes.script.script_yaml import script_yaml
+from toolweave.video_script import VideoScript
+
+NAME = "script.yaml"
+
+
+class ScriptFile:
+    """script.yaml in a folder that can be written to.
+
+    Args:
+        folder: made if it is not there, with the folders above it.
+
+    Raises:
+        ConfigError: nothing can be written there; found out now, before a script costs anything.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder.expanduser() / NAME
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path.parent):
+                pass
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ConfigError(
+                f"no script can be written there ({_reason(error)}).",
+                source=str(folder),
+                fix="Name a folder that can be made and written to.",
+            ) from None
+        if self.path.is_dir():
+            raise ConfigError("is a folder.", source=str(self.path), fix="Remove it, or name another folder.")
+
+    def write(self, script: VideoScript) -> None:
+        """Write a script, in the place of one that is there.
+
+        Raises:
+            ScriptNotKept: it cannot be written after all; has the script.
+        """
+        try:
+            with _written_beside(self.path, script_yaml(script)) as draft:
+                draft.replace(self.path)
+        except OSError as error:
+            raise ScriptNotKept(
+                f"The script is written, but {self.path} could not be ({_reason(error)}).", script=script
+            ) from error
+
+
+@contextmanager
+def _written_beside(path: Path, text: str) -> Iterator[Path]:
+    """Write a file into the same folder, down to the disk; it is gone after the block."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        with draft.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        yield draft
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
