@@ -1,6 +1,6 @@
 """Open a real runtime, SQLite files included, around graphs that tests steer."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -66,9 +66,16 @@ class Bench:
 
 @asynccontextmanager
 async def open_bench(
-    folder: Path, gates: dict[str, Gate] | None = None, *, max_concurrent: int = 10
+    folder: Path,
+    gates: dict[str, Gate] | None = None,
+    *,
+    max_concurrent: int = 10,
+    more: Mapping[str, object] | None = None,
 ) -> AsyncIterator[Bench]:
-    """Open everything that a serving process opens, on a folder that may hold an earlier process's data."""
+    """Open everything that a serving process opens, on a folder that may hold an earlier process's data.
+
+    `more` are graphs of the test's own.
+    """
     gates = gates if gates is not None else {name: Gate() for name in ("gated", "gated2", "gated3")}
     loaded: dict[str, object] = {
         "counter": graphs.counter().compile(),
@@ -81,6 +88,7 @@ async def open_bench(
         "factory": graphs.made_for_one_use,
         **{name: graphs.gated(gate).compile() for name, gate in gates.items()},
         **{f"asking_then_{name}": graphs.asking_then_gated(gate).compile() for name, gate in gates.items()},
+        **(more or {}),
     }
     async with open_persistence(folder) as persistence:
         registry = GraphRegistry(

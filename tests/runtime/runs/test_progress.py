@@ -1,0 +1,371 @@
+"""A run that tells its progress is a job: its metadata say how far it is and, when it has failed, why (A-05)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_stream_writer
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
+
+from tests.fixtures.graphs import Gate
+from tests.runtime.runs.conftest import Bench, open_bench
+from toolweave.errors import PersistenceError
+from toolweave.runtime.models import JsonObject, NewRun, Run
+from toolweave.runtime.persistence.clock import utc_now
+from toolweave.runtime.runs.job_metadata import LONGEST_ERROR
+from toolweave.runtime.runs.progress import LONGEST_MESSAGE, RunProgress, progress_in
+from toolweave.runtime.streaming.codec import loads
+
+BOUND_S = 10.0
+
+
+class Told(TypedDict, total=False):
+    n: int
+    seen: Any
+    text: str
+
+
+def telling(percent: Any, message: Any = "", **more: Any) -> dict[str, Any]:
+    return {"type": "progress", "progress": percent, "message": message, **more}
+
+
+async def tell_half(state: Told) -> Told:
+    write = get_stream_writer()
+    write({"step": "unrelated"})
+    write(telling(50, "Half way"))
+    return {}
+
+
+def tell_all(state: Told) -> Told:
+    # On a thread of its own, and the last thing that the run does.
+    get_stream_writer()(telling(100, "Done"))
+    return {}
+
+
+async def fail(state: Told) -> Told:
+    raise ValueError(state.get("text", "boom"))
+
+
+async def show_metadata(state: Told, config: RunnableConfig) -> Told:
+    return {"seen": config["metadata"].get("progress")}
+
+
+def two_nodes(*nodes: Any) -> StateGraph[Told]:
+    graph = StateGraph(Told)
+    before = START
+    for node in nodes:
+        name = getattr(node, "__name__", "inner")
+        graph.add_node(name, node).add_edge(before, name)
+        before = name
+    return graph
+
+
+def job_graphs(gate: Gate) -> dict[str, object]:
+    async def wait(state: Told) -> Told:
+        await gate.pass_through()
+        return {}
+
+    inner = two_nodes(tell_half, tell_all)
+    return {
+        "job": two_nodes(tell_half, tell_all).compile(),
+        "outer": two_nodes(show_metadata, inner.compile()).compile(),
+        "outermost": two_nodes(show_metadata, two_nodes(inner.compile()).compile()).compile(),
+        "waiting": two_nodes(tell_half, wait, show_metadata).compile(),
+        "failing_job": two_nodes(tell_half, tell_all, fail).compile(),
+        "silent": two_nodes(show_metadata).compile(),
+    }
+
+
+@pytest.fixture(scope="module")
+async def jobs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+    async with open_bench(tmp_path_factory.mktemp("data"), {}, more=job_graphs(Gate())) as bench:
+        yield bench
+
+
+async def ended(bench: Bench, new: NewRun) -> Run:
+    """Start a run and give it as it is stored at its end."""
+    started = await bench.engine.start(new)
+    await bench.engine.wait(started.run)
+    return await bench.persistence.runs.get(new.thread_id, new.run_id)
+
+
+async def until_told(bench: Bench, run: NewRun | Run, percent: float) -> Run:
+    async with asyncio.timeout(BOUND_S):
+        while (current := await bench.persistence.runs.get(run.thread_id, run.run_id)).metadata.get("progress", {}).get(
+            "percent"
+        ) != percent:
+            pass
+    return current
+
+
+DONE = {"percent": 100.0, "message": "Done"}
+MODES: list[Any] = [
+    ["values"],
+    ["custom", "updates"],
+    ["events"],
+    ["messages-tuple"],
+    ["lifecycle", "values"],
+]
+
+
+@pytest.mark.parametrize("modes", MODES, ids=lambda modes: modes[0])
+@pytest.mark.parametrize("graph_id", ["job", "outer", "outermost"])
+async def test_the_last_that_a_node_told_is_in_the_metadata_whatever_is_streamed(
+    jobs: Bench, graph_id: str, modes: list[str]
+) -> None:
+    kept = {"huge": 10**30, "half": "\ud83d", "job": {"id": 7}}
+    run = await ended(jobs, jobs.run(graph_id, stream_mode=modes, metadata=kept))
+    assert run.status == "success"
+    assert run.metadata == {"graph_id": graph_id, **kept, "progress": DONE}
+
+
+async def test_a_run_says_how_far_it_is_while_it_is_going_on(tmp_path: Path) -> None:
+    gate = Gate()
+    async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
+        new = bench.run("waiting")
+        started = await bench.engine.start(new)
+        await asyncio.wait_for(gate.reached.wait(), BOUND_S)
+        running = await until_told(bench, new, 50.0)
+        assert (running.status, running.metadata["progress"]["message"]) == ("running", "Half way")
+        assert [run.metadata for run in await bench.persistence.runs.list(new.thread_id)] == [running.metadata]
+        gate.opened.set()
+        await bench.engine.wait(started.run)
+        assert (await until_told(bench, new, 50.0)).status == "success"
+
+
+async def test_a_graph_that_tells_nothing_leaves_its_metadata_as_they_were(jobs: Bench) -> None:
+    assert (await ended(jobs, jobs.run("silent", metadata={"progress": "mine"}))).metadata == {
+        "graph_id": "silent",
+        "progress": "mine",
+    }
+
+
+@pytest.mark.parametrize(
+    ("modes", "subgraphs", "heard"),
+    [(["values"], True, 0), (["custom"], False, 0), (["custom"], True, 3), (["custom", "values"], True, 3)],
+)
+async def test_only_clients_that_asked_are_streamed_the_events(
+    jobs: Bench, modes: list[str], subgraphs: bool, heard: int
+) -> None:
+    events = await jobs.events(jobs.run("outer", stream_mode=modes, subgraphs=subgraphs))
+    told = [loads(event.data) for event in events if event.event.startswith("custom")]
+    assert told == [{"step": "unrelated"}, telling(50, "Half way"), telling(100, "Done")][:heard]
+
+
+async def test_a_failed_run_says_why_and_how_far_it_was(jobs: Bench) -> None:
+    run = await ended(jobs, jobs.run("failing_job", input={"text": "The page is empty."}))
+    thread = await jobs.persistence.threads.get(run.thread_id)
+    assert run.status == "error"
+    assert run.metadata == {"graph_id": "failing_job", "progress": DONE, "error": "The page is empty."}
+    assert thread.error == {"error": "ValueError", "message": "The page is empty."}
+    assert "error" not in thread.metadata
+
+
+async def test_the_next_run_of_the_thread_inherits_neither(jobs: Bench) -> None:
+    failed = await ended(jobs, jobs.run("failing_job"))
+    assert (await ended(jobs, jobs.run("silent", failed.thread_id))).metadata.keys() == {
+        "graph_id",
+        "assistant_id",
+    }
+
+
+async def test_a_long_failure_is_cut_in_the_metadata_only(jobs: Bench) -> None:
+    run = await ended(jobs, jobs.run("failing_job", input={"text": "x" * 100_000}))
+    thread = await jobs.persistence.threads.get(run.thread_id)
+    assert len(run.metadata["error"]) == LONGEST_ERROR
+    assert run.metadata["error"].endswith("x…")
+    assert thread.error == {"error": "ValueError", "message": "x" * 100_000}
+
+
+@pytest.mark.parametrize("action", ["interrupt", "rollback"])
+async def test_a_cancelled_run_says_how_far_it_was_and_has_no_error(tmp_path: Path, action: Any) -> None:
+    gate = Gate()
+    async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
+        new = bench.run("waiting")
+        await bench.engine.start(new)
+        await asyncio.wait_for(gate.reached.wait(), BOUND_S)
+        await bench.engine.cancel(new.thread_id, new.run_id, action, wait=True)
+        run = await bench.persistence.runs.find(new.run_id)
+    if action == "rollback":
+        assert run is None
+    else:
+        assert run is not None
+        assert run.status == "interrupted"
+        assert run.metadata == {"graph_id": "waiting", "progress": {"percent": 50.0, "message": "Half way"}}
+
+
+async def test_a_later_attempt_starts_from_what_was_told_and_its_config_does_not_know_it(tmp_path: Path) -> None:
+    before, after = Gate(), Gate()
+    after.opened.set()
+    async with open_bench(tmp_path, {}, more=job_graphs(before)) as bench:
+        new = bench.run("waiting", metadata={"asked": "for"})
+        await bench.engine.start(new)
+        await until_told(bench, new, 50.0)
+        await asyncio.wait_for(before.reached.wait(), BOUND_S)
+    async with open_bench(tmp_path, {}, more=job_graphs(after)) as bench:
+        run = await bench.persistence.runs.get(new.thread_id, new.run_id)
+        assert loads(await bench.engine.wait(run))["seen"] is None
+        run = await bench.persistence.runs.get(new.thread_id, new.run_id)
+    assert run.attempt == 2
+    assert run.metadata["progress"] == {"percent": 50.0, "message": "Half way"}
+
+
+async def test_an_attempt_that_was_taken_over_tells_nothing_more(tmp_path: Path) -> None:
+    gate = Gate()
+    async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
+        new = bench.run("waiting")
+        started = await bench.engine.start(new)
+        await until_told(bench, new, 50.0)
+        runs = bench.persistence.runs
+        assert not await runs.tell(new.run_id, 2, {"progress": "of nobody"})
+        assert await runs.tell(new.run_id, 1, {"more": 1})
+        gate.opened.set()
+        await bench.engine.wait(started.run)
+        assert not await runs.tell(new.run_id, 1, {"progress": "too late"})
+        metadata = (await runs.get(new.thread_id, new.run_id)).metadata
+    assert (metadata["progress"]["percent"], metadata["more"]) == (50.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (telling(0), {"percent": 0.0, "message": ""}),
+        (telling(33.3, "x"), {"percent": 33.3, "message": "x"}),
+        (telling(10**9), {"percent": 100.0, "message": ""}),
+        (telling(10**400), {"percent": 100.0, "message": ""}),
+        (telling(float("inf")), {"percent": 100.0, "message": ""}),
+        (telling(-5), {"percent": 0.0, "message": ""}),
+        (telling(1, None), {"percent": 1.0, "message": ""}),
+        (telling(1, {"deep": [[]]}), {"percent": 1.0, "message": ""}),
+        (telling(1, "x" * LONGEST_MESSAGE), {"percent": 1.0, "message": "x" * LONGEST_MESSAGE}),
+        (telling(1, "x" * 1_000_000), {"percent": 1.0, "message": "x" * (LONGEST_MESSAGE - 1) + "…"}),
+        (telling(1, "\x00\ud800"), {"percent": 1.0, "message": "\x00\ud800"}),
+        (telling(1, "m", data={"deep": [[[]]]}), {"percent": 1.0, "message": "m"}),
+        (telling(float("nan")), None),
+        (telling("50"), None),
+        (telling(None), None),
+        (telling(True), None),
+        (telling([50]), None),
+        ({"type": "progress"}, None),
+        ({"type": ["progress"], "progress": 1}, None),
+        ({"type": "other", "progress": 1}, None),
+        ("progress", None),
+        (["type", "progress"], None),
+        (None, None),
+    ],
+    ids=range(23),
+)
+async def test_malformed_events_are_bounded_or_ignored(event: object, told: JsonObject | None) -> None:
+    assert progress_in(event) == told
+
+
+@pytest.mark.parametrize("message", ["x" * 1_000_000, "\x00\ud800", {"deep": 1}])
+async def test_no_event_fails_its_run(tmp_path: Path, message: Any) -> None:
+    async def tell(state: Told) -> Told:
+        odd: list[Any] = [float("nan"), 10**400, [], 12]
+        for percent in odd:
+            get_stream_writer()(telling(percent, message))
+        return {}
+
+    async with open_bench(tmp_path, {}, more={"odd": two_nodes(tell).compile()}) as bench:
+        run = await ended(bench, bench.run("odd"))
+    assert (run.status, run.metadata["progress"]["percent"]) == ("success", 12.0)
+
+
+class Shelf:
+    """Keeps what is written, and lets a write end when it is told to."""
+
+    def __init__(self) -> None:
+        self.written: list[JsonObject] = []
+        self.news: asyncio.Queue[JsonObject] = asyncio.Queue()
+        self.begun = asyncio.Event()
+        self.free = asyncio.Event()
+        self.failures = 0
+        self.inside = 0
+
+    async def write(self, told: JsonObject) -> None:
+        self.inside += 1
+        assert self.inside == 1, "one at a time"
+        self.begun.set()
+        try:
+            await self.free.wait()
+        finally:
+            self.inside -= 1
+        if self.failures:
+            self.failures -= 1
+            raise PersistenceError("database is locked")
+        self.written.append(told)
+        self.news.put_nowait(told)
+
+    async def until(self, percent: float) -> None:
+        async with asyncio.timeout(BOUND_S):
+            while (await self.news.get())["percent"] != percent:
+                pass
+
+
+def told(percent: float) -> JsonObject:
+    return {"percent": percent, "message": ""}
+
+
+async def test_the_first_is_written_at_once_and_of_what_follows_only_the_last() -> None:
+    progress, shelf = RunProgress(pause_s=0.01), Shelf()
+    async with progress.kept(shelf.write):
+        progress.hear(telling(1))
+        await asyncio.wait_for(shelf.begun.wait(), BOUND_S)
+        for percent in range(2, 100):
+            progress.hear(telling(percent))
+        await asyncio.to_thread(progress.hear, telling(7))
+        assert not shelf.written, "nobody has waited for the write"
+        shelf.free.set()
+        await shelf.until(7.0)
+        progress.hear(telling(8))
+        await shelf.until(8.0)
+    assert shelf.written == [told(1.0), told(7.0), told(8.0)]
+
+
+async def test_what_is_told_within_the_pause_is_left_for_the_end() -> None:
+    progress, shelf = RunProgress(), Shelf()
+    shelf.free.set()
+    async with progress.kept(shelf.write):
+        progress.hear(telling(1))
+        await shelf.until(1.0)
+        for percent in range(2, 1_000):
+            progress.hear(telling(percent / 10))
+            await asyncio.sleep(0)
+    progress.hear(telling(99.95))
+    assert shelf.written == [told(1.0)]
+    assert progress.latest == told(99.95)
+
+
+async def test_a_write_that_fails_is_made_up_for() -> None:
+    progress, shelf = RunProgress(pause_s=0.01), Shelf()
+    shelf.free.set()
+    shelf.failures = 3
+    async with progress.kept(shelf.write):
+        progress.hear(telling(1))
+        await shelf.until(1.0)
+    assert shelf.failures == 0
+
+
+async def test_the_end_of_a_run_waits_for_no_write() -> None:
+    progress, shelf = RunProgress(), Shelf()
+    async with asyncio.timeout(BOUND_S):
+        async with progress.kept(shelf.write):
+            progress.hear(telling(1))
+            await shelf.begun.wait()
+    assert (shelf.written, shelf.inside) == ([], 0)
+
+
+async def test_a_webhook_carries_both(jobs: Bench) -> None:
+    run = await ended(jobs, jobs.run("failing_job", webhook="https://hook.example"))
+    webhooks = jobs.persistence.webhooks
+    for delivery_id, _ in await webhooks.due(utc_now()):
+        delivery = await webhooks.begin(delivery_id, utc_now())
+        if delivery is not None and delivery.run_id == run.run_id:
+            sent = loads(delivery.body)
+    assert sent["metadata"] == run.metadata == {"graph_id": "failing_job", "progress": DONE, "error": "boom"}
+    assert sent["error"]["message"] == "boom"
