@@ -1,32 +1,24 @@
 """Run the agent loop on one task and return its answer as text (D-4, A-02, A-03)."""
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
-from loguru import logger
 
 from toolweave.config.mcp import McpConfig, McpServerConfig
-from toolweave.config.settings import load_settings
-from toolweave.errors import ModelError, ServerUnavailable
+from toolweave.errors import ModelError
 from toolweave.graphs.agent_loop import Tools, build_agent_loop
 from toolweave.graphs.background_loop import background_loop
-from toolweave.graphs.plane_tools import PlaneTools
+from toolweave.graphs.task_tools import open_task_tools
 from toolweave.nodes.agent_state import Status
 from toolweave.nodes.chat_model_source import ChatModel, as_lazy
 from toolweave.nodes.human_interrupt import UNATTENDED
 from toolweave.nodes.prompts import SystemPrompt
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
-from toolweave.servers.connections.oauth.place import TokenPlace, token_place
-from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 Connections = McpConfig | Mapping[str, McpServerConfig] | Sequence[McpServerConfig]
-
-FIRST_TOOL_PATIENCE_S = 15.0
-"""How long a run without any tool waits for its first one: programs that are fetched when started take their time."""
 
 _CUT_SHORT: dict[Status, str] = {
     "length": "The model's answer was cut off at its length limit (finish_reason length). Ask for less at once.",
@@ -71,9 +63,7 @@ class AgentLoop:
             raise ValueError("the task is empty")
         if not isinstance(self._source, tuple):
             return await self._answer(task, self._source)
-        async with open_tool_plane(self._source, token_place=_token_place(self._source)) as plane:
-            available = PlaneTools(plane)
-            await _first_tools(available)
+        async with open_task_tools(self._source) as available:
             return await self._answer(task, available)
 
     def run_sync(self, task: str) -> str:
@@ -99,11 +89,6 @@ class AgentLoop:
         if problem := _CUT_SHORT.get(result["status"]):
             raise ModelError(problem)
         return str(result["messages"][-1].text)
-
-
-def _token_place(servers: Sequence[McpServerConfig]) -> TokenPlace | None:
-    """Find the tokens of servers that a person has signed in to where the settings of this process say."""
-    return token_place(load_settings()) if any(server.auth for server in servers) else None
 
 
 def _in_event_loop() -> bool:
@@ -132,29 +117,3 @@ def _source(given: Tools | Connections) -> ToolCatalog | tuple[McpServerConfig, 
     if len(tools) < len(entries) or isinstance(given, Mapping):
         raise TypeError("AgentLoop takes LangChain tools, a tool catalogue, or McpServerConfigs (load_mcp_config)")
     return as_catalog(tools)
-
-
-async def _first_tools(available: PlaneTools) -> None:
-    """Wait until there is something to work with; say which servers are missing.
-
-    Raises:
-        ServerUnavailable: no server offers a tool.
-    """
-    plane = available.plane
-    patience = time.monotonic() + FIRST_TOOL_PATIENCE_S
-    while not await available.tools() and _connecting(plane) and time.monotonic() < patience:
-        await plane.settle(timeout_s=0.5)
-    absent = [
-        f"{name} is {health['state']}" + (f" ({health['last_error']})" if health["last_error"] else "")
-        for name, health in plane.health().items()
-        if health["state"] not in ("ready", "disabled")
-    ]
-    if not await available.tools():
-        listed = "; ".join(absent) or "None is enabled, or they answered without tools"
-        raise ServerUnavailable(f"No MCP server offers a tool. {listed}.", server=", ".join(plane.health()))
-    if absent:
-        logger.warning("the agent works without some MCP servers: {}", "; ".join(absent))
-
-
-def _connecting(plane: ToolPlane) -> bool:
-    return any(health["state"] == "connecting" for health in plane.health().values())

@@ -2,6 +2,7 @@
 
 from toolweave.config.settings import load_settings
 from toolweave.graphs.agent_loop import build_agent_loop
+from toolweave.graphs.fetch_agent import AgentFetch
 from toolweave.graphs.plane_tools import CurrentPlaneTools
 from toolweave.graphs.registered_tools import WithRegisteredTools
 from toolweave.graphs.script_writer import build_script_writer
@@ -46,5 +47,6 @@ workflow = build_workflow(
 script_writer = build_script_writer(
     model=ScriptModels(_settings),
     fetch=plain_fetch(_settings),
+    agent=AgentFetch(_settings.max_iterations, _settings.max_tools),
     model_price=_settings.model_price,
 ).with_config(metadata=model_metadata(_settings))

@@ -1,27 +1,29 @@
 """Read a page's bytes into its article, HTML or markdown (A-04); only the process that reads pages imports this."""
 
+from collections.abc import Mapping
+
 from toolweave.nodes.script.decoding import decoded
 from toolweave.nodes.script.html_article import read_html
-from toolweave.nodes.script.markdown_page import letters, page_of_markdown
+from toolweave.nodes.script.markdown_page import FEWEST_LETTERS, letters, page_of_markdown
 from toolweave.nodes.script.no_article import NoArticle
 from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.page_kind import kind_of
 
 __all__ = ["NoArticle", "read_article"]
 
-# Below it is a notice, not an article.
-FEWEST_LETTERS = 60
 
-
-def read_article(body: bytes, url: str, final_url: str, content_type: str) -> Page:
-    """Give the article of a page.
+def read_article(
+    body: bytes, url: str, final_url: str, content_type: str, facts: Mapping[str, str] | None = None
+) -> Page:
+    """Give the article of a page; `facts` are what is known of one in markdown: its title, site and language.
 
     Raises:
         NoArticle: says why there is none.
     """
     kind = kind_of(body, content_type)
     text = decoded(body, content_type)
-    page = read_html(text, final_url) if kind == "html" else page_of_markdown(text, final_url)
+    known = {name: (facts or {}).get(name, "") for name in ("title", "site", "language")}
+    page = read_html(text, final_url) if kind == "html" else page_of_markdown(text, final_url, images=None, **known)
     page["url"] = url
     if letters(page["text"]) < FEWEST_LETTERS:
         raise NoArticle(_empty(text if kind == "html" else ""))

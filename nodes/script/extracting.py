@@ -25,7 +25,7 @@ def main() -> None:
     body = sys.stdin.buffer.read()
     answer: dict[str, Any]
     try:
-        answer = {"page": read_article(body, asked["url"], asked["final_url"], asked["content_type"])}
+        answer = {"page": read_article(body, asked["url"], asked["final_url"], asked["content_type"], asked["facts"])}
     except NoArticle as error:
         answer = {"failed": str(error)}
     sys.stdout.buffer.write(json.dumps(answer).encode())

@@ -8,12 +8,15 @@ light: trafilatura and lxml are never loaded here (S-04).
 import asyncio
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from toolweave.errors import FetchFailed
+from toolweave.nodes.script.no_article import NoArticle
 from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.page_address import shown_url
+from toolweave.nodes.script.page_kind import kind_of
 
 MODULE = "toolweave.nodes.script.extracting"
 
@@ -27,7 +30,13 @@ class ExtractionLimits:
 
 
 async def extract_page(
-    body: bytes, url: str, content_type: str, *, final_url: str | None = None, limits: ExtractionLimits | None = None
+    body: bytes,
+    url: str,
+    content_type: str,
+    *,
+    final_url: str | None = None,
+    facts: Mapping[str, str] | None = None,
+    limits: ExtractionLimits | None = None,
 ) -> Page:
     """Give the article of a page, an HTML document, markdown or plain text.
 
@@ -36,14 +45,25 @@ async def extract_page(
         url: where it was asked for.
         content_type: the header's value, which may be empty.
         final_url: where it came from, if elsewhere.
+        facts: title, site and language of a page in markdown, as far as they are known.
         limits: of time and memory.
 
     Raises:
         FetchFailed: it holds no article, one for subscribers only, or something else than text; or it is too much.
     """
     limits = limits or ExtractionLimits()
-    asked = {"url": url, "final_url": final_url or url, "content_type": content_type, "memory": limits.memory_bytes}
+    asked = {
+        "url": url,
+        "final_url": final_url or url,
+        "content_type": content_type,
+        "facts": dict(facts or {}),
+        "memory": limits.memory_bytes,
+    }
     subject = f"The page {shown_url(final_url or url)}"
+    try:
+        kind_of(body, content_type)
+    except NoArticle as error:
+        raise FetchFailed(f"{subject} {error}") from None
     try:
         async with asyncio.timeout(limits.seconds):
             answer = await _ask(json.dumps(asked).encode() + b"\n" + body)

@@ -6,6 +6,9 @@ from urllib.parse import unquote, urlsplit
 
 from toolweave.nodes.script.page import Page, PageImage, PageSection
 
+FEWEST_LETTERS = 60
+"""Below it is a notice, not an article."""
+
 # Far more than what anybody asks about.
 _COUNTED = 20_000
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")

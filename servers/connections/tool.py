@@ -20,6 +20,7 @@ from toolweave.servers.connections.questions import QUESTIONS_KEY, Answer, quest
 from toolweave.servers.connections.registry import requires_approval
 from toolweave.servers.connections.tool_spec import ToolSpec
 from toolweave.servers.connections.untrusted import error_text
+from toolweave.servers.connections.whole_result import whole_parts
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -54,7 +55,7 @@ class McpTool(BaseTool):
     becomes an error ToolMessage, never an exception. Only asynchronous invocation is possible.
 
     What the server asks during a call stays unanswered, unless the tool was got from `answering`. Answers longer than
-    `max_result_chars` are cut, unless the tool was got from `keeping`.
+    `max_result_chars` are cut; the rest is kept if the tool was got from `keeping` or `giving_whole`.
     """
 
     server: str
@@ -64,6 +65,7 @@ class McpTool(BaseTool):
     answers: tuple[Answer, ...] | None = Field(default=None, exclude=True, repr=False)
     max_result_chars: int = 40_000
     keep: Keep | None = Field(default=None, exclude=True, repr=False)
+    whole_chars: int = 0
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: bool = True
 
@@ -89,6 +91,8 @@ class McpTool(BaseTool):
         if result.isError:
             words = error_text(message_text(result))
             raise ToolException(words or f"The tool {self.name} failed without saying why.")
+        if self.whole_chars:
+            return Told(*await whole_parts(result, self.max_result_chars, self.whole_chars))
         return Told(*await message_parts(result, self.max_result_chars, self.keep))
 
     def answering(self, answers: Sequence[Answer]) -> Self:
@@ -98,6 +102,10 @@ class McpTool(BaseTool):
     def keeping(self, keep: Keep) -> Self:
         """Return this tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
         return self.model_copy(update={"keep": keep})
+
+    def giving_whole(self, most: int) -> Self:
+        """Return this tool with the first `most` characters of a cut answer in its messages' artifacts."""
+        return self.model_copy(update={"whole_chars": most})
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"MCP tools are asynchronous: use `await tool.ainvoke(...)` for {self.name}.")

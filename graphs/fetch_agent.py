@@ -1,0 +1,175 @@
+"""Have an agent fetch the page with the tools of the job's own MCP servers: the script writer's other way (A-04, A-07).
+
+The loop is one graph, drawn inside the script writer's. Its tools and its model are those of the job whose node runs
+it, found through a context variable: jobs do not see each other's servers.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import BaseTool
+
+from toolweave.config.mcp import McpServerConfig
+from toolweave.config.model_price import ModelPrice
+from toolweave.errors import ConfigError, FetchFailed, IterationLimitError, ModelError, ServerUnavailable
+from toolweave.graphs.agent_loop import AgentGraph, build_agent_loop
+from toolweave.graphs.plane_tools import PlaneTools
+from toolweave.graphs.task_tools import open_task_tools, server_states
+from toolweave.nodes.agent_state import AgentInput
+from toolweave.nodes.chat_model_source import LazyChatModel
+from toolweave.nodes.model_usage import ModelUsage, model_name, model_usage
+from toolweave.nodes.progress_events import tell_progress
+from toolweave.nodes.script.begin import ReadJob
+from toolweave.nodes.script.fetch_dialogue import CAME_PERCENT, CONNECTED_PERCENT, FetchDialogue
+from toolweave.nodes.script.fetch_plain import BEGUN_PERCENT, DONE_PERCENT, LONGEST_TOLD, FetchedPage
+from toolweave.nodes.script.fetch_prompts import FETCH_PROMPT, fetch_task
+from toolweave.nodes.script.page import Page
+from toolweave.nodes.script.page_address import shown_url
+from toolweave.nodes.script.script_model import ScriptModels
+from toolweave.nodes.script.script_plan import settings_of
+from toolweave.nodes.script.script_state import ScriptState, source_of
+from toolweave.nodes.script.tool_content import MOST_CHARACTERS, page_of_results
+from toolweave.nodes.tool_selection import MAX_TOOLS
+from toolweave.servers.connections.tool import McpTool
+
+OpenTools = Callable[[Sequence[McpServerConfig]], AbstractAsyncContextManager[PlaneTools]]
+
+_CHANGED = "the job began with MCP servers, and now no MCP file is named."
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFetch:
+    """How agents fetch pages: how often they may ask their model, and what opens the tools of a job."""
+
+    max_iterations: int = 10
+    max_tools: int = MAX_TOOLS
+    open_tools: OpenTools = open_task_tools
+
+
+class FetchedByAgent(FetchedPage):
+    """What the node changes."""
+
+    model_usage: list[ModelUsage]
+
+
+class FetchAgentNode(Protocol):
+    """The node that has an agent fetch."""
+
+    def __call__(self, state: ScriptState) -> Awaitable[FetchedByAgent]:
+        """Return the page."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    tools: PlaneTools
+    model: LazyChatModel
+
+
+_job: ContextVar[_Job] = ContextVar("fetch_job")
+
+
+def fetch_loop(fetch: AgentFetch) -> AgentGraph:
+    """Compile the loop that all jobs use; it runs within `fetch_agent_node` only."""
+    return build_agent_loop(
+        tools=_JobTools(),
+        model=_JobModel(),
+        max_iterations=fetch.max_iterations,
+        on_iteration_limit="error",
+        system_prompt=FETCH_PROMPT,
+        max_tools=fetch.max_tools,
+    )
+
+
+def fetch_agent_node(
+    loop: AgentGraph, fetch: AgentFetch, models: ScriptModels, read_job: ReadJob, price: ModelPrice | None = None
+) -> FetchAgentNode:
+    """Make the node that opens the job's servers and runs `loop` with them.
+
+    What the job is to do is read anew: neither servers nor their secrets go through checkpoints. It raises ConfigError
+    when there are none any more, and FetchFailed, which names servers and errors.
+    """
+
+    async def fetch_with_agent(state: ScriptState) -> FetchedByAgent:
+        servers = await asyncio.to_thread(_servers, read_job)
+        model = models.model_for(settings_of(state.get("settings")))
+        dialogue = FetchDialogue(state["url"], fetch.max_iterations)
+        tell_progress(BEGUN_PERCENT, f"Connecting to {', '.join(server.name for server in servers)}")
+        try:
+            async with fetch.open_tools(servers) as tools:
+                tell_progress(CONNECTED_PERCENT, f"An agent fetches {shown_url(state['url'])}")
+                token = _job.set(_Job(tools, model))
+                try:
+                    # The graph is used here by its name: that is how LangGraph finds and draws it.
+                    task: AgentInput = {"messages": [HumanMessage(fetch_task(state["url"]))]}
+                    states: Any = loop.astream(task, stream_mode="values")
+                    async with aclosing(states):
+                        async for said in states:
+                            dialogue.follow(said["messages"])
+                    page = await _page(state["url"], dialogue)
+                except (FetchFailed, IterationLimitError, ModelError, ConfigError) as error:
+                    usage = await _usage(dialogue, model, price)
+                    raise dialogue.failure(str(error), server_states(tools.plane), usage) from error
+                finally:
+                    _job.reset(token)
+        except ServerUnavailable as error:
+            raise dialogue.failure(str(error), ()) from error
+        tell_progress(DONE_PERCENT, f"Fetched “{page['title'][:LONGEST_TOLD]}”")
+        return {"page": page, "source": source_of(page), "model_usage": await _usage(dialogue, model, price)}
+
+    return fetch_with_agent
+
+
+class _JobTools:
+    """The tools of the job whose node asks; results that are cut for the model come whole in their artifacts."""
+
+    async def tools(self) -> Sequence[BaseTool]:
+        return [_giving_whole(tool) for tool in await _job.get().tools.tools()]
+
+    async def absent(self) -> Sequence[BaseTool]:
+        return [_giving_whole(tool) for tool in await _job.get().tools.absent()]
+
+
+class _JobModel(LazyChatModel):
+    """The model of the job whose node asks."""
+
+    def __init__(self) -> None:
+        super().__init__(_no_model)
+
+    async def get(self) -> BaseChatModel:
+        return await _job.get().model.get()
+
+
+def _no_model() -> NoReturn:
+    raise ModelError("The fetching agent has a model within a job only.")
+
+
+def _giving_whole(tool: BaseTool) -> BaseTool:
+    return tool.giving_whole(MOST_CHARACTERS) if isinstance(tool, McpTool) else tool
+
+
+def _servers(read_job: ReadJob) -> Sequence[McpServerConfig]:
+    config = read_job().mcp
+    if config is None:
+        raise ConfigError(_CHANGED, source="MCP_CONFIG_PATH", fix="Set it again, or begin the job anew without it.")
+    return config.servers
+
+
+async def _page(url: str, dialogue: FetchDialogue) -> Page:
+    dialogue.check()
+    tell_progress(CAME_PERCENT, "The content came; telling the article from the rest")
+    return await page_of_results(url, dialogue.messages)
+
+
+async def _usage(dialogue: FetchDialogue, model: LazyChatModel, price: ModelPrice | None) -> list[ModelUsage]:
+    answers = [message for message in dialogue.messages if isinstance(message, AIMessage)]
+    if not answers:
+        return []
+    asked = await model.get()
+    return [model_usage("fetch", answer, model_name(asked, answer), price) for answer in answers]
