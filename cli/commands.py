@@ -13,6 +13,7 @@ COMMANDS: dict[str, Row] = {
     "serve": ("toolweave.cli.serve", "Serve the graphs of a langgraph.json over the LangGraph-compatible API."),
     "chat": ("toolweave.cli.chat", "Chat with an assistant in the terminal; tool calls are shown."),
     "run": ("toolweave.cli.run", "Run an assistant once and print its result."),
+    "script": ("toolweave.cli.script", "Write the script of a narrated video from a web page."),
     "tools": ("toolweave.cli.tools", "List the MCP servers, their state and their tools."),
     "servers": ("toolweave.cli.servers", "List, add, remove and check MCP servers; sign in to remote ones."),
     "graph": ("toolweave.cli.graph", "Print a graph's nodes and edges as text or mermaid."),

@@ -25,6 +25,11 @@ def harmless(text: str) -> str:
     return _CONTROL.sub("�", text)
 
 
+def harmless_json(value: Any) -> str:
+    """Write a value as JSON to read, control characters as escapes, so that nothing of it is lost."""
+    return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], json.dumps(value, ensure_ascii=False, indent=2))
+
+
 def styled(text: str, style: str = "") -> Text:
     """Give harmless text in a style."""
     return Text(harmless(text), style=style)

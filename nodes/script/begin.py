@@ -1,10 +1,11 @@
 """Begin a script job: read what it is to do, and forget what the thread's last job left (A-04, A-05)."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
 from toolweave.config.problems import sentences
 from toolweave.config.script_job import ScriptJob
@@ -16,6 +17,13 @@ from toolweave.nodes.script.script_state import LANGUAGE, URL, ScriptState, Scri
 from toolweave.nodes.script.writing_state import ScriptMetadata
 
 ReadJob = Callable[[], ScriptJob]
+_ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
+
+
+def _address(url: str) -> str:
+    if not _ADDRESS.fullmatch(url):
+        raise ValueError("must be the address of a page, such as https://example.org/article")
+    return url
 
 
 class CheckedInput(BaseModel):
@@ -23,7 +31,7 @@ class CheckedInput(BaseModel):
 
     model_config = ConfigDict(hide_input_in_errors=True, str_strip_whitespace=True)
 
-    url: Annotated[StrictStr, URL] = Field(min_length=1, max_length=8_192, pattern=r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s]+$")
+    url: Annotated[StrictStr, AfterValidator(_address), URL] = Field(min_length=1, max_length=8_192)
     language: Annotated[StrictStr | None, LANGUAGE] = Field(default=None, max_length=100)
 
     @classmethod

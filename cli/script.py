@@ -1,0 +1,78 @@
+"""Write the script of a narrated video from a web page: `toolweave script`."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from toolweave.cli.script_document import script_document
+from toolweave.cli.script_progress import shown_progress
+from toolweave.cli.terminal import harmless_json, stdout_console
+from toolweave.config.logs import configure_logging
+from toolweave.config.script_job import ScriptJob, job_mcp_config, named_mcp_config, named_script_settings
+from toolweave.config.script_settings import load_script_settings
+from toolweave.config.settings import Settings, load_settings
+from toolweave.errors import ScriptNotKept
+from toolweave.graphs.script_run import run_script_writer
+from toolweave.video_script import VideoScript
+
+
+def script(
+    url: Annotated[str, typer.Argument(help="The page, http or https.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write script.yaml into this folder.")
+    ] = None,
+    mcp_config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Have an agent with these MCP servers fetch it. [default: MCP_CONFIG_PATH]"),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Script settings, YAML. [default: CONFIG_PATH]")
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Language of the script. [default: the settings', or the page's]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the script as JSON.")] = False,
+) -> None:
+    """Write the script of a narrated video from a web page, and print it; no server is needed.
+
+    Without MCP servers the page is fetched by plain HTTP, as its robots.txt allows. How far it is stands on stderr.
+    """
+    settings = load_settings(log_level="WARNING")
+    job = _job(settings, config, mcp_config)
+    try:
+        with shown_progress() as on_progress:
+            configure_logging(settings)
+            written = asyncio.run(
+                run_script_writer(
+                    url,
+                    job=job,
+                    settings=settings,
+                    language=language,
+                    output_dir=output,
+                    on_progress=on_progress,
+                )
+            )
+    except ScriptNotKept as error:
+        _print(error.script, job, as_json=as_json)
+        raise
+    _print(written, job, as_json=as_json)
+
+
+def _job(settings: Settings, config: Path | None, mcp_config: Path | None) -> ScriptJob:
+    """Read what is to be done: the files that are named here, else those that the environment names (A-05)."""
+    return ScriptJob(
+        settings=load_script_settings(config) if config else named_script_settings(settings),
+        mcp=job_mcp_config(mcp_config, settings) if mcp_config else named_mcp_config(settings),
+    )
+
+
+def _print(written: VideoScript, job: ScriptJob, *, as_json: bool) -> None:
+    console = stdout_console()
+    if as_json:
+        console.print(harmless_json(written.model_dump(mode="json")))
+        return
+    for paragraph in script_document(written, job.settings.personas):
+        # Lines are broken for eyes only.
+        console.print(paragraph, soft_wrap=not console.is_terminal)
