@@ -15,6 +15,7 @@ from toolweave.nodes.offline_model.documents import tell_document
 from toolweave.nodes.offline_model.forced_call import forced_call
 from toolweave.nodes.offline_model.operations.structured_choice import structured_choice
 from toolweave.nodes.offline_model.questions import ask
+from toolweave.nodes.offline_model.scripts.script_writing import written_call
 from toolweave.nodes.offline_model.small_talk import small_talk, with_notice
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
 
@@ -44,6 +45,9 @@ def decide(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], choice:
     turns = read_turns(messages, most=MAX_TURNS)
     turn = turns[-1]
     if choice.mode == "required" and tools:
+        written = written_call(messages, tools, choice.name)
+        if written:
+            return Decision(calls=(written,))
         chosen = structured_choice(turns, tools, choice.name, today)
         if chosen:
             return Decision(calls=(chosen,))
