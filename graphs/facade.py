@@ -1,6 +1,5 @@
 """Run the agent loop on one task and return its answer as text (D-4, A-02, A-03)."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from langchain_core.messages import HumanMessage
@@ -10,7 +9,7 @@ from langchain_core.tools import BaseTool
 from toolweave.config.mcp import McpConfig, McpServerConfig
 from toolweave.errors import ModelError
 from toolweave.graphs.agent_loop import Tools, build_agent_loop
-from toolweave.graphs.background_loop import background_loop
+from toolweave.graphs.background_loop import background_loop, refuse_event_loop
 from toolweave.graphs.task_tools import open_task_tools
 from toolweave.nodes.agent_state import Status
 from toolweave.nodes.chat_model_source import ChatModel, as_lazy
@@ -72,8 +71,7 @@ class AgentLoop:
         Raises:
             RuntimeError: an event loop runs in this thread already; await `run` there.
         """
-        if _in_event_loop():
-            raise RuntimeError("run_sync() was called inside a running event loop: use `await loop.run(task)` there.")
+        refuse_event_loop("run_sync()", "await loop.run(task)")
         return background_loop.run(self.run(task))
 
     async def _answer(self, task: str, catalog: ToolCatalog) -> str:
@@ -89,14 +87,6 @@ class AgentLoop:
         if problem := _CUT_SHORT.get(result["status"]):
             raise ModelError(problem)
         return str(result["messages"][-1].text)
-
-
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _source(given: Tools | Connections) -> ToolCatalog | tuple[McpServerConfig, ...]:
