@@ -1,5 +1,5 @@
 """Say that a page gives no article."""
 
 
-class NoArticle(Exception):  # not of the tree: it never leaves the process that reads pages
+class NoArticle(Exception):  # not of the tree: extraction makes a FetchFailed of it
     """A page gives no article; the text goes on after "The page …" and ends with what to do."""

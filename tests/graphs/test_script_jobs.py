@@ -1,0 +1,256 @@
+"""Script jobs of a real server: which way a page is fetched, by which settings, and how a job ends that has bad ones.
+
+In embedded mode the serving process is the worker; two of them run here, with MCP_CONFIG_PATH and without it (A-05).
+"""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+
+from tests.fixtures.app_server import OURS, AppProcess
+from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
+from tests.fixtures.web_pages import PAGES, WebPages, truth_of, web_pages
+from tests.nodes.script.writing import calling, script
+
+FETCHER = Path(__file__).parent / "recording_fetcher.py"
+PERSONAS = [{"id": "host", "name": "Mika", "character": "Curious"}, {"id": "guest", "name": "Ada"}]
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of the jobs, and what the MCP servers write down."""
+
+    folder: Path
+
+    @property
+    def settings(self) -> Path:
+        return self.folder / "config.yaml"
+
+    @property
+    def mcp(self) -> Path:
+        return self.folder / "mcp.jsonc"
+
+    def server(self, name: str) -> dict[str, Any]:
+        """Describe a server that brings the notes on winding paths, whatever it is asked for."""
+        return {"command": sys.executable, "args": [str(FETCHER), name, str(self.record), str(PAGES / "notes.md")]}
+
+    def write_servers(self, *names: str) -> None:
+        text = json.dumps({"mcpServers": {name: self.server(name) for name in names}})
+        self.mcp.write_text(f"// of script jobs\n{text}", encoding="utf-8")
+
+    @property
+    def record(self) -> Path:
+        return self.folder / "record.txt"
+
+    def noted(self) -> list[str]:
+        return self.record.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture(scope="module")
+def running_site() -> Iterator[WebPages]:
+    with web_pages() as site:
+        yield site
+
+
+@pytest.fixture
+def site(running_site: WebPages) -> WebPages:
+    running_site.forget()
+    return running_site
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """Give a folder in which only the served plane's file is there at first."""
+    files = Files(tmp_path_factory.mktemp("jobs"))
+    served = json.dumps({"mcpServers": {"served": files.server("served")}})
+    (files.folder / "served.jsonc").write_text(served, encoding="utf-8")
+    return files
+
+
+def worker(files: Files, wire: WireServer, folder: Path, **environ: str) -> AppProcess:
+    env = {
+        "OPENAI_BASE_URL": wire.base_url,
+        "TOOLWEAVE_MODEL": "model-of-the-process",
+        "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1",
+        "TOOLWEAVE_MCP_CONFIG": str(files.folder / "served.jsonc"),
+        "CONFIG_PATH": str(files.settings),
+        **environ,
+    }
+    return AppProcess(OURS, folder, env)
+
+
+@pytest.fixture(scope="module")
+def agent_worker(files: Files, wire: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
+    """Serve with both variables set; neither file is there when it starts."""
+    process = worker(files, wire, tmp_path_factory.mktemp("data"), MCP_CONFIG_PATH=str(files.mcp))
+    process.start()
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="module")
+def plain_worker(files: Files, wire: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
+    """Serve with CONFIG_PATH alone."""
+    process = worker(files, wire, tmp_path_factory.mktemp("data"))
+    process.start()
+    yield process
+    process.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def agent_jobs(agent_worker: AppProcess) -> AsyncIterator[LangGraphClient]:
+    async with get_client(url=agent_worker.url, api_key=None) as client:
+        yield client
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def plain_jobs(plain_worker: AppProcess) -> AsyncIterator[LangGraphClient]:
+    async with get_client(url=plain_worker.url, api_key=None) as client:
+        yield client
+
+
+async def failure_of(client: LangGraphClient, url: str) -> str:
+    """Let a job fail; give the error that its thread, and the metadata of its run, have then."""
+    thread = await client.threads.create()
+    await client.runs.wait(thread["thread_id"], "script_writer", input={"url": url}, raise_error=False)
+    now: Any = await client.threads.get(thread["thread_id"])
+    runs: Any = await client.runs.list(thread["thread_id"])
+    state: Any = await client.threads.get_state(thread["thread_id"])
+    assert (now["status"], [run["status"] for run in runs]) == ("error", ["error"])
+    assert not (state["values"] or {}).get("script")
+    assert runs[0]["metadata"]["error"] == now["error"]["message"]
+    return str(now["error"]["message"])
+
+
+async def test_a_worker_starts_whose_files_are_not_there_and_its_jobs_say_which(
+    agent_jobs: LangGraphClient, agent_worker: AppProcess, files: Files, site: WebPages, wire: WireServer
+) -> None:
+    wire.requests.clear()
+    async with httpx.AsyncClient(base_url=agent_worker.url) as http:
+        assert (await http.get("/ok")).json()["ok"] is True
+
+    first = await failure_of(agent_jobs, site.page("news.html"))
+    files.settings.write_text("language: auto", encoding="utf-8")
+    second = await failure_of(agent_jobs, site.page("news.html"))
+
+    assert f"CONFIG_PATH ({files.settings}): the file does not exist." in first
+    assert f"MCP_CONFIG_PATH ({files.mcp}): the file does not exist." in second
+    assert site.requests == []
+    assert wire.requests == []
+
+
+async def test_mcp_files_that_are_wrong_fail_their_jobs_and_the_page_is_not_fetched_another_way(
+    agent_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
+) -> None:
+    wire.requests.clear()
+    files.settings.write_text("language: auto", encoding="utf-8")
+    for text, told in (
+        ("", "the file is empty"),
+        ("{\n mcpServers: oops", ":2): not valid JSON5"),
+        ('{"mcpServers": {"job": {"timeout_s": 0, "command": "x"}}}', "server 'job': timeout_s must be greater than 0"),
+        ('{"mcpServers": {"job": {"command": "{env:NO_SUCH_KEY}"}}}', "environment variable NO_SUCH_KEY is not set"),
+        ('{"mcpServers": {"job": {"command": "x", "enabled": false}}}', "enables no MCP server"),
+    ):
+        files.mcp.write_text(text, encoding="utf-8")
+        error = await failure_of(agent_jobs, site.page("news.html"))
+        assert f"MCP_CONFIG_PATH ({files.mcp}" in error
+        assert told in error
+
+    assert site.requests == []
+    assert wire.requests == []
+
+
+async def test_script_settings_that_are_wrong_fail_their_jobs(
+    plain_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
+) -> None:
+    wire.requests.clear()
+    for text, told in (
+        ("language: [", ":1): not valid YAML"),
+        ("language: de\nsections:\n  min: few", ":3): sections.min must be a whole number."),
+        ("model: '{env:NO_SUCH_MODEL}'", "environment variable NO_SUCH_MODEL is not set"),
+    ):
+        files.settings.write_text(text, encoding="utf-8")
+        error = await failure_of(plain_jobs, site.page("news.html"))
+        assert f"CONFIG_PATH ({files.settings}" in error
+        assert told in error
+
+    assert site.requests == []
+    assert wire.requests == []
+
+
+async def test_with_mcp_servers_an_agent_fetches_the_page_with_their_tools(
+    agent_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
+) -> None:
+    files.settings.write_text("language: French", encoding="utf-8")
+    files.write_servers("first", "second")
+    url = "https://site.example/paths"
+    fetch = WireCall("second_second_read", json.dumps({"url": url}))
+    wire.requests.clear()
+    wire.turns[:] = [WireTurn(calls=(fetch,)), WireTurn(text="The page was read."), calling(script())]
+
+    answer: Any = await agent_jobs.runs.wait(None, "script_writer", input={"url": url})
+
+    assert (answer["script"]["title"], len(answer["script"]["sections"])) == (script()["title"], 3)
+    assert wire.requests[0].tool_names == ["first_first_read", "second_second_read"]
+    assert "winding paths" in str(wire.requests[-1].messages)
+    assert "French" in str(wire.requests[-1].messages)
+    assert {"first started", "second started", f"second tools/call {url}"} <= set(files.noted())
+    assert {"first ended", "second ended"} <= set(files.noted())
+    assert "served tools/call" not in "\n".join(files.noted())
+    assert site.requests == []
+
+
+async def test_without_mcp_servers_the_page_is_fetched_by_http_and_no_session_is_opened(
+    plain_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
+) -> None:
+    files.settings.write_text("language: auto", encoding="utf-8")
+    files.write_servers("job")
+    wire.requests.clear()
+    wire.turns[:] = [calling(script())]
+    before = files.noted()
+
+    answer: Any = await plain_jobs.runs.wait(None, "script_writer", input={"url": site.page("news.html")})
+
+    assert answer["source"]["title"] == truth_of("news.html")["title"]
+    assert [section["title"] for section in answer["script"]["sections"]] == ["Part 1", "Part 2", "Part 3"]
+    assert site.requests == ["/robots.txt", "/pages/news.html"]
+    assert [request.tool_names for request in wire.requests] == [["write_script"]]
+    assert "served started" in before, "the served plane is there"
+    assert files.noted() == before
+
+
+async def test_a_job_is_written_by_the_settings_as_they_are_when_it_begins(
+    plain_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
+) -> None:
+    told = {"personas": PERSONAS, "narration": {"character": "A sailor", "style": "Rhymes"}, "target_length_s": 60}
+    spoken = [{"text": "One two three.", "persona_id": "host"}, {"text": "Four five six.", "persona_id": "guest"}]
+    written = script(sections=4)
+    for section in written["sections"]:
+        section["narrations"] = spoken * 5
+    wire.requests.clear()
+    wire.turns[:] = [calling(script())]
+    with openai_wire([calling(written)]) as other:
+        named = {"model": "model-of-the-file", "base_url": other.base_url, "language": "Portuguese"}
+        files.settings.write_text(json.dumps(named | told | {"sections": {"min": 4, "max": 4}}), encoding="utf-8")
+        first: Any = await plain_jobs.runs.wait(None, "script_writer", input={"url": site.page("blog.html")})
+        files.settings.write_text("language: German", encoding="utf-8")
+        second: Any = await plain_jobs.runs.wait(None, "script_writer", input={"url": site.page("blog.html")})
+
+    [asked], [asked_then] = other.requests, wire.requests
+    assert (asked.body["model"], asked_then.body["model"]) == ("model-of-the-file", "model-of-the-process")
+    prompt, prompt_then = asked.messages[0]["content"], asked_then.messages[0]["content"]
+    for part in ("Portuguese", "host: Mika. Curious", "guest: Ada", "A sailor", "Rhymes", "4 sections", "60 seconds"):
+        assert part in prompt
+        assert part not in prompt_then
+    assert "German" in prompt_then
+    assert {narration["persona_id"] for narration in first["script"]["sections"][0]["narrations"]} == {"host", "guest"}
+    assert len(second["script"]["sections"]) == 3

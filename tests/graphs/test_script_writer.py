@@ -1,0 +1,360 @@
+"""The script writer the plain way: a page of any kind to its script, and every failure in words (A-04)."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+
+from tests.fixtures.openai_wire import WireServer, openai_wire
+from tests.fixtures.web_pages import PAGES, Answer, WebPages, truth_of, web_pages
+from tests.nodes.script.writing import calling, framed, model_at, script
+from toolweave.cli.graph import as_text
+from toolweave.config.outbound_allow import allowed_targets
+from toolweave.config.script_job import ScriptJob, read_script_job
+from toolweave.config.script_settings import ScriptSettings
+from toolweave.errors import ConfigError, FetchFailed, StageFailed
+from toolweave.graphs.script_writer import ScriptGraph, build_script_writer
+from toolweave.nodes.script.begin import ReadJob
+from toolweave.nodes.script.fetch_plain import PlainFetch
+
+ARTICLES = sorted(
+    path.name for path in PAGES.iterdir() if path.suffix != ".json" and path.with_suffix(".truth.json").exists()
+)
+HTML = {"content-type": "text/html; charset=utf-8"}
+DRAWN = """\
+script_writer
+  __start__
+    → begin
+  begin
+    ⇢ fetch_page  when http
+    ⇢ fetch_with_agent  when agent
+  fetch_page
+    → write
+  fetch_with_agent
+    → write
+  write
+    → validate
+  validate
+    → __end__
+  __end__"""
+THREAD: RunnableConfig = {"configurable": {"thread_id": "one"}}
+SHARE_KEPT = 0.95
+LONG = "<html lang=en><body><article><h1>Lamps</h1>" + "".join(
+    f"<h2>Night {night}</h2><p>{f'The keeper of lamp {night} trimmed it at dusk and slept well until dawn. ' * 12}</p>"
+    for night in range(1, 9)
+)
+
+
+@pytest.fixture(scope="module")
+def running_site() -> Iterator[WebPages]:
+    with web_pages() as site:
+        yield site
+
+
+@pytest.fixture
+def site(running_site: WebPages, wire: WireServer) -> WebPages:
+    """Give the site and the model as they were at first: one answers every page, the other with the same script."""
+    running_site.forget()
+    wire.requests.clear()
+    wire.turns[:], wire.repeat = [calling(script())], True
+    return running_site
+
+
+@pytest.fixture(scope="module")
+def plain_fetch() -> PlainFetch:
+    return PlainFetch(allowed_targets("127.0.0.1"), trust=httpx.create_ssl_context())
+
+
+@pytest.fixture
+def writer(wire: WireServer, plain_fetch: PlainFetch) -> ScriptGraph:
+    return writer_at(wire, plain_fetch)
+
+
+def writer_at(wire: WireServer, fetch: PlainFetch, read_job: ReadJob = ScriptJob) -> ScriptGraph:
+    return build_script_writer(model=model_at(wire), fetch=fetch, read_job=read_job, checkpointer=InMemorySaver())
+
+
+@dataclass(frozen=True)
+class Job:
+    """What came of a page, and the article as the model was shown it."""
+
+    answer: dict[str, Any]
+    article: str
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def jobs(plain_fetch: PlainFetch) -> AsyncIterator[dict[str, Job]]:
+    """Write the scripts of all pages, four at once."""
+    few = asyncio.Semaphore(4)
+    with web_pages() as site, openai_wire([calling(script())], repeat=True) as wire:
+        graph = writer_at(wire, plain_fetch)
+
+        async def written(name: str) -> Any:
+            async with few:
+                config: RunnableConfig = {"configurable": {"thread_id": name}}
+                return await graph.ainvoke({"url": site.page(name)}, config)
+
+        answers = await asyncio.gather(*map(written, ARTICLES))
+        shown = [framed(request.messages[1]["content"]) for request in wire.requests]
+    articles = {text.partition("\n")[0].removeprefix("# "): text for text in shown}
+    assert len(articles) == len(shown) == len(ARTICLES)
+    yield {name: Job(answer, articles[truth_of(name)["title"]]) for name, answer in zip(ARTICLES, answers, strict=True)}
+
+
+@pytest.mark.parametrize("name", ARTICLES)
+async def test_of_a_page_of_any_kind_the_article_is_what_the_script_is_written_from(
+    jobs: dict[str, Job], name: str
+) -> None:
+    job, truth = jobs[name], truth_of(name)
+    shown = plain(job.article)
+
+    missing = [text for text in truth["article"] if plain(text) not in shown]
+    assert len(missing) <= (1 - SHARE_KEPT) * len(truth["article"]), missing
+    assert [text for text in truth["navigation"] if plain(text) in shown] == []
+    assert [image for image in truth["images"] if f"![{image['alt']}]({image['caption']})" not in job.article] == []
+    assert (job.answer["source"]["title"], job.answer["source"]["language"]) == (truth["title"], truth["language"])
+    assert job.answer["script"]["title"] == script()["title"]
+    assert job.answer["metadata"]["usage"]["calls"] == {"write": 1}
+    assert job.answer.keys() == {"script", "source", "metadata"}
+
+
+def test_there_are_twelve_pages_and_more() -> None:
+    assert len(ARTICLES) >= 12
+
+
+def plain(text: str) -> str:
+    return " ".join(re.sub(r"[*`]|^#+ ", "", text.replace("|", " "), flags=re.MULTILINE).split())
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/pages/shell.html", "scripts fill it in, which are not run here. Have it fetched by an agent"),
+        ("/pages/paywall.html", "for subscribers only (isAccessibleForFree is false). Give the address"),
+        ("/pages/teaser.html", "shows only the beginning of an article that is for subscribers. Give the address"),
+        ("/nothing", "is empty. Give the address of the article itself."),
+        ("/manual", "is a PDF document, not a page of text. Give the address"),
+        ("/data", "is JSON data, not a page of text. Give the address"),
+        ("/huge", "larger than 10485760 bytes. Give the address of a smaller page."),
+        ("/loop", "redirects more than 5 times. Give the address it is meant to end at."),
+        ("/private/x", "does not let programs fetch it. Give another address, or ask the site's owner."),
+        ("/inside", "are refused"),
+        ("/broken", "broke off: "),
+        ("/status/401", "it wants a sign-in. Give the address of a page that everybody may read."),
+        ("/status/403", "the site refuses us. Give another address"),
+        ("/status/404", "there is no such page. Check the address."),
+        ("/status/503", "the site has a problem. Try again later."),
+    ],
+)
+async def test_a_page_that_gives_no_article_ends_the_run_with_what_to_do(
+    site: WebPages, writer: ScriptGraph, wire: WireServer, path: str, told: str
+) -> None:
+    site.robots = "User-agent: *\nDisallow: /private/"
+    site.answers["/nothing"] = Answer(b"", HTML)
+    site.answers["/manual"] = Answer(b"%PDF-1.7 ...", {"content-type": "application/pdf"})
+    site.answers["/data"] = Answer(b'{"a": 1}', {"content-type": "application/json"})
+    site.answers["/inside"] = Answer(headers={"location": "http://10.0.0.1/admin"}, status=302)
+
+    with pytest.raises(FetchFailed) as raised:
+        await writer.ainvoke({"url": f"{site.url}{path}"}, THREAD)
+
+    assert f"The page {site.url}{path}" in str(raised.value)
+    assert told in str(raised.value)
+    await nothing_was_written(writer, wire)
+
+
+async def nothing_was_written(graph: ScriptGraph, wire: WireServer) -> None:
+    state = (await graph.aget_state(THREAD)).values
+    assert {state.get(name) for name in ("page", "source", "draft", "script")} == {None}
+    assert wire.requests == []
+
+
+async def test_a_page_that_never_comes_ends_the_run(site: WebPages, wire: WireServer) -> None:
+    patient = PlainFetch(allowed_targets("127.0.0.1"), seconds=0.5, trust=httpx.create_ssl_context())
+    graph = writer_at(wire, patient)
+
+    with pytest.raises(FetchFailed, match=r"/slow was not fetched within 0\.5 s\. Try again later\."):
+        await graph.ainvoke({"url": f"{site.url}/slow"}, THREAD)
+
+    await nothing_was_written(graph, wire)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "url is required"),
+        ({"url": None}, "url is required"),
+        ({"url": ""}, "url must have 1 or more characters"),
+        ({"url": "  "}, "url must have 1 or more characters"),
+        ({"url": 5}, "url must be a string"),
+        ({"url": ["http://site.example/"]}, "url must be a string"),
+        ({"url": "ftp://site.example/x"}, "url must be the address of a page, such as https://example.org/"),
+        ({"url": "site.example/x"}, "url must be the address of a page, such as https://example.org/"),
+        ({"url": "http://site.example/a b"}, "url must be the address of a page, such as https://example.org/"),
+        ({"url": "file:///etc/passwd"}, "url must be the address of a page, such as https://example.org/"),
+        ({"url": "http://site.example/" + "a" * 9_000}, "url is wrong: String should have at most 8192 characters"),
+        ({"url": "http://site.example/", "language": "x" * 200}, "language is wrong: String should have at most 100"),
+        ({"url": "http://site.example/", "language": 7}, "language must be a string"),
+        ({"url": 1, "language": 2}, "url must be a string; language must be a string"),
+    ],
+)
+async def test_input_that_is_none_is_refused_before_anything_is_read_or_asked(
+    wire: WireServer, given: Any, told: str
+) -> None:
+    def never() -> ScriptJob:
+        raise AssertionError("the job's files are not read")
+
+    graph = build_script_writer(model=model_at(wire), read_job=never)
+    asked: Any = {"language": None, **given}
+
+    with pytest.raises(StageFailed) as raised:
+        await graph.ainvoke(asked)
+
+    assert str(raised.value).startswith("The script cannot be begun: ")
+    assert told in str(raised.value)
+    assert len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://someone:hunter2@site.example/x", "credentials"),
+        ("http://169.254.169.254/latest/meta-data?token=hunter2", "are refused"),
+        ("HTTP://[::1]:1/?api_key=hunter2", "are refused"),
+        ("http://127.0.0.1:1/?password=hunter2", "TOOLWEAVE_OUTBOUND_ALLOW"),
+    ],
+)
+async def test_an_address_that_the_policy_refuses_is_not_asked_and_no_secret_of_it_told(
+    wire: WireServer, url: str, told: str
+) -> None:
+    wire.requests.clear()
+    graph = build_script_writer(model=model_at(wire), read_job=ScriptJob)
+    events: list[Any] = []
+
+    async def followed() -> None:
+        async for event in graph.astream({"url": url}, stream_mode="custom"):
+            events.append(event)  # noqa: PERF401 - those before the failure count
+
+    with pytest.raises(FetchFailed) as raised:
+        await followed()
+
+    assert events
+    assert told in str(raised.value)
+    assert "hunter2" not in f"{raised.value} {events}"
+    assert wire.requests == []
+
+
+async def test_a_threads_next_run_keeps_nothing_of_the_last_one(
+    site: WebPages, writer: ScriptGraph, wire: WireServer
+) -> None:
+    site.answers["/gone"] = Answer(status=404)
+    await writer.ainvoke({"url": site.page("letter.txt"), "language": "Portuguese"}, THREAD)
+    with pytest.raises(FetchFailed):
+        await writer.ainvoke({"url": f"{site.url}/gone"}, THREAD)
+    failed = (await writer.aget_state(THREAD)).values
+    answer = await writer.ainvoke({"url": site.page("notes.md")}, THREAD)
+
+    assert {failed.get(name) for name in ("page", "source", "draft", "notes", "script")} == {None}
+    assert failed["metadata"]["usage"]["calls"] == {}
+    assert answer["source"]["title"] == truth_of("notes.md")["title"]
+    assert answer["metadata"]["usage"]["calls"] == {"write": 1}
+    first, last = (str(request.messages) for request in wire.requests)
+    assert "Portuguese" in first
+    assert "Portuguese" not in last
+
+
+async def test_progress_goes_up_from_nothing_to_a_hundred_and_names_the_page(
+    site: WebPages, writer: ScriptGraph
+) -> None:
+    stream = writer.astream({"url": site.page("letter.txt")}, THREAD, stream_mode=["custom", "updates"])
+    parts = [part async for part in stream]
+
+    events: list[Any] = [value for mode, value in parts if mode == "custom"]
+    percents = [event["progress"] for event in events]
+    assert [name for mode, value in parts if mode == "updates" for name in value] == [
+        *("begin", "fetch_page", "write", "validate")
+    ]
+    assert percents == sorted(percents)
+    assert (percents[0], percents[-1]) == (0, 100)
+    assert {event["type"] for event in events} == {"progress"}
+    assert any(site.page("letter.txt") in event["message"] for event in events)
+
+
+@pytest.mark.parametrize("environ", [{}, {"CONFIG_PATH": "", "MCP_CONFIG_PATH": ""}])
+async def test_without_files_the_documented_defaults_are_what_the_model_is_asked_for(
+    site: WebPages,
+    wire: WireServer,
+    plain_fetch: PlainFetch,
+    monkeypatch: pytest.MonkeyPatch,
+    environ: dict[str, str],
+) -> None:
+    for name in ("CONFIG_PATH", "MCP_CONFIG_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    site.answers["/long"] = Answer(LONG.encode(), HTML)
+    wire.turns[:] = [calling(script(sections=8))]
+
+    await writer_at(wire, plain_fetch, read_script_job).ainvoke({"url": f"{site.url}/long"}, THREAD)
+
+    [asked] = wire.requests
+    told = asked.messages[0]["content"]
+    defaults = ScriptSettings()
+    for part in (
+        f"{defaults.sections.min} to {defaults.sections.max} sections",
+        f"about {defaults.target_length_s} seconds",
+        "in the language of the article (en, as the page says)",
+        "One narrator speaks.",
+    ):
+        assert part in told
+    assert "persona_id" not in str(asked.body["tools"])
+    assert "Who tells it" not in told
+    assert "Style:" not in told
+
+
+async def test_a_file_of_servers_that_is_not_there_is_never_made_up_for_by_fetching_the_page(
+    site: WebPages, wire: WireServer, plain_fetch: PlainFetch, tmp_path: Path
+) -> None:
+    environ = {"MCP_CONFIG_PATH": str(tmp_path / "gone.jsonc")}
+    graph = writer_at(wire, plain_fetch, lambda: read_script_job(environ))
+
+    with pytest.raises(ConfigError, match=r"MCP_CONFIG_PATH \(.*gone\.jsonc\): the file does not exist"):
+        await graph.ainvoke({"url": site.page("letter.txt")}, THREAD)
+
+    assert site.requests == []
+    await nothing_was_written(graph, wire)
+
+
+@pytest.mark.slow
+async def test_an_article_of_five_megabytes_is_shown_to_a_model_that_can_read_it(
+    site: WebPages, wire: WireServer, plain_fetch: PlainFetch
+) -> None:
+    wire.turns[:] = [calling(script(sections=8))]
+    job = ScriptJob(ScriptSettings(article_tokens=2_000_000))
+
+    answer = await writer_at(wire, plain_fetch, lambda: job).ainvoke({"url": f"{site.url}/five-megabytes"}, THREAD)
+
+    assert answer["source"]["title"] == "A very long count"
+    assert "Sentence 79999 of the count" in wire.requests[0].messages[1]["content"]
+
+
+def test_the_drawing_is_a_line_with_two_ways_to_fetch(writer: ScriptGraph) -> None:
+    assert as_text("script_writer", writer.get_graph()) == DRAWN
+
+
+def test_its_input_and_output_are_described(writer: ScriptGraph) -> None:
+    asked, given = writer.get_input_jsonschema(), writer.get_output_jsonschema()
+
+    assert asked["required"] == ["url"]
+    assert set(asked["properties"]) == {"url", "language"}
+    assert asked["properties"]["language"]["default"] is None
+    assert [name for name, field in asked["properties"].items() if not field.get("description")] == []
+    assert set(given["properties"]) == {"script", "source", "metadata"}
