@@ -27,7 +27,10 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
         "tests.cli.command",
-        *(f"toolweave.cli.{name}" for name in ("serve", "chat", "run", "tools", "graph", "doctor", "servers_add")),
+        *(
+            f"toolweave.cli.{name}"
+            for name in ("serve", "chat", "run", "script", "tools", "graph", "doctor", "servers_add")
+        ),
         "toolweave.servers.connections.session",
     ]
 )

@@ -1,0 +1,141 @@
+"""`toolweave script`: a page becomes a script at the terminal, without a server (A-04, A-05)."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.text import Text
+
+from tests.cli.command import Ended, started, toolweave
+from tests.fixtures.openai_wire import WireServer, WireTurn, openai_wire
+from tests.fixtures.web_pages import WebPages, web_pages
+from tests.graphs.script_agent import BEES, DONE, FETCHING, asks
+from tests.nodes.script.writing import calling, script
+from toolweave.cli.script_document import script_document
+from toolweave.cli.terminal import harmless_json
+from toolweave.config.script_settings import Persona
+from toolweave.video_script import Narration, ScriptSection, VideoScript
+
+BOUND_S = 30.0
+WRITTEN = VideoScript.model_validate(script())
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[WebPages]:
+    with web_pages() as pages:
+        yield pages
+
+
+@pytest.fixture
+def wire(site: WebPages) -> Iterator[WireServer]:
+    """Serve a model that writes the script, unless a test says otherwise."""
+    site.forget()
+    with openai_wire([calling(script())], repeat=True) as server:
+        yield server
+
+
+def write(wire: WireServer, cwd: Path, *args: str, env: Mapping[str, str] | None = None) -> Ended:
+    return toolweave("script", *args, cwd=cwd, env=environ(wire, env))
+
+
+def environ(wire: WireServer, env: Mapping[str, str] | None = None) -> dict[str, str]:
+    known = {"OPENAI_BASE_URL": wire.base_url, "TOOLWEAVE_MODEL": "m", "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1"}
+    return {**known, "CONFIG_PATH": "", "MCP_CONFIG_PATH": "", **(env or {})}
+
+
+def test_it_prints_the_script_to_read_and_keeps_it_as_a_file(site: WebPages, wire: WireServer, tmp_path: Path) -> None:
+    settings = tmp_path / "script.yaml"
+    settings.write_text("narration: {character: A calm teacher}\nlanguage: German\n", encoding="utf-8")
+
+    ended = write(
+        *(wire, tmp_path, site.page("news.html"), "-o", "out", "--config", "script.yaml", "--language", "Latin"),
+        env={"CONFIG_PATH": "absent.yaml"},
+    )
+
+    assert ended.code == 0, ended.stderr
+    assert ended.stdout.splitlines()[:7] == [
+        "Bees",
+        "",
+        "How bees live.",
+        "",
+        "1. Part 1",
+        "",
+        WRITTEN.sections[0].narrations[0].text,
+    ]
+    kept = (tmp_path / "out" / "script.yaml").read_text(encoding="utf-8")
+    assert VideoScript.model_validate(yaml.safe_load(kept)) == WRITTEN
+    told = [line.partition(" %  ") for line in ended.stderr.splitlines()]
+    assert (told[0][0], told[-1][0]) == ("  0", "100")
+    assert all(mark and message for _, mark, message in told)
+    system = str(wire.requests[0].messages[0]["content"])
+    assert "A calm teacher" in system
+    assert "Latin" in system
+
+
+def test_an_agent_fetches_with_the_servers_of_the_file_and_only_json_is_on_stdout(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    wire.turns[:] = [asks(("web_read", {"url": BEES})), DONE, calling(script())]
+    entry = {"command": sys.executable, "args": [FETCHING, "--only", "read"], "timeout_s": 20}
+    (tmp_path / "mcp.jsonc").write_text(json.dumps({"mcpServers": {"web": entry}}), encoding="utf-8")
+
+    ended = write(wire, tmp_path, BEES, "--json", env={"MCP_CONFIG_PATH": "mcp.jsonc"})
+
+    assert ended.code == 0, ended.stderr
+    assert VideoScript.model_validate(json.loads(ended.stdout)) == WRITTEN
+    assert wire.requests[0].tool_names == ["web_read"]
+
+
+def test_what_is_wrong_is_one_paragraph_that_says_what_to_do(site: WebPages, wire: WireServer, tmp_path: Path) -> None:
+    page = site.page("news.html")
+    (tmp_path / "file").touch()
+    keyless = {"OPENAI_BASE_URL": "", "TOOLWEAVE_MODEL": ""}
+    cases: list[tuple[tuple[str, ...], dict[str, str], str]] = [
+        ((page,), keyless, "Configuration error: No model is configured"),
+        ((page,), {"CONFIG_PATH": "no.yaml"}, f"Configuration error: CONFIG_PATH ({tmp_path}/no.yaml): the file does"),
+        ((page, "--mcp-config", "no.jsonc"), {}, "Configuration error: no.jsonc: the file does not exist."),
+        ((page, "-o", "file/out"), {}, "Configuration error: file/out: no script can be written there (Not a dir"),
+        (("site.example",), {}, "Error: The script cannot be begun: url must be the address of a page"),
+    ]
+    for args, env, said in cases:
+        ended = write(wire, tmp_path, *args, env=env)
+        assert (ended.code, ended.stdout) == (1, "")
+        assert ended.paragraph.startswith(said)
+        assert ("TOOLWEAVE_MODEL=offline" in ended.paragraph) == (env == keyless)
+    missing = write(wire, tmp_path, site.url + "/status/404", "-o", "out")
+    assert (missing.code, missing.stdout) == (1, "")
+    assert missing.stderr.splitlines()[-1].startswith("Fetch failed: The page ")
+    assert "404 Not Found" in missing.stderr
+    assert (wire.requests, list((tmp_path / "out").iterdir())) == ([], [])
+
+
+def test_an_interrupt_ends_it_and_leaves_nothing_half_written(site: WebPages, wire: WireServer, tmp_path: Path) -> None:
+    wire.turns[:] = [WireTurn(text="Slowly", silent_after=2)]
+    with started("script", site.page("news.html"), "-o", "out", cwd=tmp_path, env=environ(wire)) as running:
+        assert wire.asked.wait(BOUND_S)
+        ended = running.signalled(signal.SIGINT)
+    assert (ended.code, ended.stdout) == (130, "")
+    assert "Traceback" not in ended.stderr
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_the_document_names_speakers_and_shows_no_control_characters() -> None:
+    told = (Narration(text="Hello.\x1b[2J", persona_id="host"), Narration(text="Yes.", persona_id="nobody"))
+    section = ScriptSection(title="One\nand more", narrations=told, slide_prompt="A bee")
+    paragraphs = script_document(
+        VideoScript(title="Bees", description="All.", sections=(section,)), [Persona(id="host", name="Mika")]
+    )
+    assert [part.plain for part in paragraphs if part != Text()] == [
+        *("Bees", "All.", "1. One\nand more", "Mika: Hello.�[2J", "nobody: Yes.", "Slide: A bee")
+    ]
+
+
+def test_json_escapes_what_a_terminal_would_obey_and_loses_nothing() -> None:
+    value = {"text": "a\x1b[2J\u202eb\x9b蜂\U000e0041\n"}
+    shown = harmless_json(value)
+    assert json.loads(shown) == value
+    assert shown == '{\n  "text": "a\\u001b[2J\\u202eb\\u009b蜂\\udb40\\udc41\\n"\n}'
