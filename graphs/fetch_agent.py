@@ -5,8 +5,8 @@ it, found through a context variable: jobs do not see each other's servers.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import Awaitable, Sequence
+from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -20,7 +20,7 @@ from toolweave.config.model_price import ModelPrice
 from toolweave.errors import ConfigError, FetchFailed, IterationLimitError, ModelError, ServerUnavailable
 from toolweave.graphs.agent_loop import AgentGraph, build_agent_loop
 from toolweave.graphs.plane_tools import PlaneTools
-from toolweave.graphs.task_tools import open_task_tools, server_states
+from toolweave.graphs.task_tools import OpenTools, open_task_tools, server_states
 from toolweave.nodes.agent_state import AgentInput
 from toolweave.nodes.chat_model_source import LazyChatModel
 from toolweave.nodes.model_usage import ModelUsage, model_name, model_usage
@@ -37,8 +37,6 @@ from toolweave.nodes.script.script_state import ScriptState, source_of
 from toolweave.nodes.script.tool_content import MOST_CHARACTERS, page_of_results
 from toolweave.nodes.tool_selection import MAX_TOOLS
 from toolweave.servers.connections.tool import McpTool
-
-OpenTools = Callable[[Sequence[McpServerConfig]], AbstractAsyncContextManager[PlaneTools]]
 
 _CHANGED = "the job began with MCP servers, and now no MCP file is named."
 

@@ -6,6 +6,7 @@ from toolweave.graphs.fetch_agent import AgentFetch
 from toolweave.graphs.plane_tools import CurrentPlaneTools
 from toolweave.graphs.registered_tools import WithRegisteredTools
 from toolweave.graphs.script_writer import build_script_writer
+from toolweave.graphs.task_tools import logged_task_tools
 from toolweave.graphs.todo_agent import build_todo_agent
 from toolweave.graphs.workflow import build_workflow
 from toolweave.nodes.chat_model_source import LazyChatModel
@@ -47,6 +48,6 @@ workflow = build_workflow(
 script_writer = build_script_writer(
     model=ScriptModels(_settings),
     fetch=plain_fetch(_settings),
-    agent=AgentFetch(_settings.max_iterations, _settings.max_tools),
+    agent=AgentFetch(_settings.max_iterations, _settings.max_tools, logged_task_tools(_settings)),
     model_price=_settings.model_price,
 ).with_config(metadata=model_metadata(_settings))

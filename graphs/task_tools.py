@@ -1,18 +1,22 @@
 """Open the MCP servers of one task: they are there for as long as it takes, and no other task has them (A-05, A-07)."""
 
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from loguru import logger
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.config.settings import load_settings
+from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ServerUnavailable
 from toolweave.graphs.plane_tools import PlaneTools
+from toolweave.servers.connections.call_log import open_call_log
 from toolweave.servers.connections.call_record import CallObserver
 from toolweave.servers.connections.oauth.place import TokenPlace, token_place
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+
+OpenTools = Callable[[Sequence[McpServerConfig]], AbstractAsyncContextManager[PlaneTools]]
+"""What connects to the servers of a task for as long as it takes."""
 
 FIRST_TOOL_PATIENCE_S = 15.0
 """How long a run without any tool waits for its first one: programs that are fetched when started take their time."""
@@ -33,6 +37,20 @@ async def open_task_tools(
         available = PlaneTools(plane)
         await _first_tools(available)
         yield available
+
+
+def logged_task_tools(settings: Settings) -> OpenTools:
+    """Give what opens a task's servers and logs each call in the data folder of the settings (T-03)."""
+
+    @asynccontextmanager
+    async def opened(servers: Sequence[McpServerConfig]) -> AsyncIterator[PlaneTools]:
+        async with (
+            open_call_log(settings.data_dir, settings.mcp_log) as observers,
+            open_task_tools(servers, observers) as available,
+        ):
+            yield available
+
+    return opened
 
 
 def server_states(plane: ToolPlane) -> list[str]:

@@ -34,7 +34,7 @@ async def page_of_results(url: str, messages: Sequence[AnyMessage]) -> Page:
         FetchFailed: they returned no article; says why, also of the first result that seemed to hold one.
     """
     problem = ""
-    for document in await asyncio.to_thread(lambda: list(islice(_candidates(url, messages), MOST_TRIED))):
+    for document in await asyncio.to_thread(lambda: list(islice(likely_documents(url, messages), MOST_TRIED))):
         try:
             return await _page(url, document)
         except FetchFailed as error:
@@ -56,7 +56,7 @@ async def _page(url: str, document: Document) -> Page:
     )
 
 
-def _candidates(url: str, messages: Sequence[AnyMessage]) -> Iterator[Document]:
+def likely_documents(url: str, messages: Sequence[AnyMessage]) -> Iterator[Document]:
     """Give what may be the page, the likeliest first."""
     pages = tool_pages(tool_results(messages))
     asked = [page for page in pages if any(is_same_address(each, url) for each in page.addresses)]

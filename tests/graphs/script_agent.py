@@ -2,21 +2,25 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Checkpointer
+from loguru import logger
 
 from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTurn
 from tests.nodes.script.writing import calling, model_at, script
 from toolweave.config.mcp import McpConfig, McpServerConfig
 from toolweave.config.script_job import ScriptJob
-from toolweave.config.script_settings import ScriptSettings
 from toolweave.errors import ToolweaveError
 from toolweave.graphs.fetch_agent import AgentFetch
+from toolweave.graphs.plane_tools import PlaneTools
 from toolweave.graphs.script_writer import ScriptGraph, build_script_writer
+from toolweave.graphs.task_tools import open_task_tools
 
 FETCHING = str(Path(__file__).parents[1] / "fixtures" / "fetching_server.py")
 BEES = "https://site.example/bees"
@@ -44,6 +48,34 @@ DONE = WireTurn(text="It is there.", usage=USAGE)
 WRITES = calling(script())
 
 
+def job_with(*servers: McpServerConfig) -> ScriptJob:
+    """Give a job whose MCP file names these servers."""
+    return ScriptJob(mcp=McpConfig(servers, Path("mcp.jsonc")))
+
+
+@asynccontextmanager
+async def kept_open(*servers: McpServerConfig, **more: Any) -> AsyncIterator[AgentFetch]:
+    """Open servers once for many jobs, which all use them whatever their files name."""
+    async with open_task_tools(servers) as tools:
+
+        @asynccontextmanager
+        async def kept(_servers: Sequence[McpServerConfig]) -> AsyncIterator[PlaneTools]:
+            yield tools
+
+        yield AgentFetch(open_tools=kept, **more)
+
+
+@contextmanager
+def warnings_logged() -> Iterator[list[str]]:
+    """Collect what is logged as warnings."""
+    told: list[str] = []
+    sink = logger.add(lambda message: told.append(message.record["message"]), level="WARNING")
+    try:
+        yield told
+    finally:
+        logger.remove(sink)
+
+
 @dataclass
 class Job:
     """What came of a job: its state or its failure, the updates of all graphs, the progress and the model's prompts."""
@@ -66,19 +98,18 @@ class Job:
         return found
 
 
-@dataclass
 class Agent:
     """The script writer with an endpoint whose answers a test writes."""
 
-    server: WireServer
+    def __init__(self, server: WireServer) -> None:
+        self.server = server
+        self.model = model_at(server)
 
     def graph(
         self, *servers: McpServerConfig, checkpointer: Checkpointer = None, agent: AgentFetch | None = None
     ) -> ScriptGraph:
-        job = ScriptJob(ScriptSettings(), McpConfig(servers, Path("mcp.jsonc")))
-        return build_script_writer(
-            model=model_at(self.server), read_job=lambda: job, checkpointer=checkpointer, agent=agent
-        )
+        job = job_with(*servers)
+        return build_script_writer(model=self.model, read_job=lambda: job, checkpointer=checkpointer, agent=agent)
 
     async def run(
         self,
@@ -86,14 +117,20 @@ class Agent:
         *turns: WireTurn,
         url: str = BEES,
         agent: AgentFetch | None = None,
+        until: str | None = None,
     ) -> Job:
-        """Run a job while the endpoint gives these answers, and the script after them."""
+        """Run a job while the endpoint gives these answers, and the script after them; `until` a node has ended."""
         self.server.turns[:] = [*turns, WRITES]
         self.server.requests.clear()
         job = Job(self.server.requests)
         try:
-            stream: Any = self.graph(*servers, agent=agent).astream(
-                {"url": url}, stream_mode=["values", "updates", "custom"], subgraphs=True
+            saver = InMemorySaver() if until else None
+            stream: Any = self.graph(*(servers or [fetching()]), checkpointer=saver, agent=agent).astream(
+                {"url": url},
+                {"configurable": {"thread_id": "t"}} if until else None,
+                stream_mode=["values", "updates", "custom"],
+                subgraphs=True,
+                interrupt_after=[until] if until else None,
             )
             async for namespace, mode, value in stream:
                 if mode == "updates":

@@ -1,19 +1,31 @@
 """An agent fetches the page with the tools of the job's own MCP servers (A-04, A-07)."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.fixtures.fetching_server import BEES as SENTENCE
+from tests.fixtures.fetching_server import long_lines
 from tests.fixtures.openai_wire import openai_wire
-from tests.graphs.script_agent import BEES, DONE, Agent, asks, fetching
+from tests.fixtures.web_pages import truth_of
+from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, kept_open, warnings_logged
+from tests.nodes.script.reading import articles, left_out, standing_around
+from toolweave.graphs.fetch_agent import AgentFetch
 
 
 @pytest.fixture(scope="module")
 def agent() -> Iterator[Agent]:
     with openai_wire([]) as server:
         yield Agent(server)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def web() -> AsyncIterator[AgentFetch]:
+    async with kept_open(fetching()) as opened:
+        yield opened
 
 
 async def test_an_agent_chooses_a_tool_and_what_it_returns_becomes_the_script(agent: Agent) -> None:
@@ -31,3 +43,91 @@ async def test_an_agent_chooses_a_tool_and_what_it_returns_becomes_the_script(ag
     assert job.requests[0].tool_names == ["firecrawl_scrape"]
     assert BEES in json.dumps(job.requests[0].messages[-1])
     assert SENTENCE in job.requests[2].messages[-1]["content"]
+    assert job.state["metadata"]["usage"]["calls"] == {"fetch": 2, "write": 1}
+
+
+async def test_tools_of_all_servers_are_offered_and_called_one_after_the_other(agent: Agent) -> None:
+    servers = [fetching("brave", "search"), fetching("firecrawl", "scrape", "fetch")]
+
+    job = await agent.run(
+        servers,
+        asks(("brave_search", {"query": "bees site.example"})),
+        asks(("firecrawl_scrape", {"url": BEES})),
+        DONE,
+        url="https://site.example/a-page-that-moved",
+    )
+
+    assert job.requests[0].tool_names == ["brave_search", "firecrawl_fetch", "firecrawl_scrape"]
+    assert [message["role"] for message in job.requests[2].messages] == [
+        *("system", "user", "assistant", "tool", "assistant", "tool")
+    ]
+    assert job.page["text"].count(SENTENCE) == 2
+    assert "About bees" not in job.page["text"]
+    assert job.page["final_url"] == BEES
+
+
+async def test_a_server_that_is_down_is_reported_and_the_others_do_the_work(agent: Agent) -> None:
+    with warnings_logged() as told:
+        job = await agent.run([absent("brave"), fetching()], asks(("web_read", {"url": BEES})), DONE)
+
+    assert SENTENCE in job.page["text"]
+    assert any("the agent works without some MCP servers: brave is down" in message for message in told)
+
+
+async def test_the_way_of_the_agent_is_told_as_progress_and_streamed_as_a_graph_of_its_own(
+    agent: Agent, web: AgentFetch
+) -> None:
+    job = await agent.run([], asks(("web_read", {"url": f"{BEES}?a=1"})), DONE, agent=web)
+
+    told = [percent for percent, _ in job.progress]
+    assert told == sorted(told)
+    assert (told[0], told[-1]) == (0.0, 100.0)
+    messages = [message for percent, message in job.progress if 2 <= percent <= 40]
+    assert messages[0] == "Connecting to web"
+    assert "Calling web_read for https://site.example/bees" in messages
+    assert messages[-2:] == ["Fetched “Bees”", "Writing the script"]
+    inner = [name for namespace, update in job.updates if namespace for name in update]
+    assert inner == ["accept_input", "call_model", "tools", "call_model"]
+    assert {namespace[0].partition(":")[0] for namespace, _ in job.updates if namespace} == {"fetch_with_agent"}
+
+
+def test_the_loop_is_drawn_inside_the_script_writer(agent: Agent) -> None:
+    drawn = agent.graph(fetching()).get_graph(xray=True)
+
+    assert {"fetch_page", "fetch_with_agent:call_model", "fetch_with_agent:tools", "write"} <= set(drawn.nodes)
+
+
+async def test_content_that_is_too_long_for_the_model_is_whole_in_the_page(agent: Agent, web: AgentFetch) -> None:
+    url = "https://site.example/long"
+
+    job = await agent.run([], asks(("web_scrape", {"url": url})), DONE, url=url, agent=web, until="fetch_with_agent")
+
+    lines = [line for line in job.page["text"].splitlines() if line]
+    assert lines == ["# Long", *long_lines()]
+    shown = job.requests[1].messages[-1]["content"]
+    assert len(shown) < 41_000
+    assert "The whole is kept for what follows" in shown
+    assert job.requests[1].tool_names == job.requests[0].tool_names
+
+
+async def test_a_page_that_comes_in_parts_is_put_together(agent: Agent, web: AgentFetch) -> None:
+    url = "https://site.example/notes.md"
+    parts = [asks(("web_fetch", {"url": url, "max_length": 150, "start_index": start})) for start in (0, 300, 150, 300)]
+
+    job = await agent.run([], *parts, DONE, url=url, agent=web, until="fetch_with_agent")
+
+    assert left_out(job.page, "notes.md") == []  # type: ignore[arg-type]
+    assert "<error>" not in job.page["text"]
+    assert "Contents of" not in job.page["text"]
+
+
+@pytest.mark.slow
+async def test_pages_of_all_kinds_keep_their_sentences_and_nothing_else(agent: Agent, web: AgentFetch) -> None:
+    assert len(articles()) >= 12
+    for name in articles():
+        url = f"https://site.example/pages/{name}"
+        job = await agent.run([], asks(("web_read", {"url": url})), DONE, url=url, agent=web, until="fetch_with_agent")
+        page: Any = job.page
+        missing = left_out(page, name)
+        assert len(missing) <= 0.05 * len(truth_of(name)["article"]), (name, missing)
+        assert standing_around(page, name) == [], name

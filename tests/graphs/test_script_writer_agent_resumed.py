@@ -1,0 +1,95 @@
+"""A fetch by an agent goes on where it was: after a person's approval, and after a run that broke off (A-04, S-07)."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from tests.fixtures.openai_wire import WireTurn, openai_wire
+from tests.graphs.script_agent import BEES, DONE, WRITES, Agent, asks, fetching, job_with
+from toolweave.config.script_job import ScriptJob
+from toolweave.errors import ConfigError, FetchFailed
+from toolweave.graphs.script_writer import build_script_writer
+
+THREAD: Any = {"configurable": {"thread_id": "t"}}
+READS = asks(("web_read", {"url": BEES}))
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[Agent]:
+    with openai_wire([]) as server:
+        yield Agent(server)
+
+
+def recorded(record: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()] if record.exists() else []
+
+
+async def test_a_tool_that_needs_approval_waits_for_a_person_and_the_job_goes_on(agent: Agent, tmp_path: Path) -> None:
+    record = tmp_path / "calls"
+    graph = agent.graph(fetching(record=record, approve=("read",)), checkpointer=InMemorySaver())
+    agent.server.turns[:] = [READS, DONE, WRITES]
+
+    asked = await graph.ainvoke({"url": BEES}, THREAD)
+    before = recorded(record)
+    answer = await graph.ainvoke(Command(resume="approve"), THREAD)
+
+    [request] = asked["__interrupt__"][0].value
+    assert request["action_request"] == {"action": "web_read", "args": {"url": BEES}}
+    assert before == []
+    assert recorded(record) == [{"tool": "read", "url": BEES}]
+    assert answer["script"]["title"] == "Bees"
+
+
+async def test_where_nobody_can_be_asked_the_call_is_refused_and_the_run_fails_with_that(agent: Agent) -> None:
+    graph = agent.graph(fetching(approve=("read",)))
+    agent.server.turns[:] = [READS, DONE]
+
+    with pytest.raises(FetchFailed, match="web_read: Not executed: this tool needs a person's approval, and nobody"):
+        await graph.ainvoke({"url": BEES}, {"configurable": {"unattended": True}})
+
+
+async def test_after_a_break_in_the_loop_no_tool_is_called_again(agent: Agent, tmp_path: Path) -> None:
+    record = tmp_path / "calls"
+    graph = agent.graph(fetching(record=record), checkpointer=InMemorySaver())
+    agent.server.turns[:] = [READS, WireTurn(status=500)]
+    with pytest.raises(FetchFailed):
+        await graph.ainvoke({"url": BEES}, THREAD)
+    agent.server.turns[:] = [DONE, WRITES]
+
+    answer = await graph.ainvoke(None, THREAD)
+
+    assert recorded(record) == [{"tool": "read", "url": BEES}]
+    assert answer["script"]["title"] == "Bees"
+    assert answer["metadata"]["usage"]["calls"] == {"fetch": 2, "write": 1}
+
+
+async def test_after_a_break_behind_the_loop_the_model_is_not_asked_again(agent: Agent, tmp_path: Path) -> None:
+    record = tmp_path / "calls"
+    graph = agent.graph(fetching(record=record), checkpointer=InMemorySaver())
+    agent.server.turns[:] = [asks(("web_read", {"url": "https://site.example/short"})), DONE]
+    with pytest.raises(FetchFailed, match="holds no text"):
+        await graph.ainvoke({"url": BEES}, THREAD)
+    agent.server.turns[:] = []
+    agent.server.requests.clear()
+
+    with pytest.raises(FetchFailed, match="holds no text"):
+        await graph.ainvoke(None, THREAD)
+
+    assert agent.server.requests == []
+    assert len(recorded(record)) == 1
+
+
+async def test_a_job_whose_mcp_file_is_gone_when_it_goes_on_fails_and_fetches_no_other_way(agent: Agent) -> None:
+    jobs = [job_with(fetching()), ScriptJob()]
+    graph = build_script_writer(model=agent.model, read_job=lambda: jobs.pop(0))
+    agent.server.requests.clear()
+
+    with pytest.raises(ConfigError, match=r"MCP_CONFIG_PATH: the job began with MCP servers, and now no MCP file"):
+        await graph.ainvoke({"url": BEES})
+
+    assert agent.server.requests == []
