@@ -34,7 +34,7 @@ def write_node(model: ChatModel | ScriptModels, price: ModelPrice | None = None)
         task = await prepared(state, models, price)
         usage: list[ModelUsage] = []
         try:
-            notes = await _notes(task, usage, config)
+            notes = await _notes(task, usage)
             tell_progress(WRITES_AT if notes else BEGINS_AT, "Writing the script")
             answered = await task.prompts.write(notes or task.article, config, from_notes=notes is not None)
         except ScriptFailed as error:
@@ -74,7 +74,7 @@ def _prepared(state: WritingState, models: ScriptModels, price: ModelPrice | Non
     return WritingTask(article, settings.article_tokens, prompts)
 
 
-async def _notes(task: WritingTask, usage: list[ModelUsage], config: RunnableConfig) -> list[Block] | None:
+async def _notes(task: WritingTask, usage: list[ModelUsage]) -> list[Block] | None:
     """Take notes of an article that is too long for one call."""
     if tokens_of(task.article) <= task.budget:
         return None
@@ -86,4 +86,4 @@ async def _notes(task: WritingTask, usage: list[ModelUsage], config: RunnableCon
         of = "of its notes" if number else "of the article"
         tell_progress(begun + (ended - begun) * read / parts, f"Read {read} of {parts} parts {of}")
 
-    return await condensed(task.article, task.budget, task.prompts, usage, config, parts_read)
+    return await condensed(task.article, task.budget, task.prompts, usage, parts_read)

@@ -183,7 +183,9 @@ async def test_a_repair_of_a_script_from_notes_shows_the_notes_again(endpoint: E
     made = await endpoint.write(first, second, calling({}), calling(script()), of=long_page(3), settings=SMALL)
 
     assert made.script["title"] == "Bees"
-    assert framed(made.prompt(3)) == "# Bees\n\n## Heading 1\n\n- One thing.\n\n## Heading 3\n\n- Another."
+    # The parts are asked for side by side: either may have got the first answer.
+    noted = ["## Heading 1\n\n- One thing.", "## Heading 3\n\n- Another."]
+    assert framed(made.prompt(3)) in ["\n\n".join(["# Bees", *order]) for order in (noted, noted[::-1])]
     assert made.prompt(2) == made.prompt(3)
     assert made.system(2) == made.system(3)
     assert made.state is not None
