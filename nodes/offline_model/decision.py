@@ -15,6 +15,7 @@ from toolweave.nodes.offline_model.documents import tell_document
 from toolweave.nodes.offline_model.forced_call import forced_call
 from toolweave.nodes.offline_model.operations.structured_choice import structured_choice
 from toolweave.nodes.offline_model.questions import ask
+from toolweave.nodes.offline_model.scripts.page_fetching import next_fetch
 from toolweave.nodes.offline_model.scripts.script_writing import written_call
 from toolweave.nodes.offline_model.small_talk import small_talk, with_notice
 from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
@@ -54,6 +55,8 @@ def decide(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], choice:
         forced = forced_call(turn.text, tools, choice.name, today)
         if forced and call_key(*forced) not in turn.results:
             return Decision(calls=(forced,))
+    if choice.mode == "auto" and tools and (step := next_fetch(messages, turn, tools, today)):
+        return Decision(step.text, (step.call,) if step.call else ())
     reading = read_dialogue(turns, tools, today) if tools and choice.mode != "none" else Reading(())
     due = list({call_key(*call): call for call in _due(reading)}.values())
     if due and len(turn.results) < MAX_CALLS_IN_TURN:

@@ -7,12 +7,12 @@ from enum import IntEnum
 from toolweave.nodes.offline_model.scripts.article_lines import CONTINUED, Kind, pieces_of
 from toolweave.nodes.offline_model.scripts.openings import is_of_the_page, leans, points_elsewhere
 from toolweave.nodes.offline_model.scripts.sentence_ends import is_whole, sentences_of
-from toolweave.nodes.offline_model.scripts.spoken_words import spoken_amount
+from toolweave.nodes.offline_model.scripts.spoken_words import words_spoken
 
 OPENS, CLOSES = "<article>", "</article>"
 FEWEST_WORDS = 3
 MOST_WORDS = 90
-_PIECE_WORDS = 40
+_LONGEST_PIECE = 300
 _COLONS = (":", "：")
 
 
@@ -115,7 +115,7 @@ class _Reader:
 
     def _worth(self, sentence: str, worth: Worth) -> Worth:
         """Give a sentence what its paragraph is worth if it is one, and can be understood without seeing the page."""
-        if not FEWEST_WORDS <= spoken_amount(sentence) <= MOST_WORDS or points_elsewhere(sentence):
+        if not FEWEST_WORDS <= words_spoken(sentence) <= MOST_WORDS or points_elsewhere(sentence):
             return Worth.FRAGMENT
         return worth if is_whole(sentence) and (worth is not Worth.ITEM or self._goes_on_well()) else Worth.FRAGMENT
 
@@ -129,7 +129,7 @@ class _Reader:
             return True
         if said[-1].text.endswith(_COLONS):
             said[-1] = replace(said[-1], worth=Worth.ITEM, announces=True)
-        return said[-1].announces or spoken_amount(said[-1].text) >= FEWEST_WORDS
+        return said[-1].announces or words_spoken(said[-1].text) >= FEWEST_WORDS
 
     def _add(self, text: str, worth: Worth, before: str = "") -> None:
         said = self.parts[-1].sentences
@@ -142,13 +142,11 @@ class _Reader:
 
 
 def _cut(text: str) -> list[str]:
-    """Cut what is far too long for a sentence, so that a part of it can be taken."""
-    if spoken_amount(text) <= MOST_WORDS and len(text) <= MOST_WORDS * 10:
-        return [text] if any(map(str.isalnum, text)) else []
-    words = text.split(" ")
-    if len(words) > _PIECE_WORDS:
-        pieces = [" ".join(words[start : start + _PIECE_WORDS]) for start in range(0, len(words), _PIECE_WORDS)]
-    else:
-        step = MOST_WORDS
-        pieces = [text[start : start + step] for start in range(0, len(text), step)]
+    """Cut what is far too long for a sentence, so that a part of it can be said."""
+    pieces = [""]
+    for word in text.split(" "):
+        for part in (word[start : start + _LONGEST_PIECE] for start in range(0, len(word), _LONGEST_PIECE)):
+            if len(pieces[-1]) + len(part) >= _LONGEST_PIECE:
+                pieces.append("")
+            pieces[-1] += f" {part}" if pieces[-1] else part
     return [piece for piece in pieces if any(map(str.isalnum, piece))]

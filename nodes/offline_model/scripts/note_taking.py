@@ -7,6 +7,7 @@ from toolweave.nodes.offline_model.scripts.weights import weighed
 
 _DEFAULT_WORDS = 1_000
 _WORDS_PER_TOKEN = 0.6
+_ABOUT = 1.15
 
 
 def notes_of(article: Article, words: int) -> dict[str, Any]:
@@ -15,7 +16,7 @@ def notes_of(article: Article, words: int) -> dict[str, Any]:
     A word counts as what a language model reads of it: a character of Chinese is one, a long Russian word three.
     """
     weights = weighed(article)
-    left = float(words or _DEFAULT_WORDS)
+    left = (words or _DEFAULT_WORDS) * _ABOUT
     chosen: set[int] = set()
     begun: set[int] = set()
     ranked = [(number, sentence) for number, part in enumerate(article.parts) for sentence in _notable(part)]

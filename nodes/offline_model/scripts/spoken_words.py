@@ -7,6 +7,7 @@ _CHARACTER = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\
 # Thai, Lao, Burmese and Khmer put no spaces between words; about two letters are said in the time of one character.
 _LETTER = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _LETTERS_PER_CHARACTER = 2.2
+_CHARACTERS_PER_WORD = 2.2
 _WORD = re.compile(r"\w+(?:['’.,-]\w+)*")
 _TELLING_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _RUN = re.compile(_CHARACTER.pattern + "{2,}")
@@ -27,10 +28,12 @@ class SpokenLength:
         return words / self.words + (characters + letters / _LETTERS_PER_CHARACTER) / self.characters
 
 
-def spoken_amount(text: str) -> int:
-    """Count words, and characters of languages without spaces."""
-    rest, characters = _CHARACTER.subn(" ", text)
-    return sum(1 for _ in _WORD.finditer(rest)) + characters
+_IN_WORDS = SpokenLength(1.0, _CHARACTERS_PER_WORD)
+
+
+def words_spoken(text: str) -> float:
+    """Count words; characters of languages that are written without spaces count less."""
+    return _IN_WORDS.share_of(text)
 
 
 def telling_words(text: str) -> list[str]:
