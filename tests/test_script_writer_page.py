@@ -1,0 +1,126 @@
+"""docs/script-writer.md is true: its examples run, its settings are those there are, its limits are the ones kept."""
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from loguru import logger
+from pydantic import BaseModel
+
+import toolweave
+from tests.fixtures.openai_wire import openai_wire
+from tests.fixtures.web_pages import web_pages
+from tests.graphs.script_agent import DONE, FETCHING, asks
+from tests.nodes.script.writing import calling, script
+from toolweave.cli.script import script as command
+from toolweave.config.script_settings import ScriptSettings, load_script_settings
+from toolweave.graphs import served
+from toolweave.graphs.fetch_agent import AgentFetch
+from toolweave.nodes.script import fetch_plain
+from toolweave.nodes.script.extraction import ExtractionLimits
+from toolweave.nodes.script.script_state import ScriptOutput, ScriptSource
+from toolweave.nodes.script.visit import MOST_REDIRECTS
+
+PAGE = (Path(__file__).parent.parent / "docs" / "script-writer.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def rows(heading: str) -> dict[str, str]:
+    """Give the first two columns of a table."""
+    table = PAGE.partition(f"| {heading} |")[2].partition("\n\n")[0]
+    cells = [line.strip("|").split(" | ") for line in table.splitlines()[2:]]
+    return {first.strip(" `"): second.strip(" `|") for first, second, *_ in cells}
+
+
+def settings_of(model: BaseModel, under: str = "") -> dict[str, str]:
+    """Give every setting with its default as the page writes it; `personas` are a list of their own."""
+    found: dict[str, str] = {}
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            found |= settings_of(value, f"{name}.")
+        else:
+            found[f"{under}{name}"] = f"{value:g}" if isinstance(value, int | float) else str(value or "")
+    return found
+
+
+def test_its_table_has_every_setting_with_its_default() -> None:
+    told = rows("key | default")
+    unset = ("empty", "none", "the process's", "the process's, `TOOLWEAVE_MODEL")
+    assert {key: "" if said in unset else said for key, said in told.items()} == settings_of(ScriptSettings())
+
+
+def test_its_settings_file_loads_without_a_warning(tmp_path: Path) -> None:
+    (block,) = blocks("yaml")
+    file = tmp_path / "script.yaml"
+    file.write_text(block, encoding="utf-8")
+    warnings: list[str] = []
+    sink = logger.add(warnings.append, level="WARNING")
+    try:
+        settings = load_script_settings(file, {})
+    finally:
+        logger.remove(sink)
+    assert warnings == []
+    assert [persona.name for persona in settings.personas] == ["Mika", "Ada"]
+
+
+def test_its_options_are_those_of_the_command_and_all_of_them() -> None:
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    known = {option for each in typer.main.get_command(app).params for option in each.opts if option.startswith("-")}
+    section = PAGE.partition("## From a terminal")[2].partition("\n## ")[0]
+    assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", section)) == known - {"--output"}
+
+
+def test_its_limits_and_keys_are_those_of_the_code() -> None:
+    outcomes = " ".join(rows("page | outcome"))
+    assert (
+        f"more than {fetch_plain.MOST_BYTES // 1024**2} MB, or not there within {fetch_plain.SECONDS:g} s" in outcomes
+    )
+    limits = ExtractionLimits()
+    assert f"more than {limits.seconds:g} s or {limits.memory_bytes // 1024**3} GB to be read" in outcomes
+    assert f"at most {MOST_REDIRECTS} are followed" in PAGE
+    assert f"most {AgentFetch().max_iterations} model calls" in PAGE
+    output = PAGE.partition("its output ")[2].partition("A run in")[0]
+    assert set(re.findall(r"`(\w+)[`.]", output)) == {*ScriptOutput.__annotations__, *ScriptSource.__annotations__}
+    nodes = set(served.script_writer.get_graph().nodes) - {"__start__", "__end__"}
+    assert set(rows("node | what it does")) == nodes
+    for name in re.findall(r"from toolweave import (.+?)[\n`]", PAGE):
+        assert {part.strip(" `.") for part in name.split(",")} <= set(toolweave.__all__)
+
+
+@pytest.fixture
+def example_url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Serve a page, and a model that writes a script, has an agent fetch the page again, and writes another one."""
+    with web_pages() as site:
+        url = site.page("notes.md")
+        turns = [calling(script()), asks(("web_read", {"url": url})), DONE, calling(script())]
+        with openai_wire(turns) as wire:
+            monkeypatch.setenv("OPENAI_BASE_URL", wire.base_url)
+            monkeypatch.setenv("TOOLWEAVE_MODEL", "m")
+            monkeypatch.setenv("TOOLWEAVE_OUTBOUND_ALLOW", "127.0.0.1")
+            monkeypatch.setenv("FETCHING", FETCHING)
+            yield url
+
+
+async def test_its_python_example_runs(
+    example_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script-settings.yaml").write_text("language: auto\n", encoding="utf-8")
+    entry = '{"command": "{env:TOOLWEAVE_PYTHON}", "args": ["{env:FETCHING}"], "timeout_s": 20}'
+    (tmp_path / "mcp.jsonc").write_text(f'{{"mcpServers": {{"web": {entry}}}}}', encoding="utf-8")
+    example = next(block for block in blocks("python") if "generate_script_from_url(" in block)
+    scope: dict[str, Any] = {}
+    code = textwrap.indent(example.replace("https://example.org/article", example_url), "    ")
+    exec(f"async def example():\n{code}    return script\n", scope)  # noqa: S102
+    assert (await scope["example"]()).title == "Bees"
+    assert "100 % The script is ready" in capsys.readouterr().out
+    assert (tmp_path / "out" / "script.yaml").is_file()
