@@ -42,12 +42,12 @@ class Document(NamedTuple):
 
 
 def documents_in(text: str, structured: Any = None) -> list[Document]:
-    """Give the pages in a tool's result, those in its text before those in its structured content."""
-    found = [] if (data := _data(text)) is None else list(_in_data(data))
-    if data is None and (body := _NOTICE.sub("", _FRAME.sub("", text))).strip():
-        found = [Document(kind_of_text(body), body)]
-    in_structured = list(_in_data(structured))
-    return max((found, in_structured), key=lambda each: sum(len(document.body) for document in each))
+    """Give the pages in a tool's result: those in its text or those in its structured content, whichever say more."""
+    data = _data(text)
+    body = data if isinstance(data, str) else "" if data is not None else text
+    body = _NOTICE.sub("", _FRAME.sub("", body))
+    found = [Document(kind_of_text(body), body)] if body.strip() else list(_in_data(data))
+    return max((found, list(_in_data(structured))), key=lambda each: sum(len(document.body) for document in each))
 
 
 def kind_of_text(body: str) -> Kind:
@@ -57,7 +57,7 @@ def kind_of_text(body: str) -> Kind:
 
 def _data(text: str) -> Any:
     """Read a text that is JSON; None for any other."""
-    if text.lstrip()[:1] not in ("{", "["):
+    if text.lstrip()[:1] not in ("{", "[", '"'):
         return None
     try:
         return json.loads(text)

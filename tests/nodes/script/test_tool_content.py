@@ -1,0 +1,219 @@
+"""What of an agent's tool results is the page: which result, in which form, and without what was put in (A-04)."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from tests.fixtures.web_pages import PAGES
+from toolweave.errors import FetchFailed
+from toolweave.nodes.script.tool_content import likely_documents, page_of_results
+from toolweave.nodes.script.tool_document import Document
+from toolweave.nodes.script.tool_results import WHOLE
+
+URL = "https://site.example/bees"
+TEXT = "# Bees\n\nBees are small. They fly far on a warm day and bring home what the flowers give them."
+OTHER = "# Wasps\n\nWasps are thin. They fly fast on a hot day and bring home what they have found on your table."
+LONG = "\n".join(f"Sentence {number} of the page says that the count goes on and on." for number in range(40))
+
+STRUCTURED = {"structured_content": {"result": {"markdown": TEXT, "title": "T"}}}
+RAW = "Content type text/plain cannot be simplified to markdown, but here is the raw content:\n"
+MORE = "\n\n<error>Content truncated. Call the fetch tool with a start_index of 9 to get more content.</error>"
+
+Call = tuple[dict[str, Any], Any]
+
+
+def dialogue(*calls: Call, tool: str = "web_fetch", status: Any = "success") -> list[AnyMessage]:
+    """Write the dialogue of an agent that made these calls: arguments, and a message's content or whole message."""
+    said: list[AnyMessage] = [HumanMessage(f"Fetch {URL}")]
+    for place, (arguments, answer) in enumerate(calls):
+        name = arguments.pop("tool", tool)
+        said.append(
+            AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": f"c{place}", "type": "tool_call"}])
+        )
+        more = answer if isinstance(answer, dict) else {"content": answer}
+        said.append(ToolMessage(**{"name": name, "tool_call_id": f"c{place}", "status": status, **more}))
+    return [*said, AIMessage(f"The page says: {LONG}")]
+
+
+def first(*calls: Call, url: str = URL) -> Document:
+    return next(likely_documents(url, dialogue(*calls)))
+
+
+def none(*calls: Call) -> bool:
+    return not list(likely_documents(URL, dialogue(*calls)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "title", "address"),
+    [
+        (TEXT, "", URL),
+        (
+            json.dumps({"markdown": TEXT, "metadata": {"title": "T", "sourceURL": "https://x.example/b"}}),
+            "T",
+            "https://x.example/b",
+        ),
+        (json.dumps({"data": {"markdown": TEXT, "html": "<p>no</p>", "metadata": {"ogTitle": "T"}}}), "T", URL),
+        (json.dumps({"results": [{"url": URL, "raw_content": TEXT, "title": "T"}], "failed_results": []}), "T", URL),
+        (json.dumps({"results": [{"url": URL + "2", "text": OTHER}, {"url": URL + "/", "text": TEXT}]}), "", URL + "/"),
+        (json.dumps([{"type": "text", "text": TEXT}]), "", URL),
+        (json.dumps(TEXT), "", URL),
+        (json.dumps({"title": "T", "content": TEXT, "url": "javascript:alert(1)"}), "T", URL),
+        (json.dumps({"markdown": "", "content": TEXT, "title": 7}), "", URL),
+        ([{"type": "text", "text": TEXT}, {"type": "image", "base64": "AAAA", "mime_type": "image/png"}], "", URL),
+        ({"content": "Done.", "artifact": STRUCTURED}, "T", URL),
+        (f"Contents of {URL}:\n{TEXT}", "", URL),
+        (f"{RAW}Contents of {URL}:\n{TEXT}", "", URL),
+        (f"{TEXT}{MORE}", "", URL),
+        (f"{TEXT}\n[image, 12 bytes, too much to show]\n", "", URL),
+        (f"[resource logo, https://x.example/l.png of type image/png, not shown]\n{TEXT}", "", URL),
+    ],
+)
+def test_a_page_is_found_in_each_form_that_tools_give(answer: Any, title: str, address: str) -> None:
+    found = first(({"url": URL}, answer))
+
+    assert found.body.strip() == TEXT
+    assert (found.kind, found.title, found.url) == ("markdown", title, address)
+
+
+def test_what_was_cut_for_the_model_is_taken_whole_and_without_the_notice() -> None:
+    cut = f"{TEXT[:30]}\n\n[The answer was cut: 30 of its {len(TEXT)} characters are shown. The whole is kept.]"
+
+    whole = first(({"url": URL}, {"content": cut, "artifact": {WHOLE: {"text": TEXT}}}))
+    half = first(({"url": URL}, cut.replace(TEXT[:30], TEXT)))
+
+    assert (whole.body, half.body) == (TEXT, TEXT)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "  \n",
+        "Not found.",
+        "<error>No more content available.</error>",
+        f"Contents of {URL}:\n<error>Page failed to be simplified from HTML</error>",
+        json.dumps({"web": [{"url": URL, "title": "Bees", "description": TEXT * 5}]}),
+        json.dumps({"links": [f"https://site.example/{number}" for number in range(100)]}),
+        json.dumps({"markdown": None, "metadata": {"title": TEXT}}),
+        "[" * 100_000,
+        "[]",
+        '{"a": ' * 900 + "1" + "}" * 900,
+        [{"type": "image", "base64": "AAAA", "mime_type": "image/png"}],
+    ],
+)
+def test_what_holds_no_text_of_a_page_is_none(answer: Any) -> None:
+    assert none(({"url": URL}, answer))
+
+
+def test_failed_calls_and_our_own_tools_give_no_page() -> None:
+    assert list(likely_documents(URL, dialogue(({"url": URL}, TEXT), status="error"))) == []
+    assert none(({"query": "fetch"}, {"content": TEXT, "artifact": {"found_tools": ["web_fetch"]}}))
+
+
+def test_calls_with_the_url_of_the_job_come_first_then_those_with_any_then_all() -> None:
+    own, other, without = (
+        ({"url": URL}, TEXT),
+        ({"url": "https://site.example/wasps"}, OTHER + LONG),
+        ({"q": "bees"}, LONG),
+    )
+
+    assert first(without, other, own).body == TEXT
+    assert first(without, other).body == OTHER + LONG
+    assert first(without).body == LONG
+    assert first(without, other, ({"url": URL}, "Not found.")).body == OTHER + LONG
+
+
+@pytest.mark.parametrize(
+    "written",
+    [f"{URL}/", f"{URL}#part", "HTTPS://WWW.Site.example/bees", "http://site.example/bees", f" {URL} "],
+)
+def test_the_url_of_the_job_is_known_however_it_is_written(written: str) -> None:
+    assert (
+        first(({"url": "https://site.example/wasps"}, OTHER * 9), ({"options": {"urls": [written]}}, TEXT)).body == TEXT
+    )
+
+
+def test_of_several_tools_markdown_comes_before_html_and_more_before_less() -> None:
+    html = f"<html><body><article>{LONG * 9}</article></body></html>"
+    calls = [({"url": URL, "tool": name}, text) for name, text in {"a": html, "b": TEXT, "c": TEXT + LONG}.items()]
+
+    documents = list(likely_documents(URL, dialogue(*calls)))
+
+    assert [document.body for document in documents[:3]] == [TEXT + LONG, TEXT, html]
+    assert [document.kind for document in documents[:3]] == ["markdown", "markdown", "html"]
+
+
+def parts(*places: tuple[int, int], text: str = LONG) -> list[Call]:
+    """Write calls for the parts of a page from a place on, so many characters of each."""
+    return [
+        (
+            {"url": URL, "start_index": start, "max_length": size},
+            f"Contents of {URL}:\n{text[start : start + size]}{MORE}",
+        )
+        for start, size in places
+    ]
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [(0, 900), (900, 900), (1800, 9_000)],
+        [(900, 900), (1800, 9_000), (0, 900)],
+        [(0, 900), (0, 900), (900, 900), (900, 9_000)],
+        [(0, 1_000), (900, 1_000), (1_500, 9_000)],
+        [(0, 9_000), (900, 100)],
+    ],
+    ids=["in order", "out of order", "twice", "overlapping", "again in part"],
+)
+def test_parts_of_a_page_are_put_together_without_saying_anything_twice(places: Sequence[tuple[int, int]]) -> None:
+    assert first(*parts(*places)).body == LONG
+
+
+def test_parts_of_raw_html_are_one_document() -> None:
+    html = f"<!doctype html><html><body><article>{LONG}</article></body></html>"
+
+    found = first(*parts((0, 500), (500, 9_000), text=html))
+
+    assert (found.kind, found.body) == ("html", html)
+
+
+def test_numbered_pages_of_a_document_are_joined_in_order_and_identical_ones_once() -> None:
+    pages = [({"url": URL, "page": number}, text) for number, text in ((2, OTHER), (1, TEXT), (3, OTHER))]
+
+    assert first(*pages).body == f"{TEXT}\n\n{OTHER}"
+
+
+async def test_the_facts_a_tool_gives_become_the_pages() -> None:
+    metadata = {"title": "On bees", "ogSiteName": "The Meadow", "language": "en", "url": "https://site.example/bees2"}
+
+    page = await page_of_results(URL, dialogue(({"url": URL}, json.dumps({"markdown": TEXT, "metadata": metadata}))))
+
+    assert (page["title"], page["site"], page["language"]) == ("On bees", "The Meadow", "en")
+    assert (page["url"], page["final_url"]) == (URL, "https://site.example/bees2")
+    assert page["text"] == TEXT
+
+
+async def test_html_is_told_from_its_navigation_as_a_page_that_we_fetch() -> None:
+    html = (PAGES / "blog.html").read_text(encoding="utf-8")
+
+    page = await page_of_results(URL, dialogue(({"url": URL}, html)))
+
+    assert page["title"]
+    assert "<" not in page["title"]
+    assert page["language"] == "en-GB"
+
+
+async def test_a_result_that_proves_to_be_no_article_gives_way_to_the_next() -> None:
+    shell = (PAGES / "shell.html").read_text(encoding="utf-8")
+
+    page = await page_of_results(URL, dialogue(({"url": URL}, shell), ({"url": "https://cache.example/bees"}, TEXT)))
+
+    assert page["text"].endswith("what the flowers give them.")
+
+
+async def test_what_the_agent_says_itself_never_becomes_the_page() -> None:
+    with pytest.raises(FetchFailed, match=r"What the tools returned for https://site\.example/bees holds no text"):
+        await page_of_results(URL, dialogue(({"url": URL}, "Not found.")))
