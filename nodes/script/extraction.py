@@ -12,13 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from loguru import logger
+
 from toolweave.errors import FetchFailed
 from toolweave.nodes.script.no_article import NoArticle
 from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.page_address import shown_url
 from toolweave.nodes.script.page_kind import kind_of
+from toolweave.redact import redact_text
 
 MODULE = "toolweave.nodes.script.extracting"
+_NOT_INSTALLED = ("ImportError", "ModuleNotFoundError", "No module named")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,8 @@ async def extract_page(
         limits: of time and memory.
 
     Raises:
-        FetchFailed: it holds no article, one for subscribers only, or something else than text; or it is too much.
+        FetchFailed: it holds no article, one for subscribers only, or something else than text; it is too much; or what
+            reads pages does not work here.
     """
     limits = limits or ExtractionLimits()
     asked = {
@@ -71,29 +76,36 @@ async def extract_page(
         raise FetchFailed(
             f"{subject} is too complicated: its article was not found within {limits.seconds:g} s."
         ) from None
-    if answer is None:
-        raise FetchFailed(f"{subject} is too complicated to be read.")
     if "failed" in answer:
         raise FetchFailed(f"{subject} {answer['failed']}")
     page: Page = answer["page"]
     return page
 
 
-async def _ask(request: bytes) -> dict[str, Any] | None:
-    """Let the process answer; None where it ended without an answer."""
+async def _ask(request: bytes) -> dict[str, Any]:
+    """Let the process answer, or say why it gave no answer."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", MODULE),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
     )
     try:
-        written, _ = await process.communicate(request)
+        written, complaint = await process.communicate(request)
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        return None
+        return {"failed": _ended(process.returncode, complaint)}
     answer: dict[str, Any] = await asyncio.to_thread(json.loads, written)
     return answer
+
+
+def _ended(code: int | None, complaint: bytes) -> str:
+    """Tell a page that was too much for the process, which shows in many ways, from an installation that is broken."""
+    last = redact_text(complaint.decode(errors="replace").strip().rpartition("\n")[2])
+    logger.warning("the process that reads pages ended with code {}: {}", code, last)
+    if any(words in last for words in _NOT_INSTALLED):
+        return "was fetched, but nothing here can read it; the log says why. Install Toolweave with all it depends on."
+    return "is too complicated to be read. Give the address of a simpler one."

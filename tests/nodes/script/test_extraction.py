@@ -3,8 +3,10 @@
 import asyncio
 import json
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
+from loguru import logger
 
 from tests.fixtures.web_pages import PAGES, five_megabytes, long_paragraphs, truth_of
 from tests.nodes.script.reading import NoArticle, articles, html_page, left_out, page_of, read_article, standing_around
@@ -284,3 +286,20 @@ async def test_the_process_reads_as_the_function_does() -> None:
     assert page == read_article(body, "https://site.example/old", "https://site.example/new", "text/html")
     assert page["url"] == "https://site.example/old"
     assert page["final_url"] == "https://site.example/new"
+
+
+async def test_where_pages_cannot_be_read_at_all_the_page_is_not_blamed_and_the_log_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "trafilatura.py").write_text("raise ImportError('only half of it is installed')", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    lines: list[str] = []
+    sink = logger.add(lambda line: lines.append(str(line)), level="WARNING", format="{message}")
+
+    try:
+        with pytest.raises(FetchFailed, match="nothing here can read it; the log says why"):
+            await extract_page((PAGES / "blog.html").read_bytes(), "https://site.example/x", "text/html")
+    finally:
+        logger.remove(sink)
+
+    assert lines == ["the process that reads pages ended with code 1: ImportError: only half of it is installed\n"]
