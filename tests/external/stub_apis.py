@@ -23,7 +23,9 @@ PROJECT: dict[str, Any] = {
     "status": "ACTIVE_HEALTHY",
     "database": {"host": "db.example.org", "version": "17", "postgres_engine": "17", "release_channel": "ga"},
 }
-PAGE = "# Opening hours\n\nWe are open from nine to five."
+PAGE = """# Opening hours
+
+We are open from nine to five. On Sundays we sleep, and whoever rings the bell then wakes the dog."""
 SITE = """<!doctype html><html><head><title>Shop</title></head>
 <body><article><h2>Opening hours</h2><p>We are open from nine to five.</p></article></body></html>"""
 ROWS = [{"id": 1, "name": "apples"}, {"id": 2, "name": "pears"}]
