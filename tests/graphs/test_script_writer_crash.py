@@ -22,6 +22,7 @@ from tests.nodes.script.writing import SENTENCE, calling, noting, script
 
 BOUND_S = 30.0
 PARTS = 4
+WRITES_AT = 75.0
 # About two parts of the article may be read at once.
 SETTINGS = {"article_tokens": 500, "target_length_s": 60}
 HANGING = WireTurn(text="It begins", silent_after=1)
@@ -77,19 +78,6 @@ async def begun(client: LangGraphClient, url: str) -> tuple[str, str]:
     return thread_id, run["run_id"]
 
 
-async def restarted(process: AppProcess) -> None:
-    await asyncio.to_thread(process.kill)
-    await asyncio.to_thread(process.start)
-
-
-async def percent(client: LangGraphClient, thread_id: str, run_id: str) -> float:
-    """Look the job up, as its user does who has its ids and nothing else."""
-    [listed] = await client.runs.list(thread_id)
-    run = await client.runs.get(thread_id, run_id)
-    assert told(listed) <= told(run)
-    return told(run)
-
-
 def told(run: Run) -> float:
     return float((run["metadata"] or {}).get("progress", {}).get("percent", 0))
 
@@ -111,7 +99,7 @@ def article(sections: int) -> Answer:
     return Answer(html.encode(), {"content-type": "text/html; charset=utf-8"})
 
 
-def is_about(wire: WireServer, number: int) -> int:
+def prompts_about(wire: WireServer, number: int) -> int:
     """Count the prompts for notes that hold a section."""
     return sum(
         f"Number {number}." in str(request.messages)
@@ -120,58 +108,45 @@ def is_about(wire: WireServer, number: int) -> int:
     )
 
 
-async def test_a_job_killed_while_its_page_is_fetched_fetches_it_again(
-    process: AppProcess, site: WebPages, wire: WireServer
-) -> None:
-    async with connected(process) as client:
-        thread_id, run_id = await begun(client, f"{site.url}/slow")
-        assert await asyncio.to_thread(site.slow_asked.wait, BOUND_S)
-    site.answers["/slow"] = article(1)
-    wire.turns[:] = [WRITES]
-    await restarted(process)
-    async with connected(process) as client:
-        values, run = await job_ended(client, thread_id, run_id)
-    assert run["status"] == "success", values
-    assert values["script"]["title"] == "Bees"
-    assert site.requests.count("/slow") == 2
-    assert run["metadata"]["progress"]["percent"] == 100
+async def until_writing(client: LangGraphClient, thread_id: str, run_id: str, wire: WireServer) -> Run:
+    """Look a job up, as a user does who has its ids and nothing else, until it says that it writes the script."""
+    async with asyncio.timeout(BOUND_S):
+        while told(await client.runs.get(thread_id, run_id)) < WRITES_AT or len(wire.requests) <= PARTS:
+            pass
+    [run] = await client.runs.list(thread_id)
+    return run
 
 
-async def test_a_job_killed_while_it_writes_keeps_its_page_and_what_it_has_read_of_it(
+async def test_jobs_of_a_killed_server_go_on_where_they_stood(
     process: AppProcess, site: WebPages, wire: WireServer
 ) -> None:
     site.answers["/bees"] = article(PARTS)
     wire.turns[:] = [*(noting((f"Heading {number}", "Bees fly far.")) for number in range(1, PARTS + 1)), HANGING]
     async with connected(process) as client:
-        thread_id, run_id = await begun(client, f"{site.url}/bees")
-        async with asyncio.timeout(BOUND_S):
-            while await percent(client, thread_id, run_id) < 75 or len(wire.requests) <= PARTS:
-                pass
-        running: Any = await client.runs.get(thread_id, run_id)
-    assert (running["status"], running["metadata"]["progress"]["message"]) == ("running", "Writing the script")
+        fetching = await begun(client, f"{site.url}/slow")
+        writing = await begun(client, f"{site.url}/bees")
+        assert await asyncio.to_thread(site.slow_asked.wait, BOUND_S)
+        left: Any = await until_writing(client, *writing, wire)
+    assert (left["status"], left["metadata"]["progress"]["message"]) == ("running", "Writing the script")
 
-    wire.turns[:] = [WRITES]
-    await restarted(process)
+    site.answers["/slow"] = article(1)
+    wire.turns[:] = [WRITES, WRITES]
+    await asyncio.to_thread(process.kill)
+    await asyncio.to_thread(process.start)
     async with connected(process) as client:
-        values, run = await job_ended(client, thread_id, run_id)
-    assert run["status"] == "success", values
-    assert site.requests.count("/bees") == 1
-    assert [is_about(wire, number) for number in range(1, PARTS + 1)] == [1] * PARTS
-    assert len(wire.requests) == PARTS + 2, "the model is asked for the script again"
-    assert run["metadata"]["progress"]["percent"] == 100
-    usage: Any = (await client_state(process, thread_id))["metadata"]["usage"]
-    assert usage["calls"] == {"notes": PARTS, "write": 1}
+        ends = [await job_ended(client, *job) for job in (fetching, writing)]
+        usage: Any = (await client.threads.get_state(writing[0]))["values"]
+    assert [values["script"]["title"] for values, _ in ends] == ["Bees"] * 2
+    assert [(run["status"], told(run)) for _, run in ends] == [("success", 100.0)] * 2
+    assert (site.requests.count("/slow"), site.requests.count("/bees")) == (2, 1)
+    assert [prompts_about(wire, number) for number in range(1, PARTS + 1)] == [1] * PARTS
+    assert len(wire.requests) == PARTS + 3, "both scripts are asked for after the restart, one for the second time"
+    assert usage["metadata"]["usage"]["calls"] == {"notes": PARTS, "write": 1}
 
 
 def children(process: AppProcess) -> set[str]:
     """Give the children of a server (needs /proc)."""
-    tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
-    return {child for task in tasks for child in task.read_text(encoding="ascii").split()}
-
-
-async def client_state(process: AppProcess, thread_id: str) -> Any:
-    async with connected(process) as client:
-        return (await client.threads.get_state(thread_id))["values"]
+    return set(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii").split())
 
 
 @pytest.mark.parametrize("while_it", ["fetches", "writes"])
@@ -195,3 +170,32 @@ async def test_a_cancelled_job_ends_at_once_and_leaves_nobody_waiting(
     if while_it == "writes":
         assert await asyncio.to_thread(wire.left.wait, BOUND_S), "the model's endpoint is still being read"
     assert children(process) == before
+
+
+@pytest.mark.parametrize("on_thread", [True, False], ids=["on a thread", "stateless"])
+async def test_a_job_that_fails_says_why_where_it_is_looked_up(
+    process: AppProcess, site: WebPages, on_thread: bool
+) -> None:
+    async with connected(process) as client:
+        given: Any = {"url": f"{site.url}/status/404"}
+        if on_thread:
+            thread_id = (await client.threads.create())["thread_id"]
+            await client.runs.wait(thread_id, "script_writer", input=given, raise_error=False)
+        else:
+            created: list[Any] = []
+            await client.runs.wait(
+                None,
+                "script_writer",
+                input=given,
+                on_completion="keep",
+                raise_error=False,
+                on_run_created=created.append,
+            )
+            thread_id = created[0]["thread_id"]
+        [run] = await client.runs.list(thread_id)
+        thread: Any = await client.threads.get(thread_id)
+    metadata: Any = run["metadata"]
+    assert run["status"] == "error"
+    assert "404 Not Found" in metadata["error"]
+    assert metadata["error"] == thread["error"]["message"]
+    assert metadata["progress"]["message"].startswith("Fetching ")
