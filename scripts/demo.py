@@ -22,10 +22,13 @@ from demo_library import KEY, serving_library
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from toolweave.cli.script_document import script_document
 from toolweave.cli.terminal import call_text, shortened
+from toolweave.video_script import VideoScript
 
 READY = "Toolweave is ready at "
 START_S, TURN_S, STOP_S = 60.0, 30.0, 20.0
@@ -106,7 +109,10 @@ async def every_step(data_dir: Path, log: Path, library_url: str) -> None:
         await list_graphs_as_tools(url)
         heading("6. Call an HTTP API that knows no MCP: its OpenAPI document becomes tools")
         await use_library(url, library_url)
-        heading("7. Stop the server with SIGTERM")
+        heading("7. Write the script of a narrated video from a web page of the library")
+        async with get_client(url=url) as client:
+            await asyncio.wait_for(write_script(client, f"{library_url}/news/boat"), TURN_S)
+        heading("8. Stop the server with SIGTERM")
         await stop(process)
     say(
         f"\nAll of it worked, in {time.perf_counter() - started:.1f} s, with the model {health['model']!r}.",
@@ -236,6 +242,27 @@ def show_workflow(answer: dict[str, Any]) -> None:
         step("answer", f"{raw['status_code']} {shortened(json.dumps(raw['body']), 160)}", "green")
     if answer["error"]:
         step(answer["error_stage"], shortened(answer["error"], 160), "red")
+
+
+async def write_script(client: LangGraphClient, page: str) -> None:
+    started = time.perf_counter()
+    stream = client.runs.stream(None, "script_writer", input={"url": page}, stream_mode=["custom", "values"])
+    values: dict[str, Any] = {}
+    async with contextlib.aclosing(cast("AsyncGenerator[Any, None]", stream)) as parts:
+        async for part in parts:
+            if part.event == "custom":
+                step(f"{part.data['progress']:.0f} %", part.data["message"], "cyan")
+            elif part.event == "values":
+                values = part.data
+            elif part.event == "error":
+                raise DemoFailed(f"the script writer failed: {part.data}")
+    say("")
+    script = VideoScript.model_validate(values["script"])
+    for paragraph in script_document(script):
+        console.print(Padding(paragraph, (0, 0, 0, 6)), soft_wrap=False)
+    say(f"  ({(time.perf_counter() - started) * 1000:.0f} ms)", "dim")
+    if values["source"]["title"] != script.title or len(script.sections) < 3:
+        raise DemoFailed(f"the script should have the page's title and its parts: {values}")
 
 
 async def one_turn(client: LangGraphClient, thread_id: str, request: str) -> Turn:

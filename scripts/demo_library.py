@@ -4,13 +4,16 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import uvicorn
 from fastapi import Body, Depends, FastAPI, HTTPException, Query
+from fastapi.responses import FileResponse
 from fastapi.security import APIKeyHeader
 
 KEY = "demo-library-key"
+PAGE = Path(__file__).with_name("demo_page.html")
 BOOKS: dict[int, dict[str, Any]] = {
     1: {"id": 1, "title": "Around the World in Eighty Days", "author": "Jules Verne", "available": True},
     2: {"id": 2, "title": "Middlemarch", "author": "George Eliot", "available": True},
@@ -46,6 +49,10 @@ def library() -> FastAPI:
         if not _book(book_id)["available"]:
             raise HTTPException(409, f"Book {book_id} is lent already.")
         return {"book": _book(book_id)["title"], "reader": reader, "days": 14}
+
+    @app.get("/news/boat", include_in_schema=False)
+    async def news() -> FileResponse:
+        return FileResponse(PAGE, media_type="text/html")
 
     return app
 

@@ -83,6 +83,20 @@ def test_an_imported_api_is_called_by_instructions_and_every_stage_is_accounted_
     assert "demo-library-key" not in demo.stdout
 
 
+def test_a_web_page_becomes_a_script_of_its_own_sentences(demo: "subprocess.CompletedProcess[str]") -> None:
+    shown = demo.stdout.split("7. Write the script")[1].split("\n8. ")[0]
+    percents = re.findall(r"^    (\d+) %", shown, re.MULTILINE)
+    assert (percents[0], percents[-1]) == ("0", "100")
+    parts = re.findall(r"^      (\d\. .*?) *$", shown, re.MULTILINE)
+    assert len(parts) >= 3
+    narrated = " ".join(shown.split())
+    page = " ".join((SCRIPT.parent / "demo_page.html").read_text(encoding="utf-8").split())
+    for sentence in ("A small stove keeps the paper dry.", "Crime novels go first, as they do ashore."):
+        assert sentence in page
+        assert sentence in narrated
+    assert "Opening hours" not in narrated
+
+
 @pytest.mark.requirement("T-09")
 def test_the_server_ends_clean_and_leaves_no_process(demo: "subprocess.CompletedProcess[str]") -> None:
     assert re.search(r"exit code 0 after [0-9.]+ s; 1 subprocess\(es\), 0 left", demo.stdout)
