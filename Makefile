@@ -6,6 +6,8 @@ export UV_PYTHON_DOWNLOADS := never
 # Compiled once at installation: the todo server starts in a second instead of three (T-01).
 export UV_COMPILE_BYTECODE := 1
 export PYTHONWARNDEFAULTENCODING := 1
+# Tests read their own modules in three processes, and start ours in hundreds: compiled once, whatever the shell says.
+unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= auto
 # Never installed beside ours: it is under another licence, and brings packages that ours must not need.
 OFFICIAL := 'langgraph-cli[inmem]==0.4.40' 'langgraph-api==0.16.7'
@@ -47,7 +49,7 @@ format: setup
 	.venv/bin/ruff check --fix .
 
 coverage: setup   ## run the tests with coverage and print what no test reaches
-	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report=term
+	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile -p pytest_cov --cov --cov-report=term
 
 slow: setup   ## the long suites
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile -m slow
