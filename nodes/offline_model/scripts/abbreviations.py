@@ -1,8 +1,8 @@
 """List what is written with a full stop that ends no sentence, in the languages that use one."""
 
 _WITH_FULL_STOPS = """
-mr mrs ms dr prof rev hon gen col capt lt sgt gov sen rep st mt ft vs no nos fig figs eq sec ch vol pp ed eds approx est
-dept jan feb mar apr jun jul aug sep sept oct nov dec e.g i.e cf al viz resp incl
+mr mrs ms sr jr dr prof rev hon gen col capt lt sgt gov sen rep st mt ft vs no nos fig figs eq sec ch vol pp ed eds
+approx est dept jan feb mar apr jun jul aug sep sept oct nov dec e.g i.e cf al viz resp incl
 bzw ca evtl ggf inkl nr str sog vgl zzgl mio mrd tsd abs art bspw d.h z.b u.a o.ä s.o s.u hr fr frl jh jhd usf geb gest
 lat engl franz dipl ing mag
 mm mme mmes mlle mlles me av env p.ex sra srta sres ud uds p.ej núm pág págs aprox avda tel sig dott avv pag tab dra

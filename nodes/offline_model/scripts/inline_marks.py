@@ -14,18 +14,14 @@ _MARKS = re.compile(
     r"|(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)"
 )
 _SPACE = re.compile(r"\s+")
-_DEEPEST = 3
 
 
 def without_marks(text: str) -> str:
     """Give the words of a line or paragraph on one line, all else as it stands."""
-    for _ in range(_DEEPEST):
-        plain = _MARKS.sub(_inside, text)
-        if plain == text or "`" in text:
-            break
-        text = plain
-    return _SPACE.sub(" ", plain).strip()
+    return _SPACE.sub(" ", _MARKS.sub(_inside, text)).strip()
 
 
 def _inside(found: re.Match[str]) -> str:
-    return found["code"] or found["link"] or found["escaped"] or ""
+    if found["link"]:
+        return _MARKS.sub(_inside, found["link"])
+    return found["code"] or found["escaped"] or ""

@@ -18,15 +18,17 @@ _CREDIT = re.compile(
 
 
 def section_title(group: Group, article_title: str, used: set[str]) -> str:
-    """Give the heading that most is said of, or the two; without one the article's title, or how the section begins."""
+    """Give the heading that the section begins under, and the one that most else is said of.
+
+    Without one it is the article's title, or how the section begins.
+    """
     said: Counter[str] = Counter()
     for number, sentence in group.sentences:
         said[group.parts[number].heading] += len(sentence.text)
-    # Counter keeps the article's order, and most_common keeps it among equals.
-    named = [heading for heading, _ in said.most_common(2) if heading]
-    if len(named) == 2 and said[named[1]] < said[named[0]] * _ALSO:
-        named.pop()
-    together = " · ".join(heading for heading in said if heading in named)
+    headings = [heading for heading in said if heading]
+    most = max(headings[1:], key=lambda heading: said[heading], default="")
+    named = headings[:1] + ([most] if most and said[most] >= said[headings[0]] * _ALSO else [])
+    together = " · ".join(named)
     first = group.sentences[0][1].text
     for title in (together, named[0] if named else "", article_title):
         if title and title not in used and (title in (*named, article_title) or len(title) <= _LONGEST_TITLE):

@@ -1,0 +1,45 @@
+"""Have the offline model write scripts of pages through the write and validate nodes, and look at what it wrote."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tests.nodes.script.writing import writing_graph
+from toolweave.nodes.offline_model.model import OfflineChatModel
+from toolweave.nodes.script.page import Page
+
+_MARKS = re.compile(r"[*`]")
+
+
+@dataclass
+class Written:
+    """A script that passed validation, with the calls it took: {"write": 1} if it did at the first try."""
+
+    script: dict[str, Any]
+    calls: dict[str, int]
+
+    @property
+    def sections(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.script["sections"]
+        return found
+
+    @property
+    def narrations(self) -> list[str]:
+        return [narration["text"] for section in self.sections for narration in section["narrations"]]
+
+
+async def written_of(page: Page, settings: dict[str, Any] | None = None) -> Written:
+    """Write a script of a page."""
+    state = await writing_graph(OfflineChatModel()).ainvoke({"page": page, "settings": settings})
+    return Written(state["script"], state["metadata"]["usage"]["calls"])
+
+
+def plain(text: str) -> str:
+    """Give a text without marks, on one line."""
+    return " ".join(_MARKS.sub("", text).split())
+
+
+def in_order(said: list[str], article: list[str]) -> bool:
+    """Tell whether all that is said is in the article, in its order."""
+    left = iter(article)
+    return all(sentence in left for sentence in said)

@@ -1,0 +1,136 @@
+"""The offline model fetches the page of a script with whatever tool takes its URL (A-04)."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from tests.graphs.script_agent import BEES, fetching, job_with
+from toolweave.errors import FetchFailed
+from toolweave.graphs.script_writer import build_script_writer
+from toolweave.nodes.offline_model.model import OfflineChatModel
+from toolweave.nodes.script.fetch_prompts import FETCH_PROMPT, fetch_task
+
+PAGE = "https://example.com/blog/bees_(insects)?a=1&b=2."
+CONTENT = "# Bees\n\nBees fly far on a warm day and bring home what the flowers give."
+URL: dict[str, Any] = {"url": {"type": "string", "format": "uri"}}
+TEXT: dict[str, Any] = {"type": "string"}
+
+
+def tool(name: str, properties: dict[str, Any], *required: str, does: str = "") -> dict[str, Any]:
+    parameters = {"type": "object", "properties": properties, "required": list(required)}
+    return {"type": "function", "function": {"name": name, "description": does, "parameters": parameters}}
+
+
+SCRAPE = tool(
+    "firecrawl_firecrawl_scrape",
+    {
+        **URL,
+        "formats": {"type": "array", "items": {"type": "string", "enum": ["markdown", "html"]}},
+        "onlyMainContent": {"type": "boolean"},
+        "waitFor": {"type": "number"},
+    },
+    "url",
+    does="Scrape content from a single URL with advanced options.",
+)
+MAP = tool("firecrawl_firecrawl_map", URL, "url", does="Map a website to discover all its URLs.")
+CRAWL_STATUS = tool("firecrawl_check_crawl_status", {"id": TEXT}, "id", does="Check a crawl.")
+SEARCH = tool("brave_web_search", {"query": TEXT}, "query", does="Search the web.")
+FETCH = tool("fetch", {**URL, "max_length": {"type": "integer"}, "start_index": {"type": "integer"}}, "url")
+
+
+def dialogue(tools: list[dict[str, Any]], *answers: tuple[str, str]) -> list[AIMessage]:
+    """List what the model says, while its calls get these results: ("success" or "error", text)."""
+    messages: list[BaseMessage] = [SystemMessage(FETCH_PROMPT), HumanMessage(fetch_task(PAGE))]
+    bound = OfflineChatModel().bind_tools(tools)
+    said = []
+    for status, text in (*answers, ("success", "")):
+        answer = bound.invoke(messages)
+        said.append(answer)
+        if not answer.tool_calls:
+            break
+        result = ToolMessage(text, tool_call_id=str(answer.tool_calls[0]["id"]), status=status)
+        messages += [answer, result]
+    return said
+
+
+def calls(said: list[AIMessage]) -> list[tuple[str, dict[str, Any]]]:
+    return [(call["name"], call["args"]) for message in said for call in message.tool_calls]
+
+
+def test_the_tool_that_fetches_is_chosen_filled_and_called_once() -> None:
+    said = dialogue([SEARCH, MAP, CRAWL_STATUS, SCRAPE], ("success", CONTENT))
+
+    wanted = {"url": PAGE, "formats": ["markdown"], "onlyMainContent": True}
+    assert calls(said) == [("firecrawl_firecrawl_scrape", wanted)]
+    assert said[-1].text == "The page is there: firecrawl_firecrawl_scrape gave it.\n(offline model)"
+
+
+@pytest.mark.parametrize(
+    ("other", "arguments"),
+    [
+        (tool("jina_read_url", URL, "url"), {"url": PAGE}),
+        (tool("tavily_extract", {"urls": {"type": "array", "items": TEXT}}, "urls"), {"urls": [PAGE]}),
+        (tool("crawl", {**URL, "depth": {"type": "integer", "minimum": 1}}, "url", "depth"), {"url": PAGE, "depth": 1}),
+        (tool("ask", {**URL, "prompt": TEXT}, "url", "prompt", does="Extracts content from web pages."),
+         {"url": PAGE, "prompt": "Give the whole text of the page as markdown."}),
+        (tool("x_get", {"address": {**TEXT, "format": "uri"}}, "address", does="Get a web page"), {"address": PAGE}),
+    ],
+)  # fmt: skip
+def test_tools_of_other_names_and_schemas_are_known(other: dict[str, Any], arguments: dict[str, Any]) -> None:
+    assert calls(dialogue([SEARCH, MAP, other], ("success", CONTENT))) == [(other["function"]["name"], arguments)]
+
+
+@pytest.mark.parametrize("failed", [("error", "Error: 500"), ("success", ""), ("success", '{"error": "blocked"}')])
+def test_another_tool_is_tried_when_one_failed_or_gave_nothing(failed: tuple[str, str]) -> None:
+    said = dialogue([SCRAPE, FETCH], failed, ("success", CONTENT))
+
+    assert [name for name, _ in calls(said)] == ["firecrawl_firecrawl_scrape", "fetch"]
+    assert said[-1].text.startswith("The page is there: fetch gave it.")
+
+
+def test_it_gives_up_with_a_sentence_when_all_tools_failed_or_none_fetches() -> None:
+    said = dialogue([SCRAPE, FETCH], ("error", "Error: out of credits"), ("success", ""))
+    without = dialogue([SEARCH, MAP])
+
+    assert len(calls(said)) == 2
+    assert "I could not fetch" in said[-1].text
+    assert "out of credits; fetch: it gave no content" in said[-1].text
+    assert calls(without) == []
+    assert "none of my tools takes the URL of a page" in without[-1].text
+
+
+def test_a_page_that_comes_in_pieces_is_fetched_to_its_end_unless_the_whole_is_kept() -> None:
+    more = "{} <error>Content truncated. Call the fetch tool with a start_index of {} to get more content.</error>"
+    said = dialogue(
+        [FETCH], ("success", more.format(CONTENT, 70)), ("success", more.format(CONTENT, 140)), ("success", CONTENT)
+    )
+    kept = dialogue([FETCH], ("success", f"{more.format(CONTENT, 70)}\nThe whole is kept for what follows."))
+
+    assert [args.get("start_index") for _, args in calls(said)] == [None, 70, 140]
+    assert len(calls(kept)) == 1
+
+
+def test_without_the_task_a_message_with_an_address_is_read_as_ever() -> None:
+    bound = OfflineChatModel().bind_tools([SCRAPE])
+
+    answer = bound.invoke([SystemMessage("You are a helpful assistant."), HumanMessage(f"What is {PAGE} about?")])
+
+    assert "formats" not in str(answer.tool_calls)
+
+
+async def test_an_agent_of_the_offline_model_makes_a_script_with_a_job_s_servers() -> None:
+    job = job_with(fetching("web", "search", "fetch"))
+
+    made = await build_script_writer(model=OfflineChatModel(), read_job=lambda: job).ainvoke({"url": BEES})
+
+    assert made["metadata"]["usage"]["calls"] == {"fetch": 2, "write": 1}
+    assert made["script"]["title"] == "Bees"
+    assert "They live in hollow trees." in str(made["script"]["sections"])
+
+
+async def test_a_job_without_a_tool_that_fetches_fails_and_says_so() -> None:
+    job = job_with(fetching("web", "search"))
+
+    with pytest.raises(FetchFailed, match="web"):
+        await build_script_writer(model=OfflineChatModel(), read_job=lambda: job).ainvoke({"url": BEES})

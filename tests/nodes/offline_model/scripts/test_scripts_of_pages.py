@@ -1,0 +1,98 @@
+"""The offline model writes usable scripts of the pages: the article's own sentences, in its order (A-04, O-01)."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fixtures.web_pages import WebPages, truth_of, web_pages
+from tests.nodes.offline_model.scripts.asking import Written, in_order, plain, written_of
+from tests.nodes.script.reading import articles, page_of
+from toolweave.config.script_job import ScriptJob
+from toolweave.config.settings import load_settings
+from toolweave.graphs.script_writer import build_script_writer
+from toolweave.nodes.offline_model.model import OfflineChatModel
+from toolweave.nodes.script.fetch_plain import plain_fetch
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[WebPages]:
+    with web_pages() as served:
+        yield served
+
+
+@pytest.mark.parametrize("name", articles())
+async def test_every_page_gets_a_script_of_its_own_sentences_in_order_at_the_first_try(name: str) -> None:
+    truth = truth_of(name)
+
+    written = await written_of(page_of(name))
+
+    assert written.calls == {"write": 1}
+    assert written.script["title"] == truth["title"]
+    assert written.script["description"]
+    assert 3 <= len(written.sections) <= 8
+    assert in_order(written.narrations, [plain(sentence) for sentence in truth["article"]])
+    assert all(section["title"] and section["slide_prompt"] for section in written.sections)
+    assert not [text for text in truth["navigation"] if plain(text) in written.narrations]
+
+
+@pytest.mark.parametrize("name", ["blog.html", "german.html", "japanese.html"])
+async def test_a_section_is_named_by_its_heading_and_shows_its_image(name: str) -> None:
+    truth = truth_of(name)
+
+    written = await written_of(page_of(name))
+
+    titles = [section["title"] for section in written.sections]
+    assert titles == [truth["title"], *truth["headings"]]
+    assert written.sections[0]["slide_prompt"] == truth["images"][0]["alt"]
+
+
+async def test_a_page_fetched_by_http_becomes_the_same_script_again(site: WebPages) -> None:
+    fetch = plain_fetch(load_settings({}, outbound_allow="127.0.0.1"))
+    writer = build_script_writer(model=OfflineChatModel(), read_job=ScriptJob, fetch=fetch)
+
+    first, second = [await writer.ainvoke({"url": site.page("news.html")}) for _ in range(2)]
+
+    assert first["script"] == second["script"]
+    assert first["script"]["sections"][1]["title"] == "A price that doubled"
+    assert first["metadata"]["usage"]["calls"] == {"write": 1}
+
+
+async def test_code_tables_and_fragments_of_lists_are_not_read_out() -> None:
+    said = "\n".join(
+        (await written_of(page_of("docs.html"))).narrations + (await written_of(page_of("recipe.html"))).narrations
+    )
+
+    for silent in ("import", "RetryPolicy(", "Connection refused", "The table lists", "50 g butter", "attempts\n", "|"):
+        assert silent not in said
+    assert "Toast the bread with the cheese:\nUse the top rack of the oven.\nTake it out" in said
+
+
+async def test_bylines_credits_and_invitations_are_left_out() -> None:
+    told = (await written_of(page_of("blog.html"))).narrations
+    news = await written_of(page_of("news.html"))
+
+    assert not [sentence for sentence in told if "read more" in sentence]
+    assert not [sentence for sentence in news.narrations if "Credit" in sentence]
+    assert not [section for section in news.sections if "Credit" in section["slide_prompt"]]
+
+
+async def test_speakers_take_turns_and_a_wish_for_another_language_is_answered_honestly() -> None:
+    personas = [{"id": "host", "name": "Mika"}, {"id": "guest", "name": "Ada"}]
+
+    written: Written = await written_of(page_of("news.html"), {"personas": personas, "language": "Finnish"})
+
+    spoken = [narration["persona_id"] for section in written.sections for narration in section["narrations"]]
+    assert spoken == [("host", "guest")[place % 2] for place in range(len(spoken))]
+    assert written.script["description"].endswith("not translated. (offline model)")
+
+
+@pytest.mark.parametrize("name", ["blog.html", "german.html", "japanese.html"])
+async def test_a_short_script_still_says_how_each_section_begins(name: str) -> None:
+    truth = truth_of(name)
+
+    written = await written_of(page_of(name), {"target_length_s": 30, "length_factor": 1.6})
+
+    assert written.calls == {"write": 1}
+    assert in_order(written.narrations, truth["article"])
+    assert len(written.sections) >= 3
+    assert truth["article"][0] in written.narrations
