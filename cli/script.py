@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
+from toolweave.cli.configuration import read_configuration
 from toolweave.cli.script_document import script_document
 from toolweave.cli.script_progress import shown_progress
 from toolweave.cli.terminal import harmless_json, stdout_console
 from toolweave.config.logs import configure_logging
 from toolweave.config.script_job import ScriptJob, job_mcp_config, named_mcp_config, named_script_settings
 from toolweave.config.script_settings import load_script_settings
-from toolweave.config.settings import Settings, load_settings
+from toolweave.config.settings import Settings
 from toolweave.errors import ScriptNotKept
 from toolweave.graphs.script_run import run_script_writer
 from toolweave.video_script import VideoScript
@@ -38,12 +39,13 @@ def script(
     """Write the script of a narrated video from a web page, and print it; no server is needed.
 
     Without MCP servers the page is fetched by plain HTTP, as its robots.txt allows. How far it is stands on stderr.
+    Variables of ./.env, or of the env of ./langgraph.json, count where the environment has none.
     """
-    settings = load_settings(log_level="WARNING")
+    settings = read_configuration().settings
     job = _job(settings, config, mcp_config)
     try:
         with shown_progress() as on_progress:
-            configure_logging(settings)
+            configure_logging(settings.model_copy(update={"log_level": "WARNING"}))
             written = asyncio.run(
                 run_script_writer(
                     url,

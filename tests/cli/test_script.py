@@ -44,7 +44,7 @@ def write(wire: WireServer, cwd: Path, *args: str, env: Mapping[str, str] | None
 
 def environ(wire: WireServer, env: Mapping[str, str] | None = None) -> dict[str, str]:
     known = {"OPENAI_BASE_URL": wire.base_url, "TOOLWEAVE_MODEL": "m", "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1"}
-    return {**known, "CONFIG_PATH": "", "MCP_CONFIG_PATH": "", **(env or {})}
+    return {**known, **(env or {})}
 
 
 def test_it_prints_the_script_to_read_and_keeps_it_as_a_file(site: WebPages, wire: WireServer, tmp_path: Path) -> None:
@@ -76,14 +76,16 @@ def test_it_prints_the_script_to_read_and_keeps_it_as_a_file(site: WebPages, wir
     assert "Latin" in system
 
 
-def test_an_agent_fetches_with_the_servers_of_the_file_and_only_json_is_on_stdout(
+def test_an_agent_fetches_with_the_servers_that_dotenv_names_and_only_json_is_on_stdout(
     wire: WireServer, tmp_path: Path
 ) -> None:
     wire.turns[:] = [asks(("web_read", {"url": BEES})), DONE, calling(script())]
     entry = {"command": sys.executable, "args": [FETCHING, "--only", "read"], "timeout_s": 20}
     (tmp_path / "mcp.jsonc").write_text(json.dumps({"mcpServers": {"web": entry}}), encoding="utf-8")
 
-    ended = write(wire, tmp_path, BEES, "--json", env={"MCP_CONFIG_PATH": "mcp.jsonc"})
+    (tmp_path / ".env").write_text("MCP_CONFIG_PATH=mcp.jsonc\n", encoding="utf-8")
+
+    ended = write(wire, tmp_path, BEES, "--json")
 
     assert ended.code == 0, ended.stderr
     assert VideoScript.model_validate(json.loads(ended.stdout)) == WRITTEN
