@@ -29,11 +29,11 @@ def section_title(group: Group, article_title: str, used: set[str]) -> str:
     most = max(headings[1:], key=lambda heading: said[heading], default="")
     named = headings[:1] + ([most] if most and said[most] >= said[headings[0]] * _ALSO else [])
     together = " · ".join(named)
-    first = group.sentences[0][1].text
-    for title in (together, named[0] if named else "", article_title):
-        if title and title not in used and (title in (*named, article_title) or len(title) <= _LONGEST_TITLE):
-            return title
-    return shortened_title(first)
+    wanted = [together] if len(together) <= _LONGEST_TITLE else []
+    wanted += named[:1] or [article_title]
+    return next((title for title in wanted if title and title not in used), "") or shortened_title(
+        group.sentences[0][1].text
+    )
 
 
 def shortened_title(sentence: str) -> str:
