@@ -68,6 +68,7 @@ class FetchAgentNode(Protocol):
 class _Job:
     tools: PlaneTools
     model: LazyChatModel
+    price: ModelPrice | None
 
 
 _job: ContextVar[_Job] = ContextVar("fetch_job")
@@ -101,27 +102,33 @@ def fetch_agent_node(
         tell_progress(BEGUN_PERCENT, f"Connecting to {', '.join(server.name for server in servers)}")
         try:
             async with fetch.open_tools(servers) as tools:
-                tell_progress(CONNECTED_PERCENT, f"An agent fetches {shown_url(state['url'])}")
-                token = _job.set(_Job(tools, model))
-                try:
-                    # The graph is used here by its name: that is how LangGraph finds and draws it.
-                    task: AgentInput = {"messages": [HumanMessage(fetch_task(state["url"]))]}
-                    states: Any = loop.astream(task, stream_mode="values")
-                    async with aclosing(states):
-                        async for said in states:
-                            dialogue.follow(said["messages"])
-                    page = await _page(state["url"], dialogue)
-                except (FetchFailed, IterationLimitError, ModelError, ConfigError) as error:
-                    usage = await _usage(dialogue, model, price)
-                    raise dialogue.failure(str(error), server_states(tools.plane), usage) from error
-                finally:
-                    _job.reset(token)
+                # That this function uses the loop is how LangGraph finds the graph to draw inside it.
+                page = await _fetched(loop, _Job(tools, model, price), dialogue)
         except ServerUnavailable as error:
             raise dialogue.failure(str(error), ()) from error
         tell_progress(DONE_PERCENT, f"Fetched “{page['title'][:LONGEST_TOLD]}”")
         return {"page": page, "source": source_of(page), "model_usage": await _usage(dialogue, model, price)}
 
     return fetch_with_agent
+
+
+async def _fetched(loop: AgentGraph, job: _Job, dialogue: FetchDialogue) -> Page:
+    tell_progress(CONNECTED_PERCENT, f"An agent fetches {shown_url(dialogue.url)}")
+    task: AgentInput = {"messages": [HumanMessage(fetch_task(dialogue.url))]}
+    token = _job.set(job)
+    try:
+        states: Any = loop.astream(task, stream_mode="values")
+        async with aclosing(states):
+            async for said in states:
+                dialogue.follow(said["messages"])
+        dialogue.check()
+        tell_progress(CAME_PERCENT, "The content came; telling the article from the rest")
+        return await page_of_results(dialogue.url, dialogue.messages)
+    except (FetchFailed, IterationLimitError, ModelError, ConfigError) as error:
+        usage = await _usage(dialogue, job.model, job.price)
+        raise dialogue.failure(str(error), server_states(job.tools.plane), usage) from error
+    finally:
+        _job.reset(token)
 
 
 class _JobTools:
@@ -157,12 +164,6 @@ def _servers(read_job: ReadJob) -> Sequence[McpServerConfig]:
     if config is None:
         raise ConfigError(_CHANGED, source="MCP_CONFIG_PATH", fix="Set it again, or begin the job anew without it.")
     return config.servers
-
-
-async def _page(url: str, dialogue: FetchDialogue) -> Page:
-    dialogue.check()
-    tell_progress(CAME_PERCENT, "The content came; telling the article from the rest")
-    return await page_of_results(url, dialogue.messages)
 
 
 async def _usage(dialogue: FetchDialogue, model: LazyChatModel, price: ModelPrice | None) -> list[ModelUsage]:

@@ -29,7 +29,7 @@ class FetchDialogue:
 
     def __init__(self, url: str, most_turns: int) -> None:
         self.messages: list[AnyMessage] = []
-        self._url = url
+        self.url = url
         self._most_turns = most_turns
         self._turns = 0
 
@@ -69,7 +69,7 @@ class FetchDialogue:
 
     def failure(self, reason: str, servers: Sequence[str], usage: Sequence[ModelUsage] = ()) -> FetchFailed:
         """Say why there is no page: the reason, how the servers are, and what failed calls said."""
-        parts = [f"The page {shown_url(self._url)} was not fetched by the agent: {reason}"]
+        parts = [f"The page {shown_url(self.url)} was not fetched by the agent: {reason}"]
         if servers:
             parts.append(f"MCP servers: {'; '.join(servers)}.")
         if errors := tool_errors(self.messages):

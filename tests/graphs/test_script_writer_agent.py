@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest_asyncio
 from tests.fixtures.fetching_server import BEES as SENTENCE
 from tests.fixtures.fetching_server import long_lines
 from tests.fixtures.openai_wire import openai_wire
-from tests.fixtures.web_pages import truth_of
+from tests.fixtures.web_pages import five_megabytes, long_paragraphs, truth_of
 from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, kept_open, warnings_logged
 from tests.nodes.script.reading import articles, left_out, standing_around
 from toolweave.graphs.fetch_agent import AgentFetch
@@ -131,3 +132,20 @@ async def test_pages_of_all_kinds_keep_their_sentences_and_nothing_else(agent: A
         missing = left_out(page, name)
         assert len(missing) <= 0.05 * len(truth_of(name)["article"]), (name, missing)
         assert standing_around(page, name) == [], name
+
+
+@pytest.mark.slow
+async def test_an_article_of_five_megabytes_of_html_is_kept_and_the_model_sees_little_of_it(
+    agent: Agent, tmp_path: Path
+) -> None:
+    (tmp_path / "count.html").write_bytes(five_megabytes())
+    url = "https://site.example/count.html"
+    server = fetching(env={"FETCHING_PAGES": str(tmp_path)})
+
+    job = await agent.run([server], asks(("web_read", {"url": url})), DONE, url=url, until="fetch_with_agent")
+
+    said = set(job.page["text"].replace(". ", ".\n").splitlines())
+    sentences = [sentence for paragraph in long_paragraphs() for sentence in paragraph]
+    assert sum(sentence in said for sentence in sentences) >= 0.95 * len(sentences)
+    assert "Home of the long counts" not in job.page["text"]
+    assert len(job.requests[1].messages[-1]["content"]) < 41_000

@@ -8,6 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from tests.fixtures.web_pages import PAGES
+from tests.nodes.script.reading import articles
 from toolweave.errors import FetchFailed
 from toolweave.nodes.script.tool_content import likely_documents, page_of_results
 from toolweave.nodes.script.tool_document import Document
@@ -204,6 +205,13 @@ async def test_html_is_told_from_its_navigation_as_a_page_that_we_fetch() -> Non
     assert page["title"]
     assert "<" not in page["title"]
     assert page["language"] == "en-GB"
+
+
+@pytest.mark.parametrize("name", [name for name in articles() if name.endswith(".html") and "sjis" not in name])
+def test_every_page_as_html_goes_whole_to_what_reads_the_pages_that_we_fetch(name: str) -> None:
+    html = (PAGES / name).read_bytes().decode("utf-8", "replace")
+
+    assert first(({"url": URL}, html)) == Document("html", html, url=URL)
 
 
 async def test_a_result_that_proves_to_be_no_article_gives_way_to_the_next() -> None:
