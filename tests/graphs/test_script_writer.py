@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
+from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -73,13 +74,18 @@ def plain_fetch() -> PlainFetch:
     return PlainFetch(allowed_targets("127.0.0.1"), trust=httpx.create_ssl_context())
 
 
+@pytest.fixture(scope="module")
+def model(wire: WireServer) -> BaseChatModel:
+    return model_at(wire)
+
+
 @pytest.fixture
-def writer(wire: WireServer, plain_fetch: PlainFetch) -> ScriptGraph:
-    return writer_at(wire, plain_fetch)
+def writer(model: BaseChatModel, plain_fetch: PlainFetch) -> ScriptGraph:
+    return writer_of(model, plain_fetch)
 
 
-def writer_at(wire: WireServer, fetch: PlainFetch, read_job: ReadJob = ScriptJob) -> ScriptGraph:
-    return build_script_writer(model=model_at(wire), fetch=fetch, read_job=read_job, checkpointer=InMemorySaver())
+def writer_of(model: BaseChatModel, fetch: PlainFetch, read_job: ReadJob = ScriptJob) -> ScriptGraph:
+    return build_script_writer(model=model, fetch=fetch, read_job=read_job, checkpointer=InMemorySaver())
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,7 @@ async def jobs(plain_fetch: PlainFetch) -> AsyncIterator[dict[str, Job]]:
     """Write the scripts of all pages, four at once."""
     few = asyncio.Semaphore(4)
     with web_pages() as site, openai_wire([calling(script())], repeat=True) as wire:
-        graph = writer_at(wire, plain_fetch)
+        graph = writer_of(model_at(wire), plain_fetch)
 
         async def written(name: str) -> Any:
             async with few:
@@ -177,9 +183,8 @@ async def nothing_was_written(graph: ScriptGraph, wire: WireServer) -> None:
     assert wire.requests == []
 
 
-async def test_a_page_that_never_comes_ends_the_run(site: WebPages, wire: WireServer) -> None:
-    patient = PlainFetch(allowed_targets("127.0.0.1"), seconds=0.5, trust=httpx.create_ssl_context())
-    graph = writer_at(wire, patient)
+async def test_a_page_that_never_comes_ends_the_run(site: WebPages, wire: WireServer, model: BaseChatModel) -> None:
+    graph = writer_of(model, PlainFetch(allowed_targets("127.0.0.1"), seconds=0.5))
 
     with pytest.raises(FetchFailed, match=r"/slow was not fetched within 0\.5 s\. Try again later\."):
         await graph.ainvoke({"url": f"{site.url}/slow"}, THREAD)
@@ -207,12 +212,12 @@ async def test_a_page_that_never_comes_ends_the_run(site: WebPages, wire: WireSe
     ],
 )
 async def test_input_that_is_none_is_refused_before_anything_is_read_or_asked(
-    wire: WireServer, given: Any, told: str
+    model: BaseChatModel, given: Any, told: str
 ) -> None:
     def never() -> ScriptJob:
         raise AssertionError("the job's files are not read")
 
-    graph = build_script_writer(model=model_at(wire), read_job=never)
+    graph = build_script_writer(model=model, read_job=never)
     asked: Any = {"language": None, **given}
 
     with pytest.raises(StageFailed) as raised:
@@ -233,10 +238,10 @@ async def test_input_that_is_none_is_refused_before_anything_is_read_or_asked(
     ],
 )
 async def test_an_address_that_the_policy_refuses_is_not_asked_and_no_secret_of_it_told(
-    wire: WireServer, url: str, told: str
+    wire: WireServer, model: BaseChatModel, url: str, told: str
 ) -> None:
     wire.requests.clear()
-    graph = build_script_writer(model=model_at(wire), read_job=ScriptJob)
+    graph = build_script_writer(model=model, read_job=ScriptJob)
     events: list[Any] = []
 
     async def followed() -> None:
@@ -288,22 +293,19 @@ async def test_progress_goes_up_from_nothing_to_a_hundred_and_names_the_page(
     assert any(site.page("letter.txt") in event["message"] for event in events)
 
 
-@pytest.mark.parametrize("environ", [{}, {"CONFIG_PATH": "", "MCP_CONFIG_PATH": ""}])
-async def test_without_files_the_documented_defaults_are_what_the_model_is_asked_for(
+async def test_with_one_variable_unset_and_the_other_empty_the_documented_defaults_are_what_the_model_is_asked_for(
     site: WebPages,
     wire: WireServer,
+    model: BaseChatModel,
     plain_fetch: PlainFetch,
     monkeypatch: pytest.MonkeyPatch,
-    environ: dict[str, str],
 ) -> None:
-    for name in ("CONFIG_PATH", "MCP_CONFIG_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("CONFIG_PATH", raising=False)
+    monkeypatch.setenv("MCP_CONFIG_PATH", "")
     site.answers["/long"] = Answer(LONG.encode(), HTML)
     wire.turns[:] = [calling(script(sections=8))]
 
-    await writer_at(wire, plain_fetch, read_script_job).ainvoke({"url": f"{site.url}/long"}, THREAD)
+    await writer_of(model, plain_fetch, read_script_job).ainvoke({"url": f"{site.url}/long"}, THREAD)
 
     [asked] = wire.requests
     told = asked.messages[0]["content"]
@@ -321,10 +323,10 @@ async def test_without_files_the_documented_defaults_are_what_the_model_is_asked
 
 
 async def test_a_file_of_servers_that_is_not_there_is_never_made_up_for_by_fetching_the_page(
-    site: WebPages, wire: WireServer, plain_fetch: PlainFetch, tmp_path: Path
+    site: WebPages, wire: WireServer, model: BaseChatModel, plain_fetch: PlainFetch, tmp_path: Path
 ) -> None:
     environ = {"MCP_CONFIG_PATH": str(tmp_path / "gone.jsonc")}
-    graph = writer_at(wire, plain_fetch, lambda: read_script_job(environ))
+    graph = writer_of(model, plain_fetch, lambda: read_script_job(environ))
 
     with pytest.raises(ConfigError, match=r"MCP_CONFIG_PATH \(.*gone\.jsonc\): the file does not exist"):
         await graph.ainvoke({"url": site.page("letter.txt")}, THREAD)
@@ -335,12 +337,12 @@ async def test_a_file_of_servers_that_is_not_there_is_never_made_up_for_by_fetch
 
 @pytest.mark.slow
 async def test_an_article_of_five_megabytes_is_shown_to_a_model_that_can_read_it(
-    site: WebPages, wire: WireServer, plain_fetch: PlainFetch
+    site: WebPages, wire: WireServer, model: BaseChatModel, plain_fetch: PlainFetch
 ) -> None:
     wire.turns[:] = [calling(script(sections=8))]
     job = ScriptJob(ScriptSettings(article_tokens=2_000_000))
 
-    answer = await writer_at(wire, plain_fetch, lambda: job).ainvoke({"url": f"{site.url}/five-megabytes"}, THREAD)
+    answer = await writer_of(model, plain_fetch, lambda: job).ainvoke({"url": f"{site.url}/five-megabytes"}, THREAD)
 
     assert answer["source"]["title"] == "A very long count"
     assert "Sentence 79999 of the count" in wire.requests[0].messages[1]["content"]
