@@ -18,6 +18,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
 
 from loguru import logger
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
@@ -69,6 +70,14 @@ class SectionCount(_Part):
         return self
 
 
+def _endpoint(value: Any) -> Any:
+    """Take a URL without credentials: the settings of a job go into its thread's state."""
+    url = http_url(value)
+    if isinstance(url, str) and urlsplit(url).username is not None:
+        raise ValueError("must hold no credentials: keys are read from the environment, such as OPENAI_API_KEY")
+    return url
+
+
 class ScriptSettings(_Part):
     """What scripts are to be like; `ScriptSettings()` holds the documented defaults (A-05).
 
@@ -77,7 +86,7 @@ class ScriptSettings(_Part):
     """
 
     model: Name | None = None
-    base_url: Annotated[str, BeforeValidator(http_url)] | None = Field(default=None, repr=False)
+    base_url: Annotated[str, BeforeValidator(_endpoint)] | None = Field(default=None, repr=False)
     language: Name = PAGE_LANGUAGE
     narration: NarrationVoice = NarrationVoice()
     personas: tuple[Persona, ...] = Field(default=(), max_length=20)

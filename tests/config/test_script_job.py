@@ -140,6 +140,10 @@ def test_a_file_that_cannot_be_read_is_named_with_its_variable_and_the_reason(tm
         (b"#" * 300_000, "is larger than 256 KiB"),
         (f"language: de\nsections:\n  min: {SECRET}", "file:3): sections.min must be a whole number."),
         (f"target_length_s: 180\nbase_url: {SECRET}\nmodel: m", "file:2): base_url must be an http:// or https:// URL"),
+        (
+            f"model: m\nbase_url: https://me:{SECRET}@h/v1",
+            "file:2): base_url must hold no credentials: keys are read from",
+        ),
         (f"narration:\n  style: ['{SECRET}']", "file:2): narration.style must be a string."),
         ("language: de\nmodel: '{env:NO_MODEL}'", "file:2): model: environment variable NO_MODEL is not set"),
         ("model: '{env:NO MODEL}'", "file:1): model holds a reference that cannot be read."),

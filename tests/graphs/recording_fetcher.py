@@ -2,11 +2,12 @@
 
     python recording_fetcher.py NAME RECORD PAGE
 
-It appends `NAME started`, `NAME initialize`, `NAME tools/call …` and `NAME ended` to the file RECORD; its tool
-`NAME_read` answers with the text of the file PAGE.
+It appends `NAME started` (and `with its key` where the environment has READING_KEY), `NAME initialize`, `NAME
+tools/call …` and `NAME ended` to the file RECORD; its tool `NAME_read` answers with the text of the file PAGE.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ def main() -> None:
         with record.open("a", encoding="utf-8") as file:
             file.write(f"{name} {what}\n")
 
-    note("started")
+    note("started" + (" with its key" if os.environ.get("READING_KEY") else ""))
     for line in sys.stdin:
         asked = json.loads(line)
         if asked["method"] in ("initialize", "tools/call"):

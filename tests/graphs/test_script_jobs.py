@@ -22,6 +22,7 @@ from tests.fixtures.web_pages import PAGES, WebPages, truth_of, web_pages
 from tests.nodes.script.writing import calling, script
 
 FETCHER = Path(__file__).parent / "recording_fetcher.py"
+SECRET = "k3y-of-the-job"
 PERSONAS = [{"id": "host", "name": "Mika", "character": "Curious"}, {"id": "guest", "name": "Ada"}]
 
 
@@ -43,8 +44,12 @@ class Files:
         """Describe a server that brings the notes on winding paths, whatever it is asked for."""
         return {"command": sys.executable, "args": [str(FETCHER), name, str(self.record), str(PAGES / "notes.md")]}
 
+    def keyed_server(self, name: str) -> dict[str, Any]:
+        """Describe one that gets a key of the environment, by a variable."""
+        return {**self.server(name), "env": {"READING_KEY": "{env:JOB_KEY}"}}
+
     def write_servers(self, *names: str) -> None:
-        text = json.dumps({"mcpServers": {name: self.server(name) for name in names}})
+        text = json.dumps({"mcpServers": {name: self.keyed_server(name) for name in names}})
         self.mcp.write_text(f"// of script jobs\n{text}", encoding="utf-8")
 
     @property
@@ -83,6 +88,7 @@ def worker(files: Files, wire: WireServer, folder: Path, **environ: str) -> AppP
         "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1",
         "TOOLWEAVE_MCP_CONFIG": str(files.folder / "served.jsonc"),
         "CONFIG_PATH": str(files.settings),
+        "JOB_KEY": SECRET,
         **environ,
     }
     return AppProcess(OURS, folder, env)
@@ -187,8 +193,8 @@ async def test_script_settings_that_are_wrong_fail_their_jobs(
     assert wire.requests == []
 
 
-async def test_with_mcp_servers_an_agent_fetches_the_page_with_their_tools(
-    agent_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
+async def test_with_mcp_servers_an_agent_fetches_the_page_with_their_tools_and_no_key_is_kept(
+    agent_jobs: LangGraphClient, agent_worker: AppProcess, files: Files, site: WebPages, wire: WireServer
 ) -> None:
     files.settings.write_text("language: French", encoding="utf-8")
     files.write_servers("first", "second")
@@ -197,16 +203,24 @@ async def test_with_mcp_servers_an_agent_fetches_the_page_with_their_tools(
     wire.requests.clear()
     wire.turns[:] = [WireTurn(calls=(fetch,)), WireTurn(text="The page was read."), calling(script())]
 
-    answer: Any = await agent_jobs.runs.wait(None, "script_writer", input={"url": url})
+    thread_id = (await agent_jobs.threads.create())["thread_id"]
+    answer: Any = await agent_jobs.runs.wait(thread_id, "script_writer", input={"url": url})
+    history = await agent_jobs.threads.get_history(thread_id, limit=100)
+    runs = await agent_jobs.runs.list(thread_id)
 
     assert (answer["script"]["title"], len(answer["script"]["sections"])) == (script()["title"], 3)
     assert wire.requests[0].tool_names == ["first_first_read", "second_second_read"]
     assert "winding paths" in str(wire.requests[-1].messages)
     assert "French" in str(wire.requests[-1].messages)
-    assert {"first started", "second started", f"second tools/call {url}"} <= set(files.noted())
+    assert {"first started with its key", "second started with its key", f"second tools/call {url}"} <= set(
+        files.noted()
+    )
     assert {"first ended", "second ended"} <= set(files.noted())
     assert "served tools/call" not in "\n".join(files.noted())
     assert site.requests == []
+    assert len(history) > 4
+    for kept in (history, runs, wire.requests, agent_worker.logs()):
+        assert SECRET not in repr(kept)
 
 
 async def test_without_mcp_servers_the_page_is_fetched_by_http_and_no_session_is_opened(
