@@ -5,8 +5,9 @@ One server is killed again and again, on one data folder (S-05, A-05).
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.schema import Run
 
 from tests.fixtures.app_server import OURS, AppProcess
+from tests.fixtures.mcp_server import child_pids
 from tests.fixtures.openai_wire import WireServer, WireTurn
 from tests.fixtures.web_pages import Answer, WebPages, web_pages
+from tests.graphs.script_agent import BEES, FETCHING, Agent, fetching
 from tests.nodes.script.writing import SENTENCE, calling, noting, script
 
 BOUND_S = 30.0
@@ -170,6 +173,37 @@ async def test_a_cancelled_job_ends_at_once_and_leaves_nobody_waiting(
     if while_it == "writes":
         assert await asyncio.to_thread(wire.left.wait, BOUND_S), "the model's endpoint is still being read"
     assert children(process) == before
+
+
+@contextmanager
+def ended_event(pid: int) -> Iterator[asyncio.Event]:
+    """Give an event that is set when a process ends (needs Linux)."""
+    ended, loop, descriptor = asyncio.Event(), asyncio.get_running_loop(), os.pidfd_open(pid)
+    loop.add_reader(descriptor, ended.set)
+    try:
+        yield ended
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+async def test_a_job_cancelled_while_its_agent_works_leaves_no_server(wire: WireServer) -> None:
+    wire.turns[:] = [HANGING]
+    graph = Agent(wire).graph(fetching())
+
+    async def read() -> None:
+        async for _ in graph.astream({"url": BEES}, stream_mode="messages", subgraphs=True):
+            pass
+
+    job = asyncio.create_task(read())
+    assert await asyncio.to_thread(wire.asked.wait, BOUND_S)
+    [server] = child_pids(FETCHING)
+    with ended_event(server) as ended:
+        job.cancel()
+        async with asyncio.timeout(5):
+            await asyncio.gather(job, return_exceptions=True)
+            # LangGraph does not wait until the node has cleared up.
+            await ended.wait()
 
 
 @pytest.mark.parametrize("on_thread", [True, False], ids=["on a thread", "stateless"])
