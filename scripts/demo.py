@@ -33,7 +33,14 @@ from toolweave.video_script import VideoScript
 READY = "Toolweave is ready at "
 START_S, TURN_S, STOP_S = 60.0, 30.0, 20.0
 LOG_LINES = 40
-KEYS = ("OPENROUTER_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+NOT_PASSED_ON = (
+    "OPENROUTER_API_KEY",
+    "GEMINI_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "CONFIG_PATH",
+    "MCP_CONFIG_PATH",
+)
 REQUESTS = (
     "Add a task to buy milk",
     "Create a high-priority task for the dentist appointment",
@@ -122,7 +129,7 @@ async def every_step(data_dir: Path, log: Path, library_url: str) -> None:
 
 @contextlib.asynccontextmanager
 async def serving(data_dir: Path, log: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    own = {name: value for name, value in os.environ.items() if name not in KEYS}  # noqa: TID251 - for the server
+    own = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}  # noqa: TID251 - for the server
     environment = {name: value for name, value in own.items() if not name.startswith("TOOLWEAVE_")}
     environment["TOOLWEAVE_MODEL"] = "offline"
     # The library is on this machine, where requests of tools do not go unless the operator says so.

@@ -98,7 +98,7 @@ class Running:
 
 def clean_environment(**variables: str) -> dict[str, str]:
     """Give the environment of this process without what configures Toolweave, plus `variables`."""
-    ours = ("TOOLWEAVE_", "OPENROUTER_", "GEMINI_", "OPENAI_")
+    ours = ("TOOLWEAVE_", "OPENROUTER_", "GEMINI_", "OPENAI_", "CONFIG_PATH", "MCP_CONFIG_PATH")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return {**kept, "TOOLWEAVE_MODEL": "offline", **variables}
 
