@@ -268,3 +268,22 @@ async def test_a_job_is_written_by_the_settings_as_they_are_when_it_begins(
     assert "German" in prompt_then
     assert {narration["persona_id"] for narration in first["script"]["sections"][0]["narrations"]} == {"host", "guest"}
     assert len(second["script"]["sections"]) == 3
+
+
+async def test_the_thread_of_a_failed_job_takes_the_next_one_when_the_file_is_mended(
+    plain_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
+) -> None:
+    thread_id = (await plain_jobs.threads.create())["thread_id"]
+    asked: Any = {"input": {"url": site.page("letter.txt")}}
+    files.settings.write_text("sections: {min: 9, max: 2}", encoding="utf-8")
+    wire.turns[:] = [calling(script())]
+
+    await plain_jobs.runs.wait(thread_id, "script_writer", **asked, raise_error=False)
+    failed: Any = await plain_jobs.threads.get(thread_id)
+    files.settings.write_text("sections: {min: 2, max: 9}", encoding="utf-8")
+    answer: Any = await plain_jobs.runs.wait(thread_id, "script_writer", **asked)
+    mended: Any = await plain_jobs.threads.get(thread_id)
+
+    assert (failed["status"], mended["status"], mended["error"]) == ("error", "idle", None)
+    assert "sections must not have a min above its max" in failed["error"]["message"]
+    assert len(answer["script"]["sections"]) == 3
