@@ -24,6 +24,11 @@ from toolweave.runtime.streaming.codec import loads
 from toolweave.runtime.streaming.event_log import EventLog
 
 
+def telling(percent: Any, message: Any = "", **more: Any) -> dict[str, Any]:
+    """Make the event by which a node tells the progress of its run."""
+    return {"type": "progress", "progress": percent, "message": message, **more}
+
+
 @dataclass
 class Bench:
     """An open engine, its persistence and the gates of its `gated` graphs."""

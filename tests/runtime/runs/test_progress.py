@@ -1,7 +1,9 @@
 """A run that tells its progress is a job: its metadata say how far it is and, when it has failed, why (A-05)."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,10 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from tests.fixtures.graphs import Gate
-from tests.runtime.runs.conftest import Bench, open_bench
-from toolweave.errors import PersistenceError
-from toolweave.runtime.models import JsonObject, NewRun, Run
+from tests.runtime.runs.conftest import Bench, open_bench, telling
+from toolweave.runtime.models import NewRun, Run
 from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.runs.job_metadata import LONGEST_ERROR
-from toolweave.runtime.runs.progress import LONGEST_MESSAGE, RunProgress, progress_in
 from toolweave.runtime.streaming.codec import loads
 
 BOUND_S = 10.0
@@ -27,10 +27,6 @@ class Told(TypedDict, total=False):
     n: int
     seen: Any
     text: str
-
-
-def telling(percent: Any, message: Any = "", **more: Any) -> dict[str, Any]:
-    return {"type": "progress", "progress": percent, "message": message, **more}
 
 
 async def tell_half(state: Told) -> Told:
@@ -230,37 +226,30 @@ async def test_an_attempt_that_was_taken_over_tells_nothing_more(tmp_path: Path)
     assert (metadata["progress"]["percent"], metadata["more"]) == (50.0, 1)
 
 
-@pytest.mark.parametrize(
-    ("event", "told"),
-    [
-        (telling(0), {"percent": 0.0, "message": ""}),
-        (telling(33.3, "x"), {"percent": 33.3, "message": "x"}),
-        (telling(10**9), {"percent": 100.0, "message": ""}),
-        (telling(10**400), {"percent": 100.0, "message": ""}),
-        (telling(float("inf")), {"percent": 100.0, "message": ""}),
-        (telling(-5), {"percent": 0.0, "message": ""}),
-        (telling(1, None), {"percent": 1.0, "message": ""}),
-        (telling(1, {"deep": [[]]}), {"percent": 1.0, "message": ""}),
-        (telling(1, "x" * LONGEST_MESSAGE), {"percent": 1.0, "message": "x" * LONGEST_MESSAGE}),
-        (telling(1, "x" * 1_000_000), {"percent": 1.0, "message": "x" * (LONGEST_MESSAGE - 1) + "…"}),
-        (telling(1, "\x00\ud800"), {"percent": 1.0, "message": "\x00\ud800"}),
-        (telling(1, "m", data={"deep": [[[]]]}), {"percent": 1.0, "message": "m"}),
-        (telling(float("nan")), None),
-        (telling("50"), None),
-        (telling(None), None),
-        (telling(True), None),
-        (telling([50]), None),
-        ({"type": "progress"}, None),
-        ({"type": ["progress"], "progress": 1}, None),
-        ({"type": "other", "progress": 1}, None),
-        ("progress", None),
-        (["type", "progress"], None),
-        (None, None),
-    ],
-    ids=range(23),
-)
-async def test_malformed_events_are_bounded_or_ignored(event: object, told: JsonObject | None) -> None:
-    assert progress_in(event) == told
+async def test_a_database_that_another_process_has_locked_holds_up_no_run(tmp_path: Path) -> None:
+    before, after = Gate(), Gate()
+
+    def wait_at(gate: Gate) -> Any:
+        async def wait(state: Told) -> Told:
+            await gate.pass_through()
+            return {}
+
+        return wait
+
+    nodes = [("before", wait_at(before)), ("tell", tell_half), ("after", wait_at(after))]
+    locked = StateGraph(Told).add_sequence(nodes).add_edge(START, "before").compile()
+    async with open_bench(tmp_path, {}, more={"locked": locked}) as bench:
+        new = bench.run("locked")
+        started = await bench.engine.start(new)
+        await asyncio.wait_for(before.reached.wait(), BOUND_S)
+        with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            before.opened.set()
+            await asyncio.wait_for(after.reached.wait(), BOUND_S)
+            assert "progress" not in (await bench.persistence.runs.get(new.thread_id, new.run_id)).metadata
+        await until_told(bench, new, 50.0)
+        after.opened.set()
+        await bench.engine.wait(started.run)
 
 
 @pytest.mark.parametrize("message", ["x" * 1_000_000, "\x00\ud800", {"deep": 1}])
@@ -274,90 +263,6 @@ async def test_no_event_fails_its_run(tmp_path: Path, message: Any) -> None:
     async with open_bench(tmp_path, {}, more={"odd": two_nodes(tell).compile()}) as bench:
         run = await ended(bench, bench.run("odd"))
     assert (run.status, run.metadata["progress"]["percent"]) == ("success", 12.0)
-
-
-class Shelf:
-    """Keeps what is written, and lets a write end when it is told to."""
-
-    def __init__(self) -> None:
-        self.written: list[JsonObject] = []
-        self.news: asyncio.Queue[JsonObject] = asyncio.Queue()
-        self.begun = asyncio.Event()
-        self.free = asyncio.Event()
-        self.failures = 0
-        self.inside = 0
-
-    async def write(self, told: JsonObject) -> None:
-        self.inside += 1
-        assert self.inside == 1, "one at a time"
-        self.begun.set()
-        try:
-            await self.free.wait()
-        finally:
-            self.inside -= 1
-        if self.failures:
-            self.failures -= 1
-            raise PersistenceError("database is locked")
-        self.written.append(told)
-        self.news.put_nowait(told)
-
-    async def until(self, percent: float) -> None:
-        async with asyncio.timeout(BOUND_S):
-            while (await self.news.get())["percent"] != percent:
-                pass
-
-
-def told(percent: float) -> JsonObject:
-    return {"percent": percent, "message": ""}
-
-
-async def test_the_first_is_written_at_once_and_of_what_follows_only_the_last() -> None:
-    progress, shelf = RunProgress(pause_s=0.01), Shelf()
-    async with progress.kept(shelf.write):
-        progress.hear(telling(1))
-        await asyncio.wait_for(shelf.begun.wait(), BOUND_S)
-        for percent in range(2, 100):
-            progress.hear(telling(percent))
-        await asyncio.to_thread(progress.hear, telling(7))
-        assert not shelf.written, "nobody has waited for the write"
-        shelf.free.set()
-        await shelf.until(7.0)
-        progress.hear(telling(8))
-        await shelf.until(8.0)
-    assert shelf.written == [told(1.0), told(7.0), told(8.0)]
-
-
-async def test_what_is_told_within_the_pause_is_left_for_the_end() -> None:
-    progress, shelf = RunProgress(), Shelf()
-    shelf.free.set()
-    async with progress.kept(shelf.write):
-        progress.hear(telling(1))
-        await shelf.until(1.0)
-        for percent in range(2, 1_000):
-            progress.hear(telling(percent / 10))
-            await asyncio.sleep(0)
-    progress.hear(telling(99.95))
-    assert shelf.written == [told(1.0)]
-    assert progress.latest == told(99.95)
-
-
-async def test_a_write_that_fails_is_made_up_for() -> None:
-    progress, shelf = RunProgress(pause_s=0.01), Shelf()
-    shelf.free.set()
-    shelf.failures = 3
-    async with progress.kept(shelf.write):
-        progress.hear(telling(1))
-        await shelf.until(1.0)
-    assert shelf.failures == 0
-
-
-async def test_the_end_of_a_run_waits_for_no_write() -> None:
-    progress, shelf = RunProgress(), Shelf()
-    async with asyncio.timeout(BOUND_S):
-        async with progress.kept(shelf.write):
-            progress.hear(telling(1))
-            await shelf.begun.wait()
-    assert (shelf.written, shelf.inside) == ([], 0)
 
 
 async def test_a_webhook_carries_both(jobs: Bench) -> None:
