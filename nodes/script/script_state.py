@@ -48,7 +48,7 @@ class ScriptOutput(TypedDict):
 
 
 class ScriptState(ScriptInput, WritingState):
-    """The input, the output, and what the nodes tell each other; the page stays for a run that goes on after a crash."""
+    """The input, the output, and what the nodes tell each other; the page stays for a run that goes on later."""
 
     fetch_way: FetchWay
     source: ScriptSource | None
