@@ -6,6 +6,7 @@ In embedded mode the serving process is the worker; two of them run here, with M
 import json
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return files
 
 
-def worker(files: Files, wire: WireServer, folder: Path, **environ: str) -> AppProcess:
+@contextmanager
+def worker(files: Files, wire: WireServer, folder: Path, **environ: str) -> Iterator[AppProcess]:
+    """Serve until the block ends; it begins when the served plane's server is there."""
     env = {
         "OPENAI_BASE_URL": wire.base_url,
         "TOOLWEAVE_MODEL": "model-of-the-process",
@@ -91,25 +94,27 @@ def worker(files: Files, wire: WireServer, folder: Path, **environ: str) -> AppP
         "JOB_KEY": SECRET,
         **environ,
     }
-    return AppProcess(OURS, folder, env)
+    process = AppProcess(OURS, folder, env)
+    try:
+        process.start()
+        process.wait_for_log("MCP server served is ready")
+        yield process
+    finally:
+        process.close()
 
 
 @pytest.fixture(scope="module")
 def agent_worker(files: Files, wire: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
     """Serve with both variables set; neither file is there when it starts."""
-    process = worker(files, wire, tmp_path_factory.mktemp("data"), MCP_CONFIG_PATH=str(files.mcp))
-    process.start()
-    yield process
-    process.close()
+    with worker(files, wire, tmp_path_factory.mktemp("data"), MCP_CONFIG_PATH=str(files.mcp)) as process:
+        yield process
 
 
 @pytest.fixture(scope="module")
 def plain_worker(files: Files, wire: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
     """Serve with CONFIG_PATH alone."""
-    process = worker(files, wire, tmp_path_factory.mktemp("data"))
-    process.start()
-    yield process
-    process.close()
+    with worker(files, wire, tmp_path_factory.mktemp("data")) as process:
+        yield process
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
