@@ -1,5 +1,6 @@
 """An agent fetches the page with the tools of the job's own MCP servers (A-04, A-07)."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -7,14 +8,19 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from langchain_core.messages import AIMessage, BaseMessage
 
 from tests.fixtures.fetching_server import BEES as SENTENCE
 from tests.fixtures.fetching_server import long_lines
 from tests.fixtures.openai_wire import openai_wire
+from tests.fixtures.scripted_model import ScriptedModel
+from tests.fixtures.scripted_model import calling as scripted_call
 from tests.fixtures.web_pages import five_megabytes, long_paragraphs, truth_of
-from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, kept_open, warnings_logged
+from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, job_with, kept_open, warnings_logged
 from tests.nodes.script.reading import articles, left_out, standing_around
+from tests.nodes.script.writing import script
 from toolweave.graphs.fetch_agent import AgentFetch
+from toolweave.graphs.script_writer import build_script_writer
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +155,31 @@ async def test_an_article_of_five_megabytes_of_html_is_kept_and_the_model_sees_l
     assert sum(sentence in said for sentence in sentences) >= 0.95 * len(sentences)
     assert "Home of the long counts" not in job.page["text"]
     assert len(job.requests[1].messages[-1]["content"]) < 41_000
+
+
+async def test_two_jobs_at_once_have_the_tools_of_their_own_servers_only() -> None:
+    both_ask = asyncio.Event()
+    offered: dict[str, list[list[str]]] = {}
+
+    def answer(prompt: list[BaseMessage]) -> AIMessage:
+        tools = model.offered[-1]
+        if tools == ["write_script"]:
+            return scripted_call(("write_script", script()))
+        url = prompt[1].text.rpartition(" ")[2]
+        offered.setdefault(url, []).append(tools)
+        if len(offered) == 2:
+            both_ask.set()
+        return AIMessage("It is there.") if prompt[-1].type == "tool" else scripted_call((tools[0], {"url": url}))
+
+    model = ScriptedModel(turns=[answer], gate=both_ask)
+    # Each job is read twice, the last time by the node, whichever comes first; the last one popped is the first.
+    jobs = [job_with(fetching(name, "read")) for name in ("west", "east", "east", "east")]
+    graph = build_script_writer(model=model, read_job=jobs.pop)
+    urls = [BEES, "https://site.example/news.html"]
+
+    async with asyncio.timeout(30):
+        ended = await asyncio.gather(*(graph.ainvoke({"url": url}) for url in urls))
+
+    assert [answer["source"]["url"] for answer in ended] == urls
+    assert sorted(offered[url][0] for url in urls) == [["east_read"], ["west_read"]]
+    assert [offered[url][1] for url in urls] == [offered[url][0] for url in urls]
