@@ -41,7 +41,7 @@ check: setup   ## run every static check
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/python scripts/check_sizes.py
-	.venv/bin/mypy
+	.venv/bin/mypy --num-workers 2
 	.venv/bin/lint-imports --no-logo
 
 format: setup
