@@ -5,6 +5,9 @@ from collections.abc import Generator
 
 import pytest
 
+# Allocations between two looks for garbage, and how many young looks come before an old one: tests make little.
+SELDOM = (20_000, 20, 50)
+
 pytest_plugins = ["tests.fixtures.app_server", "tests.fixtures.mcp_server", "tests.fixtures.postgres"]
 
 
@@ -16,4 +19,5 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*SELDOM)
         gc.enable()
