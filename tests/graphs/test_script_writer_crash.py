@@ -24,6 +24,8 @@ from tests.graphs.script_agent import BEES, FETCHING, Agent, fetching
 from tests.nodes.script.writing import SENTENCE, calling, noting, script
 
 BOUND_S = 30.0
+# Less than what the slow page and the silent model would take.
+CANCEL_BOUND_S = 15.0
 PARTS = 4
 WRITES_AT = 75.0
 # About two parts of the article may be read at once.
@@ -162,7 +164,7 @@ async def test_a_cancelled_job_ends_at_once_and_leaves_nobody_waiting(
     async with connected(process) as client:
         thread_id, run_id = await begun(client, f"{site.url}/{'slow' if while_it == 'fetches' else 'bees'}")
         assert await asyncio.to_thread((site.slow_asked if while_it == "fetches" else wire.asked).wait, BOUND_S)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(CANCEL_BOUND_S):
             await client.runs.cancel(thread_id, run_id, wait=True)
         run = await client.runs.get(thread_id, run_id)
         thread = await client.threads.get(thread_id)
@@ -200,7 +202,7 @@ async def test_a_job_cancelled_while_its_agent_works_leaves_no_server(wire: Wire
     [server] = child_pids(FETCHING)
     with ended_event(server) as ended:
         job.cancel()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(CANCEL_BOUND_S):
             await asyncio.gather(job, return_exceptions=True)
             # LangGraph does not wait until the node has cleared up.
             await ended.wait()
