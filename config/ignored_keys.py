@@ -1,10 +1,14 @@
 """Point out keys of a configuration file that nothing reads: most are slips of the pen."""
 
 import difflib
+import re
 from collections.abc import Collection
 from typing import Any
 
 from toolweave.config.jsonc import JsoncDocument, JsonPath
+
+# A file that is none of ours may hold anything where keys are expected, such as passwords: only names are shown.
+_NAME = re.compile(r"[\w$.-]{1,64}")
 
 
 def ignored_keys(document: JsoncDocument, path: JsonPath, known: Collection[str], *, owner: str = "") -> list[str]:
@@ -17,9 +21,13 @@ def ignored_keys(document: JsoncDocument, path: JsonPath, known: Collection[str]
         members = _member(members, step)
     unknown = [key for key in members if key not in known] if isinstance(members, dict) else []
     return [
-        f"{document.place((*path, key))}: {owner}unknown key {key!r} is ignored{_nearest(key, known)}"
+        f"{document.place((*path, key))}: {owner}unknown key {_shown(key)}is ignored{_nearest(key, known)}"
         for key in unknown
     ]
+
+
+def _shown(key: str) -> str:
+    return f"{key!r} " if _NAME.fullmatch(key) else ""
 
 
 def _member(value: Any, step: str | int) -> Any:

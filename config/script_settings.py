@@ -119,6 +119,12 @@ def load_script_settings(path: Path | None, environ: Mapping[str, str] | None = 
     document = read_yaml(path)
     if not isinstance(document.value, dict):
         raise ConfigError("must be a mapping.", source=document.place(()), fix="Write lines such as language: auto.")
+    if document.value and not document.value.keys() & ScriptSettings.model_fields.keys():
+        raise ConfigError(
+            "holds none of the keys of script settings.",
+            source=document.place(()),
+            fix=f"Name the file that has them: {', '.join(ScriptSettings.model_fields)}.",
+        )
     for warning in _warnings(document):
         logger.warning("script settings: {}", warning)
     values = _resolved(document, os.environ if environ is None else environ)

@@ -71,7 +71,7 @@ class _Walk:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._error(key, "a key must be a text.", "Put values with braces into quotes.")
             if key.value in members:
-                raise self._error(key, f"the key {key.value!r} is given twice.", "Keep one of them.")
+                raise self._error(key, "this key is given twice.", "Keep one of them.")
             self._lines[(*path, key.value)] = _line(key)
             members[key.value] = self.value(item, (*path, key.value))
         return members

@@ -212,7 +212,7 @@ def test_unknown_keys_of_both_files_are_logged_and_nothing_more(tmp_path: Path) 
     try:
         read_script_job(
             {
-                "CONFIG_PATH": str(file_of(tmp_path, f"langauge: {SECRET}", "script.yaml")),
+                "CONFIG_PATH": str(file_of(tmp_path, f"sections: {{}}\nlangauge: {SECRET}", "script.yaml")),
                 "MCP_CONFIG_PATH": str(file_of(tmp_path, servers(a={"command": "x", "tiemout_s": SECRET}))),
             }
         )

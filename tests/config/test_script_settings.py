@@ -100,7 +100,7 @@ def test_unknown_keys_are_pointed_out_with_their_line_and_without_their_value(
         ("a: 1\n\tb: 2", 2, "not valid YAML"),
         ("a: 1\n\nb: \x00", 3, "not valid YAML: special characters are not allowed"),
         ("a: 1\n---\nb: 2", 2, "not valid YAML"),
-        ("language: a\nlanguage: b", 2, "the key 'language' is given twice"),
+        ("language: a\nlanguage: b", 2, "this key is given twice"),
         ("model: &m a\nlanguage: *m", 1, "an alias (*name) is not read here"),
         ("? [a]\n: b", 1, "a key must be a text"),
         ("[" * 600, None, "is nested too deeply"),
@@ -131,6 +131,14 @@ def test_a_file_that_is_wrong_is_refused_where_it_is_wrong(
     assert raised.value.source == str(tmp_path / "script.yaml") + (f":{line}" if line else "")
     assert said in raised.value.message
     assert raised.value.fix or "set it" in raised.value.message
+
+
+def test_a_file_of_something_else_is_refused_and_nothing_of_it_is_shown(tmp_path: Path, warned: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"script\.yaml:1: holds none of the keys of script settings\. .*language"):
+        loaded(tmp_path, "root:s3cret:19000: x\ndaemon:s3cret2:19000: y\n")
+    loaded(tmp_path, "language: de\nroot:s3cret:19000: x\n")
+
+    assert [line.strip().rpartition("script.yaml:")[2] for line in warned] == ["2: unknown key is ignored"]
 
 
 def test_no_value_shows_in_an_error(tmp_path: Path) -> None:
