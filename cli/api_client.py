@@ -16,7 +16,7 @@ from toolweave.errors import ConfigError, RequestError
 CONNECT_TIMEOUT_S = 5.0
 
 UrlOption = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="The server. [default: http://127.0.0.1:2024]")
+    str | None, typer.Option("--url", metavar="URL", help="The server.", show_default="http://127.0.0.1:2024")
 ]
 LocalOption = Annotated[
     bool, typer.Option("--local", help="Use a server of its own with a temporary data folder, gone afterwards.")

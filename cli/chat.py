@@ -24,7 +24,9 @@ PROMPT = "you> "
 def chat(
     message: Annotated[list[str] | None, typer.Argument(help="What to say; without it, a conversation.")] = None,
     url: UrlOption = None,
-    thread: Annotated[UUID | None, typer.Option("--thread", help="Continue this thread. [default: a new one]")] = None,
+    thread: Annotated[
+        UUID | None, typer.Option("--thread", help="Continue this thread.", show_default="a new one")
+    ] = None,
     assistant: Annotated[str, typer.Option("--assistant", help="Assistant id or graph name.")] = "todo_agent",
     local: LocalOption = False,
 ) -> None:

@@ -39,7 +39,9 @@ OUR_GRAPHS = LangGraphJson(
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="The langgraph.json. [default: ./langgraph.json, else our graphs]"),
+    typer.Option(
+        "--config", metavar="FILE", help="The langgraph.json.", show_default="./langgraph.json, else our graphs"
+    ),
 ]
 
 

@@ -28,7 +28,8 @@ COLOURS: dict[Level, str] = {"ok": "green", "warn": "yellow", "fail": "bold red"
 def doctor(
     config: ConfigOption = None,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder of the databases. [default: .toolweave]")
+        Path | None,
+        typer.Option("--data-dir", metavar="DIR", help="Folder of the databases.", show_default=".toolweave"),
     ] = None,
 ) -> None:
     """Check settings, langgraph.json, model, databases, MCP servers, script files, registered tools, data folder, port.

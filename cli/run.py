@@ -40,7 +40,9 @@ def run(
         typer.Argument(metavar="[INPUT]", help="A JSON object, or text as the user's message; - reads stdin."),
     ] = None,
     url: UrlOption = None,
-    thread: Annotated[UUID | None, typer.Option("--thread", help="Run on this thread. [default: none is kept]")] = None,
+    thread: Annotated[
+        UUID | None, typer.Option("--thread", help="Run on this thread.", show_default="none is kept")
+    ] = None,
     stream: Annotated[
         list[str] | None, typer.Option("--stream", metavar="MODE", help=f"Print events, one of: {', '.join(MODES)}.")
     ] = None,

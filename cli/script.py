@@ -26,13 +26,16 @@ def script(
     ] = None,
     mcp_config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Have an agent with these MCP servers fetch it. [default: MCP_CONFIG_PATH]"),
+        typer.Option(
+            metavar="FILE", help="Have an agent with these MCP servers fetch it.", show_default="MCP_CONFIG_PATH"
+        ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Script settings, YAML. [default: CONFIG_PATH]")
+        Path | None, typer.Option(metavar="FILE", help="Script settings, YAML.", show_default="CONFIG_PATH")
     ] = None,
     language: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Language of the script. [default: the settings', or the page's]")
+        str | None,
+        typer.Option(metavar="NAME", help="Language of the script.", show_default="the settings', or the page's"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the script as JSON.")] = False,
 ) -> None:

@@ -28,12 +28,13 @@ READY = "Toolweave is ready at {url}"
 SPARE_THREADS = 32
 STUDIO = "https://smith.langchain.com/studio/?baseUrl="
 
-HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on. [default: 127.0.0.1]")]
+HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")]
 PortOption = Annotated[
-    int | None, typer.Option("--port", min=0, max=65535, help="Port to listen on, 0 takes a free one. [default: 2024]")
+    int | None,
+    typer.Option("--port", min=0, max=65535, help="Port to listen on, 0 takes a free one.", show_default="2024"),
 ]
 DataDirOption = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder of the databases. [default: .toolweave]")
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder of the databases.", show_default=".toolweave")
 ]
 ReloadOption = Annotated[
     bool, typer.Option("--reload/--no-reload", help="Start the server again when the application changes.")

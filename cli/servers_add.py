@@ -21,7 +21,7 @@ from toolweave.servers.external.installing import install
 Name = Annotated[str | None, typer.Argument(help="A ready-made server, or the name for a new one.")]
 Command = Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND ARGS...]", help="The program to start.")]
 Url = Annotated[str | None, typer.Option("--url", help="The URL of a remote server.")]
-Transport = Annotated[str | None, typer.Option("--transport", help="stdio, http or sse. [default: as it looks]")]
+Transport = Annotated[str | None, typer.Option("--transport", help="stdio, http or sse.", show_default="as it looks")]
 Headers = Annotated[
     list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="Sent to the URL; {env:VAR} is filled in.")
 ]

@@ -19,7 +19,7 @@ from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import served_mcp_config
 
 PATIENCE_S = 30.0
-Names = Annotated[list[str] | None, typer.Argument(help="Servers of mcp.jsonc. [default: all that are enabled]")]
+Names = Annotated[list[str] | None, typer.Argument(help="Servers of mcp.jsonc.", show_default="all that are enabled")]
 
 
 def check(names: Names = None, config: ConfigFile = None, data_dir: DataFolder = None, as_json: AsJson = False) -> None:
@@ -43,7 +43,7 @@ def check(names: Names = None, config: ConfigFile = None, data_dir: DataFolder =
 
 
 def tools(
-    name: Annotated[str | None, typer.Argument(help="A server. [default: all that are enabled]")] = None,
+    name: Annotated[str | None, typer.Argument(help="A server.", show_default="all that are enabled")] = None,
     config: ConfigFile = None,
     data_dir: DataFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the schemas of the parameters.")] = False,

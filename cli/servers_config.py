@@ -25,12 +25,15 @@ ConfigFile = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="The mcp file. [default: TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder, else ours]",
+        help="The mcp file.",
+        show_default="TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder, else ours",
     ),
 ]
 DataFolder = Annotated[
     Path | None,
-    typer.Option("--data-dir", metavar="FOLDER", help="The data folder, as given to `serve`. [default: .toolweave]"),
+    typer.Option(
+        "--data-dir", metavar="FOLDER", help="The data folder, as given to `serve`.", show_default=".toolweave"
+    ),
 ]
 
 

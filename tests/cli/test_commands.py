@@ -32,6 +32,11 @@ def test_every_command_explains_its_options(name: str, tmp_path: Path) -> None:
     assert f"toolweave {name}" in ended.stdout
 
 
+def test_help_says_what_counts_where_an_option_is_not_given(tmp_path: Path) -> None:
+    for args, default in ((("script",), "CONFIG_PATH"), (("serve",), "2024"), (("servers", "check"), "all that are")):
+        assert f"[default: ({default}" in toolweave(*args, "--help", cwd=tmp_path).stdout
+
+
 def test_the_module_runs_as_a_program_and_knows_its_version(tmp_path: Path) -> None:
     ended = cold("--version", cwd=tmp_path)
     assert (ended.code, ended.stderr) == (0, "")
