@@ -3,8 +3,11 @@
 The answer is `{"page": …}` or `{"failed": "says why …"}`. This is a process of its own; nothing else imports it.
 """
 
+import ctypes
 import json
 import logging
+import os
+import signal
 import sys
 from typing import Any
 
@@ -16,12 +19,22 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 
+_PR_SET_PDEATHSIG = 1
+_SPARE_S = 2
+_NICENESS = 10
+
+
 def main() -> None:
     """Answer the one request on standard input."""
     logging.disable(logging.CRITICAL)
+    _die_with_parent()
     asked = json.loads(sys.stdin.buffer.readline())
     if resource is not None:
+        seconds = int(asked["seconds"]) + _SPARE_S
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         resource.setrlimit(resource.RLIMIT_AS, (asked["memory"], asked["memory"]))
+        # Pages that are read side by side must not keep the server, which started them, from answering.
+        os.nice(_NICENESS)
     body = sys.stdin.buffer.read()
     answer: dict[str, Any]
     try:
@@ -29,6 +42,12 @@ def main() -> None:
     except NoArticle as error:
         answer = {"failed": str(error)}
     sys.stdout.buffer.write(json.dumps(answer).encode())
+
+
+def _die_with_parent() -> None:
+    """End when the parent is killed, where Linux can tell; elsewhere the bound of processor time ends this."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ async def extract_page(
         "final_url": final_url or url,
         "content_type": content_type,
         "facts": dict(facts or {}),
+        "seconds": limits.seconds,
         "memory": limits.memory_bytes,
     }
     subject = f"The page {shown_url(final_url or url)}"

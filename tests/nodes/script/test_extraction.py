@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -252,6 +253,33 @@ async def test_a_page_that_takes_for_ever_is_given_up_and_the_loop_goes_on() -> 
             await extract_page(million, "https://site.example/x", "text/html", limits=ExtractionLimits(seconds=0.5))
 
     assert turns.count > 5
+
+
+@pytest.mark.slow
+async def test_who_reads_a_page_ends_with_the_process_that_asked_even_if_that_is_killed() -> None:
+    bytes_sent = 8_000_000
+    asks = f"""if True:
+        import asyncio
+        from toolweave.nodes.script.extraction import extract_page
+        page = b"<p " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b">Hi</p>"
+        assert len(page) > {bytes_sent}
+        asyncio.run(extract_page(page, "https://site.example/x", "text/html"))
+    """
+    asking = await asyncio.create_subprocess_exec(sys.executable, "-c", asks)
+    children = Path(f"/proc/{asking.pid}/task/{asking.pid}/children")
+    async with asyncio.timeout(30):
+        while not (reader := children.read_text(encoding="ascii").strip()) or bytes_read(reader) < bytes_sent:
+            await asyncio.sleep(0)
+        asking.kill()
+        await asking.wait()
+        while Path(f"/proc/{reader}").exists():
+            await asyncio.sleep(0)
+
+
+def bytes_read(pid: str) -> int:
+    """Say how much a process has read (needs /proc)."""
+    told = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
+    return int(told.split()[1])
 
 
 async def test_a_page_that_wants_too_much_memory_fails_alone() -> None:
