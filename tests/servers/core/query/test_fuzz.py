@@ -17,7 +17,7 @@ from toolweave.config.settings import Settings
 from toolweave.servers.core.query.opening import open_query_tools
 from toolweave.servers.core.query.tools import QueryTools
 
-_CASES = 200
+_CASES = 80
 _SLOW_CASES = 2_000
 _QUERIES_PER_TABLE = 8
 
