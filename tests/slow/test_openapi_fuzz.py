@@ -1,4 +1,4 @@
-"""Ten times as many requests as the quick suite sends: still no 5xx and no undocumented answer."""
+"""Twenty times as many requests as the quick suite sends: still no 5xx and no undocumented answer."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -11,7 +11,7 @@ from tests.fixtures.openapi_fuzz import OPERATIONS, Prober
 from toolweave.api.langgraph.app import ENDPOINTS
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
-REQUESTS = 500
+REQUESTS = 220
 # The server's thread draws from the process's random numbers while Hypothesis makes up the next request.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the .random. module inside strategies")
 
