@@ -1,6 +1,8 @@
 """JSON5 with comments and trailing commas is read, and every mistake is placed on its line."""
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolweave.config import configuration_text
 from toolweave.config.configuration_text import MAX_BYTES
 from toolweave.config.jsonc import parse_jsonc, read_jsonc
 from toolweave.errors import ConfigError
@@ -106,6 +109,25 @@ def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
     file = tmp_path / "bom.jsonc"
     file.write_bytes(b'\xef\xbb\xbf{"a": 1}')
     assert read_jsonc(file).value == {"a": 1}
+
+
+def test_a_pipe_is_read_to_its_end_and_one_that_nobody_writes_into_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "pipe.jsonc"
+    os.mkfifo(pipe)
+    monkeypatch.setattr(configuration_text, "PATIENCE_S", 0.01)
+    with pytest.raises(
+        ConfigError, match=r"pipe\.jsonc: cannot be read \(a pipe whose end did not come within 0\.01 s"
+    ):
+        read_jsonc(pipe)
+
+    monkeypatch.undo()
+    large = {"a": "b" * 100_000}
+    with ThreadPoolExecutor(1) as writer:
+        written = writer.submit(pipe.write_text, json.dumps(large), "utf-8")
+        assert read_jsonc(pipe).value == large
+        written.result()
 
 
 def test_files_that_cannot_be_read_are_named_with_the_reason(tmp_path: Path) -> None:

@@ -2,7 +2,11 @@
 
 import asyncio
 import json
+import os
+import select
+import subprocess
 import sys
+import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -256,8 +260,8 @@ async def test_a_page_that_takes_for_ever_is_given_up_and_the_loop_goes_on() -> 
 
 
 @pytest.mark.slow
-async def test_who_reads_a_page_ends_with_the_process_that_asked_even_if_that_is_killed() -> None:
-    bytes_sent = 8_000_000
+def test_who_reads_a_page_ends_with_the_process_that_asked_even_if_that_is_killed() -> None:
+    bytes_sent, bound_s = 8_000_000, 30.0
     asks = f"""if True:
         import asyncio
         from toolweave.nodes.script.extraction import extract_page
@@ -265,15 +269,16 @@ async def test_who_reads_a_page_ends_with_the_process_that_asked_even_if_that_is
         assert len(page) > {bytes_sent}
         asyncio.run(extract_page(page, "https://site.example/x", "text/html"))
     """
-    asking = await asyncio.create_subprocess_exec(sys.executable, "-c", asks)
-    children = Path(f"/proc/{asking.pid}/task/{asking.pid}/children")
-    async with asyncio.timeout(30):
+    begun = time.monotonic()
+    with subprocess.Popen([sys.executable, "-c", asks]) as asking:
+        children = Path(f"/proc/{asking.pid}/task/{asking.pid}/children")
         while not (reader := children.read_text(encoding="ascii").strip()) or bytes_read(reader) < bytes_sent:
-            await asyncio.sleep(0)
+            assert time.monotonic() - begun < bound_s, "the page was not handed over"
+        descriptor = os.pidfd_open(int(reader))
         asking.kill()
-        await asking.wait()
-        while Path(f"/proc/{reader}").exists():
-            await asyncio.sleep(0)
+    ended, _, _ = select.select([descriptor], [], [], bound_s)
+    os.close(descriptor)
+    assert ended
 
 
 def bytes_read(pid: str) -> int:
