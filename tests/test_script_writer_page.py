@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 import typer
+from langgraph.graph import END, START, StateGraph
 from loguru import logger
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 import toolweave
 from tests.fixtures.openai_wire import openai_wire
+from tests.fixtures.scripted_model import ScriptedModel
+from tests.fixtures.scripted_model import calling as scripted_call
 from tests.fixtures.web_pages import web_pages
 from tests.graphs.script_agent import DONE, FETCHING, asks
 from tests.nodes.script.writing import calling, script
@@ -124,3 +128,35 @@ async def test_its_python_example_runs(
     assert (await scope["example"]()).title == "Bees"
     assert "100 % The script is ready" in capsys.readouterr().out
     assert (tmp_path / "out" / "script.yaml").is_file()
+
+
+class HostState(TypedDict, total=False):
+    """What another application's graph has in common with the script writer, and a key of its own."""
+
+    url: str
+    script: dict[str, Any]
+    source: dict[str, Any]
+    said: str
+
+
+async def test_its_embedding_example_runs_and_is_a_node_of_another_graph() -> None:
+    model = ScriptedModel(turns=[scripted_call(("write_script", script()))])
+    scope: dict[str, Any] = {"my_chat_model": model}
+    graph_of, _, _ = next(block for block in blocks("python") if "build_script_writer(" in block).partition("answer =")
+    exec(graph_of.replace("wiki.internal", "127.0.0.1"), scope)  # noqa: S102
+    host = StateGraph(HostState)
+    host.add_node("script_writer", scope["graph"])
+    host.add_node("speak", lambda state: {"said": f"{state['source']['title']}: {state['script']['title']}"})
+    host.add_edge(START, "script_writer")
+    host.add_edge("script_writer", "speak")
+    host.add_edge("speak", END)
+    asked: Any = {"stream_mode": ["custom", "values"], "subgraphs": True}
+
+    with web_pages() as site:
+        parts: Any = [part async for part in host.compile().astream({"url": site.page("notes.md")}, **asked)]
+
+    ended = parts[-1][2]
+    assert ended.keys() == {"url", "script", "source", "said"}
+    assert ended["said"] == "Notes on winding paths: Bees"
+    assert [event["progress"] for _, mode, event in parts if mode == "custom"][-1] == 100
+    assert "German" in model.prompts[0][0].text
