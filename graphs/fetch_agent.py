@@ -99,7 +99,7 @@ def fetch_agent_node(
         servers = await asyncio.to_thread(_servers, read_job)
         model = models.model_for(settings_of(state.get("settings")))
         dialogue = FetchDialogue(state["url"], fetch.max_iterations)
-        tell_progress(BEGUN_PERCENT, f"Connecting to {', '.join(server.name for server in servers)}")
+        tell_progress(BEGUN_PERCENT, f"Connecting to {', '.join(server.name for server in servers if server.enabled)}")
         try:
             async with fetch.open_tools(servers) as tools:
                 # That this function uses the loop is how LangGraph finds the graph to draw inside it.

@@ -75,10 +75,12 @@ async def test_tools_of_all_servers_are_offered_and_called_one_after_the_other(a
 
 async def test_a_server_that_is_down_is_reported_and_the_others_do_the_work(agent: Agent) -> None:
     with warnings_logged() as told:
-        job = await agent.run([absent("brave"), fetching()], asks(("web_read", {"url": BEES})), DONE)
+        servers = [absent("brave"), fetching(), fetching("unwanted", enabled=False)]
+        job = await agent.run(servers, asks(("web_read", {"url": BEES})), DONE)
 
     assert SENTENCE in job.page["text"]
     assert any("the agent works without some MCP servers: brave is down" in message for message in told)
+    assert (2.0, "Connecting to brave, web") in job.progress
 
 
 async def test_the_way_of_the_agent_is_told_as_progress_and_streamed_as_a_graph_of_its_own(
