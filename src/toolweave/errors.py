@@ -1,5 +1,7 @@
 """Hold the one exception tree; every edge (HTTP, CLI, tool message) translates it in one table.
 
+Those that end runs are RuntimeErrors, too: the official server shows their texts, and hides those of other classes.
+
 ToolweaveError
 ├── ConfigError                 a setting or file is wrong; names it and the fix
 │   └── MissingVariable         {env:VAR} without a value and without a default
@@ -19,7 +21,7 @@ ToolweaveError
 │   ├── FetchFailed             a page's content could not be had
 │   └── ScriptFailed            no script could be made of a page
 ├── ScriptNotKept               a script was written, but not to the disk
-├── IterationLimitError         the agent loop reached max_iterations (also a RuntimeError)
+├── IterationLimitError         the agent loop reached max_iterations
 ├── RunAbandoned                a run's process ended too often while it executed
 ├── PersistenceError            the data folder or a database cannot be used
 │   ├── DataFolderLocked        another process holds the data folder
@@ -47,7 +49,7 @@ class ToolweaveError(Exception):
     """Every error that Toolweave raises on purpose."""
 
 
-class ConfigError(ToolweaveError):
+class ConfigError(ToolweaveError, RuntimeError):
     """A setting or configuration file is wrong; `source` names it, `fix` says what to do."""
 
     def __init__(self, message: str, *, source: str | None = None, fix: str | None = None) -> None:
@@ -70,7 +72,7 @@ class MissingVariable(ConfigError):
         )
 
 
-class ModelError(ToolweaveError):
+class ModelError(ToolweaveError, RuntimeError):
     """The model endpoint refused, failed or is unknown; `status` is what it answered with, if it did."""
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
@@ -121,7 +123,7 @@ class ToolProtocolError(ToolError):
     """The MCP server answered something that is not MCP."""
 
 
-class StageFailed(ToolweaveError):
+class StageFailed(ToolweaveError, RuntimeError):
     """A stage of the workflow failed; the text may be shown to whoever asked (W-02).
 
     `model_usage` lists what its model calls have used all the same.

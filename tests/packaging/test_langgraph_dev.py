@@ -184,8 +184,17 @@ async def test_a_page_is_fetched_and_its_script_written_there_too(official: str,
         (folder / SCRIPT_SETTINGS).write_text(f"{{model: m, base_url: '{wire.base_url}'}}", encoding="utf-8")
         async with get_client(url=official, api_key=None) as client:
             answer: Any = await client.runs.wait(None, "script_writer", input={"url": site.page("news.html")})
+            thread_id = (await client.threads.create())["thread_id"]
+            asked: Any = {"input": {"url": site.url + "/status/404"}, "raise_error": False}
+            await client.runs.wait(thread_id, "script_writer", **asked)
+            missing: Any = await client.threads.get(thread_id)
+            (folder / SCRIPT_SETTINGS).write_text("{sections: few}", encoding="utf-8")
+            await client.runs.wait(thread_id, "script_writer", **asked)
+            unread: Any = await client.threads.get(thread_id)
     assert answer["script"]["title"] == script()["title"], answer
     assert answer["source"]["title"] == truth_of("news.html")["title"]
+    assert "there is no such page. Check the address." in str(missing["error"])
+    assert f"CONFIG_PATH ({folder / SCRIPT_SETTINGS}:1)" in str(unread["error"])
 
 
 async def test_the_state_of_the_process_and_of_its_mcp_servers_is_shown_there_too(
