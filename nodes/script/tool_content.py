@@ -1,12 +1,14 @@
 """Choose what of an agent's tool results is the page, and make a Page of it (A-04).
 
 Content comes from tool results only: what the agent says itself never takes its place. Results of calls with the
-page's own URL come first, then those of calls with any URL, then all.
+page's own URL come first, then those of calls with any URL, then all: tools that show what a browser has open are asked
+without one. But what a search found says nothing of a page that was asked for and could not be had.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from langchain_core.messages import AnyMessage
 from loguru import logger
@@ -17,8 +19,8 @@ from toolweave.nodes.script.markdown_page import FEWEST_LETTERS, letters
 from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.page_address import shown_url
 from toolweave.nodes.script.tool_document import Document
-from toolweave.nodes.script.tool_parts import ToolPage, is_same_address, tool_pages
-from toolweave.nodes.script.tool_results import tool_results
+from toolweave.nodes.script.tool_parts import ToolPage, addresses_in, is_same_address, tool_pages
+from toolweave.nodes.script.tool_results import failed_arguments, tool_results
 
 MOST_CHARACTERS = 10 * 1024 * 1024
 """What is taken of a page: as much as of one that is fetched the plain way."""
@@ -58,11 +60,18 @@ async def _page(url: str, document: Document) -> Page:
 
 def likely_documents(url: str, messages: Sequence[AnyMessage]) -> Iterator[Document]:
     """Give what may be the page, the likeliest first."""
-    pages = tool_pages(tool_results(messages))
+    results = tool_results(messages)
+    pages = tool_pages(results)
     asked = [page for page in pages if any(is_same_address(each, url) for each in page.addresses)]
     yield from _usable(page.about(url) for page in sorted(asked, key=_likelihood))
-    for others in ([page for page in pages if page.addresses and page not in asked], pages):
-        yield from _usable(_together(others))
+    yield from _usable(_together([page for page in pages if page.addresses and page not in asked]))
+    refused = any(_names(url, arguments) for arguments in failed_arguments(messages))
+    if not refused or any(_names(url, result.arguments) for result in results):
+        yield from _usable(_together(pages))
+
+
+def _names(url: str, arguments: Mapping[str, Any]) -> bool:
+    return any(is_same_address(each, url) for each in addresses_in(arguments))
 
 
 def _likelihood(page: ToolPage) -> tuple[bool, int]:

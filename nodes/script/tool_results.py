@@ -47,6 +47,11 @@ def tool_errors(messages: Sequence[AnyMessage]) -> list[str]:
     return list(dict.fromkeys(told))[-MOST_ERRORS:]
 
 
+def failed_arguments(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
+    """Give the arguments of the calls that failed."""
+    return [as_object(call["args"]) for call, answer in _answered(messages) if answer.status == "error"]
+
+
 def _answered(messages: Sequence[AnyMessage]) -> Iterator[tuple[Any, ToolMessage]]:
     answers = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
     for message in messages:

@@ -127,6 +127,15 @@ def test_calls_with_the_url_of_the_job_come_first_then_those_with_any_then_all()
     assert first(without, other, ({"url": URL}, "Not found.")).body == OTHER + LONG
 
 
+def test_what_a_search_found_does_not_stand_for_a_page_that_could_not_be_had() -> None:
+    found, refused = ({"query": "bees"}, LONG), {"content": "403 Forbidden", "status": "error"}
+    opened = ({"url": URL}, "Opened.")
+
+    assert none(found, ({"url": f"{URL}/"}, refused))
+    assert first(found, ({"url": URL}, refused), ({"url": "https://site.example/moved"}, TEXT)).body == TEXT
+    assert LONG in first(({"url": URL}, refused), opened, ({}, LONG)).body
+
+
 @pytest.mark.parametrize(
     "written",
     [f"{URL}/", f"{URL}#part", "HTTPS://WWW.Site.example/bees", "http://site.example/bees", f" {URL} "],
