@@ -1,6 +1,7 @@
 """`toolweave script`: a page becomes a script at the terminal, without a server (A-04, A-05)."""
 
 import json
+import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -74,6 +75,23 @@ def test_it_prints_the_script_to_read_and_keeps_it_as_a_file(site: WebPages, wir
     system = str(wire.requests[0].messages[0]["content"])
     assert "A calm teacher" in system
     assert "Latin" in system
+
+
+def test_on_a_terminal_a_bar_on_stderr_shows_how_far_it_is_and_is_gone_in_the_end(
+    site: WebPages, wire: WireServer, tmp_path: Path
+) -> None:
+    url = f"{site.page('letter.txt')}?{'long' * 30}"
+    site.answers[url.removeprefix(site.url)] = site.answer("/pages/letter.txt")
+
+    ended = write(wire, tmp_path, url, env={"TTY_COMPATIBLE": "1", "TERM": "xterm", "COLUMNS": "80"})
+
+    assert ended.code == 0, ended.stderr
+    drawn = Text.from_ansi(ended.stderr).plain
+    assert re.search(r"━+ +2% Fetching http://127", drawn), drawn
+    assert re.search(r"━+ +100% The script is ready: 3 sections", drawn), drawn
+    assert ended.stderr.endswith("\x1b[1A\x1b[2K")
+    assert "━" not in ended.stdout
+    assert WRITTEN.title in ended.stdout
 
 
 def test_an_agent_fetches_with_the_servers_that_dotenv_names_and_only_json_is_on_stdout(
