@@ -23,8 +23,10 @@ _NAMES = {
     "application/rss+xml": "a feed",
     "application/atom+xml": "a feed",
 }
+# A comment ends at its first end: otherwise there are as many ways to read a row of them as strangers like.
 _MARKUP = re.compile(
-    rb"\s*(?:<!--.{0,2000}?-->\s*)*<(?:!doctype\s+html|html|head|body|article|div|p|h1)\b", re.IGNORECASE | re.DOTALL
+    rb"\s*(?:<!--(?:(?!-->).){0,2000}-->\s*)*<(?:!doctype\s+html|html|head|body|article|div|p|h1)\b",
+    re.IGNORECASE | re.DOTALL,
 )
 _FIRST_BYTES = 4096
 

@@ -19,8 +19,9 @@ _TITLES = ("title", "ogTitle", "og:title")
 _SITES = ("ogSiteName", "og:site_name", "siteName", "site_name")
 _LANGUAGES = ("language", "lang")
 _URLS = ("url", "sourceURL", "source_url", "link")
+# A comment ends at its first end: otherwise there are as many ways to read a row of them as strangers like.
 _MARKUP = re.compile(
-    r"\s*(?:<!--.{0,2000}?-->\s*)*<(?:!doctype\s+html|html|head|body|main|article|section|div|p|h1)\b",
+    r"\s*(?:<!--(?:(?!-->).){0,2000}-->\s*)*<(?:!doctype\s+html|html|head|body|main|article|section|div|p|h1)\b",
     re.IGNORECASE | re.DOTALL,
 )
 # As mcp-server-fetch frames the part of a page that it gives.

@@ -15,6 +15,7 @@ _CHARACTERS = frozenset({"startindex", "startchar", "startposition", "offset", "
 _PARTS = frozenset({"page", "pagenumber", "part", "chunk", "cursor"})
 _SIZES = frozenset({"maxlength", "maxchars", "maxcharacters", "limit", "length", "size"})
 _DEEPEST = 6
+_FARTHEST = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def _placed(document: Document, address: str) -> Document:
 
 def _position(arguments: Mapping[str, Any]) -> float:
     given = (value for name, value in arguments.items() if _plain(name) in _CHARACTERS | _PARTS)
-    return next((float(each) for each in given if isinstance(each, int | float) and each >= 0), 0.0)
+    return next((float(each) for each in given if isinstance(each, int | float) and 0 <= each <= _FARTHEST), 0.0)
 
 
 def _counts_characters(group: Sequence[ToolResult]) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from toolweave.nodes.offline_model.scripts.abbreviations import ABBREVIATIONS, BEFORE_ORDINALS, MONTHS
 
 _CLOSERS = "\"'”’»«“›‹)\\]"
+# There is one way only to read a row of marks or quotes: each begins where no other does.
 _END = re.compile(
-    rf"(?P<mark>[.!?…؟۔।]+)(?:[\u00a0\u202f ]?»|[{_CLOSERS}])*(?=\s|\Z)"
+    rf"(?<![.!?…؟۔।])(?P<mark>[.!?…؟۔।]+)(?:[\u00a0\u202f ]»|[{_CLOSERS}])*(?=\s|\Z)"
     r"|(?P<wide>[。！？｡]+)(?P<closed>[」』”’）】〉》\"]*)"
 )
 _TOKEN = re.compile(r"[^\s\"'“”„‚‘’«»()\[\]]+\Z")
@@ -15,7 +16,7 @@ _PREVIOUS = re.compile(r"(\w+)\W+\Z")
 _NEXT = re.compile(r"\s*[\"'“”„‚‘’«»‹›(\[¿¡\-–—\u00a0\u202f ]{0,4}(?P<word>\w*)")
 # What goes on after words that were quoted with their full stop.
 _GOES_ON = re.compile(r"と|って|という|など|[，,、]|.{0,6}(?:说|說|道|问|問|喊|表示|写道)")
-_WHOLE = re.compile(r"[.!?…؟۔।。！？｡](?:[\u00a0\u202f ]?»|[\"'”’»«“›‹)\]」』）】〉》])*\Z")
+_WHOLE = re.compile(r"[.!?…؟۔।。！？｡](?:[\u00a0\u202f ]»|[\"'”’»«“›‹)\]」』）】〉》])*\Z")
 _REACH = 60
 
 

@@ -100,6 +100,7 @@ def test_what_was_cut_for_the_model_is_taken_whole_and_without_the_notice() -> N
         json.dumps({"links": [f"https://site.example/{number}" for number in range(100)]}),
         json.dumps({"markdown": None, "metadata": {"title": TEXT}}),
         "[" * 100_000,
+        "<!-- -->" * 500,
         "[]",
         '{"a": ' * 900 + "1" + "}" * 900,
         [{"type": "image", "base64": "AAAA", "mime_type": "image/png"}],
@@ -107,6 +108,11 @@ def test_what_was_cut_for_the_model_is_taken_whole_and_without_the_notice() -> N
 )
 def test_what_holds_no_text_of_a_page_is_none(answer: Any) -> None:
     assert none(({"url": URL}, answer))
+
+
+@pytest.mark.parametrize("place", [float("inf"), 10**400, -1, True])
+def test_a_part_at_a_place_that_no_page_has_counts_as_the_first(place: Any) -> None:
+    assert first(({"url": URL, "start_index": place}, TEXT)).body == TEXT
 
 
 def test_failed_calls_and_our_own_tools_give_no_page() -> None:

@@ -29,6 +29,12 @@ def test_a_paragraph_is_divided_where_its_sentences_end(sentences: list[str]) ->
     assert list(sentences_of(joined)) == sentences
 
 
+@pytest.mark.parametrize("row", ["." * 30_000, "." + "»" * 60, "." + " »" * 40, "?!…" * 9_000, "。" + "」" * 9_000])
+def test_a_long_row_of_marks_can_be_read_in_one_way_only(row: str) -> None:
+    assert "".join(sentences_of(f"So{row}x")) == f"So{row}x"
+    assert read_article(f"# Rows\n\nSo it is{row}x").parts
+
+
 @pytest.mark.parametrize(
     ("marked", "said"),
     [
