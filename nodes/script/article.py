@@ -1,6 +1,8 @@
 """Read a page's bytes into its article, HTML or markdown (A-04); only the process that reads pages imports this."""
 
+import re
 from collections.abc import Mapping
+from typing import Any, cast
 
 from toolweave.nodes.script.decoding import decoded
 from toolweave.nodes.script.html_article import read_html
@@ -10,6 +12,9 @@ from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.page_kind import kind_of
 
 __all__ = ["NoArticle", "read_article"]
+
+# Halves of characters cannot be stored or sent, and control characters command terminals; a page needs neither.
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def read_article(
@@ -25,9 +30,19 @@ def read_article(
     known = {name: (facts or {}).get(name, "") for name in ("title", "site", "language")}
     page = read_html(text, final_url) if kind == "html" else page_of_markdown(text, final_url, images=None, **known)
     page["url"] = url
+    page = cast("Page", _cleaned(page))
     if letters(page["text"]) < FEWEST_LETTERS:
         raise NoArticle(_empty(text if kind == "html" else ""))
     return page
+
+
+def _cleaned(value: Any) -> Any:
+    """Take what is no text out of every text of a page: its data may have it, too, not its markup alone."""
+    if isinstance(value, str):
+        return _NO_TEXT.sub("", value)
+    if isinstance(value, dict):
+        return {name: _cleaned(item) for name, item in value.items()}
+    return [_cleaned(item) for item in value] if isinstance(value, list) else value
 
 
 def _empty(html: str) -> str:

@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from contextlib import suppress
 
 from trafilatura.utils import decode_file
 
@@ -22,8 +23,8 @@ _READ_AS = {
 }
 # Text in these is plain ASCII for whoever does not know.
 _SEVEN_BIT = ("iso2022", "hz", "utf-16")
-# No browser reads it, and it hides markup.
-_NEVER = ("utf-7",)
+# No browser reads them: some hide markup, others are no character sets but ways to write texts in programs or names.
+_NEVER = ("utf-7", "unicode-escape", "raw-unicode-escape", "idna", "punycode", "undefined")
 
 
 def decoded(body: bytes, content_type: str) -> str:
@@ -50,6 +51,8 @@ def decoded(body: bytes, content_type: str) -> str:
 def _codec(name: str) -> str | None:
     try:
         found = codecs.lookup(name).name
+        with suppress(UnicodeError):
+            b" ".decode(found)  # a LookupError where it is no text that is encoded
     except LookupError:
         found = {"x-sjis": "shift_jis", "windows-31j": "cp932", "x-euc-jp": "euc_jp"}.get(name.lower(), "")
     return None if not found or found in _NEVER else _READ_AS.get(found, found)

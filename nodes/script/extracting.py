@@ -30,9 +30,8 @@ def main() -> None:
     _die_with_parent()
     asked = json.loads(sys.stdin.buffer.readline())
     if resource is not None:
-        seconds = int(asked["seconds"]) + _SPARE_S
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-        resource.setrlimit(resource.RLIMIT_AS, (asked["memory"], asked["memory"]))
+        _bound(resource.RLIMIT_CPU, int(asked["seconds"]) + _SPARE_S)
+        _bound(resource.RLIMIT_AS, asked["memory"])
         # Pages that are read side by side must not keep the server, which started them, from answering.
         os.nice(_NICENESS)
     body = sys.stdin.buffer.read()
@@ -42,6 +41,13 @@ def main() -> None:
     except NoArticle as error:
         answer = {"failed": str(error)}
     sys.stdout.buffer.write(json.dumps(answer).encode())
+
+
+def _bound(kind: int, most: int) -> None:
+    """Lower a limit, unless it is lower already: it cannot be raised."""
+    allowed = resource.getrlimit(kind)[1]
+    least = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
+    resource.setrlimit(kind, (least, least))
 
 
 def _die_with_parent() -> None:

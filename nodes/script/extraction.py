@@ -9,6 +9,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +87,8 @@ async def extract_page(
 async def _ask(request: bytes) -> dict[str, Any]:
     """Let the process answer, or say why it gave no answer."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", MODULE),
+        # -P: no file of the folder that this runs in is taken for a module.
+        *(sys.executable, "-P", "-m", MODULE),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -96,7 +98,10 @@ async def _ask(request: bytes) -> dict[str, Any]:
     finally:
         if process.returncode is None:
             process.kill()
-            await process.wait()
+        while process.returncode is None:
+            # It ends at once, and its loop, which may be about to close, must not be left with it.
+            with suppress(asyncio.CancelledError):
+                await process.wait()
     if process.returncode != 0:
         return {"failed": _ended(process.returncode, complaint)}
     answer: dict[str, Any] = await asyncio.to_thread(json.loads, written)

@@ -158,6 +158,9 @@ def test_a_page_is_read_under_a_header_of_any_form_or_none(content_type: str) ->
         ("cp1252", "text/html; charset=no-such-thing", "latin1"),
         ("utf-8", "text/html; charset=iso-8859-1", "windows-1252"),
         ("utf-8", "text/html; charset=utf-7", ""),
+        ("cp1252", "text/html; charset=base64", "latin1"),
+        ("cp1252", "text/html; charset=raw_unicode_escape", "latin1"),
+        ("utf-16-le", "text/html; charset=utf-16-le", ""),
     ],
 )
 def test_bytes_are_read_by_mark_header_meta_or_what_they_are(codec: str, content_type: str, meta: str) -> None:
@@ -249,6 +252,29 @@ def test_a_hostile_page_is_read_or_refused_in_words(hostile: bytes) -> None:
     assert "Deep down." in told or "Give the address" in told or "MCP_CONFIG_PATH" in told
 
 
+def test_a_row_of_comments_before_a_text_can_be_read_in_one_way_only() -> None:
+    assert "Lamps burn oil." in html_page(b"<!-- -->" * 500 + b"Lamps burn oil." * 9, "")["text"]
+
+
+@pytest.mark.parametrize("written", ["&#11;", "&#x1f;", "&#xFFFF;", "&#0000001", "\x1b", "&#27;"])
+def test_a_character_that_is_none_costs_no_article(written: str) -> None:
+    page = html_page(f"<html><title>Oil{written}s</title><body><article>{PARAGRAPHS}<p>It{written}s out.</p></article>")
+
+    assert page["title"] == "Oils"
+    assert page["text"].endswith("Its out.")
+    assert "keeper of lamp 7" in page["text"]
+
+
+def test_what_is_no_text_in_the_data_of_a_page_comes_no_further() -> None:
+    told = "A lamp \ud800is\x00 \x1b[2Jlit by hand. " * 40
+    data = json.dumps({"@type": "Article", "headline": "La\udfffmp\x00s\x9b", "articleBody": told})
+    page = html_page(f"<html><script type='application/ld+json'>{data}</script><body><article><p>A lamp.</p></article>")
+
+    assert page["title"] == "Lamps"
+    assert page["text"].startswith("A lamp is [2Jlit by hand.")
+    json.dumps(page, ensure_ascii=False).encode()
+
+
 async def test_a_page_that_takes_for_ever_is_given_up_and_the_loop_goes_on() -> None:
     million = b"<html><body><div " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b"><p>Hi</p>"
     turns = Turns()
@@ -285,6 +311,22 @@ def bytes_read(pid: str) -> int:
     """Say how much a process has read (needs /proc)."""
     told = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
     return int(told.split()[1])
+
+
+def test_pages_are_read_within_limits_of_the_system_by_no_module_of_the_working_folder(tmp_path: Path) -> None:
+    for module in ("json", "trafilatura", "toolweave"):
+        (tmp_path / f"{module}.py").write_text("raise SystemExit('taken for a module')", encoding="utf-8")
+    asks = """if True:
+        import asyncio
+        from toolweave.nodes.script.extraction import extract_page
+        body = b"<p>The keeper of the lamp trimmed it at dusk and slept well.</p>" * 4
+        print(asyncio.run(extract_page(body, "https://site.example/x", "text/html"))["text"])
+    """
+    limited = ["sh", "-c", 'ulimit -v 1900000; ulimit -t 50; exec "$@"', "sh", sys.executable, "-P", "-c", asks]
+    done = subprocess.run(limited, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "slept well." in done.stdout
 
 
 async def test_a_page_that_wants_too_much_memory_fails_alone() -> None:
