@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Protocol, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
@@ -14,6 +15,7 @@ from toolweave.nodes.model_usage import usage_summary
 from toolweave.nodes.progress_events import tell_progress
 from toolweave.nodes.script.page_address import shown_url
 from toolweave.nodes.script.script_state import LANGUAGE, URL, ScriptState, ScriptUpdate
+from toolweave.nodes.script.tool_document import is_web_address
 from toolweave.nodes.script.writing_state import ScriptMetadata
 
 ReadJob = Callable[[], ScriptJob]
@@ -21,8 +23,10 @@ _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 
 
 def _address(url: str) -> str:
-    if not _ADDRESS.fullmatch(url):
+    if not _ADDRESS.fullmatch(url) or not is_web_address(url):
         raise ValueError("must be the address of a page, such as https://example.org/article")
+    if "@" in urlsplit(url).netloc:
+        raise ValueError("must hold no credentials (name@host): models, tools and logs would see them")
     return url
 
 

@@ -10,5 +10,7 @@ _CREDENTIALS = re.compile(r"(?<=//)[^/?#]*@")
 
 def shown_url(url: str) -> str:
     """Give a URL as messages may show it: without credentials, and not too long."""
-    shown = redact_text(_CREDENTIALS.sub("", url[:MOST_CHARACTERS]))
-    return shown if len(url) <= MOST_CHARACTERS else f"{shown}…"
+    # Cut afterwards: half of a long password would look like a host.
+    bare = _CREDENTIALS.sub("", url)
+    shown = redact_text(bare[:MOST_CHARACTERS])
+    return shown if len(bare) <= MOST_CHARACTERS else f"{shown}…"

@@ -1,5 +1,7 @@
 """Ask for one page as its site's rules let us, following where it is sent on (A-04, W-09)."""
 
+import asyncio
+
 from toolweave import __version__
 from toolweave.errors import FetchFailed, OutboundFailed
 from toolweave.nodes.script.robots import may_fetch
@@ -43,7 +45,8 @@ class Visit:
         target = self._client.policy.check_written(url)
         if target.origin not in self._rules:
             self._rules[target.origin] = await self._robots(f"{target.scheme}://{target.authority}/robots.txt")
-        if not may_fetch(self._rules[target.origin], target.path, AGENT):
+        # Off the loop: half a megabyte of a stranger's rules takes its time.
+        if not await asyncio.to_thread(may_fetch, self._rules[target.origin], target.path, AGENT):
             raise FetchFailed(
                 f"the robots.txt of {target.authority} does not let programs fetch it. "
                 "Give another address, or ask the site's owner."

@@ -222,6 +222,7 @@ async def test_credentials_of_an_address_are_never_shown(site: WebPages) -> None
     assert "hunter2" not in message
     assert "someone" not in message
     assert "credentials" in message
+    assert "hunter2" not in await refusal(site.url.replace("http://", f"http://someone:{'hunter2' * 60}@") + "/x")
     assert "s3cr3tvalue" not in await refusal(f"{site.url}/status/404?access_token=s3cr3tvalue")
 
 
