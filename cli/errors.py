@@ -39,4 +39,9 @@ def explain(error: BaseException) -> str | None:
     if not isinstance(error, ToolweaveError):
         return None
     headline = next(HEADLINES[cls] for cls in type(error).__mro__ if cls in HEADLINES)
-    return " ".join(f"{headline}: {error}".split())
+    return _harmless(" ".join(f"{headline}: {error}".split()))
+
+
+def _harmless(text: str) -> str:
+    """Replace what commands a terminal: an error may quote a page, a server or a model. Joiners stay."""
+    return "".join(each if each.isprintable() or each in "\u200c\u200d" else "�" for each in text)
