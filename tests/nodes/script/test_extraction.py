@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 from loguru import logger
 
+from tests.fixtures.mcp_server import child_pids
 from tests.fixtures.web_pages import PAGES, five_megabytes, long_paragraphs, truth_of
 from tests.nodes.script.reading import NoArticle, articles, html_page, left_out, page_of, read_article, standing_around
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.extraction import ExtractionLimits, extract_page
+from toolweave.nodes.script.extraction import MODULE, ExtractionLimits, extract_page
 
 SHARE_KEPT = 0.95
+HANDED_OVER = 5_000_000
+"""So much that the process has its page, and the one that asks waits for the answer."""
 PARAGRAPHS = "".join(f"<p>The keeper of lamp {number} trimmed it at dusk and slept well.</p>" for number in range(8))
 
 
@@ -327,6 +330,22 @@ def test_pages_are_read_within_limits_of_the_system_by_no_module_of_the_working_
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "slept well." in done.stdout
+
+
+async def test_a_reading_ends_with_its_process_however_often_it_is_cancelled() -> None:
+    million = b"<p " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b">Hi</p>"
+    reading = asyncio.create_task(extract_page(million, "https://site.example/x", "text/html"))
+    async with asyncio.timeout(30):
+        while not (readers := [pid for pid in child_pids(MODULE) if bytes_read(str(pid)) > HANDED_OVER]):
+            await asyncio.sleep(0)
+    # As a node is whose run is cancelled, and then by the end of the loop that it runs in.
+    while not reading.done():
+        reading.cancel()
+        await asyncio.sleep(0)
+
+    assert reading.cancelled()
+    with pytest.raises(ProcessLookupError):
+        os.kill(readers[0], 0)
 
 
 async def test_a_page_that_wants_too_much_memory_fails_alone() -> None:
