@@ -27,10 +27,12 @@ class Block(NamedTuple):
 def blocks_of(page: Page) -> list[Block]:
     """Give the sections of a page; images are lines `![alt](caption)`, those that its text leaves out at the end."""
     sections = [(section["heading"], section["text"]) for section in page["sections"]] or [("", page["text"])]
+    shown: set[str] = set()
     blocks = [
-        block_of(heading, _without_sources(text)) for heading, text in sections if heading.strip() or text.strip()
+        block_of(heading, _without_sources(text, shown))
+        for heading, text in sections
+        if heading.strip() or text.strip()
     ]
-    shown = "\n".join(block.text for block in blocks)
     images = dict.fromkeys(_image(image["alt"], image["caption"]) for image in page["images"])
     missing = [line for line in images if line != "![]()" and line not in shown]
     return [*blocks, Block("", "\n".join(missing))] if missing else blocks
@@ -56,20 +58,25 @@ def _written(block: Block) -> Iterator[str]:
         yield block.text
 
 
-def _without_sources(text: str) -> str:
-    """Leave out where images lie, which only takes room; code stays as it is."""
+def _without_sources(text: str, shown: set[str]) -> str:
+    """Leave out where images lie, which only takes room; code stays as it is. `shown` gets the images."""
     if "![" not in text:
         return text
     pieces = []
     end = 0
     for code in _FENCED.finditer(text):
-        pieces += [_shortened(text[end : code.start()]), code[0]]
+        pieces += [_shortened(text[end : code.start()], shown), code[0]]
         end = code.end()
-    return "".join([*pieces, _shortened(text[end:])])
+    return "".join([*pieces, _shortened(text[end:], shown)])
 
 
-def _shortened(text: str) -> str:
-    return _IMAGE.sub(lambda found: _image(found["alt"], found["caption"] or ""), text)
+def _shortened(text: str, shown: set[str]) -> str:
+    def written(found: re.Match[str]) -> str:
+        image = _image(found["alt"], found["caption"] or "")
+        shown.add(image)
+        return image
+
+    return _IMAGE.sub(written, text)
 
 
 def _image(alt: str, caption: str) -> str:
