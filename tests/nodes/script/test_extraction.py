@@ -335,9 +335,11 @@ def test_pages_are_read_within_limits_of_the_system_by_no_module_of_the_working_
 async def test_a_reading_ends_with_its_process_however_often_it_is_cancelled() -> None:
     million = b"<p " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b">Hi</p>"
     reading = asyncio.create_task(extract_page(million, "https://site.example/x", "text/html"))
+    readers: list[int] = []
     async with asyncio.timeout(30):
-        while not (readers := [pid for pid in child_pids(MODULE) if bytes_read(str(pid)) > HANDED_OVER]):
+        while not readers:
             await asyncio.sleep(0)
+            readers = [pid for pid in child_pids(MODULE) if bytes_read(str(pid)) > HANDED_OVER]
     # As a node is whose run is cancelled, and then by the end of the loop that it runs in.
     while not reading.done():
         reading.cancel()
