@@ -67,7 +67,8 @@ This script cannot be used:
 {problems}
 Correct it, keep what is good, and give the whole script again in the same way."""
 
-_FRAME = re.compile(r"[<＜](?=[\s/\\\u200b-\u200f\u2060\ufeff]*article)", re.IGNORECASE)
+# Whatever stands between that is no word, such as a soft hyphen or a wide slash: a model may read over it.
+_FRAME = re.compile(r"[<＜﹤](?=[^\w<＜﹤]{0,40}article)", re.IGNORECASE)
 _TEXT = {"type": "string"}
 
 
