@@ -1,6 +1,7 @@
 """Make the fixtures that run real servers known to every test; keep the collector off what lives as long as the run."""
 
 import gc
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -9,6 +10,12 @@ import pytest
 SELDOM = (20_000, 20, 50)
 
 pytest_plugins = ["tests.fixtures.app_server", "tests.fixtures.mcp_server", "tests.fixtures.postgres"]
+
+
+def pytest_configure() -> None:
+    """Have the processes that tests interrupt hear it: what a shell runs in the background ignores SIGINT."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
