@@ -40,9 +40,7 @@ def settings_of(settings: Mapping[str, Any] | None) -> ScriptSettings:
     return ScriptSettings.model_validate(settings or {})
 
 
-def plan_of(
-    settings: ScriptSettings, article: Sequence[Block], *, page_language: str = ""
-) -> ScriptPlan:
+def plan_of(settings: ScriptSettings, article: Sequence[Block], *, page_language: str = "") -> ScriptPlan:
     """Make the plan; `page_language` is the page's word for its own."""
     wanted = " ".join(settings.language.split())
     seconds = min(settings.target_length_s, max(_held(article, settings.target_length_s), SHORTEST_S))
