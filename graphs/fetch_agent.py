@@ -26,15 +26,15 @@ from toolweave.nodes.chat_model_source import LazyChatModel
 from toolweave.nodes.model_usage import ModelUsage, model_name, model_usage
 from toolweave.nodes.progress_events import tell_progress
 from toolweave.nodes.script.begin import ReadJob
-from toolweave.nodes.script.fetch_dialogue import CAME_PERCENT, CONNECTED_PERCENT, FetchDialogue
-from toolweave.nodes.script.fetch_plain import BEGUN_PERCENT, DONE_PERCENT, LONGEST_TOLD, FetchedPage
-from toolweave.nodes.script.fetch_prompts import FETCH_PROMPT, fetch_task
+from toolweave.nodes.script.fetching.fetch_dialogue import CAME_PERCENT, CONNECTED_PERCENT, FetchDialogue
+from toolweave.nodes.script.fetching.fetch_plain import BEGUN_PERCENT, DONE_PERCENT, LONGEST_TOLD, FetchedPage
+from toolweave.nodes.script.fetching.fetch_prompts import FETCH_PROMPT, fetch_task
+from toolweave.nodes.script.fetching.tool_content import MOST_CHARACTERS, page_of_results
 from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.page_address import shown_url
-from toolweave.nodes.script.script_model import ScriptModels
-from toolweave.nodes.script.script_plan import settings_of
 from toolweave.nodes.script.script_state import ScriptState, source_of
-from toolweave.nodes.script.tool_content import MOST_CHARACTERS, page_of_results
+from toolweave.nodes.script.writing.script_model import ScriptModels
+from toolweave.nodes.script.writing.script_plan import settings_of
 from toolweave.nodes.tool_selection import MAX_TOOLS
 from toolweave.servers.connections.tool import McpTool
 

@@ -18,9 +18,9 @@ from toolweave.graphs.script_writer import build_script_writer
 from toolweave.nodes.chat_model_source import ChatModel
 from toolweave.nodes.chat_models import build_chat_model
 from toolweave.nodes.human_interrupt import UNATTENDED
-from toolweave.nodes.script.fetch_plain import plain_fetch
+from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
 from toolweave.nodes.script.script_file import ScriptFile
-from toolweave.nodes.script.script_model import script_endpoint
+from toolweave.nodes.script.writing.script_model import script_endpoint
 from toolweave.video_script import VideoScript
 
 OnProgress = Callable[[float, str], Awaitable[None] | None]

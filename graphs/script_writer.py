@@ -12,11 +12,11 @@ from toolweave.config.script_job import read_script_job
 from toolweave.graphs.fetch_agent import AgentFetch, fetch_agent_node, fetch_loop
 from toolweave.nodes.chat_model_source import ChatModel
 from toolweave.nodes.script.begin import ReadJob, begin_node
-from toolweave.nodes.script.fetch_plain import PlainFetch, fetch_plain_node
-from toolweave.nodes.script.script_model import ScriptModels, as_script_models
+from toolweave.nodes.script.fetching.fetch_plain import PlainFetch, fetch_plain_node
 from toolweave.nodes.script.script_state import FetchWay, ScriptInput, ScriptOutput, ScriptState
-from toolweave.nodes.script.validate import validate_node
-from toolweave.nodes.script.write import write_node
+from toolweave.nodes.script.writing.script_model import ScriptModels, as_script_models
+from toolweave.nodes.script.writing.validate import validate_node
+from toolweave.nodes.script.writing.write import write_node
 
 ScriptBuilder = StateGraph[ScriptState, None, ScriptInput, ScriptOutput]
 ScriptGraph = CompiledStateGraph[ScriptState, None, ScriptInput, ScriptOutput]

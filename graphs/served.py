@@ -13,8 +13,8 @@ from toolweave.nodes.chat_model_source import LazyChatModel
 from toolweave.nodes.chat_models import build_chat_model, model_metadata
 from toolweave.nodes.http_tools.api_calls import api_calls
 from toolweave.nodes.prompts import AGENT_PROMPT
-from toolweave.nodes.script.fetch_plain import plain_fetch
-from toolweave.nodes.script.script_model import ScriptModels
+from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
+from toolweave.nodes.script.writing.script_model import ScriptModels
 from toolweave.servers.registry.current import CurrentRegistry
 
 _settings = load_settings()

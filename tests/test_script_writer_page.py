@@ -24,10 +24,10 @@ from toolweave.cli.script import script as command
 from toolweave.config.script_settings import ScriptSettings, load_script_settings
 from toolweave.graphs import served
 from toolweave.graphs.fetch_agent import AgentFetch
-from toolweave.nodes.script import fetch_plain
-from toolweave.nodes.script.extraction import ExtractionLimits
+from toolweave.nodes.script.fetching import fetch_plain
+from toolweave.nodes.script.fetching.visit import MOST_REDIRECTS
+from toolweave.nodes.script.reading.extraction import ExtractionLimits
 from toolweave.nodes.script.script_state import ScriptOutput, ScriptSource
-from toolweave.nodes.script.visit import MOST_REDIRECTS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "script-writer.md").read_text(encoding="utf-8")
 

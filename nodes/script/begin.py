@@ -13,10 +13,10 @@ from toolweave.config.script_job import ScriptJob
 from toolweave.errors import StageFailed
 from toolweave.nodes.model_usage import usage_summary
 from toolweave.nodes.progress_events import tell_progress
+from toolweave.nodes.script.fetching.tool_document import is_web_address
 from toolweave.nodes.script.page_address import shown_url
 from toolweave.nodes.script.script_state import LANGUAGE, URL, ScriptState, ScriptUpdate
-from toolweave.nodes.script.tool_document import is_web_address
-from toolweave.nodes.script.writing_state import ScriptMetadata
+from toolweave.nodes.script.writing.writing_state import ScriptMetadata
 
 ReadJob = Callable[[], ScriptJob]
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)

@@ -7,7 +7,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from toolweave.nodes.script.page import Page
-from toolweave.nodes.script.writing_state import Draft, Notes, ScriptMetadata, WritingState
+from toolweave.nodes.script.writing.writing_state import Draft, Notes, ScriptMetadata, WritingState
 
 # What schemas say of the input: forms, documents and models that call the script writer as a tool read it.
 URL = Field(description="Address of the page that the script is written from, http or https.")

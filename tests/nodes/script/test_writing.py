@@ -20,8 +20,8 @@ from tests.nodes.script.writing import (
     script,
 )
 from toolweave.config.model_price import ModelPrice
-from toolweave.nodes.script.markdown_page import page_of_markdown
 from toolweave.nodes.script.page import PageImage
+from toolweave.nodes.script.reading.markdown_page import page_of_markdown
 from toolweave.video_script import VideoScript
 
 PERSONAS = [{"id": "host", "name": "Mika", "character": "Curious"}, {"id": "guest", "name": "Dr Ito", "character": ""}]

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.nodes.script.writing import SENTENCE
-from toolweave.nodes.script.chunking import CONTINUED, estimated_tokens, parts_of, sentences_in, tokens_of
-from toolweave.nodes.script.material import LONGEST_HEADING, Block, block_of
+from toolweave.nodes.script.writing.chunking import CONTINUED, estimated_tokens, parts_of, sentences_in, tokens_of
+from toolweave.nodes.script.writing.material import LONGEST_HEADING, Block, block_of
 
 PIECES = st.sampled_from(
     [

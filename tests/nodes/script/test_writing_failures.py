@@ -13,7 +13,7 @@ from toolweave.errors import ConfigError, ScriptFailed
 from toolweave.nodes.chat_model_source import as_lazy
 from toolweave.nodes.offline_model import OfflineChatModel
 from toolweave.nodes.progress_events import tell_progress
-from toolweave.nodes.script.script_model import ScriptModels, script_endpoint
+from toolweave.nodes.script.writing.script_model import ScriptModels, script_endpoint
 
 BROKEN = WireCall("write_script", '{"title": "Be')
 

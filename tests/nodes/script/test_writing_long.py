@@ -27,8 +27,8 @@ from tests.nodes.script.writing import (
     writing_graph,
 )
 from toolweave.errors import ScriptFailed
-from toolweave.nodes.script import notes
 from toolweave.nodes.script.page import Page
+from toolweave.nodes.script.writing import notes
 
 SMALL = {"article_tokens": 500, "target_length_s": 60}
 

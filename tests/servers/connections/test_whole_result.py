@@ -8,7 +8,7 @@ import pytest_asyncio
 from langchain_core.messages import ToolMessage
 
 from tests.servers.connections.peers import QUICK, talkative
-from toolweave.nodes.script import tool_results
+from toolweave.nodes.script.fetching import tool_results
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.tool import McpTool
 from toolweave.servers.connections.whole_result import IS_KEPT, WHOLE

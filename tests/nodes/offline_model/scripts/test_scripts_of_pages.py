@@ -11,7 +11,7 @@ from toolweave.config.script_job import ScriptJob
 from toolweave.config.settings import load_settings
 from toolweave.graphs.script_writer import build_script_writer
 from toolweave.nodes.offline_model.model import OfflineChatModel
-from toolweave.nodes.script.fetch_plain import plain_fetch
+from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
 
 
 @pytest.fixture(scope="module")

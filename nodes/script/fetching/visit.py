@@ -4,7 +4,7 @@ import asyncio
 
 from toolweave import __version__
 from toolweave.errors import FetchFailed, OutboundFailed
-from toolweave.nodes.script.robots import may_fetch
+from toolweave.nodes.script.fetching.robots import may_fetch
 from toolweave.outbound import OutboundClient, OutboundRequest, OutboundResponse
 from toolweave.outbound_messages import redirected
 

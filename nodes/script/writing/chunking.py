@@ -6,7 +6,7 @@ Nothing is lost: the pieces of a section, joined, are its text again.
 import re
 from collections.abc import Iterator, Sequence
 
-from toolweave.nodes.script.material import Block
+from toolweave.nodes.script.writing.material import Block
 
 CONTINUED = " (continued)"
 _TWELFTHS = 12

@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from toolweave.nodes.script.decoding import decoded
-from toolweave.nodes.script.html_article import read_html
-from toolweave.nodes.script.markdown_page import FEWEST_LETTERS, letters, page_of_markdown
-from toolweave.nodes.script.no_article import NoArticle
 from toolweave.nodes.script.page import Page
-from toolweave.nodes.script.page_kind import kind_of
+from toolweave.nodes.script.reading.decoding import decoded
+from toolweave.nodes.script.reading.html_article import read_html
+from toolweave.nodes.script.reading.markdown_page import FEWEST_LETTERS, letters, page_of_markdown
+from toolweave.nodes.script.reading.no_article import NoArticle
+from toolweave.nodes.script.reading.page_kind import kind_of
 
 __all__ = ["NoArticle", "read_article"]
 

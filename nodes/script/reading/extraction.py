@@ -16,13 +16,13 @@ from typing import Any
 from loguru import logger
 
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.no_article import NoArticle
 from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.page_address import shown_url
-from toolweave.nodes.script.page_kind import kind_of
+from toolweave.nodes.script.reading.no_article import NoArticle
+from toolweave.nodes.script.reading.page_kind import kind_of
 from toolweave.redact import redact_text
 
-MODULE = "toolweave.nodes.script.extracting"
+MODULE = "toolweave.nodes.script.reading.extracting"
 _NOT_INSTALLED = ("ImportError", "ModuleNotFoundError", "No module named")
 
 

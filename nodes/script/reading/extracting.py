@@ -11,7 +11,7 @@ import signal
 import sys
 from typing import Any
 
-from toolweave.nodes.script.article import NoArticle, read_article
+from toolweave.nodes.script.reading.article import NoArticle, read_article
 
 try:
     import resource

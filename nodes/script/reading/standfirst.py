@@ -3,7 +3,7 @@
 import re
 from itertools import islice, takewhile
 
-from toolweave.nodes.script.html_tree import HtmlElement
+from toolweave.nodes.script.reading.html_tree import HtmlElement
 
 FEWEST_CHARACTERS = 20
 MOST_PARAGRAPHS = 3

@@ -3,8 +3,8 @@
 import re
 from urllib.parse import urljoin
 
-from toolweave.nodes.script.html_tree import HtmlElement
 from toolweave.nodes.script.page import PageImage
+from toolweave.nodes.script.reading.html_tree import HtmlElement
 
 _LAZY = ("data-src", "data-lazy-src", "data-original", "data-lazy", "data-url", "src")
 _LAZY_SETS = ("data-srcset", "data-lazy-srcset", "srcset")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from toolweave.nodes.script.html_tree import HtmlElement
+from toolweave.nodes.script.reading.html_tree import HtmlElement
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
 _ARTICLES = ("Article", "BlogPosting", "WebPage", "Report", "Recipe", "Review", "CreativeWork")

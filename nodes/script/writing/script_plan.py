@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolweave.config.script_settings import PAGE_LANGUAGE, Persona, ScriptSettings
-from toolweave.nodes.script.chunking import sentences_in
-from toolweave.nodes.script.material import Block
-from toolweave.nodes.script.spoken_length import spoken_seconds
+from toolweave.nodes.script.writing.chunking import sentences_in
+from toolweave.nodes.script.writing.material import Block
+from toolweave.nodes.script.writing.spoken_length import spoken_seconds
 
 SHORTEST_S = 10.0
 _STEP = 50_000

@@ -7,12 +7,12 @@ from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_model_source import ChatModel
 from toolweave.nodes.model_usage import ModelUsage, usage_summary
 from toolweave.nodes.progress_events import tell_progress
-from toolweave.nodes.script.material import Block
-from toolweave.nodes.script.model_script import read_draft
-from toolweave.nodes.script.script_model import ScriptModels, as_script_models
-from toolweave.nodes.script.script_rules import UnusableScript, checked_script, seconds_of
-from toolweave.nodes.script.write import WritingTask, prepared
-from toolweave.nodes.script.writing_state import Draft, ScriptMetadata, WritingNode, WritingState, WritingUpdate
+from toolweave.nodes.script.writing.material import Block
+from toolweave.nodes.script.writing.model_script import read_draft
+from toolweave.nodes.script.writing.script_model import ScriptModels, as_script_models
+from toolweave.nodes.script.writing.script_rules import UnusableScript, checked_script, seconds_of
+from toolweave.nodes.script.writing.write import WritingTask, prepared
+from toolweave.nodes.script.writing.writing_state import Draft, ScriptMetadata, WritingNode, WritingState, WritingUpdate
 from toolweave.video_script import VideoScript
 
 LONGEST_PROBLEMS = 2_000

@@ -10,14 +10,14 @@ from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_model_source import ChatModel
 from toolweave.nodes.model_usage import ModelUsage
 from toolweave.nodes.progress_events import tell_progress
-from toolweave.nodes.script.chunking import tokens_of
-from toolweave.nodes.script.material import Block, blocks_of
-from toolweave.nodes.script.model_script import read_draft
-from toolweave.nodes.script.notes import condensed
-from toolweave.nodes.script.prompting import ScriptPrompts
-from toolweave.nodes.script.script_model import ScriptModels, as_script_models
-from toolweave.nodes.script.script_plan import plan_of, settings_of
-from toolweave.nodes.script.writing_state import Notes, WritingNode, WritingState, WritingUpdate
+from toolweave.nodes.script.writing.chunking import tokens_of
+from toolweave.nodes.script.writing.material import Block, blocks_of
+from toolweave.nodes.script.writing.model_script import read_draft
+from toolweave.nodes.script.writing.notes import condensed
+from toolweave.nodes.script.writing.prompting import ScriptPrompts
+from toolweave.nodes.script.writing.script_model import ScriptModels, as_script_models
+from toolweave.nodes.script.writing.script_plan import plan_of, settings_of
+from toolweave.nodes.script.writing.writing_state import Notes, WritingNode, WritingState, WritingUpdate
 
 BEGINS_AT, WRITES_AT, ENDS_AT = 40.0, 75.0, 90.0
 """Percent of a run's progress."""

@@ -3,7 +3,7 @@
 import re
 from typing import Literal
 
-from toolweave.nodes.script.no_article import NoArticle
+from toolweave.nodes.script.reading.no_article import NoArticle
 
 Kind = Literal["html", "text"]
 _HTML = ("text/html", "application/xhtml+xml")

@@ -16,10 +16,10 @@ from toolweave.nodes.asking import ask_for_choice
 from toolweave.nodes.chat_model_source import LazyChatModel
 from toolweave.nodes.model_turn import answer_status
 from toolweave.nodes.model_usage import ModelUsage, model_name, model_usage
-from toolweave.nodes.script import prompts
-from toolweave.nodes.script.material import Block
-from toolweave.nodes.script.script_plan import ScriptPlan
-from toolweave.nodes.script.writing_state import Draft
+from toolweave.nodes.script.writing import prompts
+from toolweave.nodes.script.writing.material import Block
+from toolweave.nodes.script.writing.script_plan import ScriptPlan
+from toolweave.nodes.script.writing.writing_state import Draft
 
 Stage = Literal["write", "notes"]
 

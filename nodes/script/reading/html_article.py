@@ -5,14 +5,14 @@ from itertools import islice
 
 import trafilatura
 
-from toolweave.nodes.script.html_images import NumberedImages
-from toolweave.nodes.script.html_preparing import EMPTY_CODE_LINE, prepare
-from toolweave.nodes.script.html_tree import HtmlElement, parsed
-from toolweave.nodes.script.markdown_page import letters, page_of_markdown, unescaped
-from toolweave.nodes.script.no_article import NoArticle
 from toolweave.nodes.script.page import Page
-from toolweave.nodes.script.page_facts import PageFacts, facts_of
-from toolweave.nodes.script.standfirst import standfirst_of
+from toolweave.nodes.script.reading.html_images import NumberedImages
+from toolweave.nodes.script.reading.html_preparing import EMPTY_CODE_LINE, prepare
+from toolweave.nodes.script.reading.html_tree import HtmlElement, parsed
+from toolweave.nodes.script.reading.markdown_page import letters, page_of_markdown, unescaped
+from toolweave.nodes.script.reading.no_article import NoArticle
+from toolweave.nodes.script.reading.page_facts import PageFacts, facts_of
+from toolweave.nodes.script.reading.standfirst import standfirst_of
 
 # An article is longer than its first lines, which is all that others get.
 _MOST_LETTERS_OF_A_TEASER = 1500

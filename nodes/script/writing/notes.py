@@ -10,11 +10,11 @@ from typing_extensions import TypedDict
 
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.model_usage import ModelUsage
-from toolweave.nodes.script.chunking import parts_of, tokens_of
-from toolweave.nodes.script.material import Block
-from toolweave.nodes.script.model_script import read_notes
-from toolweave.nodes.script.prompting import ScriptPrompts
-from toolweave.nodes.script.writing_state import Notes
+from toolweave.nodes.script.writing.chunking import parts_of, tokens_of
+from toolweave.nodes.script.writing.material import Block
+from toolweave.nodes.script.writing.model_script import read_notes
+from toolweave.nodes.script.writing.prompting import ScriptPrompts
+from toolweave.nodes.script.writing.writing_state import Notes
 
 AT_ONCE = 4
 """Model calls that run side by side."""

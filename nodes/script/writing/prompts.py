@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from toolweave.nodes.script.material import Block, as_markdown
-from toolweave.nodes.script.script_plan import ScriptPlan
-from toolweave.nodes.script.spoken_length import CHARACTERS_PER_SECOND, WORDS_PER_SECOND
+from toolweave.nodes.script.writing.material import Block, as_markdown
+from toolweave.nodes.script.writing.script_plan import ScriptPlan
+from toolweave.nodes.script.writing.spoken_length import CHARACTERS_PER_SECOND, WORDS_PER_SECOND
 
 WRITE_SCRIPT = "write_script"
 TAKE_NOTES = "take_notes"

@@ -10,9 +10,9 @@ from toolweave.nodes.dialogue import RequestedCall, requested_calls
 from toolweave.nodes.model_turn import answer_status
 from toolweave.nodes.model_usage import ModelUsage
 from toolweave.nodes.progress_events import tell_progress
+from toolweave.nodes.script.fetching.tool_parts import addresses_in
+from toolweave.nodes.script.fetching.tool_results import tool_errors, tool_results
 from toolweave.nodes.script.page_address import shown_url
-from toolweave.nodes.script.tool_parts import addresses_in
-from toolweave.nodes.script.tool_results import tool_errors, tool_results
 from toolweave.redact import redact_text
 
 CONNECTED_PERCENT, CAME_PERCENT = 6.0, 36.0

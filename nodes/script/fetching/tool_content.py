@@ -14,13 +14,13 @@ from langchain_core.messages import AnyMessage
 from loguru import logger
 
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.extraction import extract_page
-from toolweave.nodes.script.markdown_page import FEWEST_LETTERS, letters
+from toolweave.nodes.script.fetching.tool_document import Document
+from toolweave.nodes.script.fetching.tool_parts import ToolPage, addresses_in, is_same_address, tool_pages
+from toolweave.nodes.script.fetching.tool_results import failed_arguments, tool_results
 from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.page_address import shown_url
-from toolweave.nodes.script.tool_document import Document
-from toolweave.nodes.script.tool_parts import ToolPage, addresses_in, is_same_address, tool_pages
-from toolweave.nodes.script.tool_results import failed_arguments, tool_results
+from toolweave.nodes.script.reading.extraction import extract_page
+from toolweave.nodes.script.reading.markdown_page import FEWEST_LETTERS, letters
 
 MOST_CHARACTERS = 10 * 1024 * 1024
 """What is taken of a page: as much as of one that is fetched the plain way."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from toolweave.nodes.script.material import Block, block_of
-from toolweave.nodes.script.writing_state import Draft
+from toolweave.nodes.script.writing.material import Block, block_of
+from toolweave.nodes.script.writing.writing_state import Draft
 from toolweave.nodes.written_objects import as_object, written_objects
 
 DEEPEST = 3

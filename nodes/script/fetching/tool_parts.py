@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolweave.nodes.script.tool_document import Document, documents_in, is_web_address, kind_of_text
-from toolweave.nodes.script.tool_results import ToolResult
+from toolweave.nodes.script.fetching.tool_document import Document, documents_in, is_web_address, kind_of_text
+from toolweave.nodes.script.fetching.tool_results import ToolResult
 
 # Arguments that say which part of a page is wanted; in those of the first kind characters are counted.
 _CHARACTERS = frozenset({"startindex", "startchar", "startposition", "offset", "start"})

@@ -13,11 +13,11 @@ from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
 from toolweave.errors import FetchFailed, OutboundFailed, OutboundRefused
 from toolweave.nodes.progress_events import tell_progress
-from toolweave.nodes.script.extraction import ExtractionLimits, extract_page
+from toolweave.nodes.script.fetching.visit import Visit
 from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.page_address import shown_url
+from toolweave.nodes.script.reading.extraction import ExtractionLimits, extract_page
 from toolweave.nodes.script.script_state import ScriptSource, source_of
-from toolweave.nodes.script.visit import Visit
 from toolweave.outbound import OutboundLimits, OutboundPolicy, open_outbound_client
 from toolweave.outbound_policy import Resolver, resolve
 

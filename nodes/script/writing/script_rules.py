@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from toolweave.config.problems import sentences, shown_path
-from toolweave.nodes.script.script_plan import ScriptPlan
-from toolweave.nodes.script.spoken_length import spoken_seconds
-from toolweave.nodes.script.writing_state import Draft
+from toolweave.nodes.script.writing.script_plan import ScriptPlan
+from toolweave.nodes.script.writing.spoken_length import spoken_seconds
+from toolweave.nodes.script.writing.writing_state import Draft
 from toolweave.video_script import Narration, ScriptSection, VideoScript
 
 MOST_PROBLEMS = 10

@@ -2,7 +2,7 @@
 
 import re
 
-from toolweave.nodes.script.html_tree import HtmlElement, SubElement, strip_elements
+from toolweave.nodes.script.reading.html_tree import HtmlElement, SubElement, strip_elements
 
 # Stands in empty lines of code, which would be lost otherwise.
 EMPTY_CODE_LINE = "\u2424"

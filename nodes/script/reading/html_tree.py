@@ -5,7 +5,7 @@ import re
 from lxml.etree import ParserError, SubElement, strip_elements  # type: ignore[import-untyped]
 from lxml.html import HtmlElement, HTMLParser, document_fromstring  # type: ignore[import-untyped]
 
-from toolweave.nodes.script.no_article import NoArticle
+from toolweave.nodes.script.reading.no_article import NoArticle
 
 __all__ = ["HtmlElement", "SubElement", "parsed", "strip_elements"]
 

@@ -1,0 +1,1 @@
+"""Fetch a page: by plain HTTP, or from what an agent's tools returned."""

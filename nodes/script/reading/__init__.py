@@ -1,0 +1,1 @@
+"""Read a page: its bytes become an article."""

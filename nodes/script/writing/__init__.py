@@ -1,0 +1,1 @@
+"""Write a script of an article, and check it."""
