@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from langgraph_sdk.errors import BadRequestError
 
 from tests.api.langgraph.steering import new_thread
 from tests.api.langgraph.talking import TALKING, TALKING_ENV, told, until_ready
-from tests.fixtures.app_server import AppProcess, AppServer
+from tests.fixtures.app_server import AppServer, serve_in_thread
+from tests.servers.connections.peers import log_records
 
 LANGGRAPH_JSON = TALKING
 SERVER_ENV = TALKING_ENV
@@ -50,8 +51,12 @@ def keys(app_server: AppServer) -> Callable[[str], list[str]]:
     return kept
 
 
+def store_of(data_dir: Path) -> sqlite3.Connection:
+    return sqlite3.connect(data_dir / "store.db")
+
+
 def tables(data_dir: Path, query: str, *values: str) -> list[Any]:
-    with closing(sqlite3.connect(data_dir / "store.db")) as connection:
+    with closing(store_of(data_dir)) as connection:
         return connection.execute(query, values).fetchall()
 
 
@@ -126,26 +131,21 @@ async def test_a_subgraph_keeps_results_for_the_thread_it_runs_on(sdk: Sdk, keys
     assert keys(thread_id) == ["long"]
 
 
-@pytest.fixture
-def leftover(tmp_path: Path) -> Iterator[tuple[AppProcess, Path]]:
-    process = AppProcess(LANGGRAPH_JSON, tmp_path, SERVER_ENV)
-    yield process, tmp_path
-    process.close()
-
-
-def test_what_a_crash_left_of_deleted_threads_goes_at_the_next_start(leftover: tuple[AppProcess, Path]) -> None:
-    process, data_dir = leftover
-    process.start()
-    process.kill()
+async def test_what_a_crash_left_of_deleted_threads_goes_at_the_next_start(
+    app_server: AppServer, tmp_path: Path
+) -> None:
     gone, foreign = str(uuid4()), "not-a-thread"
-    with closing(sqlite3.connect(data_dir / "store.db")) as connection, connection:
-        for prefix in (f"threads.{gone}.tool_results", f"threads.{foreign}.tool_results", f"threads.{gone}.notes"):
-            connection.execute(
-                "INSERT INTO store (prefix, key, value, created_at, updated_at) VALUES (?, 'k', '{}', ?, ?)",
-                (prefix, "2026-01-01 00:00:00.000000+00:00", "2026-01-01 00:00:00.000000+00:00"),
-            )
-    process.start()
-    process.wait_for_log("cleared what a crash had left of 1 deleted threads")
-    process.kill()
-    left = {row[0] for row in tables(data_dir, "SELECT prefix FROM store")}
+    with closing(store_of(app_server.settings.data_dir)) as kept, closing(store_of(tmp_path)) as left_behind:
+        kept.backup(left_behind)
+        with left_behind:
+            left_behind.execute("DELETE FROM store")
+            for prefix in (f"threads.{gone}.tool_results", f"threads.{foreign}.tool_results", f"threads.{gone}.notes"):
+                left_behind.execute(
+                    "INSERT INTO store (prefix, key, value, created_at, updated_at) VALUES (?, 'k', '{}', ?, ?)",
+                    (prefix, "2026-01-01 00:00:00.000000+00:00", "2026-01-01 00:00:00.000000+00:00"),
+                )
+    with log_records() as records, serve_in_thread(LANGGRAPH_JSON, tmp_path, SERVER_ENV):
+        pass
+    assert "cleared what a crash had left of 1 deleted threads" in [record["message"] for record in records]
+    left = {row[0] for row in tables(tmp_path, "SELECT prefix FROM store")}
     assert left == {f"threads.{foreign}.tool_results", f"threads.{gone}.notes"}

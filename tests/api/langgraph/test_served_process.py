@@ -1,5 +1,6 @@
 """S-05: one process, files in one folder; runs survive kill -9 and go on from their checkpoint."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,12 +14,27 @@ from tests.fixtures.app_server import AppProcess
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 
 
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("served")
+
+
+@pytest.fixture(scope="module")
+def app_process(data_dir: Path) -> Iterator[AppProcess]:
+    """Give a running server to stop or to kill; each test leaves it running."""
+    process = AppProcess(LANGGRAPH_JSON, data_dir, {})
+    try:
+        process.start()
+        yield process
+    finally:
+        process.close()
+
+
 @pytest.mark.requirement("S-05")
 def test_a_run_killed_in_the_middle_goes_on_from_its_checkpoint(app_process: AppProcess) -> None:
     thread_id, gate = str(uuid4()), str(uuid4())
     run_input = {"n": 1, "gate": gate}
     body = {"assistant_id": "gated", "input": run_input, "if_not_exists": "create", "stream_resumable": True}
-    app_process.start()
     with httpx.Client(base_url=app_process.url, timeout=30) as http:
         run = http.post(f"/threads/{thread_id}/runs", json=body).json()
         http.get(f"/gates/{gate}/reached")
@@ -37,13 +53,12 @@ def test_a_run_killed_in_the_middle_goes_on_from_its_checkpoint(app_process: App
 
 
 @pytest.mark.requirement("S-05")
-def test_what_was_there_before_a_stop_is_there_after_it(app_process: AppProcess, tmp_path: Path) -> None:
-    app_process.start()
+def test_what_was_there_before_a_stop_is_there_after_it(app_process: AppProcess, data_dir: Path) -> None:
     with get_sync_client(url=app_process.url, api_key=None) as sdk:
         thread = sdk.threads.create(metadata={"kept": True})
         sdk.runs.wait(thread["thread_id"], "ask", input={"n": 5})
     assert app_process.stop() == 0
-    assert {path.suffix for path in (tmp_path / "data").iterdir() if path.is_file()} <= {
+    assert {path.suffix for path in data_dir.iterdir() if path.is_file()} <= {
         ".db",
         ".db-wal",
         ".db-shm",
