@@ -48,6 +48,7 @@ def environ(wire: WireServer, env: Mapping[str, str] | None = None) -> dict[str,
     return {**known, **(env or {})}
 
 
+@pytest.mark.requirement("A-04")
 def test_it_prints_the_script_to_read_and_keeps_it_as_a_file(site: WebPages, wire: WireServer, tmp_path: Path) -> None:
     settings = tmp_path / "script.yaml"
     settings.write_text("narration: {character: A calm teacher}\nlanguage: German\n", encoding="utf-8")
@@ -110,6 +111,7 @@ def test_an_agent_fetches_with_the_servers_that_dotenv_names_and_only_json_is_on
     assert wire.requests[0].tool_names == ["web_read"]
 
 
+@pytest.mark.requirement("A-05")
 def test_what_is_wrong_is_one_paragraph_that_says_what_to_do(site: WebPages, wire: WireServer, tmp_path: Path) -> None:
     page = site.page("news.html")
     (tmp_path / "file").touch()

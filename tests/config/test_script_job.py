@@ -52,6 +52,7 @@ def without_rights() -> Iterator[None]:
         os.seteuid(user)
 
 
+@pytest.mark.requirement("A-05")
 @pytest.mark.parametrize("environ", [{}, {"CONFIG_PATH": "", "MCP_CONFIG_PATH": ""}, {"MCP_CONFIG_PATH": "  "}])
 def test_unset_or_empty_variables_mean_the_defaults_and_no_servers(environ: dict[str, str]) -> None:
     assert read_script_job(environ) == ScriptJob(settings=ScriptSettings(), mcp=None)
@@ -111,6 +112,7 @@ def test_relative_paths_count_from_the_working_folder_and_those_in_the_mcp_file_
     assert f"CONFIG_PATH ({tmp_path}/script.yaml): the file does not exist" in refusal(CONFIG_PATH="script.yaml")
 
 
+@pytest.mark.requirement("A-05")
 @pytest.mark.parametrize("variable", ["CONFIG_PATH", "MCP_CONFIG_PATH"])
 def test_a_file_that_cannot_be_read_is_named_with_its_variable_and_the_reason(tmp_path: Path, variable: str) -> None:
     absent, closed = tmp_path / "absent", file_of(tmp_path, "language: de", "closed")

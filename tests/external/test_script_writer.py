@@ -42,6 +42,7 @@ def apis() -> Iterator[StubApis]:
         yield running
 
 
+@pytest.mark.requirement("A-04")
 async def test_firecrawl_is_found_chosen_and_called_and_the_page_becomes_a_script(
     data_dir: Path, tmp_path: Path, apis: StubApis
 ) -> None:

@@ -142,6 +142,7 @@ async def failure_of(client: LangGraphClient, url: str) -> str:
     return str(now["error"]["message"])
 
 
+@pytest.mark.requirement("A-05")
 async def test_a_worker_starts_whose_files_are_not_there_and_its_jobs_say_which(
     agent_jobs: LangGraphClient, agent_worker: AppProcess, files: Files, site: WebPages, wire: WireServer
 ) -> None:
@@ -159,6 +160,7 @@ async def test_a_worker_starts_whose_files_are_not_there_and_its_jobs_say_which(
     assert wire.requests == []
 
 
+@pytest.mark.requirement("A-05")
 async def test_mcp_files_that_are_wrong_fail_their_jobs_and_the_page_is_not_fetched_another_way(
     agent_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
 ) -> None:
@@ -180,6 +182,7 @@ async def test_mcp_files_that_are_wrong_fail_their_jobs_and_the_page_is_not_fetc
     assert wire.requests == []
 
 
+@pytest.mark.requirement("A-05")
 async def test_script_settings_that_are_wrong_fail_their_jobs(
     plain_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
 ) -> None:
@@ -198,6 +201,7 @@ async def test_script_settings_that_are_wrong_fail_their_jobs(
     assert wire.requests == []
 
 
+@pytest.mark.requirement("A-05")
 async def test_with_mcp_servers_an_agent_fetches_the_page_with_their_tools_and_no_key_is_kept(
     agent_jobs: LangGraphClient, agent_worker: AppProcess, files: Files, site: WebPages, wire: WireServer
 ) -> None:
@@ -228,6 +232,7 @@ async def test_with_mcp_servers_an_agent_fetches_the_page_with_their_tools_and_n
         assert SECRET not in repr(kept)
 
 
+@pytest.mark.requirement("A-05")
 async def test_without_mcp_servers_the_page_is_fetched_by_http_and_no_session_is_opened(
     plain_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
 ) -> None:
@@ -247,6 +252,7 @@ async def test_without_mcp_servers_the_page_is_fetched_by_http_and_no_session_is
     assert files.noted() == before
 
 
+@pytest.mark.requirement("A-05")
 async def test_a_job_is_written_by_the_settings_as_they_are_when_it_begins(
     plain_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
 ) -> None:

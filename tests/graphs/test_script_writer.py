@@ -115,6 +115,7 @@ async def jobs(plain_fetch: PlainFetch) -> AsyncIterator[dict[str, Job]]:
     yield {name: Job(answer, articles[truth_of(name)["title"]]) for name, answer in zip(ARTICLES, answers, strict=True)}
 
 
+@pytest.mark.requirement("A-04")
 @pytest.mark.parametrize("name", ARTICLES)
 async def test_of_a_page_of_any_kind_the_article_is_what_the_script_is_written_from(
     jobs: dict[str, Job], name: str
@@ -140,6 +141,7 @@ def plain(text: str) -> str:
     return " ".join(re.sub(r"[*`]|^#+ ", "", text.replace("|", " "), flags=re.MULTILINE).split())
 
 
+@pytest.mark.requirement("A-04")
 @pytest.mark.parametrize(
     ("path", "told"),
     [
@@ -278,6 +280,7 @@ async def test_a_threads_next_run_keeps_nothing_of_the_last_one(
     assert "Portuguese" not in last
 
 
+@pytest.mark.requirement("A-04")
 async def test_progress_goes_up_from_nothing_to_a_hundred_and_names_the_page(
     site: WebPages, writer: ScriptGraph
 ) -> None:
@@ -324,6 +327,7 @@ async def test_with_one_variable_unset_and_the_other_empty_the_documented_defaul
     assert "Style:" not in told
 
 
+@pytest.mark.requirement("A-05")
 async def test_a_file_of_servers_that_is_not_there_is_never_made_up_for_by_fetching_the_page(
     site: WebPages, wire: WireServer, model: BaseChatModel, plain_fetch: PlainFetch, tmp_path: Path
 ) -> None:

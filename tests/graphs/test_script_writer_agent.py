@@ -35,6 +35,7 @@ async def web() -> AsyncIterator[AgentFetch]:
         yield opened
 
 
+@pytest.mark.requirement("A-04")
 async def test_an_agent_chooses_a_tool_and_what_it_returns_becomes_the_script(agent: Agent) -> None:
     job = await agent.run([fetching("firecrawl", "scrape")], asks(("firecrawl_scrape", {"url": BEES})), DONE)
 
@@ -53,6 +54,8 @@ async def test_an_agent_chooses_a_tool_and_what_it_returns_becomes_the_script(ag
     assert job.state["metadata"]["usage"]["calls"] == {"fetch": 2, "write": 1}
 
 
+@pytest.mark.requirement("A-07")
+@pytest.mark.requirement("A-04")
 async def test_tools_of_all_servers_are_offered_and_called_one_after_the_other(agent: Agent) -> None:
     servers = [fetching("brave", "search"), fetching("firecrawl", "scrape", "fetch")]
 
@@ -73,6 +76,7 @@ async def test_tools_of_all_servers_are_offered_and_called_one_after_the_other(a
     assert job.page["final_url"] == BEES
 
 
+@pytest.mark.requirement("A-07")
 async def test_a_server_that_is_down_is_reported_and_the_others_do_the_work(agent: Agent) -> None:
     with warnings_logged() as told:
         servers = [absent("brave"), fetching(), fetching("unwanted", enabled=False)]
@@ -106,6 +110,7 @@ def test_the_loop_is_drawn_inside_the_script_writer(agent: Agent) -> None:
     assert {"fetch_page", "fetch_with_agent:call_model", "fetch_with_agent:tools", "write"} <= set(drawn.nodes)
 
 
+@pytest.mark.requirement("D-7")
 async def test_content_that_is_too_long_for_the_model_is_whole_in_the_page(agent: Agent, web: AgentFetch) -> None:
     url = "https://site.example/long"
 
@@ -130,6 +135,7 @@ async def test_a_page_that_comes_in_parts_is_put_together(agent: Agent, web: Age
     assert "Contents of" not in job.page["text"]
 
 
+@pytest.mark.requirement("A-04")
 @pytest.mark.slow
 async def test_pages_of_all_kinds_keep_their_sentences_and_nothing_else(agent: Agent, web: AgentFetch) -> None:
     assert len(articles()) >= 12
@@ -159,6 +165,7 @@ async def test_an_article_of_five_megabytes_of_html_is_kept_and_the_model_sees_l
     assert len(job.requests[1].messages[-1]["content"]) < 41_000
 
 
+@pytest.mark.requirement("A-05")
 async def test_two_jobs_at_once_have_the_tools_of_their_own_servers_only() -> None:
     both_ask = asyncio.Event()
     offered: dict[str, list[list[str]]] = {}

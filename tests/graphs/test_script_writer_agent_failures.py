@@ -28,6 +28,7 @@ def reading(page: str, tool: str = "web_read") -> WireTurn:
     return asks((tool, {"url": f"https://site.example/{page}"}))
 
 
+@pytest.mark.requirement("A-04")
 @pytest.mark.parametrize(
     ("turns", "told"),
     [
@@ -61,6 +62,7 @@ async def test_without_content_the_run_fails_and_says_why(
     assert not [update for _, update in job.updates if "write" in update]
 
 
+@pytest.mark.requirement("A-04")
 async def test_at_the_iteration_limit_the_run_fails_with_the_number_and_the_errors_of_the_tools(
     agent: Agent, web: AgentFetch
 ) -> None:
@@ -73,6 +75,7 @@ async def test_at_the_iteration_limit_the_run_fails_with_the_number_and_the_erro
     assert [call["stage"] for call in job.failure.model_usage] == ["fetch"] * 3
 
 
+@pytest.mark.requirement("A-04")
 @pytest.mark.parametrize(
     "servers",
     [[absent("brave")], [absent("brave"), absent("firecrawl")]],

@@ -84,6 +84,7 @@ async def test_after_a_break_behind_the_loop_the_model_is_not_asked_again(agent:
     assert len(recorded(record)) == 1
 
 
+@pytest.mark.requirement("A-05")
 async def test_a_job_whose_mcp_file_is_gone_when_it_goes_on_fails_and_fetches_no_other_way(agent: Agent) -> None:
     jobs = [job_with(fetching()), ScriptJob()]
     graph = build_script_writer(model=agent.model, read_job=lambda: jobs.pop(0))

@@ -122,6 +122,8 @@ async def until_writing(client: LangGraphClient, thread_id: str, run_id: str, wi
     return run
 
 
+@pytest.mark.requirement("S-05")
+@pytest.mark.requirement("A-04")
 async def test_jobs_of_a_killed_server_go_on_where_they_stood(
     process: AppProcess, site: WebPages, wire: WireServer
 ) -> None:

@@ -78,6 +78,7 @@ def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
+@pytest.mark.requirement("A-04")
 async def test_a_page_becomes_a_script_and_a_file_by_what_the_arguments_say_only(
     site: WebPages, wire: WireServer, tmp_path: Path
 ) -> None:
@@ -235,6 +236,7 @@ async def test_what_is_no_address_of_a_page_is_refused(url: str, wire: WireServe
         await generate_script_from_url(url)
 
 
+@pytest.mark.requirement("A-04")
 @pytest.mark.parametrize("form", ["loaded", "file"])
 async def test_an_agent_fetches_with_the_servers_of_a_file_or_of_a_loaded_one(
     form: str, wire: WireServer, tmp_path: Path

@@ -9,7 +9,6 @@ ALL_IDS = frozenset(
 )
 
 WAITING_FOR: dict[str, tuple[str, ...]] = {
-    "issue 7": ("A-04", "A-05"),
     "the issue on scale-out": ("S-06",),
 }
 

@@ -51,6 +51,7 @@ def said_of(body: bytes) -> str:
         return str(refused)
 
 
+@pytest.mark.requirement("A-04")
 @pytest.mark.parametrize("name", articles())
 def test_an_article_keeps_its_sentences_and_nothing_else(name: str) -> None:
     page = page_of(name)

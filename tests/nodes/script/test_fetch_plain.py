@@ -193,6 +193,7 @@ async def test_rules_that_are_a_web_page_forbid_nothing(site: WebPages) -> None:
     await is_asked_for(f"{site.url}/status/404")
 
 
+@pytest.mark.requirement("W-09")
 @pytest.mark.parametrize(
     ("url", "told"),
     [
@@ -226,6 +227,7 @@ async def test_credentials_of_an_address_are_never_shown(site: WebPages) -> None
     assert "s3cr3tvalue" not in await refusal(f"{site.url}/status/404?access_token=s3cr3tvalue")
 
 
+@pytest.mark.requirement("W-09")
 async def test_loopback_is_refused_unless_the_operator_allows_it(site: WebPages) -> None:
     message = await refusal(site.page("news.html"), PlainFetch())
     allowed = plain_fetch(Settings(outbound_allow="127.0.0.1", _env_file=None))

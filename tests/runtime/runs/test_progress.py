@@ -119,6 +119,7 @@ async def test_the_last_that_a_node_told_is_in_the_metadata_whatever_is_streamed
     assert run.metadata == {"graph_id": graph_id, **kept, "progress": DONE}
 
 
+@pytest.mark.requirement("A-04")
 async def test_a_run_says_how_far_it_is_while_it_is_going_on(tmp_path: Path) -> None:
     gate = Gate()
     async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
@@ -152,6 +153,7 @@ async def test_only_clients_that_asked_are_streamed_the_events(
     assert told == [{"step": "unrelated"}, telling(50, "Half way"), telling(100, "Done")][:heard]
 
 
+@pytest.mark.requirement("A-05")
 async def test_a_failed_run_says_why_and_how_far_it_was(jobs: Bench) -> None:
     run = await ended(jobs, jobs.run("failing_job", input={"text": "The page is empty."}))
     thread = await jobs.persistence.threads.get(run.thread_id)

@@ -20,6 +20,7 @@ def site() -> Iterator[WebPages]:
         yield served
 
 
+@pytest.mark.requirement("A-04")
 @pytest.mark.parametrize("name", articles())
 async def test_every_page_gets_a_script_of_its_own_sentences_in_order_at_the_first_try(name: str) -> None:
     truth = truth_of(name)
