@@ -8,13 +8,15 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
 import uvicorn
 from loguru import logger
 from starlette.applications import Starlette
+
+from toolweave.cli.importing import uncollected
 
 # Longer than an in-process request takes to notice that its client left (api/in_process.py), shorter than the ten
 # seconds that container runtimes give a process.
@@ -94,7 +96,9 @@ async def serve_app(app: Starlette, sock: socket.socket, stop: Stop, on_ready: C
         Exception: what the application raised while it started or stopped.
     """
     # uvicorn's own handling of a lifespan would log the traceback of a wrong setting and drop the exception.
-    async with app.router.lifespan_context(app) as state:
+    async with AsyncExitStack() as stack:
+        with uncollected():
+            state = await stack.enter_async_context(app.router.lifespan_context(app))
         server = Server(app, dict(state or {}), on_ready)
         stop.attach(server)
         await server.serve(sockets=[sock])
