@@ -1,46 +1,17 @@
 """A page's article is told from what stands around it, whatever the page is made of (A-04)."""
 
-import asyncio
 import json
-import os
-import select
-import subprocess
-import sys
-import time
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
-from loguru import logger
 
-from tests.fixtures.mcp_server import child_pids
 from tests.fixtures.web_pages import PAGES, five_megabytes, long_paragraphs, truth_of
-from tests.nodes.script.reading import NoArticle, articles, html_page, left_out, page_of, read_article, standing_around
-from toolweave.errors import FetchFailed
-from toolweave.nodes.script.reading.extraction import MODULE, ExtractionLimits, extract_page
+from tests.nodes.script.reading import NoArticle, articles, html_page, left_out, page_of, standing_around
+from tests.nodes.script.turns import Turns
+from toolweave.nodes.script.reading.extraction import extract_page
 
 SHARE_KEPT = 0.95
-HANDED_OVER = 5_000_000
-"""So much that the process has its page, and the one that asks waits for the answer."""
 PARAGRAPHS = "".join(f"<p>The keeper of lamp {number} trimmed it at dusk and slept well.</p>" for number in range(8))
-
-
-class Turns:
-    """Counts how often the loop comes round."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def __aenter__(self) -> None:
-        self._task = asyncio.create_task(self._turn())
-
-    async def __aexit__(self, *raised: object) -> None:
-        self._task.cancel()
-
-    async def _turn(self) -> None:
-        while True:
-            await asyncio.sleep(0.01)
-            self.count += 1
 
 
 def said_of(body: bytes) -> str:
@@ -277,125 +248,3 @@ def test_what_is_no_text_in_the_data_of_a_page_comes_no_further() -> None:
     assert page["title"] == "Lamps"
     assert page["text"].startswith("A lamp is [2Jlit by hand.")
     json.dumps(page, ensure_ascii=False).encode()
-
-
-async def test_a_page_that_takes_for_ever_is_given_up_and_the_loop_goes_on() -> None:
-    million = b"<html><body><div " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b"><p>Hi</p>"
-    turns = Turns()
-    with pytest.raises(FetchFailed, match=r"too complicated: its article was not found within 0\.5 s"):
-        async with turns:
-            await extract_page(million, "https://site.example/x", "text/html", limits=ExtractionLimits(seconds=0.5))
-
-    assert turns.count > 5
-
-
-@pytest.mark.slow
-def test_who_reads_a_page_ends_with_the_process_that_asked_even_if_that_is_killed() -> None:
-    bytes_sent, bound_s = 8_000_000, 30.0
-    asks = f"""if True:
-        import asyncio
-        from toolweave.nodes.script.reading.extraction import extract_page
-        page = b"<p " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b">Hi</p>"
-        assert len(page) > {bytes_sent}
-        asyncio.run(extract_page(page, "https://site.example/x", "text/html"))
-    """
-    begun = time.monotonic()
-    with subprocess.Popen([sys.executable, "-c", asks]) as asking:
-        children = Path(f"/proc/{asking.pid}/task/{asking.pid}/children")
-        while not (reader := children.read_text(encoding="ascii").strip()) or bytes_read(reader) < bytes_sent:
-            assert time.monotonic() - begun < bound_s, "the page was not handed over"
-        descriptor = os.pidfd_open(int(reader))
-        asking.kill()
-    ended, _, _ = select.select([descriptor], [], [], bound_s)
-    os.close(descriptor)
-    assert ended
-
-
-def bytes_read(pid: str) -> int:
-    """Say how much a process has read (needs /proc)."""
-    told = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
-    return int(told.split()[1])
-
-
-def test_pages_are_read_within_limits_of_the_system_by_no_module_of_the_working_folder(tmp_path: Path) -> None:
-    for module in ("json", "trafilatura", "toolweave"):
-        (tmp_path / f"{module}.py").write_text("raise SystemExit('taken for a module')", encoding="utf-8")
-    asks = """if True:
-        import asyncio
-        from toolweave.nodes.script.reading.extraction import extract_page
-        body = b"<p>The keeper of the lamp trimmed it at dusk and slept well.</p>" * 4
-        print(asyncio.run(extract_page(body, "https://site.example/x", "text/html"))["text"])
-    """
-    limited = ["sh", "-c", 'ulimit -v 1900000; ulimit -t 50; exec "$@"', "sh", sys.executable, "-P", "-c", asks]
-    done = subprocess.run(limited, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
-
-    assert ("slept well." in done.stdout, done.stderr) == (True, "")
-
-
-async def test_a_reading_ends_with_its_process_however_often_it_is_cancelled() -> None:
-    million = b"<p " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b">Hi</p>"
-    reading = asyncio.create_task(extract_page(million, "https://site.example/x", "text/html"))
-    readers: list[int] = []
-    async with asyncio.timeout(30):
-        while not readers:
-            await asyncio.sleep(0)
-            readers = [pid for pid in child_pids(MODULE) if bytes_read(str(pid)) > HANDED_OVER]
-    # As a node is whose run is cancelled, and then by the end of the loop that it runs in.
-    while not reading.done():
-        reading.cancel()
-        await asyncio.sleep(0)
-
-    assert reading.cancelled()
-    with pytest.raises(ProcessLookupError):
-        os.kill(readers[0], 0)
-
-
-async def test_a_page_that_wants_too_much_memory_fails_alone() -> None:
-    limits = ExtractionLimits(memory_bytes=100 * 1024 * 1024)
-
-    with pytest.raises(FetchFailed, match="too complicated to be read"):
-        await extract_page(five_megabytes(), "https://site.example/long", "text/html", limits=limits)
-
-
-async def test_what_the_process_refuses_is_told_with_the_address_but_no_credentials() -> None:
-    with pytest.raises(FetchFailed) as raised:
-        await extract_page(b"<p>Nothing to see.</p>", "https://me:secret@site.example/x", "text/html")
-
-    assert str(raised.value).startswith("The page https://site.example/x holds no article, or next to no text.")
-    assert "secret" not in str(raised.value)
-
-
-async def test_what_is_no_text_is_refused_without_a_process() -> None:
-    none_may_begin = ExtractionLimits(seconds=0)
-
-    with pytest.raises(
-        FetchFailed, match=r"^The page https://site\.example/x\.pdf is a PDF document, not a page of text"
-    ):
-        await extract_page(b"%PDF-1.4", "https://site.example/x.pdf", "application/pdf", limits=none_may_begin)
-
-
-async def test_the_process_reads_as_the_function_does() -> None:
-    body = (PAGES / "japanese_sjis.html").read_bytes()
-
-    page = await extract_page(body, "https://site.example/old", "text/html", final_url="https://site.example/new")
-
-    assert page == read_article(body, "https://site.example/old", "https://site.example/new", "text/html")
-    assert page["url"] == "https://site.example/old"
-    assert page["final_url"] == "https://site.example/new"
-
-
-async def test_where_pages_cannot_be_read_at_all_the_page_is_not_blamed_and_the_log_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "trafilatura.py").write_text("raise ImportError('only half of it is installed')", encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    lines: list[str] = []
-    sink = logger.add(lambda line: lines.append(str(line)), level="WARNING", format="{message}")
-
-    try:
-        with pytest.raises(FetchFailed, match="nothing here can read it; the log says why"):
-            await extract_page((PAGES / "blog.html").read_bytes(), "https://site.example/x", "text/html")
-    finally:
-        logger.remove(sink)
-
-    assert lines == ["the process that reads pages ended with code 1: ImportError: only half of it is installed\n"]
