@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +21,20 @@ from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.questions import DOUBT_KEY, QUESTIONS_KEY, Answer, questions_of
 from toolweave.servers.connections.redaction import Redaction
 
-ASKING = str(Path(__file__).parents[2] / "fixtures" / "asking_server.py")
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+ASKING = str(FIXTURES / "asking_server.py")
+SLIM = str(FIXTURES / "asking_lines.py")
+"""For planes of one test; that questions of the SDK's servers are understood is shown by the others."""
 
 
-def asking(name: str = "asking", **config: Any) -> McpServerConfig:
+def asking(*command: str, **config: Any) -> McpServerConfig:
     settings: dict[str, Any] = {"prefix": "", "timeout_s": BOUND_S, **config}
-    return McpServerConfig(name=name, transport="stdio", command=sys.executable, args=(ASKING,), **settings)
+    return McpServerConfig(name="asking", transport="stdio", command=sys.executable, args=command, **settings)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stdio() -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane([asking()], pace=QUICK) as plane:
+    async with open_tool_plane([asking(ASKING)], pace=QUICK) as plane:
         await plane.settle(timeout_s=BOUND_S)
         yield plane
 
@@ -143,7 +145,7 @@ async def test_over_http_questions_find_their_calls_however_many_run(http: ToolP
 
 
 async def test_over_stdio_calls_whose_questions_are_in_doubt_are_repeated_one_at_a_time_with_a_warning() -> None:
-    async with open_tool_plane([asking()], pace=QUICK) as plane:
+    async with open_tool_plane([asking(SLIM)], pace=QUICK) as plane:
         await plane.settle(timeout_s=BOUND_S)
         with log_records() as records:
             results = await asyncio.gather(*(call(plane, "together", who=name, others=1) for name in "ab"))
@@ -159,9 +161,7 @@ async def test_over_stdio_calls_whose_questions_are_in_doubt_are_repeated_one_at
 
 async def test_a_call_in_doubt_that_may_not_be_repeated_is_made_once(tmp_path: Path) -> None:
     log = tmp_path / "calls.jsonl"
-    config = asking()
-    config = replace(config, args=(*config.args, "--log", str(log)))
-    async with open_tool_plane([config], pace=QUICK) as plane:
+    async with open_tool_plane([asking(SLIM, "--log", str(log))], pace=QUICK) as plane:
         await plane.settle(timeout_s=BOUND_S)
         results = await asyncio.gather(*(call(plane, "wipe_together", others=1) for _ in "ab"))
 
@@ -170,7 +170,7 @@ async def test_a_call_in_doubt_that_may_not_be_repeated_is_made_once(tmp_path: P
 
 
 async def test_a_server_that_is_known_to_ask_runs_one_call_at_a_time_from_the_start() -> None:
-    async with open_tool_plane([asking(elicit=True, timeout_s=2)], pace=QUICK) as plane:
+    async with open_tool_plane([asking(SLIM, elicit=True, timeout_s=1)], pace=QUICK) as plane:
         await plane.settle(timeout_s=BOUND_S)
         [first, second] = await asyncio.gather(*(call(plane, "together", who=name, others=1) for name in "ab"))
 
