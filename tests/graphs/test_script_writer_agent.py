@@ -136,7 +136,6 @@ async def test_a_page_that_comes_in_parts_is_put_together(agent: Agent, web: Age
 
 
 @pytest.mark.requirement("A-04")
-@pytest.mark.slow
 async def test_pages_of_all_kinds_keep_their_sentences_and_nothing_else(agent: Agent, web: AgentFetch) -> None:
     assert len(articles()) >= 12
     for name in articles():
