@@ -21,7 +21,7 @@ from toolweave.api.routes import chat, health, openapi_transfer, servers, tool_t
 from toolweave.api.served_registry import open_served_registry
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ToolweaveError
-from toolweave.nodes.chat_models import warn_if_offline
+from toolweave.nodes.model_endpoint import warn_if_offline
 from toolweave.servers.connections.current import expect_plane, publish, withdraw
 from toolweave.servers.connections.served_plane import open_served_plane
 

@@ -21,7 +21,7 @@ from toolweave.config.logs import configure_logging
 from toolweave.config.mcp_place import mcp_place
 from toolweave.config.settings import environment, unknown_variables
 from toolweave.errors import ConfigError
-from toolweave.nodes.chat_models import model_label
+from toolweave.nodes.model_endpoint import model_label
 
 READY = "Toolweave is ready at {url}"
 # A node at work in each run's thread must not keep handlers of requests waiting.

@@ -10,8 +10,9 @@ from toolweave.graphs.task_tools import logged_task_tools
 from toolweave.graphs.todo_agent import build_todo_agent
 from toolweave.graphs.workflow import build_workflow
 from toolweave.nodes.chat_model_source import LazyChatModel
-from toolweave.nodes.chat_models import build_chat_model, model_metadata
+from toolweave.nodes.chat_models import build_chat_model
 from toolweave.nodes.http_tools.api_calls import api_calls
+from toolweave.nodes.model_endpoint import model_metadata
 from toolweave.nodes.prompts import AGENT_PROMPT
 from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
 from toolweave.nodes.script.writing.script_model import ScriptModels

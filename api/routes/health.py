@@ -11,7 +11,7 @@ from loguru import logger
 from typing_extensions import TypedDict
 
 from toolweave.api.clients import api_client
-from toolweave.nodes.chat_models import model_label
+from toolweave.nodes.model_endpoint import model_label
 from toolweave.servers.connections.health import ServerHealth
 from toolweave.servers.connections.plane import ToolPlane
 

@@ -8,7 +8,7 @@ import httpx
 from toolweave.cli.checks.finding import Finding, failure
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
-from toolweave.nodes.chat_models import Endpoint, chosen_endpoint
+from toolweave.nodes.model_endpoint import Endpoint, chosen_endpoint
 
 TIMEOUT_S = 5.0
 REJECTED = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)

@@ -8,7 +8,8 @@ from loguru import logger
 from tests.fixtures.openai_wire import WireTurn, openai_wire
 from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError, ModelError
-from toolweave.nodes.chat_models import build_chat_model, chosen_endpoint, model_label
+from toolweave.nodes.chat_models import build_chat_model
+from toolweave.nodes.model_endpoint import chosen_endpoint, model_label
 from toolweave.nodes.model_turn import model_turn
 from toolweave.nodes.offline_model import OfflineChatModel
 

@@ -12,7 +12,8 @@ from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wi
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from toolweave.config.settings import load_settings
 from toolweave.errors import ModelError
-from toolweave.nodes.chat_models import KEYLESS, build_chat_model
+from toolweave.nodes.chat_models import build_chat_model
+from toolweave.nodes.model_endpoint import KEYLESS
 from toolweave.nodes.model_turn import answer_status, model_turn
 
 

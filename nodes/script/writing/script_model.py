@@ -4,13 +4,8 @@ from toolweave.config.script_settings import ScriptSettings
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.nodes.chat_model_source import ChatModel, LazyChatModel, as_lazy
-from toolweave.nodes.chat_models import (
-    GEMINI_URL,
-    OFFLINE,
-    OPENROUTER_URL,
-    build_chat_model,
-    chosen_endpoint,
-)
+from toolweave.nodes.chat_models import build_chat_model
+from toolweave.nodes.model_endpoint import GEMINI_URL, OFFLINE, OPENROUTER_URL, chosen_endpoint
 
 _FIX = (
     "Set OPENROUTER_API_KEY, GEMINI_API_KEY, OPENAI_API_KEY or OPENAI_BASE_URL; "
