@@ -27,5 +27,8 @@ class _AtOnce:
         self._stream = stream
 
     async def send(self, answer: Any) -> None:
+        self.send_nowait(answer)
+
+    def send_nowait(self, answer: Any) -> None:
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._stream.send_nowait(answer)

@@ -8,8 +8,9 @@ import pytest
 import pytest_asyncio
 
 from tests.servers.connections.faulty import TRANSPORTS, Faulty, faulty
-from tests.servers.connections.peers import failure_kind, pid_of, text_of
+from tests.servers.connections.peers import BOUND_S, failure_kind, pid_of, text_of
 from toolweave.config.mcp_entry import Transport
+from toolweave.servers.connections.call_context import CallContext
 
 Case = tuple[str, dict[str, Any], dict[Transport, str]]
 TOO_MUCH = 34_000_000
@@ -93,3 +94,15 @@ async def test_a_message_that_is_too_large_is_named_to_the_caller_and_other_call
     result = await patient.call("huge", size=TOO_MUCH)
     assert "too large" in text_of(result)
     assert patient.plane.health()["peer"]["state"] == "ready"
+
+
+async def test_a_refused_call_leaves_the_session_to_the_call_that_is_open_in_it(patient: Faulty) -> None:
+    refusals: list[Case] = [("status", {"code": 500}, REMOTE_TRANSPORT), ("html_error", {}, REMOTE_TRANSPORT)]
+    open_call = asyncio.create_task(patient.plane.call("peer", "wait", {}, CallContext()))
+    for tool, arguments, kind in over(patient.transport, refusals):
+        assert failure_kind(await patient.call(tool, **arguments)) == kind
+        await patient.recovered()
+
+    assert not (await patient.call("release")).isError
+    async with asyncio.timeout(BOUND_S):
+        assert not (await open_call).isError
