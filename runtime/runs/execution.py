@@ -72,7 +72,7 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel, progress: Ru
                 snapshot = await graph.aget_state(thread_config(run))
                 if written_by(snapshot, run):
                     if await stands_still(graph, snapshot, call):
-                        return _from_snapshot(snapshot)
+                        return _left_standing(runtime, channel, graph, call, snapshot, announcer)
                     call = rest_of(call)
                 elif await runtime.persistence.asked_again(run.thread_id, run.run_id):
                     # Given once more, the answer it brought would answer the next question, too.
@@ -86,6 +86,21 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel, progress: Ru
         if _is_stopped(error):
             raise
         return await _failed(runtime, run, channel, error)
+
+
+def _left_standing(
+    runtime: Runtime,
+    channel: Channel,
+    graph: Graph,
+    call: GraphCall,
+    snapshot: StateSnapshot,
+    announcer: RunAnnouncer | None,
+) -> Execution:
+    """End a run whose earlier attempt was through; its last values may have died with its process, so they are told."""
+    execution = _from_snapshot(snapshot, values=output_of(graph, snapshot.values))
+    if "values" in call.modes and (announcer is None or not announcer.whole):
+        runtime.log.publish(channel, "values", execution.body)
+    return execution
 
 
 async def _tell(runtime: Runtime, run: Run, told: JsonObject) -> None:
@@ -183,6 +198,13 @@ def shows_all(graph: Graph) -> bool:
     keys = (graph.output_channels, graph.stream_channels_asis)
     given, kept = ({key} if isinstance(key, str) else set(key) for key in keys)
     return given >= kept
+
+
+def output_of(graph: Graph, values: Any) -> Any:
+    """Give what a graph says it gives, of all that it keeps."""
+    if shows_all(graph) or not isinstance(values, dict) or isinstance(graph.output_channels, str):
+        return values
+    return {name: values[name] for name in graph.output_channels if name in values}
 
 
 def _from_snapshot(snapshot: StateSnapshot, *, values: Any = None) -> Execution:

@@ -132,6 +132,29 @@ async def test_a_run_whose_end_was_not_written_is_not_executed_again(tmp_path: P
         assert (await bench.persistence.threads.get(run.thread_id)).status == "interrupted"
 
 
+@pytest.mark.parametrize(
+    ("graph", "given", "told"),
+    [
+        ("counter", {"n": 1}, {"n": 4, "log": ["first", "second"]}),
+        ("asking", {"text": "ok?"}, [{"question": "ok?"}]),
+    ],
+)
+async def test_the_last_values_are_told_again_where_they_may_have_died_with_the_process(
+    tmp_path: Path, graph: str, given: dict[str, Any], told: Any
+) -> None:
+    async with open_bench(tmp_path) as bench:
+        run = (await bench.engine.start(bench.run(graph, input=given, resumable=True))).run
+        await bench.engine.wait(run)
+        await mark_running(bench, run)
+    async with open_bench(tmp_path) as bench:
+        await ended(bench, run)
+        current = await bench.persistence.runs.get(run.thread_id, run.run_id)
+        heard = [event async for event in bench.engine.events(current, after=ATTEMPT_BLOCK)]
+    assert [event.event for event in heard] == ["metadata", "values"]
+    values = loads(heard[1].data)
+    assert [asked["value"] for asked in values["__interrupt__"]] == told if graph == "asking" else values == told
+
+
 async def test_resuming_from_an_id_whose_events_were_lost_goes_on_with_the_next_attempt(tmp_path: Path) -> None:
     before, after = Gate(), Gate()
     async with open_bench(tmp_path, {"gated": before}) as bench:
