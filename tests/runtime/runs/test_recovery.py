@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
 from sqlalchemy import update
+from typing_extensions import TypedDict
 
-from tests.fixtures.graphs import Gate
+from tests.fixtures.graphs import Gate, Log, first
 from tests.runtime.runs.conftest import Bench, open_bench
 from toolweave.runtime.models import Run
 from toolweave.runtime.persistence.tables import runs
@@ -136,18 +138,20 @@ async def test_a_run_whose_end_was_not_written_is_not_executed_again(tmp_path: P
     ("graph", "given", "told"),
     [
         ("counter", {"n": 1}, {"n": 4, "log": ["first", "second"]}),
+        ("brief", {"n": 1}, {"n": 2}),
         ("asking", {"text": "ok?"}, [{"question": "ok?"}]),
     ],
 )
 async def test_the_last_values_are_told_again_where_they_may_have_died_with_the_process(
     tmp_path: Path, graph: str, given: dict[str, Any], told: Any
 ) -> None:
-    async with open_bench(tmp_path) as bench:
+    more = {"brief": brief().compile()}
+    async with open_bench(tmp_path, more=more) as bench:
         run = (await bench.engine.start(bench.run(graph, input=given, resumable=True))).run
-        await bench.engine.wait(run)
+        body = await bench.engine.wait(run)
         await mark_running(bench, run)
-    async with open_bench(tmp_path) as bench:
-        await ended(bench, run)
+    async with open_bench(tmp_path, more=more) as bench:
+        assert await ended(bench, run) == loads(body)
         current = await bench.persistence.runs.get(run.thread_id, run.run_id)
         heard = [event async for event in bench.engine.events(current, after=ATTEMPT_BLOCK)]
     assert [event.event for event in heard] == ["metadata", "values"]
@@ -229,6 +233,16 @@ async def test_a_run_rolled_back_while_it_waits_for_its_second_turn_leaves_nothi
         after["gated"].opened.set()
         assert (await ended(bench, first))["log"] == ["first", "waited:", "second"]
         assert not after["gated2"].reached.is_set()
+
+
+class Count(TypedDict):
+    n: int
+
+
+def brief() -> "StateGraph[Log, None, Log, Count]":
+    """One node, whose log is no part of what the graph gives."""
+    graph = StateGraph(Log, output_schema=Count).add_node("first", first)
+    return graph.add_edge(START, "first").add_edge("first", END)
 
 
 async def mark_running(bench: Bench, run: Run, attempt: int = 1) -> None:
