@@ -1,7 +1,10 @@
 """Ask the model for one answer, streamed, and make sure that the answer is whole."""
 
+import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any
 
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, InvalidToolCall, ToolCall, ToolCallChunk
@@ -29,7 +32,7 @@ async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config:
         ModelError: the endpoint refused, failed, timed out, or ended in the middle of its answer.
     """
     try:
-        chunks = [chunk async for chunk in model.astream(list(prompt), config)]
+        chunks = await _streamed(model, prompt, config)
     except (GraphBubbleUp, ModelError):
         raise
     except Exception as error:
@@ -40,6 +43,19 @@ async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config:
             raise failure from None
         raise failure from error
     return _whole(chunks)
+
+
+async def _streamed(model: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig) -> list[AIMessage]:
+    chunks: list[AIMessage] = []
+    stream: Any = model.astream(list(prompt), config)
+    async with aclosing(stream):
+        async for chunk in stream:
+            chunks.append(chunk)
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                # Clients wait for each piece by wait_for, which on Python 3.11 drops a cancellation that comes with it.
+                raise asyncio.CancelledError
+    return chunks
 
 
 def answer_status(answer: AIMessage) -> Status:

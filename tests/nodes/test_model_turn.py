@@ -2,11 +2,14 @@
 
 import asyncio
 import traceback
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
+from langchain_core.outputs import ChatGenerationChunk
 
 from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
 from tests.fixtures.scripted_model import ScriptedModel, calling
@@ -147,3 +150,25 @@ async def test_a_model_that_cannot_stream_is_asked_all_the_same() -> None:
 async def test_a_model_error_is_passed_on_as_it_is() -> None:
     with pytest.raises(ModelError, match=r"^quite specific$"):
         await model_turn(ScriptedModel(turns=[ModelError("quite specific")]), [HumanMessage("hi")], {})
+
+
+class Losing(ScriptedModel):
+    """A model whose client drops a cancellation that comes with a piece of its answer, and then waits for the next."""
+
+    async def _astream(self, *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        yield ChatGenerationChunk(message=AIMessageChunk(content="It begins"))
+        await asyncio.Event().wait()
+
+
+async def test_a_cancellation_that_a_client_drops_ends_the_turn_at_the_next_piece() -> None:
+    turn = asyncio.create_task(model_turn(Losing(turns=[]), [HumanMessage("hi")], {}))
+
+    async with asyncio.timeout(10):
+        await asyncio.gather(turn, return_exceptions=True)
+
+    assert turn.cancelled()
