@@ -8,6 +8,8 @@ import asyncio
 import atexit
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future, wait
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,20 +25,29 @@ class BackgroundLoop:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for `work`; an interrupt (Ctrl-C) cancels it and waits until it has cleaned up."""
-        ended = threading.Event()
+        loop = self._started()
+        answer: Future[T] = Future()
+        begun: list[asyncio.Task[T]] = []
 
-        async def watched() -> T:
-            try:
-                return await work
-            finally:
-                ended.set()
+        def begin() -> None:
+            begun.append(loop.create_task(work))
+            begun[0].add_done_callback(partial(_hand_over, answer))
 
-        future = asyncio.run_coroutine_threadsafe(watched(), self._started())
+        def leave() -> None:
+            if begun:
+                begun[0].cancel()
+            else:
+                work.close()
+                answer.set_exception(CancelledError())
+
         try:
-            return future.result()
+            # The loop may be at work, and the interrupt here, before this returns.
+            loop.call_soon_threadsafe(begin)
+            return answer.result()
         except BaseException:
-            if future.cancel():
-                ended.wait(CLEANUP_TIMEOUT_S)
+            if not answer.done():
+                loop.call_soon_threadsafe(leave)
+                wait([answer], CLEANUP_TIMEOUT_S)
             raise
 
     def _started(self) -> asyncio.AbstractEventLoop:
@@ -60,6 +71,15 @@ def refuse_event_loop(called: str, instead: str) -> None:
     except RuntimeError:
         return
     raise RuntimeError(f"{called} was called inside a running event loop: use `{instead}` there.")
+
+
+def _hand_over(answer: "Future[T]", task: "asyncio.Task[T]") -> None:
+    if task.cancelled():
+        answer.set_exception(CancelledError())
+    elif error := task.exception():
+        answer.set_exception(error)
+    else:
+        answer.set_result(task.result())
 
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
