@@ -1,4 +1,4 @@
-"""Serve the demo shop to the tests of the workflow, with its key in the environment."""
+"""Serve the demo shop, with its key in the environment, a site of pages, and a scripted model."""
 
 from collections.abc import Iterator
 
@@ -6,12 +6,26 @@ import pytest
 
 from tests.fixtures.openai_wire import WireServer, openai_wire
 from tests.fixtures.shop_api import SHOP_KEY, SHOP_KEY_VARIABLE, ShopApi, shop_api
+from tests.fixtures.web_pages import WebPages, web_pages
 
 
 @pytest.fixture(scope="module")
 def running_shop() -> Iterator[ShopApi]:
     with shop_api() as shop:
         yield shop
+
+
+@pytest.fixture(scope="module")
+def running_site() -> Iterator[WebPages]:
+    with web_pages() as site:
+        yield site
+
+
+@pytest.fixture
+def site(running_site: WebPages) -> WebPages:
+    """Give the site as it was at first, with nothing asked of it yet."""
+    running_site.forget()
+    return running_site
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from tests.fixtures.app_server import OURS, AppProcess
 from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
-from tests.fixtures.web_pages import PAGES, WebPages, truth_of, web_pages
+from tests.fixtures.web_pages import PAGES, WebPages, truth_of
 from tests.nodes.script.writing import calling, script
 
 FETCHER = Path(__file__).parent / "recording_fetcher.py"
@@ -59,18 +59,6 @@ class Files:
 
     def noted(self) -> list[str]:
         return self.record.read_text(encoding="utf-8").splitlines()
-
-
-@pytest.fixture(scope="module")
-def running_site() -> Iterator[WebPages]:
-    with web_pages() as site:
-        yield site
-
-
-@pytest.fixture
-def site(running_site: WebPages) -> WebPages:
-    running_site.forget()
-    return running_site
 
 
 @pytest.fixture(scope="module")

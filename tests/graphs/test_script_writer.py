@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,12 +52,6 @@ LONG = "<html lang=en><body><article><h1>Lamps</h1>" + "".join(
     f"<h2>Night {night}</h2><p>{f'The keeper of lamp {night} trimmed it at dusk and slept well until dawn. ' * 12}</p>"
     for night in range(1, 9)
 )
-
-
-@pytest.fixture(scope="module")
-def running_site() -> Iterator[WebPages]:
-    with web_pages() as site:
-        yield site
 
 
 @pytest.fixture

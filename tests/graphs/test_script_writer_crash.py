@@ -19,7 +19,7 @@ from langgraph_sdk.schema import Run
 from tests.fixtures.app_server import OURS, AppProcess
 from tests.fixtures.mcp_server import child_pids
 from tests.fixtures.openai_wire import WireServer, WireTurn
-from tests.fixtures.web_pages import Answer, WebPages, web_pages
+from tests.fixtures.web_pages import Answer, WebPages
 from tests.graphs.script_agent import BEES, FETCHING, Agent, fetching
 from tests.nodes.script.writing import SENTENCE, calling, noting, script
 
@@ -32,18 +32,6 @@ WRITES_AT = 75.0
 SETTINGS = {"article_tokens": 500, "target_length_s": 60}
 HANGING = WireTurn(text="It begins", silent_after=1)
 WRITES = calling(script())
-
-
-@pytest.fixture(scope="module")
-def running_site() -> Iterator[WebPages]:
-    with web_pages() as site:
-        yield site
-
-
-@pytest.fixture
-def site(running_site: WebPages) -> WebPages:
-    running_site.forget()
-    return running_site
 
 
 @pytest.fixture(scope="module")

@@ -18,16 +18,12 @@ _SENTENCE = r"[.!?…؟।][\"'”’»)\]]*\s+|[。！？][”’」』）]*\s*
 _ENDS = tuple(re.compile(pattern) for pattern in (r"\n[ \t]*\n\s*", r"\n", _SENTENCE, r"\s+"))
 
 
-def estimated_tokens(text: str) -> int:
-    """Estimate how many tokens a text takes: a quarter of one for a Latin character, a whole one for a Chinese.
-
-    Between them, two thirds for an accented, Greek or Cyrillic character: rather too many than too few.
-    """
-    return -(-_weight(text) // _TWELFTHS)
-
-
 def tokens_of(blocks: Sequence[Block]) -> int:
-    """Estimate how many tokens blocks take with their headings."""
+    """Estimate how many tokens blocks take with their headings: a quarter of one for a Latin character.
+
+    A Chinese character counts as a whole one, an accented, Greek or Cyrillic one as two thirds: rather too many than
+    too few.
+    """
     return -(-sum(map(_block_weight, blocks)) // _TWELFTHS)
 
 
