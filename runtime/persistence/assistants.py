@@ -155,6 +155,7 @@ def _filtered(query: Select[Any], metadata: JsonObject | None, graph_id: str | N
     if graph_id is not None:
         query = query.where(assistants.c.graph_id == bindable(graph_id))
     if name is not None:
-        query = query.where(assistants.c.name.icontains(bindable(name), autoescape=True))
+        # Not LIKE: SQLite refuses long patterns.
+        query = query.where(func.instr(func.lower(assistants.c.name), func.lower(bindable(name))) > 0)
     query = where_visible(query, "assistants", assistants.c.metadata)
     return where_contains(query, assistants.c.metadata, metadata)

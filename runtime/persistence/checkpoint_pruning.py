@@ -53,18 +53,10 @@ class Serializer(Protocol):
         """Decode a value."""
 
 
-def newest_checkpoints(connection: Connection, thread_id: str) -> dict[str, str]:
-    """Name the newest checkpoint of each of a thread's namespaces."""
-    return dict(driver_of(connection).execute(NEWEST, (thread_id,)).fetchall())
-
-
-def prune_older(connection: Connection, thread_id: str, newest: Mapping[str, str], serde: Serializer) -> None:
-    """Delete what is older than these checkpoints, by namespace, and not needed to read them.
-
-    What has been written since they were looked up stays.
-    """
+def prune_older(connection: Connection, thread_id: str, serde: Serializer) -> None:
+    """Delete what is older than the newest checkpoint of each namespace and not needed to read that one."""
     driver = driver_of(connection)
-    for namespace, checkpoint_id in newest.items():
+    for namespace, checkpoint_id in driver.execute(NEWEST, (thread_id,)).fetchall():
         needed = _ancestors_needed(connection, (thread_id, namespace, checkpoint_id), serde)
         where = {"thread_id": thread_id, "checkpoint_ns": namespace}
         for table in TABLES:

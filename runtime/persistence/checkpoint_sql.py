@@ -26,6 +26,16 @@ REPLACE_WRITE = """
 INSERT OR REPLACE INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+# A task's error, interrupt and answers have negative indexes and stay.
+DELETE_RESULTS = """
+DELETE FROM writes WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
+AND task_id = :task_id AND idx >= 0
+"""
+DELETE_CHECKPOINT = tuple(
+    f"DELETE FROM {table} WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns "  # noqa: S608 - constants
+    "AND checkpoint_id = :checkpoint_id"
+    for table in ("checkpoints", "writes", "kept_writes")
+)
 DELETE_THREAD = (
     "DELETE FROM checkpoints WHERE thread_id = :thread_id",
     "DELETE FROM writes WHERE thread_id = :thread_id",
@@ -90,6 +100,25 @@ AND NOT EXISTS (
     AND result.task_id = taken.task_id AND result.channel NOT IN ('__resume__', '__interrupt__')
 )
 LIMIT 1
+"""
+
+# Its update and its answer, on an earlier run's checkpoint.
+WROTE_ONLY_ITS_COMMAND = """
+SELECT EXISTS (
+    SELECT 1 FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id
+)
+AND NOT EXISTS (
+    SELECT 1 FROM kept_writes AS begun
+    JOIN writes AS made USING (thread_id, checkpoint_ns, checkpoint_id)
+    WHERE begun.thread_id = :thread_id AND begun.run_id = :run_id AND begun.task_id IS NULL
+    AND made.task_id <> :for_all_tasks
+    AND NOT EXISTS (
+        SELECT 1 FROM kept_writes AS before
+        WHERE before.thread_id = :thread_id AND before.run_id = :run_id
+        AND before.checkpoint_ns = made.checkpoint_ns AND before.checkpoint_id = made.checkpoint_id
+        AND before.task_id = made.task_id AND before.idx = made.idx AND before.value = made.value
+    )
+)
 """
 
 # A checkpoint's metadata is JSON in bytes.

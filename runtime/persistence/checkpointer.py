@@ -1,8 +1,10 @@
 """Keep checkpoints in SQLite: fast, and so that a run can be taken back exactly (langgraph_api.md 5.8, 5.9)."""
 
+import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -19,16 +21,20 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
     writes_sort_key,
 )
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from sqlalchemy import Connection
 
+from toolweave.errors import ClaimLost
+from toolweave.json_values import LARGE_BYTES, collecting_later
 from toolweave.runtime.persistence import checkpoint_sql as sql
 from toolweave.runtime.persistence.checkpoint_pruning import (
     delete_up_to,
-    newest_checkpoints,
     prune_older,
     threads_after,
 )
+from toolweave.runtime.persistence.claims import ThreadClaim
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.sqlite import driver_of
 from toolweave.runtime.persistence.thread_storage import ThreadStorage, measure_thread
@@ -39,6 +45,11 @@ NULL_TASK_ID = str(UUID(int=0))
 # other one: LangGraph shows what begins so neither in streams nor to tracers.
 FORKED_FROM = "forked_from"
 FORKED_FROM_KEY = "__pregel_forked_from"
+# The claim under which a graph writes, in `configurable`.
+CLAIM_KEY = "__pregel_thread_claim"
+# The names of the request headers in a run's config: they may hold tokens, and LangGraph would copy them into the
+# metadata of each checkpoint.
+HEADERS_KEY = "__pregel_request_headers"
 # LangGraph drops as well to which task of the graph around it a subgraph's checkpoint belongs.
 PLACE_OF_SUBGRAPH = (
     "langgraph_node",
@@ -59,6 +70,17 @@ class Place(NamedTuple):
     checkpoint_id: str | None
 
 
+class CheckpointSerializer(JsonPlusSerializer):
+    """LangGraph's serializer, which decodes large checkpoints in a fraction of the time."""
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Decode a large value without garbage collection."""
+        if len(data[1]) < LARGE_BYTES:
+            return super().loads_typed(data)
+        with collecting_later():
+            return super().loads_typed(data)
+
+
 class RunAwareSaver(AsyncSqliteSaver):
     """LangGraph's saver with its hot operations on our own threads, which also keeps what a run replaces.
 
@@ -71,12 +93,36 @@ class RunAwareSaver(AsyncSqliteSaver):
     """
 
     def __init__(self, connection: aiosqlite.Connection, database: Database) -> None:
-        super().__init__(connection)
+        super().__init__(connection, serde=CheckpointSerializer())
         self._database = database
         # Awaited with the id of the run before anything of it is saved.
         self.before_saving: Callable[[str], Awaitable[None]] = _at_once
         # Thread, namespace and run to the earlier run's checkpoint that the run has loaded, to go on from there.
         self._loaded: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+        # By thread. In memory is enough: one process has this file, and its writer takes the writes in their order.
+        self._claims: dict[str, ThreadClaim] = {}
+        self._sealed: set[ThreadClaim] = set()
+        # By run: the writes that are being stored.
+        self._storing: dict[str, set[asyncio.Future[None]]] = {}
+
+    def admit(self, claim: ThreadClaim) -> None:
+        """Take writes of a thread from now on under this claim only (R-01)."""
+        self._claims[claim.thread_id] = claim
+
+    def seal(self, claim: ThreadClaim) -> None:
+        """Take no more checkpoints under this claim, which still holds its thread: its graph was cancelled."""
+        self._sealed.add(claim)
+
+    def dismiss(self, claim: ThreadClaim) -> None:
+        """Take no more writes under this claim."""
+        self._sealed.discard(claim)
+        if self._claims.get(claim.thread_id) == claim:
+            del self._claims[claim.thread_id]
+
+    def require(self, claim: ThreadClaim) -> None:
+        """Raise ClaimLost unless this claim holds its thread."""
+        if self._claims.get(claim.thread_id) != claim:
+            raise ClaimLost(claim.thread_id)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Load a thread's newest checkpoint, or the one that is named, with its pending writes."""
@@ -118,7 +164,9 @@ class RunAwareSaver(AsyncSqliteSaver):
             described.encode("utf-8", "ignore"),
         )
         await self._prepare(config)
-        await self._database.write(partial(_put_checkpoint, row=row))
+        self._require_claim(config, place)
+        of_other_thread = config["configurable"].get(CLAIM_KEY) is not None and not self._holds(config, place)
+        await self._database.write(partial(_put_checkpoint, row=row, onto_newest=of_other_thread))
         return _config_of(place, checkpoint["id"])
 
     async def aput_writes(
@@ -132,9 +180,31 @@ class RunAwareSaver(AsyncSqliteSaver):
             for index, (channel, value) in enumerate(writes)
         ]
         statement = sql.REPLACE_WRITE if replaceable else sql.ADD_WRITE
-        await self._prepare(config)
-        keep_for = self._first_write_of_run(config, place)
-        await self._database.write(partial(_put_writes, place=place, statement=statement, rows=rows, keep_for=keep_for))
+        with self._noting(config):
+            await self._prepare(config)
+            self._require_claim(config, place)
+            keep_for = self._first_write_of_run(config, place)
+            work = partial(_put_writes, place=place, statement=statement, rows=rows, keep_for=keep_for)
+            await self._database.write(work)
+
+    def for_update(self) -> "UpdateSaver":
+        """Give a saver for one state update."""
+        return UpdateSaver(self)
+
+    async def fail_task(self, config: RunnableConfig, task_id: str, error: Exception) -> None:
+        """Replace what a task of a checkpoint wrote by an error; the writes of a Command are deleted."""
+        place = _place_of(config)
+        values = {**place._asdict(), "task_id": task_id}
+        if task_id != NULL_TASK_ID:
+            await self.aput_writes(config, [(ERROR, error)], task_id)
+        self._require_claim(config, place)
+        await self._database.write(partial(_run_all, statements=(sql.DELETE_RESULTS,), values=values))
+
+    async def delete_checkpoint(self, config: RunnableConfig) -> None:
+        """Delete one checkpoint with its pending writes."""
+        place = _place_of(config)
+        self._require_claim(config, place)
+        await self._database.write(partial(_run_all, statements=sql.DELETE_CHECKPOINT, values=place._asdict()))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete all that is kept of a thread."""
@@ -153,15 +223,11 @@ class RunAwareSaver(AsyncSqliteSaver):
             if strategy == "delete":
                 await self.adelete_thread(thread_id)
             else:
-                await self.prune_older(thread_id, await self.newest(thread_id))
+                await self.prune_older(thread_id)
 
-    async def newest(self, thread_id: str) -> dict[str, str]:
-        """Name the newest checkpoint of each of a thread's namespaces."""
-        return await self._database.read(partial(newest_checkpoints, thread_id=thread_id))
-
-    async def prune_older(self, thread_id: str, newest: Mapping[str, str]) -> None:
-        """Delete what is older than these checkpoints, by namespace, and not needed to read them."""
-        await self._database.write(partial(prune_older, thread_id=thread_id, newest=newest, serde=self.serde))
+    async def prune_older(self, thread_id: str) -> None:
+        """Delete what is older than the newest checkpoint of each namespace and not needed to read that one."""
+        await self._database.write(partial(prune_older, thread_id=thread_id, serde=self.serde))
 
     async def storage(self, thread_id: str) -> ThreadStorage:
         """Measure what a thread takes up here."""
@@ -187,10 +253,51 @@ class RunAwareSaver(AsyncSqliteSaver):
             lambda connection: driver_of(connection).execute(sql.ASKED_AGAIN, values).fetchone() is not None
         )
 
+    async def wrote_only_its_command(self, thread_id: str, run_id: str) -> bool:
+        """Say whether a run stored what its Command brought onto an earlier run's checkpoint, and nothing since."""
+        values = {"thread_id": thread_id, "run_id": run_id, "for_all_tasks": NULL_TASK_ID}
+        return await self._database.read(
+            lambda connection: driver_of(connection).execute(sql.WROTE_ONLY_ITS_COMMAND, values).fetchone()[0] == 1
+        )
+
+    async def settled(self, run_id: str) -> None:
+        """Wait until nothing of a run is being stored."""
+        while storing := self._storing.get(run_id):
+            await asyncio.wait(storing)
+
     async def _prepare(self, config: RunnableConfig) -> None:
         run_id = _run_of(config)
         if run_id is not None:
             await self.before_saving(run_id)
+
+    def _require_claim(self, config: RunnableConfig, place: Place) -> None:
+        # Right before the write is queued: writes are carried out in the order in which they are queued.
+        given: ThreadClaim | None = config["configurable"].get(CLAIM_KEY) if self._holds(config, place) else None
+        if self._claims.get(place.thread_id) != given or given in self._sealed:
+            raise ClaimLost(place.thread_id)
+
+    def _holds(self, config: RunnableConfig, place: Place) -> bool:
+        """Say whether a write names a claim on its own thread; a node may invoke a graph on another one."""
+        given: ThreadClaim | None = config["configurable"].get(CLAIM_KEY)
+        return given is not None and given.thread_id == place.thread_id
+
+    @contextmanager
+    def _noting(self, config: RunnableConfig) -> Iterator[None]:
+        """Count what the block stores as being stored, for `settled`."""
+        run_id = _run_of(config)
+        if run_id is None:
+            yield
+            return
+        stored = asyncio.get_running_loop().create_future()
+        storing = self._storing.setdefault(run_id, set())
+        storing.add(stored)
+        try:
+            yield
+        finally:
+            stored.set_result(None)
+            storing.discard(stored)
+            if not storing:
+                self._storing.pop(run_id, None)
 
     def _note_loading(
         self, config: RunnableConfig, place: Place, checkpoint_id: str, metadata: CheckpointMetadata
@@ -213,6 +320,40 @@ class RunAwareSaver(AsyncSqliteSaver):
         return run_id
 
 
+class UpdateSaver(RunAwareSaver):
+    """A RunAwareSaver that stores the writes of a state update only when the update's checkpoint is there.
+
+    LangGraph saves an update's writes before it applies them. If a reducer then raised, they would stay on the
+    checkpoint, and the thread's state could not be read any more.
+    """
+
+    def __init__(self, saver: RunAwareSaver) -> None:
+        self.__dict__.update(vars(saver))
+        self._held: list[tuple[RunnableConfig, Sequence[tuple[str, Any]], str, str]] = []
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Save the writes that were held back, and the checkpoint."""
+        await self.store_writes()
+        return await super().aput(config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Hold writes back."""
+        self._held.append((config, writes, task_id, task_path))
+
+    async def store_writes(self) -> None:
+        """Save the writes that were held back."""
+        while self._held:
+            await super().aput_writes(*self._held.pop(0))
+
+
 async def _at_once(_run_id: str) -> None:
     """Have nothing to wait for."""
 
@@ -231,7 +372,14 @@ def _load(connection: Connection, place: Place) -> tuple[tuple[Any, ...], list[t
     return found, driver.execute(sql.PENDING_WRITES, {**place._asdict(), "checkpoint_id": found[0]}).fetchall()
 
 
-def _put_checkpoint(connection: Connection, row: tuple[Any, ...]) -> None:
+def _put_checkpoint(connection: Connection, row: tuple[Any, ...], *, onto_newest: bool) -> None:
+    if onto_newest:
+        thread_id, namespace, _, parent, *_ = row
+        place = {"thread_id": thread_id, "checkpoint_ns": namespace}
+        newest = driver_of(connection).execute(sql.NEWEST_CHECKPOINT, place).fetchone()
+        if newest is not None and newest[0] != parent:
+            # A run of that thread has written meanwhile.
+            raise ClaimLost(thread_id)
     driver_of(connection).execute(sql.PUT_CHECKPOINT, row)
 
 
@@ -244,7 +392,7 @@ def _put_writes(
     driver.executemany(statement, rows)
 
 
-def _run_all(connection: Connection, statements: Sequence[str], values: dict[str, str]) -> None:
+def _run_all(connection: Connection, statements: Sequence[str], values: Mapping[str, str | None]) -> None:
     for statement in statements:
         driver_of(connection).execute(statement, values)
 
@@ -259,13 +407,22 @@ def _config_of(place: Place, checkpoint_id: str) -> RunnableConfig:
 
 
 def _described(config: RunnableConfig, metadata: CheckpointMetadata) -> dict[str, Any]:
-    described: dict[str, Any] = {**get_checkpoint_metadata(config, metadata)}
+    shown = without_headers(config, config["configurable"].get(HEADERS_KEY))
+    described: dict[str, Any] = {**get_checkpoint_metadata(shown, metadata)}
     if origin := config["configurable"].get(FORKED_FROM_KEY):
         described[FORKED_FROM] = origin
     if config["configurable"].get("checkpoint_ns"):
         of_task = config.get("metadata") or {}
         described |= {name: of_task[name] for name in PLACE_OF_SUBGRAPH if name in of_task}
     return described
+
+
+def without_headers(config: RunnableConfig, headers: Collection[str] | None) -> RunnableConfig:
+    """Return a run's config without these request headers, which only its nodes may see."""
+    if not headers:
+        return config
+    shown = {name: value for name, value in config["configurable"].items() if name not in headers}
+    return {**config, "configurable": shown}
 
 
 def _run_of(config: RunnableConfig) -> str | None:

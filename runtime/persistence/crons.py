@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -9,11 +10,13 @@ from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, or
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import Cron, JsonObject
+from toolweave.runtime.persistence.credentials import sealed_credentials
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.persistence.search import page, where_contains
 from toolweave.runtime.persistence.tables import assistants, crons, threads
 from toolweave.runtime.persistence.visibility import filter_in_force, visible, where_visible
+from toolweave.sealing import Seal
 
 CronSort = Literal["cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at"]
 # Work that takes a firing; inside the transaction that creates the run, both happen or neither.
@@ -28,26 +31,29 @@ class FiringTakenError(Conflict):
 class CronRepository:
     """The crons of all assistants; `changed` is set whenever what fires next may have changed."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, seal: Seal) -> None:
         self._database = database
+        self._seal = seal
         self.changed = asyncio.Event()
 
     async def create(self, cron: Cron) -> Cron:
-        """Store a new cron.
+        """Store a new cron; the credentials of its user are stored encrypted as long as the cron exists.
 
         Raises:
             NotFound: its assistant or its thread does not exist.
         """
 
-        def work(connection: Connection) -> None:
+        def work(connection: Connection) -> Cron:
             _require(connection, assistants.c.assistant_id, cron.assistant_id, f"Assistant '{cron.assistant_id}'")
             if cron.thread_id is not None:
                 _require(connection, threads.c.thread_id, cron.thread_id, f"Thread with ID '{cron.thread_id}'")
-            connection.execute(insert(crons), _row_of(cron))
+            stored = replace(cron, credentials={}, sealed=sealed_credentials(self._seal, cron.credentials))
+            connection.execute(insert(crons), _row_of(stored))
+            return stored
 
-        await self._database.write(work)
+        stored = await self._database.write(work)
         self.changed.set()
-        return cron
+        return stored
 
     async def get(self, cron_id: str) -> Cron:
         """Return a cron. Raises NotFound."""
@@ -208,6 +214,7 @@ def _row_of(cron: Cron) -> dict[str, Any]:
         "next_run_at": _optional_micros(cron.next_run_at),
         "created_at": to_micros(cron.created_at),
         "updated_at": to_micros(cron.updated_at),
+        "sealed": cron.sealed,
     }
 
 
@@ -228,6 +235,7 @@ def _cron_from(row: Row[Any]) -> Cron:
         next_run_at=_optional_moment(row.next_run_at),
         created_at=from_micros(row.created_at),
         updated_at=from_micros(row.updated_at),
+        sealed=row.sealed,
     )
 
 

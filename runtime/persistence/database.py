@@ -6,19 +6,24 @@ A database server's engine can offer the same three methods (`AsyncConnection.ru
 SQLAlchemy's synchronous `Connection`, and never begins or commits by itself.
 """
 
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
+from toolweave.errors import PersistenceError
 from toolweave.runtime.persistence.batches import commit_group, read_each
 from toolweave.runtime.persistence.connection_thread import ConnectionThread
+from toolweave.runtime.persistence.failures import FREE_SPACE
 from toolweave.runtime.persistence.sqlite import connect_reader, connect_writer, disconnect
 
 T = TypeVar("T")
+# More than what is left of a block, and nothing to a disk that has room.
+SPACE_TAKEN = 64 * 1024
 
 
 class Database:
@@ -44,9 +49,31 @@ class Database:
         """Run work that only reads, in one snapshot that has every acknowledged write."""
         return cast("T", await self._reader.submit(work))
 
+    async def require_writable(self) -> None:
+        """Commit a write that changes nothing, and take new space on the file's disk for a moment.
+
+        The commit alone is no proof: SQLite writes into blocks that its log has had before, also on a full disk.
+
+        Raises:
+            PersistenceError: the database cannot store anything; says why.
+        """
+        await self.write(partial(_write_something, self.path))
+
     def write_soon(self, work: Callable[[Connection], object]) -> None:
         """Queue work behind all earlier writes without waiting; a failure is logged."""
         self._writer.submit_soon(work)
+
+
+def _write_something(path: Path, connection: Connection) -> None:
+    connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
+    taken = path.with_name(f".{path.name}.space")
+    try:
+        with os.fdopen(os.open(taken, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(bytes(SPACE_TAKEN))
+    except OSError as error:
+        raise PersistenceError(f"{path}: nothing can be stored beside it: {error.strerror}. {FREE_SPACE}") from error
+    finally:
+        taken.unlink(missing_ok=True)
 
 
 @asynccontextmanager

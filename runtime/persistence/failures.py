@@ -9,12 +9,13 @@ from sqlalchemy.exc import DBAPIError
 
 from toolweave.errors import PersistenceError
 
+FREE_SPACE = "Free space on that disk; what was not stored is reported as failed."
 # Beginnings of SQLite's own messages; the first that fits is taken.
 FIXES: tuple[tuple[str, str], ...] = (
     ("file is not a database", "It is damaged or another program's file. Move it away, or restore a backup."),
     ("database disk image is malformed", "It is damaged. Move it away, or restore a backup."),
     ("malformed database schema", "It is damaged. Move it away, or restore a backup."),
-    ("database or disk is full", "Free space on that disk; what was not stored is reported as failed."),
+    ("database or disk is full", FREE_SPACE),
     ("attempt to write a readonly database", "Make the file and its folder writable for this user."),
     ("unable to open database file", "Make its folder exist and be writable for this user."),
     ("database is locked", "Another program holds it for longer than 5 s; close that program."),

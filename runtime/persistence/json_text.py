@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from toolweave.errors import InvalidRequest
+from toolweave.json_values import LARGE_BYTES, collecting_later
 
 # A leading blank marks text that only the json module reads back exactly (huge integers, lone surrogates).
 EXACT = " "
@@ -14,6 +15,15 @@ EXACT = " "
 MOST_LEVELS = 250
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+
+
+class StoredJson:
+    """JSON text that stands in the place of its value, to be encoded as it is."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
 def to_json(value: object) -> str:
@@ -36,7 +46,11 @@ def to_json(value: object) -> str:
 
 def from_json(text: str) -> Any:
     """Decode what to_json gave."""
-    return json.loads(text) if text.startswith(EXACT) else orjson.loads(text)
+    parse = json.loads if text.startswith(EXACT) else orjson.loads
+    if len(text) < LARGE_BYTES:
+        return parse(text)
+    with collecting_later():
+        return parse(text)
 
 
 def _is_deeper(value: object, levels: int) -> bool:

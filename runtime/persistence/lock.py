@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from toolweave.errors import DataFolderLocked, PersistenceError
+from toolweave.private_files import FILE_MODE
 
 LOCK_FILE = "toolweave.lock"
 
@@ -24,7 +25,7 @@ def data_folder_lock(data_dir: Path, address: str | None = None) -> Iterator[Non
     """
     path = data_dir / LOCK_FILE
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
         raise PersistenceError(f"{path}: {error.strerror}. Make the data folder writable for this user.") from error
     try:

@@ -9,9 +9,11 @@ from pathlib import Path
 import aiosqlite
 
 from toolweave.errors import PersistenceError
+from toolweave.private_files import make_data_folder
 from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes
+from toolweave.runtime.persistence.claims import ThreadClaim, ThreadClaims
 from toolweave.runtime.persistence.crons import CronRepository
 from toolweave.runtime.persistence.database import Database, open_database
 from toolweave.runtime.persistence.failures import explained
@@ -21,6 +23,7 @@ from toolweave.runtime.persistence.schema import upgrade_schema
 from toolweave.runtime.persistence.store.sqlite_store import SqliteStore, StoreOptions, open_store
 from toolweave.runtime.persistence.threads import ThreadRepository
 from toolweave.runtime.persistence.webhooks import WebhookRepository
+from toolweave.sealing import seal_of
 
 BUSY_TIMEOUT_S = 5.0
 
@@ -35,29 +38,39 @@ class Persistence:
     assistants: AssistantRepository
     threads: ThreadRepository
     runs: RunRepository
+    claims: ThreadClaims
     crons: CronRepository
     webhooks: WebhookRepository
 
-    async def delete_run_checkpoints(self, thread_id: str, run_id: str) -> None:
-        """Delete what a run has checkpointed and written: its thread's state is as before it."""
-        await self.checkpointer.take_back(thread_id, run_id)
+    async def delete_run_checkpoints(self, claim: ThreadClaim, run_id: str) -> None:
+        """Delete what a run has checkpointed and written: its thread's state is as before it. Raises ClaimLost."""
+        self.checkpointer.require(claim)
+        await self.checkpointer.take_back(claim.thread_id, run_id)
 
     async def asked_again(self, thread_id: str, run_id: str) -> bool:
         """Say whether a run's answer was taken and the next question asked on an earlier run's checkpoint."""
         return await self.checkpointer.asked_again(thread_id, run_id)
 
-    async def delete_thread_contents(self, thread_id: str) -> None:
-        """Delete a thread's kept tool results and checkpoints (D-7).
+    async def delete_history(self, claim: ThreadClaim) -> None:
+        """Delete all of a thread's checkpoints but the newest of each namespace. Raises ClaimLost."""
+        self.checkpointer.require(claim)
+        await self.checkpointer.prune_older(claim.thread_id)
+
+    async def delete_thread_contents(self, claim: ThreadClaim) -> None:
+        """Delete a thread's kept tool results and checkpoints (D-7). Raises ClaimLost.
 
         Do it before the thread's row goes, so that a crash leaves no orphans.
         """
-        await self.store.delete_thread(thread_id)
-        await self.checkpointer.adelete_thread(thread_id)
+        self.checkpointer.require(claim)
+        await self.store.delete_thread(claim.thread_id)
+        self.checkpointer.require(claim)
+        await self.checkpointer.adelete_thread(claim.thread_id)
 
-    async def copy_thread_contents(self, source: str, target: str) -> None:
-        """Copy a thread's checkpoints, and the tool results that they speak of, to another one that has none."""
-        await self.store.copy_thread(source, target)
-        await self.checkpointer.acopy_thread(source, target)
+    async def copy_thread_contents(self, source: str, claim: ThreadClaim) -> None:
+        """Copy a thread's checkpoints, and the tool results that they name, to a claimed thread that has none."""
+        await self.store.copy_thread(source, claim.thread_id)
+        self.checkpointer.require(claim)
+        await self.checkpointer.acopy_thread(source, claim.thread_id)
 
 
 @asynccontextmanager
@@ -68,11 +81,13 @@ async def open_persistence(
     address: str | None = None,
     store_options: StoreOptions = StoreOptions(),  # noqa: B008 - frozen
     thread_ttl: ThreadTtl | None = None,
+    token_key: str | None = None,
 ) -> AsyncIterator[Persistence]:
     """Open app.db, checkpoints.db and store.db in a folder, creating and migrating them (S-05).
 
     `exclusive` holds the folder's lock, as serve, dev and worker must; `address` is what a second process is told.
-    Threads that ask for no time to live get `thread_ttl`.
+    Threads that ask for no time to live get `thread_ttl`. The credentials of callers are encrypted with `token_key`, or
+    with a key file of the folder.
 
     Raises:
         DataFolderLocked: another process holds the folder.
@@ -80,28 +95,33 @@ async def open_persistence(
         PersistenceError: the folder or a file in it cannot be used.
     """
     _make_folder(data_dir)
-    app_path = data_dir / "app.db"
+    app_path, seal = data_dir / "app.db", seal_of(data_dir, token_key)
     async with AsyncExitStack() as stack:
         if exclusive:
             stack.enter_context(data_folder_lock(data_dir, address))
-        app = await stack.enter_async_context(open_database(app_path, partial(upgrade_schema, app_path)))
+        app = await stack.enter_async_context(open_database(app_path, partial(upgrade_schema, app_path, seal=seal)))
         checkpointer = await stack.enter_async_context(_open_checkpointer(data_dir / "checkpoints.db"))
         store = await stack.enter_async_context(open_store(data_dir / "store.db", store_options))
+        claims = ThreadClaims(app)
+        if exclusive:
+            # What an earlier process had claimed.
+            await claims.clear()
         yield Persistence(
             app=app,
             checkpointer=checkpointer,
             store=store,
             assistants=AssistantRepository(app),
             threads=ThreadRepository(app, default_ttl=thread_ttl),
-            runs=RunRepository(app, thread_ttl=thread_ttl),
-            crons=CronRepository(app),
+            runs=RunRepository(app, seal=seal, thread_ttl=thread_ttl),
+            claims=claims,
+            crons=CronRepository(app, seal),
             webhooks=WebhookRepository(app),
         )
 
 
 def _make_folder(data_dir: Path) -> None:
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
+        make_data_folder(data_dir)
     except OSError as error:
         raise PersistenceError(
             f"The data folder {data_dir} cannot be made: {error.strerror}. Name another one with --data-dir or "

@@ -9,10 +9,12 @@ from sqlalchemy import Connection
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import CancelAction, CreatedRun, JsonObject, NewRun, ThreadTtl
+from toolweave.runtime.persistence.claims import is_being_deleted
 from toolweave.runtime.persistence.json_text import from_json, to_json, to_micros
 from toolweave.runtime.persistence.run_rows import (
     active_runs,
     delete_run,
+    has_begun,
     insert_run,
     insert_thread,
     interrupt_pending,
@@ -27,6 +29,7 @@ from toolweave.runtime.persistence.visibility import allows
 
 UNKNOWN = "Thread or assistant not found."
 BUSY = "Thread is already running a task. Wait for it to finish or choose a different multitask strategy."
+DELETED_MEANWHILE = "Thread {thread_id} is being deleted, so no run was created. Try again when it is gone."
 
 
 def create_run(connection: Connection, new: NewRun, now: int, thread_ttl: ThreadTtl | None = None) -> CreatedRun:
@@ -36,10 +39,11 @@ def create_run(connection: Connection, new: NewRun, now: int, thread_ttl: Thread
 
     Raises:
         NotFound: the thread does not exist and is not to be created, or is not for whoever asks.
-        Conflict: the thread is busy and the strategy is reject, or a run with this id exists.
+        Conflict: the thread is busy and the strategy is reject, it is being deleted, or a run with this id exists.
     """
     head = thread_head.first(connection, {"of_thread": new.thread_id})
     active: Sequence[Any] = ()
+    claimed = head is not None and head.claim is not None
     if head is None:
         _create_thread(connection, new, thread_ttl)
     else:
@@ -47,6 +51,8 @@ def create_run(connection: Connection, new: NewRun, now: int, thread_ttl: Thread
         if not allows(new.on_threads, inherited):
             # It was not there yet when the application was asked about it.
             raise NotFound(UNKNOWN)
+        if is_being_deleted(head):
+            raise Conflict(DELETED_MEANWHILE.format(thread_id=new.thread_id))
         active = active_runs.all(connection, {"of_thread": new.thread_id})
         if active and new.multitask_strategy == "reject":
             raise Conflict(BUSY)
@@ -55,12 +61,13 @@ def create_run(connection: Connection, new: NewRun, now: int, thread_ttl: Thread
     superseded: tuple[tuple[str, CancelAction], ...] = ()
     if new.multitask_strategy in ("interrupt", "rollback"):
         superseded = _supersede(connection, active, new.multitask_strategy, now)
-        active = [run for run in active if run.status == "running"]
+        active = [run for run in active if has_begun(run)]
     try:
         insert_run.run(connection, row_of(new))
     except sqlite3.IntegrityError as error:
         raise Conflict(f"Run with ID {new.run_id} already exists") from error
-    return CreatedRun(run=pending_run(new), due=_due(new, active, now), superseded=superseded)
+    due = not claimed and _due(new, active, now)
+    return CreatedRun(run=pending_run(new), due=due, superseded=superseded)
 
 
 def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> None:
@@ -117,9 +124,9 @@ def _thread_config(new: NewRun) -> JsonObject:
 def _supersede(
     connection: Connection, active: Sequence[Any], action: CancelAction, now: int
 ) -> tuple[tuple[str, CancelAction], ...]:
-    """Cancel the thread's runs: pending ones at once, a running one when whoever executes it has stopped it."""
+    """Cancel the thread's runs: those that have not begun at once, the others when their executor has stopped them."""
     for run in active:
-        if run.status == "running":
+        if has_begun(run):
             if run.cancel != "rollback":
                 mark_cancelled.run(connection, {"of_run": run.run_id, "action": action})
         elif action == "rollback":

@@ -11,6 +11,7 @@ from sqlalchemy import (
     func,
     insert,
     literal_column,
+    null,
     or_,
     select,
     text,
@@ -43,6 +44,7 @@ MAY_START = (
             (OTHER.c.seq < runs.c.seq) & (func.coalesce(OTHER.c.not_before, 0) <= NOW),
         ),
     )
+    & ~exists().where(threads.c.thread_id == runs.c.thread_id, threads.c.claim.is_not(None))
 )
 
 RUN_COLUMNS = [column.name for column in runs.c if column.name != "seq"]
@@ -63,7 +65,9 @@ THREAD_COLUMNS = [
 run_by_id = Compiled(select(runs).where(WITH_ID))
 run_of_thread = Compiled(select(runs).where(WITH_ID, ON_THREAD))
 active_runs = Compiled(
-    select(runs.c.run_id, runs.c.status, runs.c.cancel, runs.c.not_before).where(ON_THREAD, ACTIVE).order_by(runs.c.seq)
+    select(runs.c.run_id, runs.c.status, runs.c.cancel, runs.c.not_before, runs.c.attempt)
+    .where(ON_THREAD, ACTIVE)
+    .order_by(runs.c.seq)
 )
 startable_run = Compiled(select(runs.c.run_id).where(ON_THREAD, ACTIVE, MAY_START))
 startable_runs = Compiled(select(runs.c.run_id).where(ACTIVE, MAY_START).order_by(runs.c.seq))
@@ -94,7 +98,7 @@ end_attempt = Compiled(
             func.coalesce(runs.c.cancel, "") != literal_column("'rollback'"),
         ),
     )
-    .values(status=bindparam("new_status"), updated_at=NOW)
+    .values(status=bindparam("new_status"), sealed=null(), updated_at=NOW)
     .returning(runs.c.thread_id, runs.c.temporary, runs.c.metadata)
 )
 metadata_of_attempt = Compiled(
@@ -104,7 +108,7 @@ metadata_of_attempt = Compiled(
 )
 set_run_metadata = Compiled(update(runs).where(WITH_ID).values(metadata=bindparam("new_metadata"), updated_at=NOW))
 interrupt_pending = Compiled(
-    update(runs).where(WITH_ID).values(status="interrupted", cancel=bindparam("action"), updated_at=NOW)
+    update(runs).where(WITH_ID).values(status="interrupted", cancel=bindparam("action"), sealed=null(), updated_at=NOW)
 )
 mark_cancelled = Compiled(update(runs).where(WITH_ID).values(cancel=bindparam("action")))
 return_running = Compiled(update(runs).where(runs.c.status == "running").values(status="pending", updated_at=NOW))
@@ -116,7 +120,7 @@ return_one = Compiled(
 )
 delete_run = Compiled(delete(runs).where(WITH_ID))
 
-thread_head = Compiled(select(threads.c.metadata).where(THREAD))
+thread_head = Compiled(select(threads.c.metadata, threads.c.claim).where(THREAD))
 insert_thread = Compiled(insert(threads), THREAD_COLUMNS)
 occupy_thread = Compiled(
     update(threads)
@@ -145,6 +149,14 @@ release_thread = Compiled(
 delete_thread = Compiled(delete(threads).where(THREAD))
 
 
+def has_begun(row: Any) -> bool:
+    """Say whether a run may have written checkpoints: it is running, or waits to go on after a crash.
+
+    Only an executor may end such a run, because ending it reads the thread's checkpoints or takes some back.
+    """
+    return bool(row.status == "running" or row.attempt > 0)
+
+
 def run_from(row: Any) -> Run:
     """Make the record of a row of `runs`."""
     return Run(
@@ -161,6 +173,7 @@ def run_from(row: Any) -> Run:
         not_before=None if row.not_before is None else from_micros(row.not_before),
         attempt=row.attempt,
         cancel=row.cancel,
+        sealed=row.sealed,
     )
 
 
@@ -182,6 +195,7 @@ def row_of(new: NewRun) -> dict[str, object]:
         "not_before": None if new.not_before is None else to_micros(new.not_before),
         "created_at": created_at,
         "updated_at": created_at,
+        "sealed": new.sealed,
     }
 
 
@@ -201,4 +215,5 @@ def pending_run(new: NewRun) -> Run:
         not_before=new.not_before,
         attempt=0,
         cancel=None,
+        sealed=new.sealed,
     )

@@ -16,6 +16,7 @@ from toolweave.runtime.persistence.run_rows import (
     delete_run,
     delete_thread,
     end_attempt,
+    has_begun,
     interrupt_pending,
     mark_cancelled,
     metadata_of_attempt,
@@ -110,7 +111,7 @@ def startable(connection: Connection, thread_id: str, now: int) -> str | None:
 
 
 def request_cancel(connection: Connection, run_id: str, action: CancelAction, now: int) -> Run:
-    """Mark a running run, or end a pending one at once.
+    """Mark a run that has begun, or end a pending one at once.
 
     Raises:
         NotFound: there is no such run, or it has ended.
@@ -118,12 +119,12 @@ def request_cancel(connection: Connection, run_id: str, action: CancelAction, no
     row = run_by_id.first(connection, {"of_run": run_id})
     if row is None or row.status in TERMINAL:
         raise NotFound("No runs found to cancel.")
-    if row.status == "pending":
+    if not has_begun(row):
         interrupt_pending.run(connection, {"of_run": run_id, "action": action, "now": now})
     elif row.cancel != "rollback":
         mark_cancelled.run(connection, {"of_run": run_id, "action": action})
     cancelled = run_from(run_by_id.first(connection, {"of_run": run_id}))
-    if row.status == "pending":
+    if not has_begun(row):
         if action == "rollback":
             delete_run.run(connection, {"of_run": run_id})
         _release(connection, row, now)

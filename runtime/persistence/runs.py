@@ -1,6 +1,7 @@
 """Keep runs: what was asked for, how far it is, and which may start next on a thread."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import Connection, select
@@ -9,12 +10,14 @@ from toolweave.errors import NotFound
 from toolweave.runtime.models import CancelAction, CreatedRun, JsonObject, NewRun, Outcome, Run, RunStatus, ThreadTtl
 from toolweave.runtime.persistence import run_transitions
 from toolweave.runtime.persistence.clock import utc_now
+from toolweave.runtime.persistence.credentials import opened_credentials, sealed_credentials
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.json_text import to_micros
 from toolweave.runtime.persistence.run_creation import create_run
 from toolweave.runtime.persistence.run_rows import run_by_id, run_from, run_of_thread, thread_head
 from toolweave.runtime.persistence.tables import runs, threads
 from toolweave.runtime.persistence.visibility import where_visible
+from toolweave.sealing import Seal
 
 # Work that belongs to a run's creation or end: in the same transaction, both or neither.
 Alongside = Callable[[Connection], object]
@@ -28,9 +31,15 @@ class RunRepository:
     """
 
     def __init__(
-        self, database: Database, clock: Callable[[], datetime] = utc_now, *, thread_ttl: ThreadTtl | None = None
+        self,
+        database: Database,
+        clock: Callable[[], datetime] = utc_now,
+        *,
+        seal: Seal,
+        thread_ttl: ThreadTtl | None = None,
     ) -> None:
         self._database = database
+        self._seal = seal
         self._clock = clock
         self._thread_ttl = thread_ttl
 
@@ -52,7 +61,8 @@ class RunRepository:
         def work(connection: Connection) -> CreatedRun:
             if alongside is not None:
                 alongside(connection)
-            return create_run(connection, new, now, self._thread_ttl)
+            sealed = new.sealed or sealed_credentials(self._seal, new.credentials)
+            return create_run(connection, replace(new, sealed=sealed), now, self._thread_ttl)
 
         return await self._database.write(work)
 
@@ -81,6 +91,14 @@ class RunRepository:
         return await self._database.write(
             lambda connection: run_transitions.finalise(connection, run_id, attempt, outcome, now, alongside)
         )
+
+    async def credentials(self, run: Run) -> JsonObject:
+        """Decrypt the credentials of a run's caller, the parts of `Caller.credentials`.
+
+        Raises:
+            CredentialsUnreadable: the key is another one, or gone.
+        """
+        return await opened_credentials(self._seal, run.sealed)
 
     async def tell(self, run_id: str, attempt: int, told: JsonObject) -> bool:
         """Merge into the metadata of a running run, key by key, keeping all else that is there.

@@ -10,14 +10,15 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from toolweave.errors import NewerSchema
+from toolweave.sealing import Seal
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 # Alembic hands the connection to its scripts through module globals.
 one_migration_at_a_time = threading.Lock()
 
 
-def upgrade_schema(path: Path, connection: Connection) -> None:
-    """Run the migrations that the database at `path` has not seen.
+def upgrade_schema(path: Path, connection: Connection, seal: Seal | None = None) -> None:
+    """Run the migrations that the database at `path` has not seen; `seal` encrypts what earlier versions did not.
 
     Raises:
         NewerSchema: it has seen one that this version does not know.
@@ -36,5 +37,6 @@ def upgrade_schema(path: Path, connection: Connection) -> None:
             "TOOLWEAVE_DATA_DIR). Nothing in the file was changed."
         )
     config.attributes["connection"] = connection
+    config.attributes["seal"] = seal
     with one_migration_at_a_time:
         command.upgrade(config, "head")

@@ -8,6 +8,7 @@ from typing import cast
 
 from sqlalchemy import Connection, NullPool, create_engine
 
+from toolweave.private_files import make_file
 from toolweave.runtime.persistence.containment import json_contains
 from toolweave.runtime.persistence.failures import explained
 
@@ -17,12 +18,16 @@ PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
 
 
 def connect_writer(path: Path, prepare: Callable[[Connection], None] | None) -> Connection:
-    """Open the writing connection and run `prepare` in one transaction.
+    """Open the writing connection, creating the file for its owner only, and run `prepare` in one transaction.
 
     Raises:
         PersistenceError: the file cannot be opened, is damaged, or is not writable.
     """
     with explained(path):
+        try:
+            make_file(path)
+        except OSError as error:
+            raise sqlite3.OperationalError("unable to open database file") from error
         connection = _connect(path)
         try:
             if prepare is not None:

@@ -37,7 +37,8 @@ assistant_versions = Table(
 )
 
 # `settled` is the status to show when no run is pending or running: cancelling the only pending run of a thread
-# that waits for a human makes it interrupted again.
+# that waits for a human makes it interrupted again. `claim` is the token of the request or sweep that writes the
+# thread's checkpoints without a run; no run of the thread starts while it is set.
 threads = Table(
     "threads",
     metadata,
@@ -55,9 +56,11 @@ threads = Table(
     Column("ttl_strategy", Text),
     Column("ttl_minutes", Float),
     Column("expires_at", BigInteger, index=True),
+    Column("claim", Text),
 )
 
-# `seq` is the order of creation, which clocks and ids made elsewhere cannot promise.
+# `seq` is the order of creation, which clocks and ids made elsewhere cannot promise. `sealed` are the caller's
+# credentials, encrypted; they go with the statement that ends the run.
 runs = Table(
     "runs",
     metadata,
@@ -76,6 +79,7 @@ runs = Table(
     Column("not_before", BigInteger),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("sealed", LargeBinary),
 )
 
 run_events = Table(
@@ -105,6 +109,7 @@ crons = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("user_members", Text),
+    Column("sealed", LargeBinary),
 )
 
 # An outbox: a row is written in the transaction that ends its run and goes when the receiver has answered.
@@ -143,6 +148,8 @@ thread_sequences = Table(
     Column("last_seq", BigInteger, nullable=False),
 )
 
+CLAIMED = text("claim IS NOT NULL")
+Index("ix_threads_claimed", threads.c.thread_id, sqlite_where=CLAIMED, postgresql_where=CLAIMED)
 Index("ix_runs_thread", runs.c.thread_id, runs.c.seq)
 ACTIVE = text("status IN ('pending', 'running')")
 Index("ix_runs_active", runs.c.thread_id, runs.c.seq, sqlite_where=ACTIVE, postgresql_where=ACTIVE)

@@ -1,8 +1,8 @@
-"""Say when threads expire, and end or clear them only while nothing runs on them (langgraph_api.md 2.2, `ttl`)."""
+"""Say when threads expire (langgraph_api.md 2.2, `ttl`)."""
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Select, cast, delete, exists, select, update
+from sqlalchemy import BigInteger, ColumnElement, Connection, cast, exists, select
 
 from toolweave.runtime.models import ThreadTtl, TtlStrategy
 from toolweave.runtime.persistence.json_text import from_micros
@@ -41,34 +41,11 @@ def ttl_fields(row: Any) -> dict[str, Any]:
 
 def find_expired(connection: Connection, now: int, limit: int) -> list[ExpiredThread]:
     """Name the threads whose time is over and on which nothing is pending or running, the longest overdue first."""
+    busy = exists().where(runs.c.thread_id == threads.c.thread_id, runs.c.status.in_(("pending", "running")))
     query = (
         select(threads.c.thread_id, threads.c.ttl_strategy)
-        .where(_is_expired(now))
+        .where(threads.c.expires_at <= now, ~busy)
         .order_by(threads.c.expires_at)
         .limit(limit)
     )
     return [ExpiredThread(*row) for row in connection.execute(query)]
-
-
-def delete_expired(connection: Connection, thread_id: str, now: int) -> bool:
-    """Delete a thread unless it has been used meanwhile; say whether it was deleted."""
-    return connection.execute(delete(threads).where(threads.c.thread_id == thread_id, _is_expired(now))).rowcount > 0
-
-
-def clear_expiry(connection: Connection, thread_id: str, now: int) -> bool:
-    """Let an expired thread stay until its next change; False when it has been used meanwhile."""
-    found = threads.c.thread_id == thread_id
-    return connection.execute(update(threads).where(found, _is_expired(now)).values(expires_at=None)).rowcount > 0
-
-
-def idle_among(thread_ids: list[str]) -> Select[tuple[str]]:
-    """Find those of these threads that exist and on which nothing is pending or running."""
-    return select(threads.c.thread_id).where(threads.c.thread_id.in_(thread_ids), ~_busy())
-
-
-def _is_expired(now: int) -> ColumnElement[bool]:
-    return (threads.c.expires_at <= now) & ~_busy()
-
-
-def _busy() -> ColumnElement[bool]:
-    return exists().where(runs.c.thread_id == threads.c.thread_id, runs.c.status.in_(("pending", "running")))

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from weakref import WeakValueDictionary
 
 from loguru import logger
 
-from toolweave.errors import NotFound, PersistenceError
+from toolweave.errors import ClaimLost, Conflict, NotFound, PersistenceError
 from toolweave.runtime.models import TERMINAL, CancelAction, NewRun, Run, RunStatus
+from toolweave.runtime.persistence.claims import CLAIMED, DELETING, ThreadClaim
 from toolweave.runtime.persistence.run_transitions import RollbackAskedError
 from toolweave.runtime.persistence.runs import Alongside
 from toolweave.runtime.protocol.modes import speaks_protocol
@@ -23,6 +26,7 @@ from toolweave.runtime.streaming.thread_hub import ThreadStreamMode, ThreadSubsc
 from toolweave.runtime.webhooks.outbox import superseded_by, telling
 
 STOP_SECONDS = 4.0
+CLAIM_SECONDS = 30.0
 RETAKE_SECONDS = 5.0
 
 
@@ -38,7 +42,9 @@ class EmbeddedEngine:
     live: dict[str, LiveRun] = field(default_factory=dict)
     drivers: "set[asyncio.Task[None]]" = field(default_factory=set)
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
+    claim_locks: "WeakValueDictionary[str, asyncio.Lock]" = field(default_factory=WeakValueDictionary)
     retake_seconds: float = RETAKE_SECONDS
+    stopping: bool = False
     ended: "Counter[RunStatus]" = field(default_factory=Counter)
 
     async def start(self, new: NewRun, *, listen: bool = False, alongside: Alongside | None = None) -> StartedRun:
@@ -53,10 +59,6 @@ class EmbeddedEngine:
         events = live.channel.listen() if listen else None
         try:
             for run_id, action in created.superseded:
-                superseded = self.live.get(run_id)
-                if action == "rollback" and (superseded is None or superseded.graph is None):
-                    # It waits for its turn again after a crash, and may have left checkpoints before.
-                    await self.runtime.persistence.delete_run_checkpoints(new.thread_id, run_id)
                 await self._stop_run(run_id, action, superseded_by(new, action))
         finally:
             # The new run is stored, so it must have its turn whatever became of the others.
@@ -101,11 +103,8 @@ class EmbeddedEngine:
         run = await self.runtime.persistence.runs.get(thread_id, run_id)
         if run.status in TERMINAL:
             raise NotFound("Run not found")
-        cancelled = await self.runtime.persistence.runs.request_cancel(run_id, action)
+        await self.runtime.persistence.runs.request_cancel(run_id, action)
         live = self.live.get(run_id)
-        if action == "rollback" and cancelled.status in TERMINAL and cancelled.attempt:
-            # It waited for its turn again after a crash, and has left checkpoints before.
-            await self.runtime.persistence.delete_run_checkpoints(thread_id, run_id)
         await self._stop_run(run_id, action, why)
         following = await self.runtime.persistence.runs.startable(thread_id)
         if following is not None:
@@ -114,20 +113,26 @@ class EmbeddedEngine:
             await asyncio.shield(live.ended)
 
     async def delete_run(self, thread_id: str, run_id: str) -> None:
-        """Delete a run with its checkpoints, stopping it first (5.9). Raises NotFound."""
+        """Delete a run with its checkpoints, stopping it first (5.9).
+
+        Raises:
+            NotFound: there is no such run.
+            Conflict: the run has ended, and another one is pending or running on the thread.
+        """
         run = await self.runtime.persistence.runs.get(thread_id, run_id)
         if run.status not in TERMINAL:
             if (live := self.live.get(run_id)) is not None:
                 live.deleted = True
             await self.cancel(thread_id, run_id, "rollback", wait=True)
             return
-        await self.runtime.persistence.delete_run_checkpoints(thread_id, run_id)
-        await self.runtime.persistence.runs.delete(thread_id, run_id)
-        left = await state_left(self.runtime, run)
-        if left is not None:
-            await self.runtime.persistence.threads.set_state(
-                thread_id, left.values_json or b"null", left.thread_status, left.interrupts
-            )
+        async with self.claimed(thread_id) as claim:
+            await self.runtime.persistence.delete_run_checkpoints(claim, run_id)
+            await self.runtime.persistence.runs.delete(thread_id, run_id)
+            left = await state_left(self.runtime, run)
+            if left is not None:
+                await self.runtime.persistence.threads.set_state(
+                    thread_id, left.values_json or b"null", left.thread_status, left.interrupts
+                )
 
     async def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with its runs and checkpoints, stopping what runs there. Raises NotFound."""
@@ -141,15 +146,84 @@ class EmbeddedEngine:
             await self._stop_run(live.run.run_id, "rollback")
         if stopping:
             await asyncio.wait([live.ended for live in stopping], timeout=STOP_SECONDS)
+        # One deletion at a time: a second one must not end the first one's claim.
+        lock = self.claim_locks.setdefault(f"{DELETING}{thread_id}", asyncio.Lock())
+        async with (
+            lock,
+            self._holding(ThreadClaim.to_delete(thread_id), self.runtime.persistence.claims.seize) as claim,
+        ):
+            await self.delete_claimed(claim)
+
+    async def delete_claimed(self, claim: ThreadClaim) -> None:
+        """Delete a claimed thread with all it has."""
+        thread_id = claim.thread_id
         # The row goes last: if the process dies in between, the thread is still there to be deleted again.
-        await self.runtime.persistence.delete_thread_contents(thread_id)
+        await self.runtime.persistence.delete_thread_contents(claim)
         await self.runtime.persistence.threads.delete(thread_id)
         for live in self._live_on(thread_id):
-            # Started meanwhile, or not to be stopped in time: its row is gone, so nobody need wait for it.
+            # Created meanwhile, or not stopped in time: its row is gone, so nobody need wait for it.
             live.deleted = True
             await self._stop_run(live.run.run_id, "rollback")
             self._end(live, None)
         self.end_streams(thread_id)
+
+    @asynccontextmanager
+    async def claimed(
+        self, thread_id: str, *, expired_by: datetime | None = None, deleting: bool = False
+    ) -> AsyncIterator[ThreadClaim]:
+        """Claim an idle thread for writing its checkpoints (R-01); its new runs start when the block ends.
+
+        Requests that claim one thread at the same time have it one after the other, or wait `CLAIM_SECONDS`. With
+        `expired_by`, the thread is claimed only if its time to live is over by then and no request has it. While it is
+        claimed for `deleting` it, no run can be created there.
+
+        Raises:
+            NotFound: there is no such thread.
+            Conflict: a run is pending or running there, another request does not end, or its time is not over.
+        """
+        lock = self.claim_locks.setdefault(thread_id, asyncio.Lock())
+        if expired_by is not None and lock.locked():
+            raise Conflict(CLAIMED.format(thread_id=thread_id))
+        claim = ThreadClaim.to_delete(thread_id) if deleting else ThreadClaim.new(thread_id)
+        take = partial(self.runtime.persistence.claims.take, expired_by=expired_by)
+        try:
+            await asyncio.wait_for(lock.acquire(), CLAIM_SECONDS)
+        except TimeoutError:
+            raise Conflict(CLAIMED.format(thread_id=thread_id)) from None
+        try:
+            async with self._holding(claim, take):
+                yield claim
+        finally:
+            lock.release()
+
+    @asynccontextmanager
+    async def _holding(
+        self, claim: ThreadClaim, take: Callable[[ThreadClaim], Awaitable[None]]
+    ) -> AsyncIterator[ThreadClaim]:
+        checkpointer = self.runtime.persistence.checkpointer
+        try:
+            await take(claim)
+        except asyncio.CancelledError:
+            # The claim may be taken all the same: a queued write is carried out.
+            self._spawn(claim.token, self._release(claim))
+            raise
+        checkpointer.admit(claim)
+        try:
+            yield claim
+        finally:
+            checkpointer.dismiss(claim)
+            # Shielded: the thread's next run must have its turn although this request is cancelled.
+            await asyncio.shield(self._spawn(claim.token, self._release(claim)))
+
+    async def _release(self, claim: ThreadClaim) -> None:
+        try:
+            following = await self.runtime.persistence.claims.release(claim)
+        except PersistenceError as error:
+            logger.warning("the claim on thread {} cannot be given up yet: {}", claim.thread_id, error)
+            self._again_later(claim.token, lambda _: self._release(claim))
+            return
+        if following is not None:
+            await self._promote(following)
 
     def end_streams(self, thread_id: str) -> None:
         """End the streams of a thread that is gone."""
@@ -179,6 +253,7 @@ class EmbeddedEngine:
 
     async def stop(self) -> None:
         """Stop executing; runs in flight stay `running` on disk and go on at the next start."""
+        self.stopping = True
         for timer in self.timers.values():
             timer.cancel()
         drivers = tuple(self.drivers)
@@ -224,30 +299,44 @@ class EmbeddedEngine:
             self._dispatch(run_id)
 
     def _dispatch(self, run_id: str) -> None:
+        if self.stopping:
+            # The run starts with the next process; in this one it would fail because the databases are closed.
+            return
         self._spawn(run_id, self._drive(run_id))
 
-    def _spawn(self, run_id: str, work: Coroutine[None, None, None]) -> None:
-        self.timers.pop(run_id, None)
-        driver = asyncio.create_task(work, name=f"run-{run_id}")
+    def _spawn(self, key: str, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+        self.timers.pop(key, None)
+        driver = asyncio.create_task(work, name=f"run-{key}")
         self.drivers.add(driver)
         driver.add_done_callback(self.drivers.discard)
+        return driver
 
     async def _drive(self, run_id: str) -> None:
         async with self.slots:
-            live = self.live.get(run_id)
-            try:
-                run = await self.runtime.persistence.runs.claim(run_id) if live is not None else None
-            except PersistenceError as error:
-                logger.error("run {} cannot be started yet: {}", run_id, error)
-                self._again_later(run_id, self._drive)
-                return
-            if live is None or run is None:
-                return
-            live.run, live.cancel = run, live.cancel or run.cancel
-            try:
-                await self._finish(live, await self._execute(live))
-            except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row gone
-                self._abandon(live, error)
+            await self._take_up(run_id)
+
+    async def _take_up(self, run_id: str) -> None:
+        live = self.live.get(run_id)
+        try:
+            run = await self.runtime.persistence.runs.claim(run_id) if live is not None else None
+        except PersistenceError as error:
+            logger.error("run {} cannot be started yet: {}", run_id, error)
+            self._again_later(run_id, self._drive)
+            return
+        if live is None or run is None:
+            return
+        live.run, live.cancel = run, live.cancel or run.cancel
+        claim = ThreadClaim.of_run(run)
+        self.runtime.persistence.checkpointer.admit(claim)
+        try:
+            await self._finish(live, await self._execute(live))
+        except ClaimLost:
+            # Its thread is being deleted, which ends the run, too. If that fails, the run is ended here.
+            self._again_later(run_id, self._retake)
+        except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row gone
+            self._abandon(live, error)
+        # Not when the server stops: what the graph still writes then is continued at the next start.
+        self.runtime.persistence.checkpointer.dismiss(claim)
 
     async def _execute(self, live: LiveRun) -> Execution:
         if live.cancel is None:
@@ -266,7 +355,7 @@ class EmbeddedEngine:
             # Its graph has not let itself be stopped; what it has written belongs to nobody.
             execution = await after_cancel(self.runtime, run, "rollback")
         body: bytes | None = execution.body
-        outcome = with_job_metadata(execution.outcome, live.progress)
+        outcome = with_job_metadata(execution.outcome, run, live.progress)
         # Whoever deletes a run wants to hear no more of it.
         webhook = None if live.deleted else telling(run, outcome)
         self.runtime.log.flush()
@@ -285,7 +374,7 @@ class EmbeddedEngine:
         if outcome.rolled_back:
             body = None
         if run.kwargs.get("temporary"):
-            await persistence.delete_thread_contents(run.thread_id)
+            await persistence.delete_thread_contents(ThreadClaim.of_run(run))
         self._end(live, body)
         if run.kwargs.get("temporary"):
             self.end_streams(run.thread_id)
@@ -315,6 +404,9 @@ class EmbeddedEngine:
         """End a run for those who wait, if its row has ended or is gone."""
         run_id = live.run.run_id
         current = await self.runtime.persistence.runs.find(run_id)
+        if current is not None and current.status == "pending" and current.cancel is not None:
+            # It had begun before a crash, so its checkpoints are read or taken back first; that needs no slot.
+            self._spawn(run_id, self._take_up(run_id))
         if current is None or current.status in TERMINAL:
             timer = self.timers.pop(run_id, None)
             if timer is not None:
@@ -334,9 +426,11 @@ class EmbeddedEngine:
         self._watch(live.run)
         self._again_later(live.run.run_id, self._retake)
 
-    def _again_later(self, run_id: str, work: Callable[[str], Coroutine[None, None, None]]) -> None:
+    def _again_later(self, key: str, work: Callable[[str], Coroutine[None, None, None]]) -> None:
+        if self.stopping:
+            return
         loop = asyncio.get_running_loop()
-        self.timers[run_id] = loop.call_later(self.retake_seconds, lambda: self._spawn(run_id, work(run_id)))
+        self.timers[key] = loop.call_later(self.retake_seconds, lambda: self._spawn(key, work(key)))
 
     async def _retake(self, run_id: str) -> None:
         try:

@@ -11,9 +11,12 @@ from langgraph.errors import UnknownInterruptError
 from langgraph.types import StateSnapshot
 from loguru import logger
 
+from toolweave import open_files
 from toolweave.errors import RunAbandoned
 from toolweave.runtime.graphs import Graph, GraphRegistry
 from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus
+from toolweave.runtime.persistence.checkpointer import CLAIM_KEY
+from toolweave.runtime.persistence.claims import ThreadClaim
 from toolweave.runtime.persistence.opening import Persistence
 from toolweave.runtime.protocol.announcements import Announcements
 from toolweave.runtime.protocol.modes import speaks_protocol
@@ -25,6 +28,7 @@ from toolweave.runtime.runs.heard_runtime import heard_config
 from toolweave.runtime.runs.job_metadata import PROGRESS
 from toolweave.runtime.runs.progress import RunProgress
 from toolweave.runtime.runs.protocol_stream import ProtocolStream
+from toolweave.runtime.runs.refused_writes import merged, readable_state, repaired_state
 from toolweave.runtime.runs.stream_parts import INTERRUPT, GraphStream
 from toolweave.runtime.streaming.channel import Channel
 from toolweave.runtime.streaming.codec import dumps, loads
@@ -65,7 +69,7 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel, progress: Ru
     try:
         if run.attempt > MAX_ATTEMPTS:
             raise RunAbandoned(f"The run was begun {MAX_ATTEMPTS} times and its process ended each time.")
-        call = graph_call(run)
+        call = graph_call(run, await runtime.persistence.runs.credentials(run))
         opening = runtime.graphs.open(run.graph_id, call.config, access="threads.create_run", context=call.context)
         async with opening as graph:
             if run.attempt > 1:
@@ -146,7 +150,9 @@ async def _failed(runtime: Runtime, run: Run, channel: Channel, error: BaseExcep
         "run failed: {}", type(error).__name__
     )
     described: JsonObject = loads(dumps(error))
-    left = await state_left(runtime, run)
+    if advice := open_files.advice(error):
+        described["message"] = f"{described['message']}. {advice}"
+    left = await state_left(runtime, run, repair=True)
     runtime.log.publish(channel, "error", dumps(described))
     if left is not None and isinstance(error, UnknownInterruptError):
         # Refused before anything was written (`strict_resume`): the questions are still there to be answered.
@@ -164,8 +170,10 @@ async def after_cancel(runtime: Runtime, run: Run, action: CancelAction, why: st
 
     `why` is told in the thread's error and to the webhook.
     """
+    claim = ThreadClaim.of_run(run)
+    runtime.persistence.checkpointer.seal(claim)
     if action == "rollback":
-        await runtime.persistence.delete_run_checkpoints(run.thread_id, run.run_id)
+        await runtime.persistence.delete_run_checkpoints(claim, run.run_id)
     left = await state_left(runtime, run) or Outcome("interrupted", "idle")
     error = cancellation(action, why)
     outcome = replace(left, status="interrupted", rolled_back=action == "rollback", error=error)
@@ -175,14 +183,19 @@ async def after_cancel(runtime: Runtime, run: Run, action: CancelAction, why: st
     return Execution(outcome, outcome.values_json or b"null")
 
 
-async def state_left(runtime: Runtime, run: Run) -> Outcome | None:
+async def state_left(runtime: Runtime, run: Run, *, repair: bool = False) -> Outcome | None:
     """Read how a run's thread stands now; None when the graph cannot say (it is gone, or fails here, too).
 
-    Values are `null` on a thread without a checkpoint.
+    Values are `null` on a thread without a checkpoint. `repair` removes what the run wrote and its graph cannot take.
     """
     try:
         async with runtime.graphs.open(run.graph_id, thread_config(run)) as graph:
-            snapshot = await graph.aget_state(thread_config(run))
+            if repair:
+                of_run = {"run_id": run.run_id, CLAIM_KEY: ThreadClaim.of_run(run)}
+                config = merged(thread_config(run), {"configurable": of_run})
+                snapshot = await repaired_state(graph, runtime.persistence.checkpointer, config, run.run_id)
+            else:
+                snapshot = await readable_state(graph, thread_config(run))
         outcome = _from_snapshot(snapshot).outcome
     except BaseException as error:
         # The graph that failed may fail again here.

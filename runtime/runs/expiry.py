@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from loguru import logger
 
-from toolweave.errors import NotFound, PersistenceError
+from toolweave.errors import Conflict, NotFound, PersistenceError
 from toolweave.runtime.models import TtlStrategy
 from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.runs.engine import EmbeddedEngine
@@ -40,30 +40,28 @@ async def prune_threads(engine: EmbeddedEngine, thread_ids: Sequence[str], strat
 
 
 async def keep_latest(engine: EmbeddedEngine, thread_id: str) -> bool:
-    """Delete an idle thread's history; says whether there is such a thread.
-
-    What is newest is looked up before the thread is found idle: what a run writes afterwards stays.
-    """
-    persistence = engine.runtime.persistence
-    newest = await persistence.checkpointer.newest(thread_id)
-    if not await persistence.threads.idle([thread_id]):
-        return False
-    await persistence.checkpointer.prune_older(thread_id, newest)
-    return True
+    """Delete an idle thread's history; says whether there is such a thread."""
+    with suppress(NotFound, Conflict):
+        async with engine.claimed(thread_id) as claim:
+            await engine.runtime.persistence.delete_history(claim)
+            return True
+    return False
 
 
 async def sweep_expired(engine: EmbeddedEngine, now: datetime, limit: int) -> int:
     """Delete or prune the threads whose time is over by `now` and that nothing uses; gives how many."""
-    threads = engine.runtime.persistence.threads
+    persistence = engine.runtime.persistence
     swept = 0
-    for thread_id, strategy in await threads.expired(now, limit):
-        if strategy == "keep_latest":
-            swept += await keep_latest(engine, thread_id) and await threads.clear_expiry(thread_id, now)
-        elif await threads.delete_expired(thread_id, now):
-            # A crash here leaves what a thread has without the thread: the next start clears them.
-            await engine.runtime.persistence.delete_thread_contents(thread_id)
-            engine.end_streams(thread_id)
-            swept += 1
+    for thread_id, strategy in await persistence.threads.expired(now, limit):
+        # A thread that was used or deleted meanwhile is left alone.
+        with suppress(NotFound, Conflict):
+            async with engine.claimed(thread_id, expired_by=now, deleting=strategy == "delete") as claim:
+                if strategy == "keep_latest":
+                    await persistence.delete_history(claim)
+                    await persistence.threads.clear_expiry(thread_id, now)
+                else:
+                    await engine.delete_claimed(claim)
+                swept += 1
     return swept
 
 

@@ -10,9 +10,10 @@ from langgraph.types import Command, Send
 from langgraph.version import __version__ as langgraph_version
 
 from toolweave import __version__
-from toolweave.runtime.caller import AUTH_KEYS, USER, USER_ID, User
+from toolweave.runtime.caller import AUTH_KEYS, HEADERS, USER, USER_ID, USER_MEMBERS, User
 from toolweave.runtime.models import JsonObject, Run
-from toolweave.runtime.persistence.checkpointer import FORKED_FROM_KEY
+from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, FORKED_FROM_KEY, HEADERS_KEY
+from toolweave.runtime.persistence.claims import ThreadClaim
 from toolweave.runtime.runs.job_metadata import asked_metadata
 
 DEFAULT_STREAM_MODES = ("values",)
@@ -34,14 +35,17 @@ class GraphCall:
     shows_checkpoints: bool = True
 
 
-def graph_call(run: Run) -> GraphCall:
-    """Build the call for a run; the command wins over the input (langgraph_api.md 5.3)."""
+def graph_call(run: Run, credentials: JsonObject) -> GraphCall:
+    """Build the call for a run; the command wins over the input (langgraph_api.md 5.3).
+
+    `credentials` are those of the run's caller, the parts of `Caller.credentials`.
+    """
     kwargs = run.kwargs
     modes = kwargs.get("stream_mode") or DEFAULT_STREAM_MODES
     command = kwargs.get("command")
     return GraphCall(
         input=build_command(command) if command else kwargs.get("input"),
-        config=build_config(run),
+        config=build_config(run, credentials),
         context=kwargs.get("context") or None,
         modes=(modes,) if isinstance(modes, str) else tuple(modes),
         subgraphs=bool(kwargs.get("subgraphs")),
@@ -71,7 +75,7 @@ def _target(target: Any) -> Send | str:
     return Send(target["node"], target.get("input")) if isinstance(target, dict) else target
 
 
-def build_config(run: Run) -> RunnableConfig:
+def build_config(run: Run, credentials: JsonObject) -> RunnableConfig:
     """Build the RunnableConfig: what the caller configured, then what identifies the run (it cannot be overridden)."""
     given: dict[str, Any] = run.kwargs.get("config") or {}
     identity = {
@@ -82,11 +86,15 @@ def build_config(run: Run) -> RunnableConfig:
     }
     context = run.kwargs.get("context") or {}
     configured: dict[str, Any] = given.get("configurable") or {}
-    configurable = {"user_id": "", **context, **configured, **identity}
+    headers: JsonObject = credentials.get(HEADERS, {})
+    configurable = {"user_id": "", **context, **configured, **headers, **identity}
+    if headers:
+        configurable[HEADERS_KEY] = frozenset(headers.keys() - identity.keys())
     for name in AUTH_KEYS - configured.keys():
         configurable.pop(name, None)
     if USER in configured:
-        configurable |= {USER: User(configured[USER]), "user_id": configured[USER_ID]}
+        members = {**configured[USER], **credentials.get(USER_MEMBERS, {})}
+        configurable |= {USER: User(members), "user_id": configured[USER_ID]}
     metadata = {
         **(given.get("metadata") or {}),
         **asked_metadata(run),
@@ -98,6 +106,7 @@ def build_config(run: Run) -> RunnableConfig:
     }
     if "checkpoint_id" in configurable:
         configurable[FORKED_FROM_KEY] = configurable["checkpoint_id"]
+    configurable[CLAIM_KEY] = ThreadClaim.of_run(run)
     config = RunnableConfig(configurable=configurable, metadata=metadata, run_id=UUID(run.run_id))
     if "tags" in given:
         config["tags"] = given["tags"]

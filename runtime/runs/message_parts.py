@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 from langchain_core.messages import AIMessageChunk, BaseMessage, BaseMessageChunk, message_chunk_to_message
 
+from toolweave.message_chunks import ChunkJoiner
 from toolweave.runtime.streaming.codec import dumps
 
 TEXT_FIRST = b'{"content":"'
@@ -50,7 +51,7 @@ class MessageSoFar:
     """
 
     def __init__(self) -> None:
-        self._whole: BaseMessageChunk | None = None
+        self._joiner = ChunkJoiner()
         self._added: list[str] = []
         self._text = bytearray()
         self._rest = b""
@@ -68,20 +69,22 @@ class MessageSoFar:
         return self._merged(chunk)
 
     def _merged(self, chunk: BaseMessageChunk) -> object:
-        if self._whole is None or not isinstance(chunk, AIMessageChunk):
-            self._whole = chunk
-        else:
-            added = "".join(self._added)
-            self._whole = (self._whole + AIMessageChunk(content=added) if added else self._whole) + chunk
+        if not isinstance(chunk, AIMessageChunk):
+            self._joiner, self._rest = ChunkJoiner(), b""
+            self._added.clear()
+            return message_chunk_to_message(chunk)
+        if added := "".join(self._added):
+            self._joiner.add(AIMessageChunk(content=added))
         self._added.clear()
-        message = message_chunk_to_message(self._whole)
+        self._joiner.add(chunk)
+        message = message_chunk_to_message(self._joiner.whole())
         self._split(message)
         return message
 
     def _split(self, message: BaseMessage) -> None:
         """Take the message's JSON apart behind its text, if text is what it begins with."""
         self._text, self._rest = bytearray(), b""
-        if isinstance(self._whole, AIMessageChunk) and isinstance(message.content, str):
+        if isinstance(message.content, str):
             text, data = dumps(message.content)[1:-1], dumps(message)
             begins = TEXT_FIRST + text
             if data.startswith(begins + b'"'):

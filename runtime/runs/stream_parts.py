@@ -6,7 +6,7 @@ from typing import Any
 
 from langgraph.pregel import Pregel
 
-from toolweave.runtime.persistence.checkpointer import FORKED_FROM
+from toolweave.runtime.persistence.checkpointer import FORKED_FROM, HEADERS_KEY, without_headers
 from toolweave.runtime.runs.graph_context import context_for
 from toolweave.runtime.runs.graph_input import GraphCall
 from toolweave.runtime.runs.message_parts import MessageParts, Part
@@ -101,10 +101,17 @@ class GraphStream:
         if (is_debug_checkpoint or mode == "checkpoints") and not self._call.shows_checkpoints:
             return ()
         if is_debug_checkpoint:
-            payload = {**payload, "payload": with_checkpoint_ids(with_stored_metadata(payload["payload"]))}
+            payload = {**payload, "payload": with_checkpoint_ids(self._shown_checkpoint(payload["payload"]))}
         elif mode == "checkpoints":
-            payload = with_stored_metadata(payload)
+            payload = self._shown_checkpoint(payload)
         return (Part(f"{mode}{suffix}", payload),)
+
+    def _shown_checkpoint(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """Return a checkpoint's event as it may be stored and sent, without the request headers of its config."""
+        headers = self._call.config["configurable"].get(HEADERS_KEY)
+        configs = {name: payload[name] for name in ("config", "parent_config") if payload.get(name)}
+        shown = {name: without_headers(config, headers) for name, config in configs.items()}
+        return with_stored_metadata({**payload, **shown})
 
 
 def with_stored_metadata(payload: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from sqlalchemy import Connection
 from toolweave.runtime.persistence.json_text import from_json
 from toolweave.runtime.persistence.sqlite import driver_of
 from toolweave.runtime.persistence.store import store_sql as sql
-from toolweave.runtime.persistence.store.item_filter import fits
+from toolweave.runtime.persistence.store.item_filter import fits, sql_condition
 from toolweave.runtime.persistence.store.store_index import nearness_to
 
 Namespace = tuple[str, ...]
@@ -88,22 +89,26 @@ def find_item(driver: sqlite3.Connection, op: GetOp, view: View) -> tuple[Item |
     row = driver.execute(sql.GET, parameters).fetchone()
     if row is None:
         return None, []
-    return Item(**_fields(row)), _lifetimes([row] if op.refresh_ttl else [])
+    return Item(**_fields(row, _value(row))), _lifetimes([row] if op.refresh_ttl else [])
 
 
 def search_items(
     driver: sqlite3.Connection, op: SearchOp, view: View, vector: bytes | None
 ) -> tuple[list[SearchItem], list[Lifetime]]:
     """Read the items under a namespace that fit the filter: nearest first with a vector, else as they were put."""
-    parameters = {"prefix": ".".join(op.namespace_prefix), **_view_parameters(view)}
-    statement = sql.SEARCH
+    condition, operands = sql_condition(op.filter or {})
+    # SQLite skips items only where no filter is left to decide about them.
+    skipped, start = (0, op.offset) if op.filter else (op.offset, 0)
+    most = -1 if op.filter else op.limit
+    parameters = {**_view_parameters(view), **operands, "most": most, "skipped": skipped}
+    parameters |= sql.under(".".join(op.namespace_prefix))
     if vector is not None:
         driver.create_function("nearness", 1, nearness_to(vector), deterministic=True)
-        statement = sql.SEARCH_BY_MEANING
-    fitting = _fitting(driver.execute(statement, parameters), op.filter or {})
-    found = list(islice(fitting, op.offset, op.offset + op.limit))
-    items = [SearchItem(**_fields(row), score=row[6]) for row in found]
-    return items, _lifetimes(found if op.refresh_ttl else [])
+    places = driver.execute(sql.search(condition, by_meaning=vector is not None), parameters)
+    fitting = _fitting(driver, places, op.filter or {})
+    found = list(islice(fitting, start, min(start + op.limit, sys.maxsize)))
+    items = [SearchItem(**_fields(row, value), score=score) for row, value, score in found]
+    return items, _lifetimes([row for row, _, _ in found] if op.refresh_ttl else [])
 
 
 def find_namespaces(driver: sqlite3.Connection, op: ListNamespacesOp, view: View) -> list[Namespace]:
@@ -119,10 +124,14 @@ def _view_parameters(view: View) -> dict[str, object]:
     return {"now": _text(view.now), "shows_kept": view.shows_kept}
 
 
-def _fitting(rows: sqlite3.Cursor, wanted: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    for row in rows:
-        if not wanted or fits(_value(row), wanted):
-            yield row
+def _fitting(
+    driver: sqlite3.Connection, places: sqlite3.Cursor, wanted: Mapping[str, Any]
+) -> Iterator[tuple[tuple[Any, ...], Any, float | None]]:
+    for rowid, score in places:
+        row = driver.execute(sql.ROW, (rowid,)).fetchone()
+        value = _value(row)
+        if not wanted or fits(value, wanted):
+            yield row, value, score
 
 
 def _fits(namespace: Namespace, condition: MatchCondition) -> bool:
@@ -137,11 +146,11 @@ def _lifetimes(rows: Sequence[tuple[Any, ...]]) -> list[Lifetime]:
     return [Lifetime(tuple(row[0].split(".")), row[1], row[5]) for row in rows if row[5] is not None]
 
 
-def _fields(row: tuple[Any, ...]) -> dict[str, Any]:
+def _fields(row: tuple[Any, ...], value: Any) -> dict[str, Any]:
     return {
         "namespace": tuple(row[0].split(".")),
         "key": row[1],
-        "value": _value(row),
+        "value": value,
         "created_at": _moment(row[3]),
         "updated_at": _moment(row[4]),
     }

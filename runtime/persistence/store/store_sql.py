@@ -42,22 +42,43 @@ SWEEP = "DELETE FROM store WHERE expires_at IS NOT NULL AND expires_at <= :now"
 
 # Tool results kept for a thread: a server's threads have UUIDs, what looks otherwise is an application's own.
 KEPT_FOR_A_THREAD = "LIKE 'threads.________-____-____-____-____________.tool_results'"
-_ALIVE = f"(s.expires_at IS NULL OR s.expires_at > :now) AND (:shows_kept OR s.prefix NOT {KEPT_FOR_A_THREAD})"
-# '/' is the character after '.': everything below a namespace, found by the index and without wildcards.
-_UNDER = "(:prefix = '' OR s.prefix = :prefix OR (s.prefix >= :prefix || '.' AND s.prefix < :prefix || '/'))"
+_SHOWN = f"(:shows_kept OR s.prefix NOT {KEPT_FOR_A_THREAD})"
+_ALIVE = f"(s.expires_at IS NULL OR s.expires_at > :now) AND {_SHOWN}"
+# A range of the index on prefixes, without wildcards; `under` gives its bounds.
+_UNDER = "s.prefix >= :prefix AND s.prefix < :end AND (s.prefix = :prefix OR s.prefix >= :below)"
 _COLUMNS = "s.prefix, s.key, s.value, s.created_at, s.updated_at, s.ttl_minutes"
-# Namespaces in the order in which they got their first item, then items as they were first put.
-_PLACE = "(SELECT min(rowid) FROM store AS first WHERE first.prefix = s.prefix), s.rowid"
 
 GET = f"SELECT {_COLUMNS} FROM store AS s WHERE s.prefix = :prefix AND s.key = :key AND {_ALIVE}"  # noqa: S608 - constants
 NAMESPACES = f"SELECT DISTINCT s.prefix FROM store AS s WHERE {_ALIVE}"  # noqa: S608 - constants
-SEARCH = f"SELECT {_COLUMNS}, NULL AS score FROM store AS s WHERE {_ALIVE} AND {_UNDER} ORDER BY {_PLACE}"  # noqa: S608 - constants
+# Searches find the rows first: the indexes on prefixes and on times suffice for it, and nothing large is sorted.
+ROW = f"SELECT {_COLUMNS} FROM store AS s WHERE s.rowid = ?"  # noqa: S608 - constants
+# Namespaces in the order in which they got their first item, then items as they were first put.
+_FOUND = f"""
+    FROM (SELECT s.prefix, min(s.rowid) AS first FROM store AS s WHERE {_UNDER} GROUP BY s.prefix) AS place
+    CROSS JOIN store AS s ON s.prefix = place.prefix
+"""  # noqa: S608 - constants
+_VISIBLE = f"s.rowid NOT IN (SELECT rowid FROM store WHERE expires_at <= :now) AND {_SHOWN}"  # noqa: S608 - constants
 # An item's score is that of its best field; items without one come last.
-SEARCH_BY_MEANING = f"""
-    WITH scored AS (
+_SCORES = f"""
+    LEFT JOIN (
         SELECT s.prefix, s.key, max(nearness(s.embedding)) AS score
         FROM store_vectors AS s WHERE {_UNDER} GROUP BY s.prefix, s.key
-    )
-    SELECT {_COLUMNS}, scored.score FROM store AS s LEFT JOIN scored ON scored.prefix = s.prefix AND scored.key = s.key
-    WHERE {_ALIVE} AND {_UNDER} ORDER BY scored.score IS NULL, scored.score DESC, {_PLACE}
+    ) AS scored ON scored.prefix = s.prefix AND scored.key = s.key
 """  # noqa: S608 - constants
+
+
+def under(prefix: str) -> dict[str, object]:
+    """Bound a search to a namespace and everything below it; '' has everything below it."""
+    # '/' is the character after '.'; a blob comes after every text.
+    return {"prefix": prefix, "below": prefix and f"{prefix}.", "end": f"{prefix}/" if prefix else b""}
+
+
+def search(condition: str, *, by_meaning: bool) -> str:
+    """Write the statement that finds the rows of a search, each with its score, in order."""
+    score, scores, best = "NULL", "", ""
+    if by_meaning:
+        score, scores, best = "scored.score", _SCORES, "scored.score IS NULL, scored.score DESC, "
+    return (
+        f"SELECT s.rowid, {score} {_FOUND} {scores} WHERE {_VISIBLE} AND {condition} "
+        f"ORDER BY {best}place.first, s.rowid LIMIT :most OFFSET :skipped"
+    )

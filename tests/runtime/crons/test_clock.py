@@ -18,7 +18,7 @@ from toolweave.runtime.persistence.crons import Claim
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 
 START = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC)
-BOUND_S = 10.0
+BOUND_S = 60.0
 
 
 class HandClock:

@@ -89,20 +89,6 @@ async def test_delta_channels_keep_no_more_than_they_are_rebuilt_from(persistenc
     assert await counted(persistence, "t") < whole
 
 
-async def test_what_is_written_after_the_newest_was_looked_up_stays(persistence: Persistence) -> None:
-    graph, config = graph_of(persistence, State), at("t")
-    await graph.ainvoke({"log": ["one"]}, config)
-    newest = await persistence.checkpointer.newest("t")
-    await graph.ainvoke({"log": ["two"]}, config)
-    later = [one.config async for one in graph.aget_state_history(config)]
-
-    await persistence.checkpointer.prune_older("t", newest)
-
-    kept = [one.config async for one in graph.aget_state_history(config)]
-    looked_up = [one["configurable"]["checkpoint_id"] for one in kept].index(newest[""])
-    assert kept == later[: looked_up + 1]
-
-
 async def test_pruning_touches_no_other_thread_and_takes_the_writes_along(persistence: Persistence) -> None:
     graph = graph_of(persistence, State)
     for thread_id in ("t", "other"):

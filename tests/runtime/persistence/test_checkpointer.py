@@ -1,6 +1,8 @@
 """Rolling a run back, or deleting it, takes its checkpoints out and leaves all others (langgraph_api.md 5.8, 5.9)."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import add
 from typing import Annotated, Any
 
@@ -11,7 +13,9 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
-from toolweave.runtime.persistence.checkpointer import RunAwareSaver
+from toolweave.errors import ClaimLost
+from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, RunAwareSaver
+from toolweave.runtime.persistence.claims import ThreadClaim
 from toolweave.runtime.persistence.opening import Persistence
 
 
@@ -52,6 +56,15 @@ async def rows(persistence: Persistence, table: str, thread_id: str) -> list[tup
     return [tuple(row) for row in await persistence.checkpointer.conn.execute_fetchall(query, (thread_id,))]
 
 
+@contextmanager
+def claimed(persistence: Persistence, thread_id: str) -> Iterator[ThreadClaim]:
+    """Hold a thread whose row nobody needs."""
+    claim = ThreadClaim.new(thread_id)
+    persistence.checkpointer.admit(claim)
+    yield claim
+    persistence.checkpointer.dismiss(claim)
+
+
 async def log(persistence: Persistence, thread_id: str) -> list[str]:
     state = await compiled(persistence).aget_state({"configurable": {"thread_id": thread_id}})
     return list(state.values.get("log", []))
@@ -63,7 +76,8 @@ async def test_the_state_is_as_before_the_run_whose_checkpoints_are_deleted(pers
     await run(persistence, "t", "second", "again")
     assert await log(persistence, "t") != ["hello", "hello", "inner"]
 
-    await persistence.delete_run_checkpoints("t", "second")
+    with claimed(persistence, "t") as claim:
+        await persistence.delete_run_checkpoints(claim, "second")
 
     assert await stored(persistence, "t") == before
     assert "child" in before[0]
@@ -72,7 +86,8 @@ async def test_the_state_is_as_before_the_run_whose_checkpoints_are_deleted(pers
 async def test_deleting_the_only_run_leaves_no_state(persistence: Persistence) -> None:
     await run(persistence, "t", "only", "hello")
 
-    await persistence.delete_run_checkpoints("t", "only")
+    with claimed(persistence, "t") as claim:
+        await persistence.delete_run_checkpoints(claim, "only")
 
     assert await stored(persistence, "t") == (set(), 0)
     assert await log(persistence, "t") == []
@@ -83,8 +98,9 @@ async def test_the_same_run_id_on_another_thread_is_left_alone(persistence: Pers
     await run(persistence, "other", "run", "hello")
     before = await stored(persistence, "other")
 
-    await persistence.delete_run_checkpoints("t", "run")
-    await persistence.delete_run_checkpoints("t", "unknown")
+    with claimed(persistence, "t") as claim:
+        await persistence.delete_run_checkpoints(claim, "run")
+        await persistence.delete_run_checkpoints(claim, "unknown")
 
     assert await stored(persistence, "other") == before
 
@@ -95,7 +111,8 @@ async def test_deleting_a_threads_checkpoints_leaves_nothing_of_it(persistence: 
     await run(persistence, "t", "second", "again")
     await run(persistence, "other", "third", "hello")
 
-    await persistence.delete_thread_contents("t")
+    with claimed(persistence, "t") as claim:
+        await persistence.delete_thread_contents(claim)
 
     assert await stored(persistence, "t") == (set(), 0)
     assert await log(persistence, "other") != []
@@ -133,7 +150,8 @@ async def test_an_answer_that_is_rolled_back_is_asked_for_again(persistence: Per
 
     answered = await graph.ainvoke(Command(resume="yes"), config_of("second"))
     assert "answer: yes" in answered["log"]
-    await persistence.delete_run_checkpoints("t", "second")
+    with claimed(persistence, "t") as claim:
+        await persistence.delete_run_checkpoints(claim, "second")
 
     after = await graph.aget_state(config_of("reader"), subgraphs=True)
     assert (after.values, after.next, after.interrupts) == (before.values, before.next, before.interrupts)
@@ -162,7 +180,8 @@ async def test_what_was_kept_aside_goes_with_the_thread(persistence: Persistence
     await graph.ainvoke(Command(resume="yes"), config_of("second"))
     assert await rows(persistence, "kept_writes", "t") != []
 
-    await persistence.delete_thread_contents("t")
+    with claimed(persistence, "t") as claim:
+        await persistence.delete_thread_contents(claim)
 
     assert await rows(persistence, "kept_writes", "t") == []
 
@@ -170,11 +189,12 @@ async def test_what_was_kept_aside_goes_with_the_thread(persistence: Persistence
 async def test_a_cancelled_caller_does_not_leave_a_run_half_taken_back(persistence: Persistence) -> None:
     await run(persistence, "t", "only", "hello")
 
-    taking_back = asyncio.ensure_future(persistence.delete_run_checkpoints("t", "only"))
-    await asyncio.sleep(0)
-    taking_back.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await taking_back
+    with claimed(persistence, "t") as claim:
+        taking_back = asyncio.ensure_future(persistence.delete_run_checkpoints(claim, "only"))
+        await asyncio.sleep(0)
+        taking_back.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taking_back
     await run(persistence, "other", "next", "hello")
 
     assert await stored(persistence, "t") == (set(), 0)
@@ -193,3 +213,58 @@ async def test_a_copied_thread_has_the_same_state_and_goes_its_own_way(persisten
 
     assert "answer: yes" in answered["log"]
     assert await stored(persistence, "t") == before
+
+
+@pytest.mark.requirement("R-01")
+async def test_only_the_claim_that_holds_a_thread_may_write_its_checkpoints(persistence: Persistence) -> None:
+    graph = compiled(persistence)
+    older, newer = ThreadClaim.new("t"), ThreadClaim.new("t")
+
+    def under(claim: ThreadClaim | None) -> RunnableConfig:
+        return {"configurable": {"thread_id": "t", **({CLAIM_KEY: claim} if claim else {})}}
+
+    with pytest.raises(ClaimLost, match="Nothing was written"):
+        await graph.ainvoke({"log": ["before it is admitted"]}, under(older))
+    persistence.checkpointer.admit(older)
+    await graph.ainvoke({"log": ["held"]}, under(older))
+    persistence.checkpointer.admit(newer)
+    kept = await stored(persistence, "t")
+    for refused in (older, None):
+        with pytest.raises(ClaimLost):
+            await graph.ainvoke({"log": ["late"]}, under(refused))
+    for refusing in (persistence.delete_run_checkpoints(older, "run"), persistence.delete_history(older)):
+        with pytest.raises(ClaimLost):
+            await refusing
+    with pytest.raises(ClaimLost):
+        await persistence.delete_thread_contents(older)
+    assert await stored(persistence, "t") == kept
+
+    persistence.checkpointer.dismiss(older)
+    await graph.ainvoke({"log": ["the newer one"]}, under(newer))
+    persistence.checkpointer.dismiss(newer)
+    with pytest.raises(ClaimLost):
+        await graph.ainvoke({"log": ["late"]}, under(newer))
+    assert set(await log(persistence, "t")) == {"held", "the newer one", "inner"}
+
+
+@pytest.mark.requirement("R-01")
+async def test_a_graph_that_a_node_invokes_on_another_thread_writes_over_no_run_of_that_thread(
+    persistence: Persistence,
+) -> None:
+    graph = compiled(persistence)
+    claim, other = ThreadClaim.new("t"), ThreadClaim.new("other")
+    persistence.checkpointer.admit(claim)
+    from_t: RunnableConfig = {"configurable": {"thread_id": "other", CLAIM_KEY: claim}}
+    before = await graph.aupdate_state(from_t, {"log": ["from t"]}, as_node="child")
+    stale: RunnableConfig = {"configurable": {**before["configurable"], CLAIM_KEY: claim}}
+
+    persistence.checkpointer.admit(other)
+    await graph.ainvoke({"log": ["run"]}, {"configurable": {"thread_id": "other", CLAIM_KEY: other}})
+    persistence.checkpointer.dismiss(other)
+    kept = await stored(persistence, "other")
+
+    with pytest.raises(ClaimLost):
+        await graph.aupdate_state(stale, {"log": ["late"]}, as_node="child")
+    assert (await stored(persistence, "other"))[0] == kept[0]
+    assert "run" in await log(persistence, "other")
+    assert "late" not in await log(persistence, "other")

@@ -72,7 +72,7 @@ actions = st.sampled_from(("put", "put", "put_writes", "put_writes", "put_writes
 
 @pytest.mark.requirement("S-05")
 @given(script=st.lists(st.tuples(actions, st.integers(0, 2**16)), min_size=30, max_size=30))
-@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=12, phases=[Phase.explicit, Phase.generate])
 async def test_both_savers_give_the_same_answers(script: list[tuple[str, int]]) -> None:
     async with twins() as (ours, langgraphs):
         our_ids: list[str] = []

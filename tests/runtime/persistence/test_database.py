@@ -48,10 +48,10 @@ def writer_held(database: Database) -> Iterator[None]:
 
     def hold(_: Connection) -> None:
         held.set()
-        release.wait(10)
+        release.wait(60)
 
     database.write_soon(hold)
-    held.wait(10)
+    held.wait(60)
     try:
         yield
     finally:
@@ -182,12 +182,12 @@ async def test_a_read_is_of_one_moment(tmp_path: Path) -> None:
     def look_twice(connection: Connection) -> tuple[int, int]:
         first = count(connection)
         looked.set()
-        written.wait(10)
+        written.wait(60)
         return first, count(connection)
 
     async with open_database(tmp_path / "notes.db", prepare) as database:
         reading = asyncio.ensure_future(database.read(look_twice))
-        await asyncio.to_thread(looked.wait, 10)
+        await asyncio.to_thread(looked.wait, 60)
         await database.write(lambda connection: insert(connection, "between"))
         written.set()
 

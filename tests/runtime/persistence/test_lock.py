@@ -49,7 +49,7 @@ def test_a_second_process_is_told_who_holds_the_folder_and_what_to_do(tmp_path: 
 def test_a_killed_holder_does_not_block_the_next_process(tmp_path: Path) -> None:
     with holder(tmp_path) as process:
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
 
         with data_folder_lock(tmp_path):
             assert str(os.getpid()) in (tmp_path / LOCK_FILE).read_text(encoding="utf-8")

@@ -184,7 +184,7 @@ steps = st.tuples(st.sampled_from(COMMON + RARE), st.integers(0, 2**16))
 @pytest.mark.requirement("S-05")
 @given(script=st.lists(steps, min_size=50, max_size=50))
 # Shrinking a failure takes longer than a test may.
-@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=40, phases=[Phase.explicit, Phase.generate])
 def test_one_run_at_a_time_in_order_and_none_forgotten(script: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         queue = Queue(Path(folder) / "app.db")

@@ -6,14 +6,20 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection
 
 from toolweave.errors import NewerSchema, PersistenceError
+from toolweave.runtime.persistence.credentials import opened_credentials
 from toolweave.runtime.persistence.database import open_database
-from toolweave.runtime.persistence.schema import upgrade_schema
+from toolweave.runtime.persistence.json_text import to_json
+from toolweave.runtime.persistence.opening import open_persistence
+from toolweave.runtime.persistence.schema import MIGRATIONS, one_migration_at_a_time, upgrade_schema
 from toolweave.runtime.persistence.tables import metadata
+from toolweave.sealing import seal_of
 
 
 def definitions(path: Path) -> set[str]:
@@ -82,3 +88,61 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) 
             pytest.fail("opened")
 
     assert definitions(path) == before
+
+
+def upgrade_to(revision: str, connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes.update(connection=connection, seal=None)
+    # It begins SQLAlchemy's transaction: alembic would otherwise commit that of the writer.
+    assert MigrationContext.configure(connection).get_current_revision() is None
+    with one_migration_at_a_time:
+        command.upgrade(config, revision)
+
+
+@pytest.mark.requirement("R-02")
+async def test_tokens_that_an_earlier_version_stored_are_encrypted_or_removed(tmp_path: Path) -> None:
+    # SQLite stores a long row on several pages, and these are not used again at once.
+    token = "secret-token" * 2_000
+    user = {"identity": "ada", "display_name": "Ada", "permissions": ["talk"], "token": token}
+    kwargs = {"config": {"configurable": {"langgraph_auth_user": user, "langgraph_auth_user_id": "ada"}}}
+    async with open_database(tmp_path / "app.db", partial(upgrade_to, "0004")) as old:
+        await old.write(partial(store_as_version_4, kwargs=to_json(kwargs), user=to_json(user)))
+    assert b"secret-token" in (tmp_path / "app.db").read_bytes()
+
+    async with open_persistence(tmp_path) as persistence:
+        ended, waiting = [await persistence.runs.get("t", run_id) for run_id in ("ended", "waiting")]
+        (cron,) = await persistence.crons.search()
+        assert await persistence.runs.credentials(ended) == {}
+        assert await persistence.runs.credentials(waiting) == {"user": {"token": token}}
+        shown = {name: value for name, value in user.items() if name != "token"}
+        for run in (ended, waiting):
+            assert run.kwargs["config"]["configurable"]["langgraph_auth_user"] == shown
+        assert cron.user == shown
+        assert await opened_credentials(seal_of(tmp_path, None), cron.sealed) == {"user": {"token": token}}
+        plain = await persistence.runs.get("t", "nobody's")
+        assert plain.kwargs == {"input": "langgraph_auth_user"}
+    assert b"secret-token" not in (tmp_path / "app.db").read_bytes()
+
+
+def store_as_version_4(connection: Connection, kwargs: str, user: str) -> None:
+    connection.exec_driver_sql(
+        "INSERT INTO threads (thread_id, status, settled, metadata, config, created_at, updated_at, state_updated_at)"
+        " VALUES ('t', 'busy', 'idle', '{}', '{}', 0, 0, 0)"
+    )
+    connection.exec_driver_sql("INSERT INTO assistants VALUES ('a', 'g', 'a', NULL, '{}', '{}', '{}', 1, 0, 0)")
+    for run_id, status, given in (
+        ("nobody's", "success", '{"input":"langgraph_auth_user"}'),
+        ("ended", "success", kwargs),
+        ("waiting", "pending", kwargs),
+    ):
+        connection.exec_driver_sql(
+            "INSERT INTO runs (run_id, thread_id, assistant_id, graph_id, status, metadata, kwargs, multitask_strategy,"
+            " temporary, attempt, created_at, updated_at) VALUES (?, 't', 'a', 'g', ?, '{}', ?, 'enqueue', 0, 0, 0, 0)",
+            (run_id, status, given),
+        )
+    connection.exec_driver_sql(
+        "INSERT INTO crons (cron_id, assistant_id, schedule, payload, metadata, enabled, created_at, updated_at,"
+        " user_members) VALUES ('c', 'a', '* * * * *', '{}', '{}', 1, 0, 0, ?)",
+        (user,),
+    )

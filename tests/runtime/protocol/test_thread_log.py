@@ -18,7 +18,7 @@ from toolweave.runtime.streaming.channel import MAX_UNREAD_BYTES, LoggedEvent
 from toolweave.runtime.streaming.codec import loads
 
 VALUES = EventFilter(frozenset({"values"}))
-BOUND_S = 20
+BOUND_S = 60
 
 
 def values(run: Run, data: bytes = b"1") -> NewEvent:

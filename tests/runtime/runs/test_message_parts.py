@@ -18,6 +18,8 @@ OTHERS = st.sampled_from(
         {"chunk_position": "last"},
         {"usage_metadata": USAGE},
         {"tool_call_chunks": [CALL]},
+        {"tool_call_chunks": [{**CALL, "name": None, "id": None, "args": ': ["x\\u00'}]},
+        {"tool_call_chunks": [{**CALL, "name": None, "id": None, "args": 'e9"]}'}]},
         {"response_metadata": {"model": "m"}},
         {"additional_kwargs": {"refusal": "no"}},
         {"content": [{"type": "text", "text": "block", "index": 0}]},

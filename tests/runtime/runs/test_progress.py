@@ -20,7 +20,7 @@ from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.runs.job_metadata import LONGEST_ERROR
 from toolweave.runtime.streaming.codec import loads
 
-BOUND_S = 10.0
+BOUND_S = 60.0
 
 
 class Told(TypedDict, total=False):
@@ -72,6 +72,7 @@ def job_graphs(gate: Gate) -> dict[str, object]:
         "outermost": two_nodes(show_metadata, two_nodes(inner.compile()).compile()).compile(),
         "waiting": two_nodes(tell_half, wait, show_metadata).compile(),
         "failing_job": two_nodes(tell_half, tell_all, fail).compile(),
+        "failing": two_nodes(fail).compile(),
         "silent": two_nodes(show_metadata).compile(),
     }
 
@@ -267,12 +268,38 @@ async def test_no_event_fails_its_run(tmp_path: Path, message: Any) -> None:
     assert (run.status, run.metadata["progress"]["percent"]) == ("success", 12.0)
 
 
-async def test_a_webhook_carries_both(jobs: Bench) -> None:
+async def test_a_run_that_fails_without_having_told_progress_has_its_error_on_the_thread_only(jobs: Bench) -> None:
+    run = await ended(jobs, jobs.run("failing", input={"text": "boom"}, metadata={"asked": "for"}))
+    thread = await jobs.persistence.threads.get(run.thread_id)
+    assert (run.status, run.metadata) == ("error", {"graph_id": "failing", "asked": "for"})
+    assert thread.error == {"error": "ValueError", "message": "boom"}
+
+
+async def test_a_job_that_an_earlier_attempt_began_says_why_the_last_one_failed(tmp_path: Path) -> None:
+    gate = Gate()
+
+    async def wait(state: Told) -> Told:
+        raise ValueError("boom")
+
+    async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
+        new = bench.run("waiting")
+        await bench.engine.start(new)
+        await until_told(bench, new, 50.0)
+        await asyncio.wait_for(gate.reached.wait(), BOUND_S)
+    async with open_bench(tmp_path, {}, more={"waiting": two_nodes(tell_half, wait).compile()}) as bench:
+        run = await bench.persistence.runs.get(new.thread_id, new.run_id)
+        await bench.engine.wait(run)
+        run = await bench.persistence.runs.get(new.thread_id, new.run_id)
+    assert (run.attempt, run.status, run.metadata["error"]) == (2, "error", "boom")
+
+
+async def test_a_webhook_carries_the_progress_in_its_metadata_and_the_error_beside_it(jobs: Bench) -> None:
     run = await ended(jobs, jobs.run("failing_job", webhook="https://hook.example"))
     webhooks = jobs.persistence.webhooks
     for delivery_id, _ in await webhooks.due(utc_now()):
         delivery = await webhooks.begin(delivery_id, utc_now())
         if delivery is not None and delivery.run_id == run.run_id:
             sent = loads(delivery.body)
-    assert sent["metadata"] == run.metadata == {"graph_id": "failing_job", "progress": DONE, "error": "boom"}
+    assert sent["metadata"] == {"graph_id": "failing_job", "progress": DONE}
+    assert run.metadata == {**sent["metadata"], "error": "boom"}
     assert sent["error"]["message"] == "boom"

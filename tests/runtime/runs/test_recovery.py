@@ -22,7 +22,7 @@ from toolweave.runtime.streaming.codec import loads
 
 
 async def ended(bench: Bench, run: Run) -> Any:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         current = await bench.persistence.runs.get(run.thread_id, run.run_id)
         return loads(await bench.engine.wait(current))
 
@@ -32,7 +32,7 @@ async def test_a_run_goes_on_after_the_node_it_had_finished(tmp_path: Path) -> N
     after.opened.set()
     async with open_bench(tmp_path, {"gated": before}) as bench:
         run = (await bench.engine.start(bench.run("gated", input={"n": 1, "text": "x"}))).run
-        await asyncio.wait_for(before.reached.wait(), 10)
+        await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         assert await ended(bench, run) == {"n": 4, "log": ["first", "waited:x", "second"], "text": "x"}
         assert (await bench.persistence.runs.get(run.thread_id, run.run_id)).attempt == 2
@@ -44,10 +44,10 @@ async def test_the_runs_queued_behind_it_follow(tmp_path: Path) -> None:
     async with open_bench(tmp_path, {"gated": before}) as bench:
         first = (await bench.engine.start(bench.run("gated"))).run
         second = (await bench.engine.start(bench.run("counter", first.thread_id))).run
-        await asyncio.wait_for(before.reached.wait(), 10)
+        await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         await ended(bench, first)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await bench.persistence.runs.get(second.thread_id, second.run_id)).status != "success":
                 live = bench.engine.live.get(second.run_id)
                 await (live.ended if live is not None else asyncio.sleep(0))
@@ -60,10 +60,10 @@ async def test_joining_a_run_that_is_still_queued_waits_for_its_end(tmp_path: Pa
     async with open_bench(tmp_path, {"gated": before}) as bench:
         first = (await bench.engine.start(bench.run("gated"))).run
         second = (await bench.engine.start(bench.run("counter", first.thread_id))).run
-        await asyncio.wait_for(before.reached.wait(), 10)
+        await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         joined = asyncio.create_task(ended(bench, second))
-        await asyncio.wait_for(after.reached.wait(), 10)
+        await asyncio.wait_for(after.reached.wait(), 60)
         after.opened.set()
         assert (await joined)["log"] == ["first", "waited:", "second", "first", "second"]
 
@@ -101,7 +101,7 @@ async def test_a_forked_run_goes_on_from_its_own_checkpoint_and_not_from_the_for
             config={"configurable": {"checkpoint_id": after_first, "checkpoint_ns": ""}},
         )
         run = (await bench.engine.start(fork)).run
-        await asyncio.wait_for(before.reached.wait(), 10)
+        await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         assert await ended(bench, run) == {
             "n": 22,
@@ -151,7 +151,8 @@ async def test_the_last_values_are_told_again_where_they_may_have_died_with_the_
         body = await bench.engine.wait(run)
         await mark_running(bench, run)
     async with open_bench(tmp_path, more=more) as bench:
-        assert await ended(bench, run) == loads(body)
+        # Whoever asks after the end gets the whole state, of which the graph may give a part only.
+        assert loads(body).items() <= (await ended(bench, run)).items()
         current = await bench.persistence.runs.get(run.thread_id, run.run_id)
         heard = [event async for event in bench.engine.events(current, after=ATTEMPT_BLOCK)]
     assert [event.event for event in heard] == ["metadata", "values"]
@@ -163,11 +164,11 @@ async def test_resuming_from_an_id_whose_events_were_lost_goes_on_with_the_next_
     before, after = Gate(), Gate()
     async with open_bench(tmp_path, {"gated": before}) as bench:
         run = (await bench.engine.start(bench.run("gated", resumable=True))).run
-        await asyncio.wait_for(before.reached.wait(), 10)
+        await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         current = await bench.persistence.runs.get(run.thread_id, run.run_id)
         heard: list[tuple[int, str, Any]] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             async for event in bench.engine.events(current, after=ATTEMPT_BLOCK - 1):
                 heard.append((event.seq, event.event, loads(event.data)))
                 after.opened.set()
@@ -209,7 +210,7 @@ async def test_an_answer_that_no_task_had_taken_before_a_crash_is_given_again(tm
         await bench.result(first)
         resume = bench.run("asking_then_gated", first.thread_id, input=None, command={"resume": "A"})
         answering = (await bench.engine.start(resume)).run
-        await asyncio.wait_for(before.reached.wait(), 10)
+        await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         assert await ended(bench, answering) == {"log": ["A"]}
         assert (await bench.persistence.threads.get(first.thread_id)).status == "idle"
@@ -222,9 +223,9 @@ async def test_a_run_rolled_back_while_it_waits_for_its_second_turn_leaves_nothi
         first = (await bench.engine.start(bench.run("gated"))).run
         second = (await bench.engine.start(bench.run("gated2"))).run
         for gate in before.values():
-            await asyncio.wait_for(gate.reached.wait(), 10)
+            await asyncio.wait_for(gate.reached.wait(), 60)
     async with open_bench(tmp_path, after, max_concurrent=1) as bench:
-        await asyncio.wait_for(after["gated"].reached.wait(), 10)
+        await asyncio.wait_for(after["gated"].reached.wait(), 60)
         await bench.engine.cancel(second.thread_id, second.run_id, "rollback", wait=True)
         config: RunnableConfig = {"configurable": {"thread_id": second.thread_id}}
         assert [saved async for saved in bench.persistence.checkpointer.alist(config)] == []

@@ -13,7 +13,7 @@ from toolweave.runtime.streaming.thread_hub import RUN_DONE_SEQ, ThreadHub, Thre
 
 RUN_MODES: frozenset[ThreadStreamMode] = frozenset({"run_modes"})
 STATES: frozenset[ThreadStreamMode] = frozenset({"state_update"})
-BOUND_S = 20.0
+BOUND_S = 60.0
 
 
 async def heard(bench: Bench, thread_id: str, after: Position | None, dones: int) -> list[LoggedEvent]:

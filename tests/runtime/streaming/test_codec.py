@@ -11,13 +11,15 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from langgraph.types import Interrupt, Send
 from pydantic import BaseModel, model_serializer
 
-from toolweave.runtime.streaming.codec import dumps, loads
+from toolweave.runtime.persistence.json_text import StoredJson
+from toolweave.runtime.streaming.codec import SLICE_VALUES, dumps, dumps_slices, is_large, loads
 
 
 class Point(BaseModel):
@@ -134,3 +136,40 @@ class Unwilling(BaseModel):
 
 def test_what_cannot_describe_itself_is_its_class() -> None:
     assert loads(dumps([Unwilling()])) == ["<Unwilling>"]
+
+
+MANY = SLICE_VALUES + 1
+
+
+@given(
+    st.recursive(
+        st.integers(-5, 5) | st.sampled_from(["é", "x" * 2_000_000, AIMessage("hi"), (1, 2), Decimal(2), [0] * MANY]),
+        lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.integers(0, 9) | st.text(max_size=2), inner),
+        max_leaves=12,
+    )
+)
+def test_a_value_encoded_in_slices_is_the_value_encoded_at_once(value: Any) -> None:
+    assert b"".join(dumps_slices(value)) == dumps(value)
+
+
+@pytest.mark.requirement("R-03")
+def test_the_slices_of_a_large_value_are_small() -> None:
+    rows = [{"id": number, "tags": ["a"] * 10} for number in range(MANY)]
+    value = {"values": {"rows": rows, "message": AIMessage("hi", additional_kwargs={"rows": rows})}, "next": []}
+    slices = list(dumps_slices(value))
+    assert b"".join(slices) == dumps(value)
+    assert max(piece.count(b",") for piece in slices) <= 2 * SLICE_VALUES
+
+
+def test_a_value_that_contains_itself_is_encoded() -> None:
+    around: list[Any] = [0] * MANY
+    around.append(around)
+    assert is_large(around)
+    assert loads(b"".join(dumps_slices(around)))[:MANY] == [0] * MANY
+
+
+def test_stored_json_is_encoded_as_it_is() -> None:
+    stored = StoredJson('{"a": [1e3, "é"]}')
+    assert dumps({"values": stored}) == '{"values":{"a": [1e3, "é"]}}'.encode()
+    assert loads(dumps({"values": stored, "half": "\ud83d"})) == {"values": {"a": [1000.0, "é"]}, "half": "?"}
+    assert is_large(StoredJson(" " * 1024 * MANY))

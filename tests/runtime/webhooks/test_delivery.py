@@ -26,7 +26,7 @@ from toolweave.runtime.streaming.codec import loads
 from toolweave.runtime.webhooks.delivery import MOST_AT_ONCE_PER_HOST, delivering_webhooks
 from toolweave.runtime.webhooks.schedule import MOST_ATTEMPTS, pause_after
 
-BOUND_S = 10.0
+BOUND_S = 60.0
 URL = "https://a.example/hook"
 Answer = Callable[[str, dict[str, str], bytes], Awaitable[int]]
 

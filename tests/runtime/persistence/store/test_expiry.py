@@ -11,7 +11,7 @@ from toolweave.runtime.persistence.sqlite import driver_of
 from toolweave.runtime.persistence.store.sqlite_store import SqliteStore, StoreOptions, open_store
 
 NS = ("notes",)
-BOUND_S = 20.0
+BOUND_S = 60.0
 
 
 async def rows(database: Database) -> int:

@@ -65,7 +65,7 @@ def shown(item: SearchItem) -> tuple[tuple[str, ...], str, str]:
     return item.namespace, item.key, repr(sorted(item.value.items()))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.lists(DEEDS, max_size=30))
 def test_it_answers_as_the_in_memory_store(deeds: list[tuple[Any, ...]]) -> None:
     async def compare() -> None:

@@ -1,0 +1,66 @@
+"""Encrypt the credentials of callers, and remove them from the rows of ended runs (R-02).
+
+Revision ID: 0006
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import context, op
+
+from toolweave.runtime.persistence.credentials import sealed_credentials
+from toolweave.runtime.persistence.json_text import from_json, to_json
+
+revision = "0006"
+down_revision = "0005"
+
+USER = "langgraph_auth_user"
+SHOWN = ("identity", "display_name", "is_authenticated", "permissions")
+
+RUNS = sa.table(
+    "runs", *(sa.column(name) for name in ("run_id", "status", "kwargs")), sa.column("sealed", sa.LargeBinary)
+)
+CRONS = sa.table("crons", sa.column("cron_id"), sa.column("user_members"), sa.column("sealed", sa.LargeBinary))
+
+
+def upgrade() -> None:
+    """Add the columns, and move there what earlier versions stored as plain text."""
+    for table in ("runs", "crons"):
+        op.add_column(table, sa.Column("sealed", sa.LargeBinary))
+    connection = op.get_bind()
+    is_sqlite = connection.dialect.name == "sqlite"
+    if is_sqlite:
+        # What is replaced here is overwritten in the file, too.
+        connection.exec_driver_sql("PRAGMA secure_delete=ON").close()
+    _seal_runs(connection)
+    _seal_crons(connection)
+    if is_sqlite:
+        connection.exec_driver_sql("PRAGMA secure_delete=OFF").close()
+
+
+def _seal_runs(connection: sa.Connection) -> None:
+    with_user = sa.select(RUNS.c.run_id).where(RUNS.c.kwargs.contains(f'"{USER}"', autoescape=True))
+    for run_id in connection.scalars(with_user).all():
+        row = connection.execute(sa.select(RUNS).where(RUNS.c.run_id == run_id)).one()
+        kwargs = from_json(row.kwargs)
+        configurable = (kwargs.get("config") or {}).get("configurable") or {}
+        if not isinstance(configurable.get(USER), dict):
+            continue
+        configurable[USER], sealed = _split(configurable[USER])
+        kept = sealed if row.status in ("pending", "running") else None
+        connection.execute(sa.update(RUNS).where(RUNS.c.run_id == run_id).values(kwargs=to_json(kwargs), sealed=kept))
+
+
+def _seal_crons(connection: sa.Connection) -> None:
+    for row in connection.execute(sa.select(CRONS).where(CRONS.c.user_members.is_not(None))).all():
+        shown, sealed = _split(from_json(row.user_members))
+        connection.execute(
+            sa.update(CRONS).where(CRONS.c.cron_id == row.cron_id).values(user_members=to_json(shown), sealed=sealed)
+        )
+
+
+def _split(members: dict[str, Any]) -> tuple[dict[str, Any], bytes | None]:
+    """Return what the API shows of a user, and the rest, encrypted."""
+    shown = {name: value for name, value in members.items() if name in SHOWN}
+    hidden = {name: value for name, value in members.items() if name not in SHOWN}
+    return shown, sealed_credentials(context.config.attributes["seal"], {"user": hidden} if hidden else {})
