@@ -10,8 +10,13 @@ from typing import Any, Literal
 
 from fastmcp import FastMCP
 from loguru import logger
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolweave.errors import ConfigError
+from toolweave.origins import host_name, split_origin
 
 HttpTransport = Literal["sse", "http"]
 PATHS: dict[HttpTransport, str] = {"sse": "/sse", "http": "/mcp"}
@@ -53,9 +58,33 @@ async def serve_http(server: FastMCP[Any], *, transport: HttpTransport, host: st
             port=taken_port,
             sockets=[listener],
             host_origin_protection="auto" if server.auth else True,
+            middleware=None if server.auth else [Middleware(WellFormedNames)],
             # uvicorn's own logging would write to stdout.
             uvicorn_config={"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1},
         )
+
+
+class WellFormedNames:
+    """ASGI middleware: refuse a Host or Origin that is not one name, such as `[::1].evil.example`.
+
+    FastMCP's own guard, which comes after it, takes the part in brackets for the name.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what is well-formed; FastMCP's guard judges the names."""
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            origin = headers.get("origin", "null")
+            if host_name(headers.get("host", "")) is None:
+                await PlainTextResponse("Misdirected Request: the Host is not a name.", 421)(scope, receive, send)
+                return
+            if origin != "null" and split_origin(origin) is None:
+                await PlainTextResponse("Forbidden: the Origin is not one.", 403)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 def die_with_parent() -> None:

@@ -35,7 +35,7 @@ def test_its_example_calls_the_server_with_each_users_own_token(tmp_path: Path) 
         }
         with (
             serve_in_thread(tmp_path / "langgraph.json", tmp_path / "data", env) as server,
-            httpx.Client(base_url=server.url, timeout=30) as client,
+            httpx.Client(base_url=server.url, timeout=60) as client,
         ):
             assert client.post("/runs/wait", json=json.loads(body[1])).status_code == 401
             for name in ("ada", "bob"):

@@ -235,7 +235,39 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.parametrize("draft", ["http://json-schema.org/draft-07/schema#", Draft202012Validator.META_SCHEMA["$id"]])
+def test_a_part_that_names_a_draft_of_its_own_is_checked_within_the_same_bounds(draft: str) -> None:
+    # Python's engine has lookaheads, and needs exponential time for some patterns; the linear one cannot judge them.
+    inner = {"$schema": draft, "pattern": "^(?=b)", "allOf": [{"minLength": 1}] * 9}
+    schema = Schema({"properties": {"a": inner}})
+    steps = [5_000]
+    assert schema.problems({"a": "a"}, steps) == []
+    assert steps[0] < 5_000 - 9
+
+
+@pytest.mark.parametrize("named", [{}, [], 5, None])
+def test_a_schema_whose_draft_is_no_text_is_refused(named: Any) -> None:
+    with pytest.raises(ValueError, match=r"\$schema must be a string"):
+        Schema({"$schema": named})
+
+
+def test_the_forms_of_several_schemas_are_checked_within_the_same_steps() -> None:
+    one = {"type": "object", "properties": {"a": {"type": "string"}}}
+    steps = [150]
+    Schema(one, form_steps=steps)
+    with pytest.raises(ValueError, match="make them smaller or send fewer tools at once"):
+        Schema({"properties": {f"p{n}": one for n in range(9)}}, form_steps=steps)
+
+
+@pytest.mark.parametrize(
+    "draft", ["http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-03/schema#"]
+)
+def test_the_form_of_a_long_list_of_choices_takes_few_steps(draft: str) -> None:
+    steps = [2_000]
+    Schema({"$schema": draft, "enum": [{"a": number} for number in range(2_000)]}, form_steps=steps)
+
+
+@settings(max_examples=200)
 @given(schema=SCHEMAS, value=VALUES)
 def test_the_quick_check_and_the_thorough_one_accept_what_the_library_accepts(
     schema: dict[str, Any], value: Any

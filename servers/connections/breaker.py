@@ -95,11 +95,16 @@ class Breaker:
         """Return the state a call would meet now: OPEN ends by itself when its time is over."""
         return "HALF_OPEN" if self._is_recovered() else self._state
 
+    @property
+    def refuses_calls(self) -> bool:
+        """Return whether a call would be refused now: the breaker is OPEN, or its probe is in flight."""
+        return self.state == "OPEN" or self._probe is not None
+
     def permit(self) -> Permit | None:
         """Let a call through, or return None at once to refuse it."""
         if self._is_recovered():
             self._enter("HALF_OPEN", f"{self._rules.recovery_s:g} s are over")
-        if self._state == "OPEN" or self._probe is not None:
+        if self.refuses_calls:
             return None
         permit = Permit(self, self._epoch)
         if self._state == "HALF_OPEN":

@@ -1,15 +1,19 @@
 """Turn what an MCP tool answers into what a LangChain ToolMessage holds.
 
 A result of text alone becomes a plain string: models, and clients of `/chat/stream`, read it as it is, and equal
-results stay equal. Images and files become content blocks beside the text. What models take nowhere becomes a notice:
-audio, files of unknown types, and links to resources, which only their server can read. As blocks they would fail every
-later turn of the thread, or have a model's endpoint fetch whatever address a server names. Blocks are told apart by
-their `type`, so that this module needs no MCP library.
+results stay equal. What nobody sees but a model obeys is taken out of the text (`visible`); the artifact's structured
+content is for programs and stays as it is. Images and files become content blocks beside the text. What models take
+nowhere becomes a notice: audio, files of unknown types, and links to resources, which only their server can read. As
+blocks they would fail every later turn of the thread, or have a model's endpoint fetch whatever address a server names.
+Blocks are told apart by their `type`, so that this module needs no MCP library.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from toolweave.visible import visible_parts
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -36,7 +40,7 @@ async def message_parts(
     characters is cut with a notice (T-12). The artifact is the structured content under the key the MCP adapter uses;
     one that is longer than `limit` is left out.
     """
-    blocks = _blocks(result)
+    blocks = [await _shown(block) for block in _blocks(result)]
     text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
     artifact = _structured(result, limit)
     if len(text) > limit:
@@ -50,7 +54,7 @@ async def message_parts(
 
 
 def message_text(result: "CallToolResult") -> str:
-    """Return the text of a result; media are left out."""
+    """Return the text of a result as its server wrote it; media are left out."""
     return "\n".join(block["text"] for block in _blocks(result) if block["type"] == "text")
 
 
@@ -68,6 +72,18 @@ def _blocks(result: "CallToolResult") -> list[Block]:
             left -= size
         blocks.append(block)
     return blocks
+
+
+async def _shown(block: Block) -> Block:
+    """Clean a block's text, letting others work between the parts of a long one."""
+    if block["type"] != "text":
+        return block
+    parts = []
+    for part in visible_parts(block["text"]):
+        parts.append(part)
+        if len(block["text"]) > len(part):
+            await asyncio.sleep(0)
+    return _text("".join(parts))
 
 
 def _cut(blocks: list[Block], limit: int) -> list[Block]:

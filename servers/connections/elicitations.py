@@ -21,7 +21,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.questions import DOUBT_KEY, OUR_KEYS, QUESTIONS_KEY, Answer, Question
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.untrusted import visible
+from toolweave.visible import visible
 
 MOST_QUESTIONS = 20
 LONGEST_QUESTION = 20_000

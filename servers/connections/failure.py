@@ -8,6 +8,7 @@ import httpx
 from mcp.shared.exceptions import McpError
 from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
 
+from toolweave import open_files
 from toolweave.errors import ToolError
 from toolweave.servers.connections.redaction import in_brief
 from toolweave.servers.connections.transport.faults import NOT_MCP, OVERSIZE, TRANSPORT_FAULT, in_short, status_line
@@ -93,7 +94,9 @@ def describe(error: BaseException, *, command: str | None = None) -> str:
     found = list(leaves(error))
     # A cancellation beside a real error only says that the SDK's other tasks were stopped because of it.
     real = [leaf for leaf in found if not isinstance(leaf, asyncio.CancelledError)] or found
-    return "; ".join(dict.fromkeys(_describe_one(leaf, command) for leaf in real))
+    told = "; ".join(dict.fromkeys(_describe_one(leaf, command) for leaf in real))
+    advice = open_files.advice(error)
+    return f"{told}. {advice}" if advice else told
 
 
 def _status(error: BaseException) -> int | None:

@@ -7,6 +7,8 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+from toolweave.private_files import FILE_MODE, make_folder
+
 LOOK_S = 1.0
 
 
@@ -76,10 +78,10 @@ class LineFile:
             os.close(file)
 
     def _open(self) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         # A file is never waited for; those who look for what blocks an event loop go by the flag.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-        file = os.open(self._path, flags, 0o600)
+        file = os.open(self._path, flags, FILE_MODE)
         if self._file is None:
             self._file = file
             return

@@ -117,6 +117,10 @@ class ToolPlane:
         """Return the state of every server, in configuration order (T-06)."""
         return {name: self._health_of(name) for name in self._connections}
 
+    def refusing(self) -> list[str]:
+        """Return the names of the servers to which calls are refused now: OPEN breaker, or its probe in flight."""
+        return [name for name, each in self._connections.items() if each.breaker.refuses_calls]
+
     def summaries(self) -> list[ServerSummary]:
         """Return what is known of every server in brief, in configuration order."""
         return [summary_of(each.config, self._health_of(name)) for name, each in self._connections.items()]

@@ -1,13 +1,15 @@
 """Open the tool plane of a served process: the servers of its settings, with a log of every call (T-03, A-06)."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from loguru import logger
 
 from toolweave.config.mcp import McpConfig, served_mcp_config
 from toolweave.config.mcp_place import mcp_place
 from toolweave.config.settings import Settings
+from toolweave.private_files import make_data_folder
 from toolweave.servers.connections.call_log import open_call_log
 from toolweave.servers.connections.oauth.place import token_place
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
@@ -21,6 +23,9 @@ async def open_served_plane(settings: Settings) -> AsyncIterator[ToolPlane]:
         ConfigError: mcp.jsonc is wrong.
     """
     config = served_mcp_config(settings)
+    # A graph server of another project does not prepare the folder. Without it, the call log says what is wrong.
+    with suppress(OSError):
+        await asyncio.to_thread(make_data_folder, settings.data_dir)
     _tell(config, mcp_place(settings).in_words())
     async with (
         open_call_log(settings.data_dir, settings.mcp_log) as observers,

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.transport.log_budget import LogBudget
-from toolweave.servers.connections.untrusted import visible
+from toolweave.visible import visible
 
 WANTED_LEVEL: LoggingLevel = "info"
 LONGEST_DATA = 4_000

@@ -86,7 +86,7 @@ class McpTool(BaseTool):
         if questions := questions_of(result):
             if self.answers is None or not self.may_be_reissued:
                 why = NOBODY_THERE if self.may_be_reissued else NOT_TWICE.format(server=self.server)
-                raise ToolException(unanswered(questions, why, message_text(result)))
+                raise ToolException(unanswered(questions, why, error_text(message_text(result))))
             return Told("", {QUESTIONS_KEY: questions})
         if result.isError:
             words = error_text(message_text(result))

@@ -1,36 +1,21 @@
-"""Take out of a server's words what nobody sees but a model or a terminal obeys, and bound their length (T-12, D-2).
+"""Make a server's words fit for a model: visible characters only, and of bounded length (T-12, D-2)."""
 
-Descriptions, errors and messages come from any server. Terminal sequences, control characters, direction overrides and
-Unicode's invisible tags carry no meaning that a person could check; joiners stay, scripts and emoji need them.
-"""
-
-import re
 from collections.abc import Mapping
 from typing import Any
+
+from toolweave.visible import visible
 
 LONGEST_ERROR_BYTES = 2_000
 LONGEST_DESCRIPTION = 4_000
 LONGEST_NOTE = 500
 MOST_SCHEMA_CHARS = 100_000
 DEEPEST_SCHEMA = 40
-_TERMINAL = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
-)
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e0fff]"
-)
 _DEFINITIONS = ("$defs", "definitions")
 _OMITTED = "…"
 
 
 class SchemaTooLarge(ValueError):
     """A schema has more text or depth than a model should get."""
-
-
-def visible(text: str) -> str:
-    """Return a text without what cannot be seen; line breaks and tabs stay."""
-    return _INVISIBLE.sub("", _TERMINAL.sub("", text.replace("\r\n", "\n")))
 
 
 def error_text(text: str) -> str:

@@ -6,7 +6,7 @@ and deleted with its thread.
 
 from typing import TYPE_CHECKING, Any
 
-from toolweave.servers.connections.contents import Block, is_longer, message_parts, message_text
+from toolweave.servers.connections.contents import Block, is_longer, message_parts
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -21,15 +21,14 @@ async def whole_parts(
     result: "CallToolResult", limit: int, most: int
 ) -> tuple[str | list[str | Block], dict[str, Any] | None]:
     """Return a message's content, text beyond `limit` characters cut, and its artifact with the first `most` of it."""
+    kept: dict[str, Any] = {}
 
-    async def told(_text: str, _shown: int) -> str:
+    async def told(text: str, _shown: int) -> str:
+        kept["text"] = text[:most]
         return IS_KEPT
 
     content, artifact = await message_parts(result, limit, told)
     structured = result.structuredContent
-    kept: dict[str, Any] = {}
-    if len(text := message_text(result)) > limit:
-        kept["text"] = text[:most]
     if structured is not None and is_longer(structured, limit) and not is_longer(structured, most):
         kept["structured_content"] = structured
     return (content, {WHOLE: kept}) if kept else (content, artifact)

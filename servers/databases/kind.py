@@ -15,8 +15,7 @@ class DatabaseKind:
     """A kind of database; messages say such things as "the {name} is busy", with its `name`.
 
     `create` makes all tables; `version_table` has one row with the schema's version. A commit on SQLite survives the
-    process with `synchronous` NORMAL, a power cut too with FULL. The SQLite file of a `private` one is closed to
-    everybody but its owner.
+    process with `synchronous` NORMAL, a power cut too with FULL.
     """
 
     name: str
@@ -26,7 +25,6 @@ class DatabaseKind:
     version_table: sa.Table
     create: Callable[[AsyncConnection], Awaitable[None]]
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
-    private: bool = False
 
     async def is_current(self, connection: AsyncConnection, database: str) -> bool:
         """Tell whether the schema is there.

@@ -11,11 +11,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolweave.errors import NewerSchema, PersistenceError
+from toolweave.private_files import make_file, make_folder
 from toolweave.servers.databases.engine import create_engine, file_of, parse_url
 from toolweave.servers.databases.kind import DatabaseKind
 from toolweave.servers.databases.opened_file import OpenedFile
 from toolweave.servers.databases.postgresql import encoding_problem
-from toolweave.servers.databases.private_file import close_to_others
 from toolweave.servers.databases.transactions import Database
 from toolweave.servers.databases.writers_turns import WritersTurns
 
@@ -76,7 +76,7 @@ async def _connected(
 async def _prepare(database: Database, url: sa.URL) -> None:
     with _refusing_in_words(database.kind, url):
         if file := file_of(url):
-            await asyncio.to_thread(_make_room, file, database.kind)
+            await asyncio.to_thread(_make_room, file)
         await _make_current(database, _label(url))
         await asyncio.to_thread(database.file.remember)
 
@@ -98,10 +98,9 @@ def _refusing_in_words(kind: DatabaseKind, url: sa.URL) -> Iterator[None]:
         raise PersistenceError(_cannot_open(kind, url, error)) from error
 
 
-def _make_room(file: Path, kind: DatabaseKind) -> None:
-    file.parent.mkdir(mode=0o700 if kind.private else 0o777, parents=True, exist_ok=True)
-    if kind.private:
-        close_to_others(file)
+def _make_room(file: Path) -> None:
+    make_folder(file.parent)
+    make_file(file)
 
 
 async def _make_current(database: Database, label: str) -> None:

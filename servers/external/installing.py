@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from toolweave.errors import ConfigError
+from toolweave.private_files import make_file, make_folder
 from toolweave.servers.external.catalogue import Installation
 from toolweave.servers.external.package_tools import LIMIT_S, PackageTools
 
@@ -47,7 +48,7 @@ def install(
     """
     servers = _servers(data_dir)
     try:
-        servers.mkdir(parents=True, exist_ok=True)
+        make_folder(servers)
         with _alone(servers, say, limit_s) as lock_fd:
             if is_installed(installation, data_dir):
                 say(f"{installation.package} {installation.version} is installed.")
@@ -109,7 +110,9 @@ def _alone(servers: Path, say: Say, limit_s: float) -> Iterator[int]:
     """Hold the lock on `servers`; gives its file descriptor."""
     deadline = time.monotonic() + limit_s
     told = False
-    with (servers / "installing.lock").open("a", encoding="utf-8") as file:
+    lock = servers / "installing.lock"
+    make_file(lock)
+    with lock.open("a", encoding="utf-8") as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

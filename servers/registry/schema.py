@@ -46,5 +46,4 @@ TOOLS_DATABASE = DatabaseKind(
     version_table=SCHEMA_VERSION,
     create=create,
     synchronous="FULL",
-    private=True,
 )

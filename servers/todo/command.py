@@ -1,11 +1,12 @@
 """The program `python -m toolweave.servers.todo`."""
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 
 from fastmcp import FastMCP
 
 from toolweave.config.settings import Settings
+from toolweave.private_files import make_data_folder
 from toolweave.servers.program import ServerProgram
 from toolweave.servers.todo.server import open_todo_server
 
@@ -27,4 +28,8 @@ def database_url(settings: Settings) -> str:
 
 
 def _open(settings: Settings) -> AbstractAsyncContextManager[FastMCP[None]]:
+    if settings.todo_database_url is None:
+        # Opening the database names what is wrong with the folder.
+        with suppress(OSError):
+            make_data_folder(settings.data_dir)
     return open_todo_server(database_url(settings))

@@ -23,6 +23,7 @@ ToolweaveError
 ├── ScriptNotKept               a script was written, but not to the disk
 ├── IterationLimitError         the agent loop reached max_iterations
 ├── RunAbandoned                a run's process ended too often while it executed
+├── CredentialsUnreadable       the stored credentials of a run's caller cannot be decrypted
 ├── PersistenceError            the data folder or a database cannot be used
 │   ├── DataFolderLocked        another process holds the data folder
 │   └── NewerSchema             the database was written by a newer Toolweave
@@ -38,6 +39,7 @@ ToolweaveError
     ├── Forbidden               whoever asks may not
     ├── NotFound                no such thread, run, assistant or checkpoint
     ├── Conflict                exists already, or busy
+    │   └── ClaimLost           another claim holds the thread whose checkpoints were to be written
     └── StaleRevision           changed since it was looked at
 """
 
@@ -189,6 +191,10 @@ class RunAbandoned(ToolweaveError):
     """A run was begun again after a crash too often; it is failed instead of taking the process down once more."""
 
 
+class CredentialsUnreadable(ToolweaveError, RuntimeError):
+    """The stored credentials of a run's caller cannot be decrypted; the run fails instead of going on without them."""
+
+
 class PersistenceError(ToolweaveError):
     """The data folder or a database in it cannot be used."""
 
@@ -263,6 +269,16 @@ class NotFound(RequestError):
 
 class Conflict(RequestError):
     """The thing exists already, or the thread is busy."""
+
+
+class ClaimLost(Conflict):
+    """Another claim holds the thread by now: nothing was written to its checkpoints (R-01)."""
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"Thread {thread_id} was changed or deleted by another request, or belongs to a run. Nothing was written: "
+            "read the thread and try again. A node changes its own thread's state by returning the change."
+        )
 
 
 class StaleRevision(RequestError):

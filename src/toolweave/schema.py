@@ -11,7 +11,7 @@ from itertools import islice
 from json import dumps
 from typing import Any
 
-from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, UnknownType, ValidationError
 from jsonschema.validators import extend, validator_for
 from pydantic_core import SchemaError as PatternError
@@ -23,6 +23,8 @@ MOST_NODES = 5_000
 DEEPEST = 64
 LONGEST_PATTERN = 1_000
 MOST_STEPS = 5_000
+FORM_STEPS = 1_000_000
+"""How many steps it may take to check the form of all schemas of one request."""
 ITEMS_OF_A_STEP = 20
 CHARACTERS_OF_A_STEP = 1_000
 MOST_PROBLEMS = 5
@@ -48,16 +50,19 @@ class Schema:
     Args:
         schema: the schema.
         well_formed: the caller knows already that its keywords have the right form.
+        form_steps: one number, how many steps are left to check the form of this schema and of others.
 
     Raises:
         ValueError: it is too large, nested too deeply, or no schema.
     """
 
-    def __init__(self, schema: Mapping[str, Any], *, well_formed: bool = False) -> None:
+    def __init__(
+        self, schema: Mapping[str, Any], *, well_formed: bool = False, form_steps: list[int] | None = None
+    ) -> None:
         check_size(schema)
-        draft: Any = validator_for(dict(schema), default=Draft202012Validator)
+        draft = _draft_of(schema, Draft202012Validator)
         if not well_formed:
-            _check_form(draft, schema)
+            _check_form(draft, schema, [FORM_STEPS] if form_steps is None else form_steps)
         self._validator = _guarded(draft)(schema, registry=Registry())
 
     def problems(self, value: Any, steps: list[int] | None = None) -> list[str]:
@@ -107,15 +112,23 @@ def _made(same: _Same) -> Schema:
     return Schema(same.schema, well_formed=True)
 
 
-def _check_form(draft: Any, schema: Mapping[str, Any]) -> None:
+def _check_form(draft: Any, schema: Mapping[str, Any], steps: list[int]) -> None:
+    # Formats are not checked: "regex" would judge patterns of other dialects by Python's.
+    token = _steps_left.set(steps)
     try:
-        # Formats off: "regex" would judge patterns of other dialects by Python's.
-        draft.check_schema(schema, format_checker=FormatChecker(formats=()))
-    except SchemaError as error:
-        # Without what was given: it may be as long as it likes, and hold what is not to be repeated.
-        raise ValueError(_claim(error)) from None
+        wrong = next(_guarded(draft)(draft.META_SCHEMA).iter_errors(schema), None)
+    except TooManySteps:
+        raise ValueError(
+            f"the form of the schemas in this request takes more than {FORM_STEPS:,} steps to check; "
+            "make them smaller or send fewer tools at once"
+        ) from None
     except _BREAKS_A_CHECK as error:
         raise ValueError(f"it cannot be read: {type(error).__name__}") from None
+    finally:
+        _steps_left.reset(token)
+    if wrong is not None:
+        # Without what was given: it may be as long as it likes, and hold what is not to be repeated.
+        raise ValueError(_claim(SchemaError.create_from(wrong)))
 
 
 def check_size(schema: Mapping[str, Any]) -> None:
@@ -159,7 +172,24 @@ def _guarded(draft: Any) -> Any:
     own = {"pattern": _pattern, "patternProperties": _pattern_properties, "uniqueItems": _unique}
     # What no pattern accounts for cannot be told where patterns are of another engine.
     own["additionalProperties"] = _additional(draft.VALIDATORS["additionalProperties"])
-    return extend(draft, keywords | {name: _counted(check) for name, check in own.items()})  # type: ignore[no-untyped-call]
+    guarded: Any = extend(draft, keywords | {name: _counted(check) for name, check in own.items()})  # type: ignore[no-untyped-call]
+    guarded.evolve = _evolve
+    return guarded
+
+
+def _draft_of(schema: Any, otherwise: Any) -> Any:
+    named = isinstance(schema, Mapping) and isinstance(schema.get("$schema"), str)
+    return validator_for(dict(schema), default=otherwise) if named else otherwise
+
+
+def _evolve(validator: Any, **changes: Any) -> Any:
+    """Make the validator of a part of the schema; one that names a draft of its own (`$schema`) is guarded, too."""
+    own = type(validator)
+    draft = _draft_of(changes.setdefault("schema", validator.schema), own)
+    for field in own.__attrs_attrs__:
+        if field.init:
+            changes.setdefault(field.alias, getattr(validator, field.name))
+    return (own if draft is own else _guarded(draft))(**changes)
 
 
 def _counted(check: Any) -> Any:

@@ -43,6 +43,7 @@ LONGEST_TIMEOUT_S = 120.0
 MOST_RESPONSE_FIELDS = 200
 MOST_HEADERS = 100
 LONGEST_HEADER = 8_192
+LONGEST_PATH = 2_000
 
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _STEPS_OUT = re.compile(r"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?:/|%2f|%5c|$)", re.IGNORECASE)
@@ -58,9 +59,15 @@ _CONNECTION_HEADERS = frozenset(
 _CONFIGURED_HEADERS = frozenset({"authorization", "cookie", "content-type"})
 
 _WELL_FORMED = {"schemas": "well-formed"}
+_FORM_STEPS = "form_steps"
 
 ToolId = Annotated[str, Field(pattern=TOOL_ID)]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
+
+
+def within(form_steps: list[int]) -> dict[str, Any]:
+    """Give the context in which tools are validated whose schemas share these steps (`Schema`)."""
+    return {_FORM_STEPS: form_steps}
 
 
 class _Strict(BaseModel):
@@ -99,7 +106,7 @@ class ApiOperation(_Strict):
     base_url: str = Field(
         min_length=1, max_length=2_000, description="Where the API is: scheme, host, port, first steps of its paths."
     )
-    path: str = Field(default="/", max_length=2_000, description="With {placeholders} for input fields.")
+    path: str = Field(default="/", max_length=LONGEST_PATH, description="With {placeholders} for input fields.")
     method: Method
     headers: dict[str, str] = Field(default_factory=dict, max_length=MOST_HEADERS, repr=False)
     auth: ApiAuth = ApiAuth()
@@ -238,7 +245,8 @@ class ToolConfig(_Strict):
     @classmethod
     def _is_schema(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if value:
-            Schema(value, well_formed=info.context is _WELL_FORMED)
+            steps = info.context.get(_FORM_STEPS) if info.context else None
+            Schema(value, well_formed=info.context is _WELL_FORMED, form_steps=steps)
         return value
 
     @model_validator(mode="after")

@@ -122,7 +122,7 @@ def tool() -> Slow:
 @pytest_asyncio.fixture(loop_scope="module")
 async def client() -> AsyncIterator[Client[Any]]:
     server: FastMCP[None] = FastMCP(
-        "test", middleware=[EnvelopeMiddleware(timeout_s=30, most_bytes=1000)], mask_error_details=True
+        "test", middleware=[EnvelopeMiddleware(timeout_s=60, most_bytes=1000)], mask_error_details=True
     )
     for function in TOOLS:
         server.tool(function)
@@ -232,7 +232,7 @@ async def test_a_slow_tool_is_stopped_and_its_tidying_up_keeps_nobody_waiting(to
         assert "0.3 s" in found["message"]
         assert not tool.has_ended.is_set()
         tool.may_end.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await tool.has_ended.wait()
 
 
@@ -246,10 +246,10 @@ async def cancel_the_newest(client: Client[Any]) -> None:
 
 
 async def test_a_call_that_its_caller_cancels_is_stopped(tool: Slow, log: list[dict[str, Any]]) -> None:
-    server: FastMCP[None] = FastMCP("test", middleware=[EnvelopeMiddleware(timeout_s=30)])
+    server: FastMCP[None] = FastMCP("test", middleware=[EnvelopeMiddleware(timeout_s=600)])
     server.tool(tool.slow)
     tool.may_end.set()
-    async with Client(server) as client, asyncio.timeout(5):
+    async with Client(server) as client, asyncio.timeout(60):
         call = asyncio.create_task(client.call_tool_mcp("slow", {}))
         await tool.runs.wait()
         await cancel_the_newest(client)
@@ -264,7 +264,7 @@ async def test_a_session_outlives_a_cancellation_in_whatever_moment_of_a_call(
     client: Client[Any], name: str, arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     answers: set[bool | str] = set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         for turns in range(80):
             call = asyncio.create_task(client.call_tool_mcp(name, arguments))
             for _ in range(turns):

@@ -11,7 +11,8 @@ from loguru import logger
 
 from toolweave.servers.connections.checks.compiled_schema import CompiledSchema
 from toolweave.servers.connections.tool_spec import ToolSpec
-from toolweave.servers.connections.untrusted import in_bytes, visible
+from toolweave.servers.connections.untrusted import in_bytes
+from toolweave.visible import visible
 
 if TYPE_CHECKING:
     from toolweave.servers.connections.connection import ServerConnection

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from loguru import logger
 
 from toolweave.errors import TokenStoreError
+from toolweave.private_files import FILE_MODE, make_folder
 from toolweave.servers.connections.oauth.keyring_vault import KeyringVault, os_keyring
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.oauth.sealed_files import SealedFiles
@@ -48,8 +49,8 @@ async def hold(place: TokenPlace, key: GrantKey, *, patience_s: float = LOCK_PAT
     """
     path = place.folder / f"{key.label}.lock"
     try:
-        place.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        make_folder(place.folder)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
         raise TokenStoreError(f"{path}: {error.strerror}") from error
     try:

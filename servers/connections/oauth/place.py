@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from toolweave.config.settings import Settings
-
-FOLDER = "oauth"
+from toolweave.sealing import FOLDER
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 from toolweave.errors import TokenStoreError
-from toolweave.servers.connections.oauth.sealing import Seal, write_private
+from toolweave.private_files import make_folder, write_file
+from toolweave.sealing import Seal
 from toolweave.servers.connections.oauth.vault import GrantKey
 
 LARGEST_FILE = 1_000_000
@@ -40,8 +41,8 @@ class SealedFiles:
         path = self._path(key)
         draft = path.with_suffix(".new")
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_private(draft, self._seal.close(text))
+            make_folder(self._folder)
+            write_file(draft, self._seal.close(text))
             draft.replace(path)
             _settle(self._folder)
         except OSError as error:

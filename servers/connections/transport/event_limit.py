@@ -2,8 +2,15 @@
 
 import json
 
+from toolweave.json_values import ValueCount
 from toolweave.servers.connections.transport.faults import OVERSIZE, error_message
-from toolweave.servers.connections.transport.message_size import EDGE, MESSAGE_LIMIT, TOO_LARGE, ValueCount, answered_id
+from toolweave.servers.connections.transport.message_size import (
+    EDGE,
+    MESSAGE_LIMIT,
+    MOST_VALUES,
+    TOO_LARGE,
+    answered_id,
+)
 
 # Its name keeps the SDK from parsing what it has got of the event.
 GIVEN_UP = b"\nevent: oversize\n\n"
@@ -51,7 +58,7 @@ class EventLimiter:
             self._values.add(chunk)
             self._head = self._head if len(self._head) == EDGE else (self._head + chunk)[:EDGE]
         self._edge = seen[-_OVERLAP:]
-        self.is_dropping = self._size > self._limit or self._values.is_over
+        self.is_dropping = self._size > self._limit or self._values.values > MOST_VALUES
         return GIVEN_UP if self.is_dropping else chunk
 
     def _start(self, event: bytes) -> None:

@@ -2,11 +2,12 @@
 
 import httpx
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
-from pydantic import ValidationError
+from pydantic_core import from_json
 
+from toolweave.json_values import collecting_later, has_more_values
 from toolweave.servers.connections.transport.event_stream import EventStream
 from toolweave.servers.connections.transport.faults import NOT_MCP, OVERSIZE, TRANSPORT_FAULT, status_line
-from toolweave.servers.connections.transport.message_size import MESSAGE_LIMIT, TOO_LARGE, has_too_many_values
+from toolweave.servers.connections.transport.message_size import MESSAGE_LIMIT, MOST_VALUES, TOO_LARGE
 
 Problem = tuple[int, str]
 """A code of `faults` and what to say in the log."""
@@ -37,15 +38,17 @@ def problem_of(response: httpx.Response, *, expects_answer: bool) -> Problem | N
     return None
 
 
-def problem_in(body: bytes | None, request_id: int | str) -> Problem | None:
+async def problem_in(body: bytes | None, request_id: int | str) -> Problem | None:
     """Say what is wrong with a JSON body, None if it is the answer to that request; `body` None: it was too large."""
-    if body is None or has_too_many_values(body):
+    if body is None or await has_more_values(body, MOST_VALUES):
         return OVERSIZE, TOO_LARGE
     if len(body) > CHECKED_SIZE:
         return None
     try:
-        message = JSONRPCMessage.model_validate_json(body).root
-    except ValidationError:
+        with collecting_later():
+            value = from_json(body)
+        message = JSONRPCMessage.model_validate(value).root
+    except ValueError:
         return NOT_MCP, "a body that is not a JSON-RPC message"
     if isinstance(message, JSONRPCResponse | JSONRPCError) and str(message.id) == str(request_id):
         return None

@@ -9,7 +9,9 @@ environment and authentication flows, which live in `httpx.AsyncClient`, keep wo
 
 import asyncio
 import json
+import ssl
 from collections.abc import Callable, Coroutine
+from functools import cache
 from typing import Any, Protocol
 
 import anyio
@@ -70,6 +72,12 @@ class Listener(Protocol):
         """Do this meanwhile, as long as the session lives."""
 
 
+@cache
+def _trust() -> ssl.SSLContext:
+    """Read the trusted certificates once: for each caller's session that would block the event loop for 30 ms."""
+    return httpx.create_ssl_context()
+
+
 class FaultReportingClient(httpx.AsyncClient):
     """An HTTP client for MCP transports that turns faults into JSON-RPC errors.
 
@@ -80,7 +88,7 @@ class FaultReportingClient(httpx.AsyncClient):
     """
 
     def __init__(self, listener: Listener, *, answers_in_posts: bool, **options: Any) -> None:
-        super().__init__(limits=LIMITS, **options)
+        super().__init__(limits=LIMITS, verify=_trust(), **options)
         self.headers["accept-encoding"] = ", ".join(ENCODINGS)
         self._listener = listener
         self._answers_in_posts = answers_in_posts
@@ -175,7 +183,7 @@ class FaultReportingClient(httpx.AsyncClient):
             return with_body(response, self._answering_stream(request_id, response))
         if problem is None:
             body = await read_body(response)
-            problem = problem_in(body, request_id)
+            problem = await problem_in(body, request_id)
             if problem is None and body is not None:
                 await response.aclose()
                 return with_body(response, body)

@@ -2,14 +2,17 @@
 
 A message over the limit is dropped as it comes in. The request it answers can still be told, because an id stands at
 one end or the other of what every JSON library writes. Nor is one parsed that has so many values that all other
-servers and users would wait for it: the SDK needs up to four microseconds for each.
+servers and users would wait for it.
 """
 
 import re
 from dataclasses import dataclass
 
+from toolweave.json_values import MAX_VALUES
+
 MESSAGE_LIMIT = 32 * 1024 * 1024
-MOST_VALUES = 300_000
+# Catalogues of thousands of tools come in one message.
+MOST_VALUES = 2 * MAX_VALUES
 TOO_LARGE = f"it sent a message of more than {MESSAGE_LIMIT >> 20} MiB or {MOST_VALUES} values"
 EDGE = 256
 
@@ -22,37 +25,6 @@ class Oversize:
     """What is left of a message over the limit: the request it answers, None where that does not show."""
 
     request_id: int | None
-
-
-class ValueCount:
-    """Count the commas of JSON outside of its strings, in pieces as they come."""
-
-    def __init__(self) -> None:
-        self.commas = 0
-        self._in_string = False
-        self._edge = b""
-
-    @property
-    def is_over(self) -> bool:
-        """Say whether there are more values than are parsed."""
-        return self.commas >= MOST_VALUES
-
-    def add(self, piece: bytes) -> None:
-        """Count a piece."""
-        text = (self._edge + piece).replace(b"\\\\", b"")
-        self._edge = b"\\" if text.endswith(b"\\") else b""
-        parts = text.removesuffix(b"\\").replace(b'\\"', b"").split(b'"')
-        self.commas += b"".join(parts[self._in_string :: 2]).count(b",")
-        self._in_string ^= len(parts) % 2 == 0
-
-
-def has_too_many_values(message: bytes) -> bool:
-    """Say so of a whole message; for one with fewer commas it takes no time."""
-    if message.count(b",") < MOST_VALUES:
-        return False
-    count = ValueCount()
-    count.add(message)
-    return count.is_over
 
 
 class LineSplitter:

@@ -41,16 +41,19 @@ def body_fields(document: Document, body: Any, schemas: SchemaConversion) -> Bod
         Unusable: it has no form in JSON, or none that can be read.
     """
     raw = document.follow(body)
-    media_type, schema = json_content(raw)
+    media_type, schema = json_content(document, raw)
     if media_type is None:
-        if not raw.get("content"):
+        content = raw.get("content")
+        if not content:
             return BodyFields()
-        kinds = ", ".join(shown(kind) for kind in list(raw["content"])[:3])
+        if not isinstance(content, dict):
+            raise Unusable("the content of its body is no object")
+        kinds = ", ".join(shown(kind) for kind in list(content)[:3])
         raise Unusable(f"its body is {kinds}, and only JSON is sent")
     required = raw.get("required") is True
     schema, required = _without_null(schema, required)
     sent_as = media_type if json_rank(media_type) == 1 else None
-    shape = object_shape(document, schema)
+    shape = object_shape(document, schema, schemas)
     if shape is not None and (required or not shape.required):
         return BodyFields(_property_fields(shape, schemas), sent_as)
     whole = schemas.convert(schema)
@@ -59,28 +62,34 @@ def body_fields(document: Document, body: Any, schemas: SchemaConversion) -> Bod
     return BodyFields([InputField("body", "body", whole, required, whole_body=True)], sent_as)
 
 
-def json_content(part: dict[str, Any]) -> tuple[str | None, Any]:
+def json_content(document: Document, part: dict[str, Any]) -> tuple[str | None, Any]:
     """Give the JSON media type of a body or response and its schema, plain JSON first; (None, {}) without any."""
     content = part.get("content")
-    kinds = (
-        {kind: rank for kind in content if (rank := json_rank(kind)) is not None} if isinstance(content, dict) else {}
-    )
-    if not kinds or not isinstance(content, dict):
+    if not isinstance(content, dict):
+        return None, {}
+    document.look_through(content)
+    kinds = {kind: rank for kind in content if (rank := json_rank(kind)) is not None}
+    if not kinds:
         return None, {}
     chosen = min(kinds, key=lambda kind: kinds[kind])
     media = content[chosen]
     return chosen, media.get("schema", {}) if isinstance(media, dict) else {}
 
 
-def object_shape(document: Document, raw: Any, levels: int = _MOST_LEVELS) -> ObjectShape | None:
+def object_shape(
+    document: Document, raw: Any, schemas: SchemaConversion, levels: int = _MOST_LEVELS
+) -> ObjectShape | None:
     """Give the properties of an object; None where the schema says more than that, or is no object.
 
     Raises:
+        TooLarge: it has more parts than a schema may have.
         Unusable: a reference in it leads nowhere.
     """
+    schemas.visit()
     if levels == 0 or not isinstance(raw, dict):
         return None
     schema = document.follow(raw)
+    document.look_through(schema)
     telling = {keyword for keyword in schema if not keyword.startswith("x-")}
     others, parts = schema.get("additionalProperties", True), schema.get("allOf", [])
     properties, required = schema.get("properties", {}), schema.get("required", [])
@@ -88,14 +97,20 @@ def object_shape(document: Document, raw: Any, levels: int = _MOST_LEVELS) -> Ob
         return None
     if not isinstance(properties, dict) or not isinstance(parts, list) or not (properties or parts or others is False):
         return None
+    document.look_through(properties)
+    document.look_through(required if isinstance(required, list) else ())
     shape = ObjectShape(dict(properties), _names(required))
     for part in parts:
-        inner = object_shape(document, part, levels - 1)
+        inner = object_shape(document, part, schemas, levels - 1)
         if inner is None:
             return None
+        document.look_through(inner.properties)
         for name, one in inner.properties.items():
             known = shape.properties.setdefault(name, one)
-            shape.properties[name] = known if known == one else {"allOf": [known, one]}
+            if known is not one:
+                document.look_into(one)
+                shape.properties[name] = known if known == one else {"allOf": [known, one]}
+        document.look_through(inner.required)
         shape.required |= inner.required
     return shape
 

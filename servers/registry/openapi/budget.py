@@ -1,15 +1,17 @@
-"""Bound what one document may become: shared schemas are copied into every tool that needs them."""
+"""Bound what one document may become: shared schemas are copied into every tool that needs them.
+
+What reading it may cost is bounded by `references.Steps`.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolweave.schema import MOST_NODES
-from toolweave.servers.registry.openapi.references import Unusable
+from toolweave.servers.registry.openapi.references import OTHER_LENGTH, Steps, Unusable, size
 
 PARTS_IN_ALL = 500_000
 CHARACTERS_IN_ALL = 20_000_000
 CHARACTERS_OF_SCHEMA = 200_000
-_OTHER_LENGTH = 8
 
 
 class TooLarge(Unusable):
@@ -18,15 +20,19 @@ class TooLarge(Unusable):
 
 @dataclass
 class Budget:
-    """What may still be spent: parts and characters of schemas; `whole` is that of the document."""
+    """What may still be spent: parts and characters of schemas; `whole` is that of the document.
+
+    Looking at what is spent takes `steps` of the import.
+    """
 
     parts: int = PARTS_IN_ALL
     characters: int = CHARACTERS_IN_ALL
     whole: "Budget | None" = field(default=None, repr=False)
+    steps: Steps = field(default_factory=Steps, repr=False)
 
-    def for_schema(self, parts: int = MOST_NODES) -> "Budget":
+    def for_schema(self, steps: Steps, parts: int = MOST_NODES) -> "Budget":
         """Give the budget of one schema, which is spent from this one."""
-        return Budget(parts, CHARACTERS_OF_SCHEMA, self)
+        return Budget(parts, CHARACTERS_OF_SCHEMA, self, steps)
 
     def spend(self, value: Any = None) -> None:
         """Spend what a value takes, with everything in it.
@@ -34,7 +40,10 @@ class Budget:
         Raises:
             TooLarge: there is not so much left.
         """
-        self._take(*(_size(value, self.parts) if isinstance(value, dict | list) else (1, _length(value))))
+        text = len(value) if isinstance(value, str) else OTHER_LENGTH
+        parts, characters = size(value, self.parts) if isinstance(value, dict | list) else (1, text)
+        self.steps.take(parts)
+        self._take(parts, characters)
 
     def _take(self, parts: int, characters: int) -> None:
         self.parts -= parts
@@ -47,20 +56,7 @@ class Budget:
                 "the schemas of all operations together are too large; import fewer, by `operations` or `tags`"
             )
         else:
-            raise TooLarge(f"its schema has more than {MOST_NODES} parts or {CHARACTERS_OF_SCHEMA} characters")
-
-
-def _size(value: Any, most: int) -> tuple[int, int]:
-    """Count parts and characters; what has more than `most` parts is not looked at to its end."""
-    left, parts, characters = [value], 0, 0
-    while left and parts + len(left) <= most:
-        part = left.pop()
-        parts += 1
-        characters += _length(part)
-        if isinstance(part, dict | list):
-            left.extend(part.values() if isinstance(part, dict) else part)
-    return parts + len(left), characters
-
-
-def _length(value: Any) -> int:
-    return len(value) if isinstance(value, str) else _OTHER_LENGTH
+            raise TooLarge(
+                f"its schema, with all that it refers to, has more than {MOST_NODES} parts"
+                f" or {CHARACTERS_OF_SCHEMA} characters"
+            )

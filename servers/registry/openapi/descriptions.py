@@ -14,15 +14,16 @@ _SAYS_NOTHING = re.compile(
 
 def title_of(operation: Operation, method: str, path: str) -> str:
     """Give the summary, else the operation's id in words, else method and path."""
-    summary = " ".join((operation.summary or "").split())
-    words = " ".join(_WORD_ENDS.sub(" ", operation.operationId or "").split())
+    summary = " ".join((operation.summary or "")[:LONGEST_DESCRIPTION].split())
+    words = " ".join(_WORD_ENDS.sub(" ", (operation.operationId or "")[:LONGEST_DESCRIPTION]).split())
     title = summary or (words[:1].upper() + words[1:].lower()) or f"{method} {path}"
     return title[:LONGEST_TITLE]
 
 
 def description_of(operation: Operation, method: str, path: str, returned: str) -> str:
     """Join summary, description and what is returned, where these say something."""
-    summary, described = (operation.summary or "").strip(), (operation.description or "").strip()
+    texts = (operation.summary, operation.description)
+    summary, described = ((text or "")[:LONGEST_DESCRIPTION].strip() for text in texts)
     parts = [] if summary.rstrip(".") in described else [_sentence(summary)]
     parts.append(described)
     if not summary and not described:

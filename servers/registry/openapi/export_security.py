@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from toolweave.servers.registry.openapi.security import VARIABLE
+from toolweave.servers.registry.openapi.parts import VARIABLE
 from toolweave.tool_config import ApiAuth, ToolConfig
 
 _REFERENCE = re.compile(r"(?:Bearer )?\{env:([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -11,6 +11,8 @@ from toolweave.tool_config import WITHOUT_BODY, Method
 
 MOST_FIELDS = 200
 LONGEST_FIELD_NAME = 64
+# Of longer names only the beginning is read; an expression holds the GIL to its end.
+MOST_READ = 2_000
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -61,7 +63,7 @@ def flat_input(fields: Iterable[InputField], method: Method) -> FlatInput:
 
 def safe_name(text: str) -> str:
     """Give a name that models and JSON Schema tools take for a field."""
-    name = _NOT_IN_NAMES.sub("_", text).strip("_.-")[:LONGEST_FIELD_NAME]
+    name = _NOT_IN_NAMES.sub("_", text[:MOST_READ]).strip("_.-")[:LONGEST_FIELD_NAME]
     return name if name[:1].isalpha() else f"field_{name}"[:LONGEST_FIELD_NAME].rstrip("_")
 
 

@@ -3,18 +3,20 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any
 
+from toolweave.errors import DocumentRefused
 from toolweave.servers.registry.openapi.operations import Conversion, Site
 from toolweave.servers.registry.openapi.reading import read_document
-from toolweave.servers.registry.openapi.references import Document, Unusable, shown
+from toolweave.servers.registry.openapi.references import STEPS_IN_ALL, Document, OutOfSteps, Unusable, shown
 from toolweave.tool_config import RESERVED_IDS, ApiAuth, Method, ToolConfig
 
 MOST_OPERATIONS = 2_000
 MOST_REPORTED = 2_000
 LONGEST_REASON = 500
 LONGEST_ID = 64
+LONGEST_NAME = 2_000
 
 _METHODS: dict[str, Method] = {name.lower(): name for name in ("GET", "PUT", "POST", "DELETE", "HEAD", "PATCH")}
 _OTHER_METHODS = ("options", "trace", "query")
@@ -65,7 +67,7 @@ def import_openapi(document: bytes | str | Mapping[str, Any], options: ImportOpt
     Up to some seconds of computing for the largest documents: not for an event loop. Nothing is fetched.
 
     Raises:
-        DocumentRefused: the document cannot be read at all.
+        DocumentRefused: the document cannot be read at all, or reading it takes more than `STEPS_IN_ALL` steps.
     """
     return _Import(Document(read_document(document)), options or ImportOptions()).run()
 
@@ -78,8 +80,22 @@ class _Import:
         self._tools: dict[str, ToolConfig] = {}
         self._skipped: list[Skipped] = []
         self._warnings: dict[str, None] = {}
+        self._numbers: dict[str, int] = {}
+        self._globs = [re.compile(translate(glob)) for glob in options.operations]
+        self._glob_length = sum(map(len, options.operations))
+        self._reading = "its paths"
 
     def run(self) -> Imported:
+        try:
+            return self._run()
+        except OutOfSteps:
+            raise DocumentRefused(
+                f"The import takes more than {STEPS_IN_ALL:,} steps, so far up to {self._reading}: the document's"
+                " references make too much of it. Import fewer operations at once, chosen by `operations` or `tags`,"
+                " or let them refer to less; nothing was stored."
+            ) from None
+
+    def _run(self) -> Imported:
         left_out = 0
         for seen, site in enumerate(filter(self._wanted, self._sites())):
             if seen >= MOST_OPERATIONS:
@@ -104,6 +120,7 @@ class _Import:
                 continue
             try:
                 path_item = self._document.follow(entry)
+                self._document.look_through(path_item)
             except Unusable as reason:
                 self._skip(shown(path), str(reason))
                 continue
@@ -114,15 +131,26 @@ class _Import:
                     self._skip(f"{name.upper()} {shown(path)}", f"tools do not call {name.upper()}")
 
     def _wanted(self, site: Site) -> bool:
-        chosen, tags = self._options.operations, self._options.tags
-        names = (f"{site.method} {site.path}", str(site.raw.get("operationId", "")))
-        own_tags = site.raw.get("tags")
-        return (not chosen or any(fnmatchcase(name, glob) for glob in chosen for name in names)) and (
-            not tags or (isinstance(own_tags, list) and any(tag in own_tags for tag in tags))
+        return (not self._globs or self._has_chosen_name(site)) and (
+            not self._options.tags or self._has_chosen_tag(site)
         )
+
+    def _has_chosen_name(self, site: Site) -> bool:
+        own_id = site.raw.get("operationId", "")
+        names = [f"{site.method} {site.path}"[:LONGEST_NAME], own_id[:LONGEST_NAME] if isinstance(own_id, str) else ""]
+        self._document.steps.take(len(self._globs) + self._glob_length * sum(map(len, names)) // 1_000)
+        return any(glob.match(name) for glob in self._globs for name in names)
+
+    def _has_chosen_tag(self, site: Site) -> bool:
+        tags = site.raw.get("tags")
+        if not isinstance(tags, list):
+            return False
+        self._document.look_through(tags)
+        return any(isinstance(tag, str) and tag in self._options.tags for tag in tags)
 
     def _import(self, site: Site) -> None:
         warnings: list[str] = []
+        self._reading = site.label
         try:
             tool = self._conversion.tool(self._free_id(site), site, warnings.append)
         except Unusable as reason:
@@ -138,10 +166,12 @@ class _Import:
         slug = slug or _slug(f"{site.method.lower()} {site.path}").rstrip("_-")
         if f"{self._options.prefix}{slug}".lower() in RESERVED_IDS:
             slug = f"{slug}_{site.method.lower()}"
-        free, number = f"{self._options.prefix}{slug}"[:LONGEST_ID], 1
+        free = first = f"{self._options.prefix}{slug}"[:LONGEST_ID]
+        number = self._numbers.get(first, 1)
         while free in self._tools:
             number += 1
             free = f"{self._options.prefix}{slug}"[: LONGEST_ID - len(str(number)) - 1] + f"_{number}"
+        self._numbers[first] = max(1, number - 1)
         return free
 
     def _skip(self, operation: str, reason: str) -> None:
@@ -156,4 +186,4 @@ class _Import:
 
 
 def _slug(text: str) -> str:
-    return _NOT_IN_IDS.sub("_", text).lstrip("_-")[:LONGEST_ID]
+    return _NOT_IN_IDS.sub("_", text[:LONGEST_NAME]).lstrip("_-")[:LONGEST_ID]

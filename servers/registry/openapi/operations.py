@@ -1,15 +1,16 @@
 """Turn one operation of an OpenAPI document into a ToolConfig (W-01)."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openapi_pydantic import Parameter
 from pydantic import ValidationError
 
+from toolweave.schema import FORM_STEPS
 from toolweave.servers.registry.openapi.bodies import BodyFields, body_fields, json_content
 from toolweave.servers.registry.openapi.budget import Budget, TooLarge
-from toolweave.servers.registry.openapi.descriptions import description_of, title_of
+from toolweave.servers.registry.openapi.descriptions import LONGEST_DESCRIPTION, description_of, title_of
 from toolweave.servers.registry.openapi.fields import FlatInput, flat_input, safe_name
 from toolweave.servers.registry.openapi.own_words import KEYWORD, with_own_words
 from toolweave.servers.registry.openapi.parameters import RawParameter, Warn, declared_parameters, parameter_fields
@@ -18,10 +19,11 @@ from toolweave.servers.registry.openapi.references import Document, ExternalRefe
 from toolweave.servers.registry.openapi.schemas import LeftOut, SchemaConversion
 from toolweave.servers.registry.openapi.security import Security, security_of
 from toolweave.servers.registry.openapi.servers import base_url
-from toolweave.tool_config import PLACEHOLDER, WITHOUT_BODY, ApiAuth, Method, ToolConfig
+from toolweave.tool_config import LONGEST_PATH, PLACEHOLDER, WITHOUT_BODY, ApiAuth, Method, ToolConfig, within
 
 WRITTEN_OUT_PARTS = 600
 """How large a schema may get by writing references out; larger ones keep them."""
+_STEPS_OF_PLACEHOLDER = 20
 _PLACEHOLDER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -50,6 +52,7 @@ class Conversion:
     auth: ApiAuth | None = None
     input_budget: Budget = field(default_factory=Budget)
     output_budget: Budget = field(default_factory=Budget)
+    form_steps: list[int] = field(default_factory=lambda: [FORM_STEPS])
 
     def tool(self, tool_id: str, site: Site, warn: Warn) -> ToolConfig:
         """Make the tool of an operation.
@@ -57,16 +60,23 @@ class Conversion:
         Raises:
             Unusable: it cannot be called by a ToolConfig; the text is the reason.
         """
-        operation = read_operation(site.raw)
+        return replace(self, document=self.document.for_operation()).tool_within_steps(tool_id, site, warn)
+
+    def tool_within_steps(self, tool_id: str, site: Site, warn: Warn) -> ToolConfig:
+        """Make the tool of an operation within the steps that `document` has left; raises like `tool`."""
+        if len(site.path.partition("#")[0]) > LONGEST_PATH:
+            raise Unusable(f"its path has more than {LONGEST_PATH} characters")
+        operation = read_operation(self.document, site.raw)
         if operation.deprecated:
             warn("it is deprecated")
         security = self._security(site, warn)
-        called = self.base_url or base_url(self._servers(site), self.document_url)
+        called = self.base_url or base_url(self.document, self._servers(site), self.document_url)
         parameters = [
             one
             for one in declared_parameters(self.document, site.path_item.get("parameters"), site.raw.get("parameters"))
             if not _shows_who_asks(one, security)
         ]
+        self.document.steps.take(_STEPS_OF_PLACEHOLDER * site.path.count("{"))
         path, parameters = _declared_placeholders(site.path.partition("#")[0], parameters, warn)
         given, media_type = self._input(site, parameters, warn)
         output, returned = self._output(site, warn)
@@ -88,7 +98,10 @@ class Conversion:
             "output_schema": output,
             "field_mappings": {"request": given.mappings},
         }
-        return _checked(with_own_words(config, site.raw, warn), warn, well_formed=KEYWORD not in site.raw)
+        # What SchemaConversion made is of the right form; looking again takes longer than all the rest.
+        form_steps = self.form_steps if KEYWORD in site.raw else None
+        self.document.look_into(site.raw.get(KEYWORD))
+        return _checked(with_own_words(config, site.raw, warn), warn, form_steps)
 
     def _security(self, site: Site, warn: Warn) -> Security:
         if self.auth is not None:
@@ -126,8 +139,8 @@ class Conversion:
         try:
             response = success_response(self.document, site.raw.get("responses"))
             said = response.get("description")
-            returned = said if isinstance(said, str) else ""
-            media_type, raw = json_content(response)
+            returned = said[:LONGEST_DESCRIPTION] if isinstance(said, str) else ""
+            media_type, raw = json_content(self.document, response)
             return (self._output_of(raw) if media_type else {}), returned
         except ExternalReference:
             raise
@@ -146,7 +159,8 @@ class Conversion:
 
     def _schemas(self, left_out: LeftOut, *, write_out: bool) -> SchemaConversion:
         whole = self.input_budget if left_out == "readOnly" else self.output_budget
-        budget = whole.for_schema(WRITTEN_OUT_PARTS) if write_out else whole.for_schema()
+        steps = self.document.steps
+        budget = whole.for_schema(steps, WRITTEN_OUT_PARTS) if write_out else whole.for_schema(steps)
         return SchemaConversion(self.document, left_out, budget, write_out=write_out)
 
 
@@ -158,9 +172,10 @@ def success_response(document: Document, responses: Any) -> dict[str, Any]:
     """
     if not isinstance(responses, dict):
         return {}
+    document.look_through(responses)
     codes = sorted(code for code in responses if code[:1] == "2" and len(code) == 3)
     found = [document.follow(responses[code]) for code in codes]
-    with_json = (response for response in found if json_content(response)[0])
+    with_json = (response for response in found if json_content(document, response)[0])
     return next(with_json, found[0] if found else {})
 
 
@@ -200,15 +215,16 @@ def _declared_placeholders(path: str, parameters: list[RawParameter], warn: Warn
     return path, [*filled, *others]
 
 
-def _checked(config: dict[str, Any], warn: Warn, *, well_formed: bool) -> ToolConfig:
+def _checked(config: dict[str, Any], warn: Warn, form_steps: list[int] | None) -> ToolConfig:
     try:
-        # What SchemaConversion made is of the right form; looking again takes longer than all the rest.
-        return ToolConfig.stored(config) if well_formed else ToolConfig.model_validate(config)
+        if form_steps is None:
+            return ToolConfig.stored(config)
+        return ToolConfig.model_validate(config, context=within(form_steps))
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
     if all(problem["loc"][:1] == ("output_schema",) for problem in problems) and config["output_schema"]:
         warn(f"it has no output_schema: {_told(problems[0])}")
-        return _checked({**config, "output_schema": {}}, warn, well_formed=well_formed)
+        return _checked({**config, "output_schema": {}}, warn, form_steps)
     raise Unusable(_told(problems[0])) from None
 
 

@@ -45,7 +45,7 @@ def declared_parameters(document: Document, *levels: Any) -> list[RawParameter]:
             raise Unusable(f"its parameters are no list, or more than {MOST_PARAMETERS}")
         for entry in level or ():
             raw = document.follow(entry)
-            one = RawParameter(read_parameter(raw), raw)
+            one = RawParameter(read_parameter(document, raw), raw)
             found[one.key] = one
     return list(found.values())
 

@@ -15,6 +15,11 @@ from pydantic import BaseModel, ValidationError
 from toolweave.servers.registry.openapi.references import Document, Unusable, shown
 
 Model = TypeVar("Model", bound=BaseModel)
+VARIABLE = "x-toolweave-variable"
+"""Names the variable in a scheme that we wrote ourselves; a scheme cannot name more than its title and name could."""
+_STEPS_OF_MODEL = 20
+_STEPS_OF_FIELD = 10
+_LONGEST_TITLE = 1_000
 _READ_ELSEWHERE = frozenset(
     (
         *("schema", "content", "example", "examples", "parameters", "requestBody", "responses", "callbacks"),
@@ -23,37 +28,41 @@ _READ_ELSEWHERE = frozenset(
 )
 
 
-def read_parameter(raw: dict[str, Any]) -> Parameter:
+def read_parameter(document: Document, raw: dict[str, Any]) -> Parameter:
     """Read a parameter without its schema; raises Unusable."""
-    return _read(Parameter, raw, f"its parameter '{shown(raw.get('name', ''))}'")
+    return _read(document, Parameter, raw, f"its parameter '{shown(raw.get('name', ''))}'")
 
 
-def read_operation(raw: dict[str, Any]) -> Operation:
+def read_operation(document: Document, raw: dict[str, Any]) -> Operation:
     """Read an operation without parameters, body and responses; raises Unusable."""
-    return _read(Operation, raw, "it")
+    return _read(document, Operation, raw, "it")
 
 
-def read_server(raw: Any) -> Server:
+def read_server(document: Document, raw: Any) -> Server:
     """Read a server; raises Unusable."""
     if not isinstance(raw, dict):
         raise Unusable("its server is no object")
-    return _read(Server, raw, "its server")
+    return _read(document, Server, raw, "its server")
 
 
 def read_scheme(document: Document, raw: Any) -> SecurityScheme:
     """Read a security scheme; raises Unusable."""
-    return _read(SecurityScheme, document.follow(raw), "its security scheme")
+    return _read(document, SecurityScheme, document.follow(raw), "its security scheme")
 
 
 def read_title(document: Document) -> str:
     """Give the title of a document, or "api" where it has none."""
     info = document.content.get("info")
     title = info.get("title") if isinstance(info, dict) else None
-    return title if isinstance(title, str) and title.strip() else "api"
+    return title[:_LONGEST_TITLE] if isinstance(title, str) and title[:_LONGEST_TITLE].strip() else "api"
 
 
-def _read(model: type[Model], raw: Mapping[str, Any], what: str) -> Model:
-    own = {name: value for name, value in raw.items() if name not in _READ_ELSEWHERE}
+def _read(document: Document, model: type[Model], raw: Mapping[str, Any], what: str) -> Model:
+    document.look_through(raw)
+    read_here = (name for name in raw if name == VARIABLE or not (name in _READ_ELSEWHERE or name.startswith("x-")))
+    own = {name: raw[name] for name in read_here}
+    document.steps.take(_STEPS_OF_MODEL)
+    document.look_into(own, _STEPS_OF_FIELD)
     try:
         return model.model_validate(own)
     except ValidationError as error:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolweave.errors import DocumentRefused
-from toolweave.servers.registry.openapi.values import MOST_BYTES, plain
+from toolweave.servers.registry.openapi.values import MOST_BYTES, MOST_VALUES, plain
 from toolweave.servers.registry.openapi.yaml_documents import load_yaml
 
 
@@ -51,6 +51,8 @@ def _parsed(text: str) -> Any:
         raise DocumentRefused("The document is empty.")
     if not begun.startswith(("{", "[")):
         return load_yaml(text)
+    if sum(map(text.count, ",[{")) > MOST_VALUES:  # The parser lets no other thread run before its end.
+        raise DocumentRefused(f"The document has more than {MOST_VALUES:,} commas and brackets.")
     try:
         return json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
     except json.JSONDecodeError as error:

@@ -44,6 +44,7 @@ class SchemaConversion:
         self._budget = budget
         self._write_out = write_out
         self._names: dict[str, str] = {}
+        self._taken: dict[str, int] = {}
         self._pending: list[str] = []
         self._open: list[str] = []
 
@@ -69,14 +70,19 @@ class SchemaConversion:
         """Say whether a property is not for this direction."""
         return self._document.follow(raw).get(self._left_out) is True if isinstance(raw, dict) else False
 
-    def _of(self, raw: Any, depth: int) -> JsonSchema:
+    def visit(self) -> None:
+        """Spend what it costs to look at one schema; raises TooLarge."""
         self._budget.spend()
+
+    def _of(self, raw: Any, depth: int) -> JsonSchema:
+        self.visit()
         if depth > DEEPEST_SCHEMA:
             raise TooLarge("its schema is nested too deeply")
         if isinstance(raw, bool):
             return {} if raw else {"not": {}}
         if not isinstance(raw, dict):
             raise Unusable("one of its schemas is no object")
+        self._document.look_through(raw)
         if "$ref" in raw:
             return self._reference(raw, depth)
         schema = {keyword: self._keyword(keyword, raw[keyword], depth) for keyword in raw if keyword in KNOWN}
@@ -94,10 +100,10 @@ class SchemaConversion:
             return [self._of(inner, depth + 1) for inner in value]
         if keyword in NAMED_SCHEMAS:
             return self._named(keyword, value, depth)
-        if keyword in ("title", "description"):
-            value = str(value)[:LONGEST_TEXT]
+        if keyword in ("title", "description") and isinstance(value, str):
+            value = value[:LONGEST_TEXT]
         self._budget.spend(value)
-        return value
+        return str(value)[:LONGEST_TEXT] if keyword in ("title", "description") else value
 
     def _named(self, keyword: str, value: Any, depth: int) -> dict[str, JsonSchema]:
         if not isinstance(value, dict):
@@ -135,10 +141,12 @@ class SchemaConversion:
 
     def _name(self, pointer: str) -> str:
         wanted = _UNSAFE.sub("_", shown(pointer).rpartition("/")[2])[-60:] or "Schema"
-        name, number = wanted, 1
-        while name in self._names.values():
+        name, number = wanted, self._taken.get(wanted, 1)
+        while name in self._taken:
             number += 1
             name = f"{wanted}_{number}"
+        self._taken[wanted] = number
+        self._taken.setdefault(name, 1)
         return name
 
 

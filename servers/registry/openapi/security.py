@@ -13,14 +13,14 @@ from typing import Any, Literal
 from openapi_pydantic import SecurityScheme
 from pydantic import ValidationError
 
-from toolweave.servers.registry.openapi.parts import read_scheme, read_title
+from toolweave.servers.registry.openapi.parts import VARIABLE, read_scheme, read_title
 from toolweave.servers.registry.openapi.references import Document, Unusable, shown
-from toolweave.tool_config import ApiAuth
+from toolweave.tool_config import MOST_HEADERS, ApiAuth
 
-VARIABLE = "x-toolweave-variable"
-"""Names the variable in a scheme that we wrote ourselves; a scheme cannot name more than its title and name could."""
 MOST_ALTERNATIVES = 50
 LONGEST_SLUG = 40
+LONGEST_NAME = 1_000
+_TOO_MANY = "it wants more credentials at once than a tool sends"
 _OWN_VARIABLE = re.compile(r"TOOL_[A-Z0-9_]{1,200}")
 _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9]+")
@@ -89,7 +89,9 @@ def security_of(document: Document, requirements: Any, warn: Warn) -> Security:
 def slug(text: str, otherwise: str) -> str:
     """Write a text as a part of a variable's name."""
     return (
-        _NOT_IN_VARIABLES.sub("_", _WORD_BEGINS.sub("_", text).upper()).strip("_")[:LONGEST_SLUG].rstrip("_")
+        _NOT_IN_VARIABLES.sub("_", _WORD_BEGINS.sub("_", text[:LONGEST_NAME]).upper())
+        .strip("_")[:LONGEST_SLUG]
+        .rstrip("_")
         or otherwise
     )
 
@@ -97,13 +99,15 @@ def slug(text: str, otherwise: str) -> str:
 def _fulfilled(document: Document, alternative: Any, warn: Warn) -> Security:
     if not isinstance(alternative, dict):
         raise Unusable("a security requirement is no object")
+    if len(alternative) > MOST_HEADERS:
+        raise Unusable(_TOO_MANY)
     schemes = [_shown(document, name, warn) for name in alternative]
     # Only the auth can go to the query or be encoded as "basic" wants it.
     schemes.sort(key=lambda one: one.kind not in ("query", "basic"))
     if not schemes:
         return Security()
     if any(one.kind in ("query", "basic") for one in schemes[1:]):
-        raise Unusable("it wants more credentials at once than a tool sends")
+        raise Unusable(_TOO_MANY)
     headers = dict(one.as_header() for one in schemes[1:])
     taken = [name.lower() for name in headers] + [_header(schemes[0])]
     if len(set(taken)) < len(schemes):

@@ -9,16 +9,17 @@ from openapi_pydantic import Server
 from toolweave.errors import OutboundRefused
 from toolweave.outbound_urls import read_target
 from toolweave.servers.registry.openapi.parts import read_server
-from toolweave.servers.registry.openapi.references import Unusable, shown
+from toolweave.servers.registry.openapi.references import Document, Unusable, shown
 
 LONGEST_URL = 2_000
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-def base_url(levels: list[Any], document_url: str | None) -> str:
+def base_url(document: Document, levels: list[Any], document_url: str | None) -> str:
     """Give the URL of the first server of the first of the levels that has one, its variables filled by their defaults.
 
     Args:
+        document: its steps are taken.
         levels: the `servers` of the operation, its path and the document, each None where there are none.
         document_url: what a relative URL is relative to.
 
@@ -28,7 +29,7 @@ def base_url(levels: list[Any], document_url: str | None) -> str:
     servers = next((level for level in levels if level), [{"url": "/"}])
     if not isinstance(servers, list):
         raise Unusable("its servers are no list")
-    url = _filled(read_server(servers[0]))
+    url = _filled(read_server(document, servers[0]))
     if document_url is None and not _SCHEME.match(url):
         raise Unusable(f"its server '{shown(url)}' is relative to nothing known; give the base_url of the API")
     try:

@@ -66,6 +66,7 @@ class _Building:
         self._open: list[_Open] = []
         self._anchors: dict[str, Any] = {}
         self._merged = 0
+        self._values = 0
 
     def take(self, event: Any) -> None:
         match event:
@@ -135,6 +136,9 @@ class _Building:
         around.key = key
 
     def _put(self, value: Any) -> None:
+        self._values += 1
+        if self._values > MOST_VALUES:
+            raise DocumentRefused(f"The document has more than {MOST_VALUES:,} values.")
         if not self._open:
             self.root = value
             return

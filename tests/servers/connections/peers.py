@@ -4,14 +4,15 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from loguru import logger
 from mcp.types import CallToolResult, TextContent
 
+from tests.fixtures.loop_clock import pass_time
 from tests.fixtures.mcp_server import HttpMcpServer, http_mcp_server
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.call_context import CallContext
@@ -20,16 +21,22 @@ from toolweave.servers.connections.health import ServerState
 from toolweave.servers.connections.pace import Pace
 from toolweave.servers.connections.plane import ToolPlane
 
-BOUND_S = 20.0
+T = TypeVar("T")
+BOUND_S = 60.0
+LIMIT_S = 30.0
+"""A limit of calls that passes only where a test says so; no wait of the tests ends with it."""
 MISBEHAVING = str(Path(__file__).parents[2] / "fixtures" / "misbehaving_server.py")
 TALKATIVE = str(Path(__file__).parents[2] / "fixtures" / "talkative_server.py")
 
-# A loaded test machine is slow, so waits for something that will come are long and everything else is short.
+# A loaded test machine is slow, so waits for something that will come are long and everything else is short. A test of
+# a server that is frozen sets the limit of pings.
 QUICK = Pace(
+    connect_s=BOUND_S,
+    list_s=BOUND_S,
     first_wait_s=BOUND_S,
     ping_local_s=0.3,
     ping_remote_s=0.3,
-    ping_limit_s=2.0,
+    ping_limit_s=600.0,
     refresh_pause_s=0.02,
     reconnect_s=(0.05,),
     steady_s=0.0,
@@ -75,6 +82,21 @@ async def call(plane: ToolPlane, tool: str, *, server: str = "peer", **arguments
     """Call a tool, with a bound of our own beside the plane's."""
     async with asyncio.timeout(BOUND_S):
         return await plane.call(server, tool, arguments, CallContext())
+
+
+async def overdue(plane: ToolPlane, *calls: Coroutine[Any, Any, T]) -> list[T]:
+    """Begin calls that are not answered, and let their limit pass once the ready servers have them."""
+    await plane.settle()
+    for each in plane._connections.values():
+        for spec in each.tools:
+            # The first check of a tool's arguments is prepared on a thread.
+            await each.argument_checks.of(spec)
+    begun = [asyncio.create_task(each) for each in calls]
+    # Now a call leaves within a few turns of the loop.
+    for _ in range(100):
+        await asyncio.sleep(0)
+    pass_time(LIMIT_S)
+    return await asyncio.gather(*begun)
 
 
 def text_of(result: CallToolResult) -> str:

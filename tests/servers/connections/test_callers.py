@@ -11,9 +11,19 @@ from typing import Any
 import pytest
 
 from tests.fixtures.caller_recorder import Recorder, caller_recorder
+from tests.fixtures.loop_clock import pass_time
 from tests.fixtures.mcp_server import http_mcp_server
 from tests.servers.connections.calling import TOKEN, call_as, eventually, plane_of, seen_as, sessions, user
-from tests.servers.connections.peers import BOUND_S, QUICK, connection, failure_kind, log_records, text_of, until
+from tests.servers.connections.peers import (
+    BOUND_S,
+    LIMIT_S,
+    QUICK,
+    connection,
+    failure_kind,
+    log_records,
+    text_of,
+    until,
+)
 from toolweave.config.header_templates import parse_template
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallRecord
@@ -158,9 +168,10 @@ async def test_a_refused_token_hurts_nobody_else_and_opens_no_breaker(recorder: 
 
 async def test_a_server_that_hangs_for_one_user_holds_up_neither_the_others_nor_the_end(recorder: Recorder) -> None:
     recorder.frozen.add("Bearer token-of-eve")
-    async with plane_of(recorder.config(headers=TOKEN, timeout_s=0.5)) as plane:
+    async with plane_of(recorder.config(headers=TOKEN, timeout_s=LIMIT_S)) as plane:
         slow = asyncio.create_task(call_as(plane, user("eve")))
         assert not (await call_as(plane, user("ada"))).isError
+        pass_time(LIMIT_S)
         assert failure_kind(await slow) == "timeout"
         assert connection(plane).breaker.state == "CLOSED"
         async with asyncio.timeout(BOUND_S):
@@ -179,10 +190,13 @@ async def test_a_token_that_expires_is_said_at_once_and_its_session_left(recorde
 async def test_a_session_goes_when_it_was_idle_for_long_and_a_second_token_replaces_the_first(
     recorder: Recorder,
 ) -> None:
-    async with plane_of(recorder.config(headers=TOKEN), pace=replace(QUICK, caller_idle_s=0.3)) as plane:
+    # Shorter than the limit of an HTTP request: a ping under way must outlive the time that passes.
+    idle_s = LIMIT_S / 2
+    async with plane_of(recorder.config(headers=TOKEN), pace=replace(QUICK, caller_idle_s=idle_s)) as plane:
         await seen_as(plane, user("ada"))
         await seen_as(plane, user("ada", github_token="newer"))
         assert sorted(filter(None, recorder.sessions.values())) == ["Bearer newer", "Bearer token-of-ada"]
+        pass_time(idle_s)
         await eventually(lambda: list(recorder.sessions.values()) == [None])
         assert len(sessions(plane)) == 0
         assert (await seen_as(plane, user("ada", github_token="newer")))["authorization"] == "Bearer newer"

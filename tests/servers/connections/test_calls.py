@@ -1,6 +1,7 @@
 """How one call, the deadline and the breaker play together, with real servers and a clock of our own (D-5, D-6)."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 
 from tests.servers.connections.peers import (
     BOUND_S,
+    LIMIT_S,
     QUICK,
     call,
     connection,
@@ -18,6 +20,7 @@ from tests.servers.connections.peers import (
     log_records,
     misbehaving,
     misbehaving_http,
+    overdue,
     pid_of,
     text_of,
     until,
@@ -168,22 +171,27 @@ async def test_a_probe_whose_caller_leaves_makes_room_for_the_next() -> None:
         assert breaker(plane) == "CLOSED"
 
 
-async def test_a_call_that_outlasts_the_opening_of_the_breaker_does_not_close_it() -> None:
+async def test_a_call_that_outlasts_the_opening_of_the_breaker_does_not_close_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
     async with plane_at(Clock(), misbehaving(timeout_s=600)) as (plane, _):
         await call(plane, "sleep", seconds=0)
-        slow = asyncio.create_task(call(plane, "sleep", seconds=0.5))
+        slow = asyncio.create_task(call(plane, "fifo", path=str(pipe)))
         await asyncio.sleep(0)
         await break_protocol(plane)
-        assert text_of(await slow) == "slept"
+        # Calls are refused by now, so that none can release it.
+        await asyncio.to_thread(pipe.write_text, "at last", "utf-8")
+        assert text_of(await slow) == "at last"
         assert breaker(plane) == "OPEN"
 
 
 async def test_three_deadlines_in_a_row_have_the_server_replaced() -> None:
     with log_records() as records:
-        async with plane_at(Clock(), misbehaving(timeout_s=0.5)) as (plane, _):
+        async with plane_at(Clock(), misbehaving(timeout_s=LIMIT_S)) as (plane, _):
             pid = await pid_of(plane)
             for _ in range(3):
-                assert failure_kind(await call(plane, "sleep", seconds=30)) == "timeout"
+                [late] = await overdue(plane, call(plane, "wait"))
+                assert failure_kind(late) == "timeout"
             async with asyncio.timeout(BOUND_S):
                 while breaker(plane) == "OPEN":
                     await connection(plane).status.change()
@@ -195,29 +203,30 @@ async def test_three_deadlines_in_a_row_have_the_server_replaced() -> None:
 
 async def test_one_late_answer_never_has_the_server_replaced_however_soon_its_breaker_opens() -> None:
     clock = Clock()
-    async with plane_at(clock, misbehaving(timeout_s=0.5), failures=1) as (plane, _):
+    async with plane_at(clock, misbehaving(timeout_s=LIMIT_S), failures=1) as (plane, _):
         pid = await pid_of(plane)
-        assert failure_kind(await call(plane, "sleep", seconds=30)) == "timeout"
+        [late] = await overdue(plane, call(plane, "wait"))
+        assert failure_kind(late) == "timeout"
         assert breaker(plane) == "OPEN"
         clock.now = 2.0
         assert await pid_of(plane) == pid
 
 
 async def test_deadlines_with_an_answer_between_them_leave_the_server_alone() -> None:
-    async with plane_at(Clock(), misbehaving(timeout_s=0.5)) as (plane, _):
+    async with plane_at(Clock(), misbehaving(timeout_s=LIMIT_S)) as (plane, _):
         pid = await pid_of(plane)
         for _ in range(2):
-            await asyncio.gather(*(call(plane, "sleep", seconds=30) for _ in range(2)))
+            await overdue(plane, *(call(plane, "wait") for _ in range(2)))
             assert await pid_of(plane) == pid
         assert breaker(plane) == "CLOSED"
 
 
 async def test_an_answer_counts_as_late_only_for_the_session_that_owed_it() -> None:
     clock = Clock()
-    async with plane_at(clock, misbehaving(timeout_s=0.5, max_concurrency=1)) as (plane, _):
+    async with plane_at(clock, misbehaving(timeout_s=LIMIT_S, max_concurrency=1)) as (plane, _):
         pid = await pid_of(plane)
         # One waits for its answer, seven for their turn: what never was sent says nothing about the session.
-        await asyncio.gather(*(call(plane, "sleep", seconds=30) for _ in range(8)))
+        await overdue(plane, *(call(plane, "wait") for _ in range(8)))
         assert breaker(plane) == "OPEN"
         clock.now = 2.0
         assert await pid_of(plane) == pid

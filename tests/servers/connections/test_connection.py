@@ -2,11 +2,13 @@ import asyncio
 import json
 import os
 import signal
+from itertools import pairwise
 
 import pytest
 
 from tests.servers.connections.peers import (
     BOUND_S,
+    LIMIT_S,
     QUICK,
     call,
     connection,
@@ -14,6 +16,7 @@ from tests.servers.connections.peers import (
     is_running,
     log_records,
     misbehaving,
+    overdue,
     pid_of,
     text_of,
     until,
@@ -35,18 +38,20 @@ async def test_all_calls_go_to_one_process_that_stays_up() -> None:
 @pytest.mark.requirement("T-11")
 async def test_a_call_is_answered_while_slower_ones_are_open_on_the_same_session() -> None:
     async with open_tool_plane([misbehaving(timeout_s=BOUND_S)], pace=QUICK) as plane:
-        slow = [asyncio.create_task(call(plane, "sleep", seconds=0.3)) for _ in range(20)]
+        slow = [asyncio.create_task(call(plane, "wait")) for _ in range(20)]
+        await call(plane, "entered", calls=20)
         quick = await call(plane, "echo", a=1)
         assert text_of(quick) == '{"a": 1}'
         assert not any(task.done() for task in slow)
-        assert {text_of(result) for result in await asyncio.gather(*slow)} == {"slept"}
+        await call(plane, "release")
+        assert {text_of(result) for result in await asyncio.gather(*slow)} == {"released"}
 
 
 async def test_max_concurrency_makes_the_next_call_wait_within_its_deadline() -> None:
-    server = misbehaving(timeout_s=0.4, max_concurrency=1)
+    server = misbehaving(timeout_s=LIMIT_S, max_concurrency=1)
     async with open_tool_plane([server], pace=QUICK) as plane:
         await plane.settle()
-        results = await asyncio.gather(call(plane, "sleep", seconds=5), call(plane, "echo"))
+        results = await overdue(plane, call(plane, "wait"), call(plane, "echo"))
     assert [failure_kind(result) for result in results] == ["timeout", "timeout"]
 
 
@@ -87,19 +92,20 @@ async def test_other_servers_do_not_notice_that_one_dies() -> None:
     async with open_tool_plane(servers, pace=QUICK) as plane:
         await plane.settle()
         since = plane.health()["other"]["since"]
-        calling = asyncio.create_task(call(plane, "sleep", server="other", seconds=0.5))
+        calling = asyncio.create_task(call(plane, "wait", server="other"))
         await call(plane, "crash")
-        assert text_of(await calling) == "slept"
+        await call(plane, "release", server="other")
+        assert text_of(await calling) == "released"
         assert plane.health()["other"]["since"] == since
 
 
 @pytest.mark.requirement("T-05")
 async def test_a_slow_tool_is_cut_at_the_deadline_and_the_server_is_told_which_request() -> None:
-    async with open_tool_plane([misbehaving(timeout_s=0.5)], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving(timeout_s=LIMIT_S)], pace=QUICK) as plane:
         before = json.loads(text_of(await call(plane, "cancelled")))
-        result = await call(plane, "sleep", seconds=1.5)
+        [result] = await overdue(plane, call(plane, "wait"))
         assert failure_kind(result) == "timeout"
-        assert "took longer than 0.5 seconds" in text_of(result)
+        assert "took longer than 30 seconds" in text_of(result)
         after = json.loads(text_of(await call(plane, "cancelled")))
         assert after["cancelled"] == [before["this"] + 1]
         assert plane.health()["peer"]["state"] == "ready"
@@ -108,7 +114,7 @@ async def test_a_slow_tool_is_cut_at_the_deadline_and_the_server_is_told_which_r
 async def test_a_cancelled_caller_gets_its_cancellation_and_the_server_is_told() -> None:
     async with open_tool_plane([misbehaving(timeout_s=600)], pace=QUICK) as plane:
         this = json.loads(text_of(await call(plane, "cancelled")))["this"]
-        calling = asyncio.create_task(call(plane, "sleep", seconds=1.5))
+        calling = asyncio.create_task(call(plane, "wait"))
         meanwhile = json.loads(text_of(await call(plane, "cancelled")))["this"]
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -118,8 +124,11 @@ async def test_a_cancelled_caller_gets_its_cancellation_and_the_server_is_told()
 
 
 async def test_a_late_answer_of_a_cut_call_is_not_taken_for_the_answer_of_another() -> None:
-    async with open_tool_plane([misbehaving(timeout_s=1.5)], pace=QUICK) as plane:
-        assert failure_kind(await call(plane, "sleep", seconds=1.7)) == "timeout"
+    async with open_tool_plane([misbehaving(timeout_s=LIMIT_S)], pace=QUICK) as plane:
+        await plane.settle()
+        [cut] = await overdue(plane, call(plane, "wait"))
+        assert failure_kind(cut) == "timeout"
+        await call(plane, "release")
         answers = [text_of(await call(plane, "echo", n=n)) for n in range(200)]
     assert answers == [f'{{"n": {n}}}' for n in range(200)]
 
@@ -164,8 +173,10 @@ async def test_a_command_that_exits_at_once_five_times_rests_until_a_reconnect_i
             assert "no key: set MISBEHAVING_KEY" in str(plane.health()["peer"]["last_error"])
     starts = [record for record in records if record["message"] == "peer: no key: set MISBEHAVING_KEY"]
     assert len(starts) == RESTING.exits_before_rest + 1
-    # Once when it went down, once more because an operator wanted to know.
-    assert len([record for record in records if "is down" in record["message"]]) == 2
+    # Again for another reason, and once more because an operator wanted to know, but not for each exit.
+    downs = [record["message"] for record in records if "is down" in record["message"]]
+    assert downs
+    assert sum(one == following for one, following in pairwise(downs)) <= 1
 
 
 async def test_closing_a_plane_does_not_wait_for_the_end_of_a_rest() -> None:

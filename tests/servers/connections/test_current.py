@@ -99,7 +99,7 @@ def test_the_background_plane_ends_its_servers_when_the_process_ends(served_conf
         "from toolweave.servers.connections.current import current_plane\n"
         "async def main():\n"
         "    plane = await current_plane(20)\n"
-        "    await plane.settle(timeout_s=20)\n"
+        "    await plane.settle(timeout_s=60)\n"
         "    print((await plane.call('peer', 'pid', {}, CallContext())).content[0].text)\n"
         "asyncio.run(main())\n"
     )

@@ -13,7 +13,7 @@ from mcp.shared.context import RequestContext
 from mcp.types import CallToolResult, ElicitRequestFormParams
 
 from tests.fixtures.mcp_server import http_mcp_server
-from tests.servers.connections.peers import BOUND_S, QUICK, log_records, talkative, text_of
+from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, log_records, overdue, talkative, text_of
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.elicitations import Elicitations
@@ -170,9 +170,9 @@ async def test_a_call_in_doubt_that_may_not_be_repeated_is_made_once(tmp_path: P
 
 
 async def test_a_server_that_is_known_to_ask_runs_one_call_at_a_time_from_the_start() -> None:
-    async with open_tool_plane([asking(SLIM, elicit=True, timeout_s=1)], pace=QUICK) as plane:
+    async with open_tool_plane([asking(SLIM, elicit=True, timeout_s=LIMIT_S)], pace=QUICK) as plane:
         await plane.settle(timeout_s=BOUND_S)
-        [first, second] = await asyncio.gather(*(call(plane, "together", who=name, others=1) for name in "ab"))
+        [first, second] = await overdue(plane, *(call(plane, "together", who=name, others=1) for name in "ab"))
 
     kinds = [(result.meta or {}).get("toolweave/failure") for result in (first, second)]
     assert kinds == ["timeout", "timeout"], "neither is ever inside with the other, and waiting counts"

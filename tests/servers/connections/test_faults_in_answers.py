@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.fixtures.loop_clock import pass_time
 from tests.servers.connections.faulty import TRANSPORTS, Faulty, faulty
-from tests.servers.connections.peers import BOUND_S, failure_kind, pid_of, text_of
+from tests.servers.connections.peers import BOUND_S, LIMIT_S, failure_kind, pid_of, text_of
 from toolweave.config.mcp_entry import Transport
 from toolweave.servers.connections.call_context import CallContext
 
@@ -69,7 +70,7 @@ async def patient(request: pytest.FixtureRequest) -> AsyncIterator[Faulty]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=TRANSPORTS)
 async def hasty(request: pytest.FixtureRequest) -> AsyncIterator[Faulty]:
-    async with faulty(request.param, timeout_s=2.0) as peer:
+    async with faulty(request.param, timeout_s=LIMIT_S) as peer:
         yield peer
 
 
@@ -83,7 +84,10 @@ async def test_a_spoilt_answer_fails_its_own_call_at_once_and_no_other(patient: 
 async def test_an_answer_that_nobody_can_match_to_its_call_costs_no_more_than_the_deadline(hasty: Faulty) -> None:
     pid = await pid_of(hasty.plane)
     cases = over(hasty.transport, AT_THE_DEADLINE)
-    results = await asyncio.gather(*(hasty.call(tool, **arguments) for tool, arguments, _ in cases))
+    calling = [asyncio.create_task(hasty.call(tool, **arguments)) for tool, arguments, _ in cases]
+    await hasty.call("echo")
+    pass_time(LIMIT_S)
+    results = await asyncio.gather(*calling)
     for (tool, arguments, kind), result in zip(cases, results, strict=True):
         assert failure_kind(result) == kind, (tool, arguments)
     await hasty.recovered()

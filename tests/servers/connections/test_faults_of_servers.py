@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.loop_clock import pass_time
 from tests.fixtures.mcp_server import child_pids
 from tests.servers.connections.faulty import PACE, TRANSPORTS, Faulty, faulty
 from tests.servers.connections.peers import (
     BOUND_S,
+    LIMIT_S,
     MISBEHAVING,
     call,
     failure_kind,
     is_running,
     open_files,
+    overdue,
     pid_of,
     text_of,
     until,
@@ -62,10 +65,13 @@ async def test_a_server_that_exits_in_a_call_is_used_again_when_it_is_back(trans
 
 @over_all
 async def test_a_frozen_server_costs_a_call_its_deadline_and_is_replaced_or_used_again(transport: Transport) -> None:
-    async with faulty(transport, timeout_s=0.5, pace=replace(PACE, ping_limit_s=0.5)) as peer:
+    async with faulty(transport, timeout_s=LIMIT_S, pace=replace(PACE, ping_limit_s=5.0)) as peer:
         pid = await pid_of(peer.plane)
         os.kill(pid, signal.SIGSTOP)
-        assert failure_kind(await peer.call("echo")) in ("timeout", "transport")
+        [frozen] = await overdue(peer.plane, peer.call("echo"))
+        assert failure_kind(frozen) in ("timeout", "transport")
+        # A ping that was sent beside the call waits as long as the call.
+        pass_time(LIMIT_S)
         await until(peer.plane, "down")
         if peer.remote is not None:
             os.kill(pid, signal.SIGCONT)
@@ -88,9 +94,10 @@ async def test_a_server_that_refuses_everything_for_a_while_is_used_again_by_its
 async def test_an_initialise_that_hangs_is_given_up_and_tried_again(transport: Transport, tmp_path: Path) -> None:
     hangs = tmp_path / "hangs"
     hangs.touch()
-    async with faulty(transport, str(hangs), pace=replace(PACE, connect_s=2.0), settled=False) as peer:
+    async with faulty(transport, str(hangs), pace=replace(PACE, connect_s=LIMIT_S), settled=False) as peer:
+        pass_time(LIMIT_S)
         await until(peer.plane, "down")
-        assert peer.plane.health()["peer"]["last_error"] == "it did not get ready within 2 s"
+        assert peer.plane.health()["peer"]["last_error"] == "it did not get ready within 30 s"
         assert failure_kind(await peer.call("echo")) == "transport"
         hangs.unlink()
         await peer.recovered()
@@ -200,11 +207,17 @@ async def test_a_flood_of_messages_in_one_call_holds_up_no_other_server(transpor
 
 @over_all
 async def test_calls_that_are_cut_leave_no_connection_behind(transport: Transport) -> None:
-    async with faulty(transport, timeout_s=0.1) as peer:
-        await peer.call("sleep", seconds=600)
+    async def cut(calls: int) -> None:
+        waiting = [asyncio.create_task(peer.call("wait")) for _ in range(calls)]
+        await peer.call("entered", calls=calls)
+        pass_time(LIMIT_S)
+        assert {failure_kind(result) for result in await asyncio.gather(*waiting)} == {"timeout"}
+
+    async with faulty(transport, timeout_s=LIMIT_S) as peer:
+        await cut(1)
         await peer.recovered()
         files = open_files()
-        await asyncio.gather(*(peer.call("sleep", seconds=600) for _ in range(10)))
+        await cut(10)
         async with asyncio.timeout(BOUND_S):
             # No event tells when the last connection has closed.
             while open_files() > files + 2:

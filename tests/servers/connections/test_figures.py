@@ -5,7 +5,8 @@ import threading
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.servers.connections.peers import BOUND_S, QUICK, call, misbehaving, text_of
+from tests.fixtures.loop_clock import pass_time
+from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, call, misbehaving, text_of
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallRecord, Outcome
 from toolweave.servers.connections.figures import (
@@ -47,13 +48,14 @@ def counted(*records: CallRecord) -> Figures:
 
 
 async def test_calls_are_counted_by_tool_and_outcome_while_and_after_they_run() -> None:
-    async with open_tool_plane([misbehaving(timeout_s=0.4), misbehaving(name="other")], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving(timeout_s=LIMIT_S), misbehaving(name="other")], pace=QUICK) as plane:
         await plane.settle()
         slow = asyncio.create_task(call(plane, "sleep", seconds=BOUND_S))
         await asyncio.sleep(0)
         assert plane.figures.of("peer").in_flight == 1
         for tool in ("echo", "echo", "fail", "wrong_shape"):
             await call(plane, tool)
+        pass_time(LIMIT_S)
         assert "took longer" in text_of(await slow)
         peer, other = plane.figures.all().values()
     assert {tool: dict(figures.outcomes) for tool, figures in peer.tools.items()} == {

@@ -12,11 +12,13 @@ import pytest
 
 from tests.servers.connections.peers import (
     BOUND_S,
+    LIMIT_S,
     call,
     connection,
     failure_kind,
     misbehaving,
     misbehaving_http,
+    overdue,
     pid_of,
     text_of,
     until,
@@ -29,6 +31,8 @@ from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 # Nothing but the calls themselves notices what becomes of a server; no wait of a retry ends before it must.
 PATIENT = Pace(
+    connect_s=BOUND_S,
+    list_s=BOUND_S,
     first_wait_s=BOUND_S,
     ping_local_s=600,
     ping_remote_s=600,
@@ -174,10 +178,11 @@ async def test_a_repeatable_call_that_kills_its_server_each_time_ends_after_four
 @pytest.mark.requirement("T-05")
 async def test_a_call_that_passed_its_deadline_is_not_repeated() -> None:
     pauses = Pauses()
-    async with plane_with(pauses, misbehaving(timeout_s=0.3)) as (plane, records):
-        assert failure_kind(await call(plane, "sleep", seconds=5)) == "timeout"
+    async with plane_with(pauses, misbehaving(timeout_s=LIMIT_S)) as (plane, records):
+        [late] = await overdue(plane, call(plane, "wait"))
+        assert failure_kind(late) == "timeout"
     assert (pauses.asked, records[0].attempts, records[0].outcome) == ([], 1, "timeout")
-    assert "took longer than 0.3 seconds" in records[0].reason
+    assert "took longer than 30 seconds" in records[0].reason
 
 
 @pytest.mark.parametrize("tool", ["wrong_shape", "fail"])

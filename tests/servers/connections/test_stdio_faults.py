@@ -2,30 +2,35 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import uvloop
 
 from tests.servers.connections.peers import (
+    LIMIT_S,
     QUICK,
     call,
     failure_kind,
     log_records,
     misbehaving,
+    overdue,
     pid_of,
     text_of,
     until,
 )
 from toolweave.servers.connections.plane import open_tool_plane
 
+PINGING = replace(QUICK, ping_limit_s=5.0)
 NOT_UNDERSTOOD = "The tool server 'peer' gave an answer that could not be understood."
 
 
 @pytest.mark.parametrize("tool", ["garbage", "wrong_id"])
 async def test_an_answer_nobody_can_match_is_a_timeout_and_the_session_lives_on(tool: str) -> None:
-    async with open_tool_plane([misbehaving(timeout_s=0.5)], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving(timeout_s=LIMIT_S)], pace=QUICK) as plane:
         pid = await pid_of(plane)
-        assert failure_kind(await call(plane, tool)) == "timeout"
+        [result] = await overdue(plane, call(plane, tool))
+        assert failure_kind(result) == "timeout"
         assert await pid_of(plane) == pid
 
 
@@ -83,7 +88,7 @@ async def test_a_tools_own_error_is_passed_on_as_it_is() -> None:
 
 
 async def test_a_large_answer_arrives_whole() -> None:
-    async with open_tool_plane([misbehaving(timeout_s=20)], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving(timeout_s=60)], pace=QUICK) as plane:
         assert len(text_of(await call(plane, "huge", size=3_000_000))) == 3_000_000
 
 
@@ -93,7 +98,8 @@ def test_a_server_that_closes_its_output_but_lives_is_replaced(
 ) -> None:
     # Under uvloop the child holds a second copy of the closed end: nothing but the ping tells.
     async def scenario() -> None:
-        async with open_tool_plane([misbehaving(timeout_s=0.5)], pace=QUICK) as plane:
+        async with open_tool_plane([misbehaving(timeout_s=5.0)], pace=PINGING) as plane:
+            await plane.settle()
             pid = await pid_of(plane)
             assert failure_kind(await call(plane, "close_stdout")) in ("transport", "timeout")
             await until(plane, "down")
@@ -109,7 +115,8 @@ def test_a_server_that_reads_no_more_is_replaced_and_its_callers_are_cut_at_the_
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def scenario() -> None:
-        async with open_tool_plane([misbehaving(timeout_s=1.0)], pace=QUICK) as plane:
+        async with open_tool_plane([misbehaving(timeout_s=5.0)], pace=PINGING) as plane:
+            await plane.settle()
             pid = await pid_of(plane)
             await call(plane, "stop_reading")
             results = await asyncio.gather(*(call(plane, "echo", text="x" * 300_000) for _ in range(3)))

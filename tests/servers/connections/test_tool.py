@@ -8,8 +8,9 @@ import pytest_asyncio
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 
-from tests.servers.connections.peers import QUICK, log_records, misbehaving
+from tests.servers.connections.peers import QUICK, log_records, misbehaving, talkative
 from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.tool import McpTool
 
 Tools = dict[str, BaseTool]
 
@@ -17,6 +18,12 @@ Tools = dict[str, BaseTool]
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tools() -> AsyncIterator[Tools]:
     async with open_tool_plane([misbehaving(prefix="")], pace=QUICK) as plane:
+        yield {tool.name: tool for tool in await plane.tools()}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def talker() -> AsyncIterator[Tools]:
+    async with open_tool_plane([talkative(prefix="")], pace=QUICK) as plane:
         yield {tool.name: tool for tool in await plane.tools()}
 
 
@@ -66,6 +73,50 @@ async def test_structured_content_is_the_artifact_and_the_text_where_there_is_no
     message = await invoke(tools["structured"])
     assert message.content == '{"total": 3}'
     assert message.artifact == {"structured_content": {"total": 3}}
+
+
+SEEN = "red\n👩\u200d💻 שלום"
+SENT = "\x1b[31mred\x1b[0m\r\n\u202e👩\u200d💻 \u2066שלום\u2069\U000e0068\U000e0069"
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ({"type": "text", "text": SENT}, SEEN),
+        ({"type": "resource", "resource": {"uri": "file:///a", "text": SENT}}, SEEN),
+        ({"type": "resource_link", "uri": "file:///a", "name": SENT}, f"[resource {SEEN}, file:///a, not shown]"),
+        ({"type": "audio", "data": "AAAA", "mimeType": SENT}, f"[audio of type {SEEN}, 3 bytes, not shown]"),
+    ],
+)
+@pytest.mark.parametrize("is_error", [False, True])
+async def test_what_nobody_sees_reaches_no_model(talker: Tools, content: Any, shown: str, is_error: bool) -> None:
+    message = await invoke(talker["whole"], result={"content": [content], "isError": is_error})
+    assert (message.content, message.status) == (shown, "error" if is_error else "success")
+
+
+async def test_structured_content_is_cleaned_where_a_model_reads_it_and_stays_as_it_is_for_programs(
+    talker: Tools,
+) -> None:
+    message = await invoke(talker["whole"], result={"content": [], "structuredContent": {"said": "a\u202eb\U000e0041"}})
+    assert message.content == '{"said": "ab"}'
+    assert message.artifact == {"structured_content": {"said": "a\u202eb\U000e0041"}}
+
+
+async def test_a_result_is_cleaned_before_it_is_measured_cut_and_kept(talker: Tools) -> None:
+    kept: list[str] = []
+
+    async def keep(whole: str, _shown: int) -> str:
+        kept.append(whole)
+        return "Read on."
+
+    tool = talker["whole"]
+    assert isinstance(tool, McpTool)
+    short = tool.model_copy(update={"max_result_chars": 100}).keeping(keep)
+    just_fits = await invoke(short, result={"content": [{"type": "text", "text": "\x1b[31mx" * 100}]})
+    assert (just_fits.content, kept) == ("x" * 100, [])
+    too_long = await invoke(short, result={"content": [{"type": "text", "text": "\x1b[31mx" * 101}]})
+    assert str(too_long.content).startswith("x" * 100 + "\n\n[The answer was cut: 100 of its 101 characters")
+    assert kept == ["x" * 101]
 
 
 async def test_a_call_carries_who_asks_in_its_meta(tools: Tools) -> None:

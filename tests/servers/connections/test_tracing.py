@@ -99,7 +99,7 @@ trace.set_tracer_provider(provider)
 async def main():
     config = McpServerConfig(name="peer", transport="stdio", command=sys.executable, args=(sys.argv[1],))
     async with open_tool_plane([config]) as plane:
-        await plane.settle(timeout_s=30)
+        await plane.settle(timeout_s=60)
         with trace.get_tracer("test").start_as_current_span("agent") as agent:
             result = await plane.call("peer", "meta", {"title": "secret-text"}, CallContext())
         await plane.call("peer", "fail", {}, CallContext())
@@ -130,7 +130,7 @@ def test_with_an_sdk_each_call_is_a_client_span_that_the_server_hears_of() -> No
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=50,
+        timeout=60,
         check=False,
     )
     assert run.returncode == 0, run.stderr

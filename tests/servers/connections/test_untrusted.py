@@ -10,28 +10,9 @@ from toolweave.servers.connections.untrusted import (
     error_text,
     note,
     shown_schema,
-    visible,
 )
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}}}
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b]0;title\x07text\x1b]8;;http://x\x1b\\link", "textlink"),
-        ("\x9b2Jcleared", "cleared"),
-        ("bell\x07 null\x00 back\x08", "bell null back"),
-        ("one\r\ntwo\n\tthree", "one\ntwo\n\tthree"),
-        ("a\u200bb\u202ec\u2066d\ufeff", "abcd"),
-        ("hidden\U000e0041\U000e0042\U000e0001", "hidden"),
-        ("lone \ud800 half", "lone  half"),
-        ("می\u200cخواهم 👩\u200d💻 e\u0301 日本", "می\u200cخواهم 👩\u200d💻 e\u0301 日本"),
-    ],
-)
-def test_only_what_can_be_seen_stays(text: str, shown: str) -> None:
-    assert visible(text) == shown
 
 
 def test_an_error_is_two_kilobytes_at_most_whatever_its_characters() -> None:

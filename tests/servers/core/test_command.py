@@ -20,7 +20,7 @@ from tests.fixtures.mcp_server import HttpMcpServer, held, http_mcp_server, stdi
 from tests.servers.todo.in_memory import envelope
 from toolweave.config.settings import Settings
 
-BOUND_S = 20
+BOUND_S = 60
 PROGRAM = (sys.executable, "-m", "toolweave.servers.core")
 TOKEN = "a-token-of-the-operators-own"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

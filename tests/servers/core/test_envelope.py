@@ -50,7 +50,7 @@ FAILURES: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("execute_job", {"endpoint": "{jobs}/count", "params": []}, "validation", "invalid_parameter", "'params'"),
     ("execute_job", {"endpoint": "{jobs}/count", "params": {}}, "upstream", "endpoint_error", "422"),
     ("execute_job", {"endpoint": "{closed}/x"}, "unavailable", "endpoint_unreachable", "{closed}/x"),
-    ("execute_job", {"endpoint": "{silent}/x"}, "timeout", "endpoint_timeout", "1 s"),
+    ("execute_job", {"endpoint": "{silent}/x"}, "timeout", "endpoint_timeout", "3.5 s"),
     ("check_job_status", {"endpoint": "{jobs}/count", "job_id": ".."}, "validation", "invalid_parameter", "'job_id'"),
     ("check_job_status", {"endpoint": "{jobs}/count", "job_id": "x"}, "not_found", "not_found", "no such job"),
     (
@@ -95,13 +95,13 @@ async def places(world: CoreWorld, silent_port: int, closed_port: int) -> dict[s
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sessions(world: CoreWorld, places: dict[str, str]) -> AsyncIterator[dict[str, ClientSession]]:
     """Hold a session with a core server in this process, and one with a core server over a pipe."""
-    settings = world.settings(job_endpoints=tuple(places.values()), outbound_allow="127.0.0.0/8", job_timeout_s=1)
+    settings = world.settings(job_endpoints=tuple(places.values()), outbound_allow="127.0.0.0/8", job_timeout_s=3.5)
     env = {
         "TOOLWEAVE_DATA_DIR": str(settings.data_dir),
         "TOOLWEAVE_QUERY_DATABASE_URL": str(settings.query_database_url),
         "TOOLWEAVE_QUERY_TABLES": settings.query_tables,
         "TOOLWEAVE_JOB_ENDPOINTS": ",".join(places.values()),
-        "TOOLWEAVE_JOB_TIMEOUT_S": "1",
+        "TOOLWEAVE_JOB_TIMEOUT_S": "3.5",
         "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.0/8",
         "TOOLWEAVE_FILE_ROOTS": ",".join(settings.file_roots),
         "TOOLWEAVE_CORE_TOKEN": PASSWORD,

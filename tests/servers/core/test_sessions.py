@@ -13,7 +13,7 @@ from tests.servers.core.test_auth import ACCEPT, HELLO
 from toolweave.servers.core.http_app import sessions_of
 from toolweave.servers.core.sessions import SPARE, BoundedSessions
 
-BOUND_S = 20.0
+BOUND_S = 60.0
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.fixtures.postgres import PostgresServer, programs
 
-BOUND_S = 20
+BOUND_S = 60
 
 # Starts a server, tells its process, and waits to be killed.
 STARTS_ONE = """

@@ -72,11 +72,11 @@ async def test_each_of_two_loops_has_the_registry_that_was_published_on_it(tmp_p
         async with opened(tmp_path / name) as registry:
             await registry.create(tool(name))
             slot.publish(registry)
-            await asyncio.to_thread(both_are_published.wait, 20)
+            await asyncio.to_thread(both_are_published.wait, 60)
             async with slot.use() as found:
                 assert found is registry
                 ids = [config.tool_id for config in await found.all()]
-            await asyncio.to_thread(both_are_published.wait, 20)
+            await asyncio.to_thread(both_are_published.wait, 60)
             slot.withdraw(registry)
             return ids
 

@@ -12,7 +12,7 @@ import pytest
 from toolweave.servers.registry.opening import open_registry_at
 
 ROOT = Path(__file__).parents[3]
-BOUND_S = 40.0
+BOUND_S = 60.0
 
 
 @contextmanager

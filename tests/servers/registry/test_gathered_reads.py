@@ -61,7 +61,7 @@ async def test_nobody_is_left_waiting_by_a_registry_that_closes(tmp_path: Path, 
             await asyncio.sleep(0)
         late = asyncio.create_task(registry.find(["get_user"]))
         await asyncio.sleep(0)
-    answers = await asyncio.wait_for(asyncio.gather(early, late, return_exceptions=True), 20)
+    answers = await asyncio.wait_for(asyncio.gather(early, late, return_exceptions=True), 60)
     for answer in answers:
         if isinstance(answer, BaseException):
             assert isinstance(answer, PersistenceError)

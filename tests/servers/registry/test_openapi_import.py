@@ -100,6 +100,9 @@ def test_a_summary_that_the_description_repeats_is_said_once() -> None:
         ({}, "get_users_id_orders", "GET /users/{id}/orders"),
         ({"operationId": "export"}, "export_get", "Export"),
         ({"operationId": "Import", "summary": "Take in"}, "Import_get", "Take in"),
+        # References let one long text stand in thousands of operations: only its beginning is read.
+        ({"operationId": "!" * 20_000 + "late"}, "get_users_id_orders", "GET /users/{id}/orders"),
+        ({"operationId": "Import", "summary": " " * 20_000 + "late"}, "Import_get", "Import"),
     ],
 )
 def test_ids_and_names_come_from_the_operation(raw: dict[str, Any], tool_id: str, name: str) -> None:

@@ -128,6 +128,17 @@ def test_a_document_over_the_size_is_refused_before_it_is_parsed() -> None:
     assert "10 MiB" in refusal(b"{" + b" " * (10 * 1024 * 1024))
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"openapi": "3.1.0", "x": [' + "[]," * 1_000_000,
+        pytest.param(HEAD + "x-a: [" + "a," * 1_000_000, marks=pytest.mark.slow),
+    ],
+)
+def test_more_than_a_million_values_are_refused_before_the_end_is_read(content: str) -> None:
+    assert "more than 1,000,000" in refusal(content)
+
+
 def test_an_alias_bomb_is_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]

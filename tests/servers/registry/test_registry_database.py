@@ -182,7 +182,7 @@ def test_a_read_only_folder_is_refused_in_words(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=40,
+        timeout=60,
         check=True,
     )
     assert "Permission denied" in done.stdout, done.stderr
@@ -252,11 +252,11 @@ async def test_a_file_that_went_and_cannot_be_made_anew_is_an_error_until_it_can
 
 
 async def test_readers_need_not_wait_for_writers_that_wait(tmp_path: Path) -> None:
-    async with open_registry_at(f"sqlite:///{tmp_path / 'tools.db'}", busy_timeout_s=30) as registry:
+    async with open_registry_at(f"sqlite:///{tmp_path / 'tools.db'}", busy_timeout_s=600) as registry:
         await registry.create(tool("there"))
         with held_for_writing(tmp_path / "tools.db"):
             writes = [asyncio.create_task(registry.create(tool(f"t{number}"))) for number in range(20)]
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 for _ in range(20):
                     assert await registry.get("there")
                     assert await registry.find(["there"])
@@ -267,7 +267,7 @@ async def test_readers_need_not_wait_for_writers_that_wait(tmp_path: Path) -> No
 
 def test_callers_that_are_cancelled_while_they_wait_leave_no_lock_and_no_task(tmp_path: Path) -> None:
     async def serve() -> None:
-        async with open_registry_at(f"sqlite:///{tmp_path / 'tools.db'}", busy_timeout_s=30) as registry:
+        async with open_registry_at(f"sqlite:///{tmp_path / 'tools.db'}", busy_timeout_s=600) as registry:
             with held_for_writing(tmp_path / "tools.db"):
                 calls = [asyncio.create_task(registry.create(tool("never"))) for _ in range(7)]
                 done, _ = await asyncio.wait(calls, timeout=0.05)
@@ -304,7 +304,7 @@ async def test_callers_cancelled_at_any_step_once_or_twice_leave_no_lock_and_wri
         await registry.create(tool("after"))
     assert any(call.cancelled() for call in calls)
     if closing_still := asyncio.all_tasks() - {asyncio.current_task()}:
-        _, left = await asyncio.wait(closing_still, timeout=10)
+        _, left = await asyncio.wait(closing_still, timeout=60)
         assert not left
 
 

@@ -17,7 +17,7 @@ from tests.fixtures.mcp_server import todo_environment
 from toolweave.config.settings import Settings
 from toolweave.servers.todo.command import database_url
 
-BOUND_S = 20
+BOUND_S = 60
 PROGRAM = (sys.executable, "-m", "toolweave.servers.todo")
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -46,6 +46,7 @@ def test_a_newer_schema_ends_the_program_with_one_paragraph(tmp_path: Path) -> N
     with closing(sqlite3.connect(tmp_path / "todo.db")) as file, file:
         file.execute("CREATE TABLE todo_schema_version (version INTEGER NOT NULL)")
         file.execute("INSERT INTO todo_schema_version VALUES (99)")
+    (tmp_path / "todo.db").chmod(0o600)
     ended = subprocess.run(
         PROGRAM, env=environment(tmp_path), input=b"", capture_output=True, timeout=BOUND_S, check=False
     )

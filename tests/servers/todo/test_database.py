@@ -112,7 +112,7 @@ async def test_a_busy_database_is_an_error_to_try_again_and_nothing_is_written(t
 
 
 async def test_a_call_is_cut_at_its_limit_and_the_next_one_works(tmp_path: Path) -> None:
-    async with todo_client(todo_url(tmp_path), busy_timeout_s=30, tool_timeout_s=0.1) as client:
+    async with todo_client(todo_url(tmp_path), busy_timeout_s=600, tool_timeout_s=0.1) as client:
         with held_for_writing(tmp_path / "todo.db"):
             errors = await asyncio.gather(*(client.error("create_todo", {"title": "cut"}) for _ in range(7)))
         assert {error["code"] for error in errors} == {"tool_timeout"}
@@ -124,7 +124,7 @@ async def test_a_call_is_cut_at_its_limit_and_the_next_one_works(tmp_path: Path)
 
 def test_a_server_that_stops_right_after_it_cut_calls_ends_and_frees_the_database(tmp_path: Path) -> None:
     async def serve() -> None:
-        async with todo_client(todo_url(tmp_path), busy_timeout_s=30, tool_timeout_s=0.05) as client:
+        async with todo_client(todo_url(tmp_path), busy_timeout_s=600, tool_timeout_s=0.05) as client:
             with held_for_writing(tmp_path / "todo.db"):
                 await asyncio.gather(*(client.error("create_todo", {"title": "cut"}) for _ in range(7)))
         assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -184,7 +184,7 @@ def test_without_the_driver_the_program_ends_and_says_what_to_install(url: str) 
         env={SETTING: f"postgresql://u:{SECRET}@h/d"},
         input=b"",
         capture_output=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     (line,) = ended.stderr.decode().splitlines()

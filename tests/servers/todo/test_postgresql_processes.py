@@ -14,7 +14,7 @@ from tests.servers.todo.in_memory import envelope, todo_client
 
 pytestmark = pytest.mark.requirement("T-13")
 
-BOUND_S = 20
+BOUND_S = 60
 WAITING = """
     SELECT pid FROM pg_stat_activity WHERE application_name = 'toolweave todo database'
     AND datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'DELETE FROM todo_idempotent_results%'

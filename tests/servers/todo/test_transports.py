@@ -135,11 +135,14 @@ async def test_a_server_is_reached_on_loopback_only_and_by_no_foreign_page(
 ) -> None:
     server: HttpMcpServer = request.getfixturevalue(f"todo_{transport}_server")
     assert listening_addresses(server.port) == ["0100007F"]
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         for headers, status in (
             ({"Host": "evil.example"}, 421),
             ({"Host": f"evil.example:{server.port}"}, 421),
+            ({"Host": "[::1].evil.example"}, 421),
             ({"Origin": "https://evil.example"}, 403),
+            ({"Origin": "http://[::1].evil.example"}, 403),
+            ({"Origin": "http://localhost.evil.example"}, 403),
             ({"Origin": "null"}, 403),
         ):
             for method in ("GET", "POST"):

@@ -26,7 +26,7 @@ from toolweave.servers.connections.plane import ToolPlane
 
 SCRIPT = str(Path(__file__).parents[3] / "fixtures" / "oauth_server.py")
 ROOT = str(Path(__file__).parents[4])
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Guarded:
@@ -46,11 +46,11 @@ class Guarded:
         return self.config(OAuth(grant="client_credentials", **given))
 
     async def tell(self, **orders: Any) -> None:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             (await client.post(f"{self.login}/control", json=orders)).raise_for_status()
 
     async def told(self) -> Any:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             return (await client.get(f"{self.login}/control")).json()
 
     async def asked(self, what: str) -> int:

@@ -34,10 +34,10 @@ from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.plane import open_tool_plane
 
 async def main(url, folder, rounds):
-    config = McpServerConfig(name="peer", transport="http", url=url, auth=OAuth(), timeout_s=20)
+    config = McpServerConfig(name="peer", transport="http", url=url, auth=OAuth(), timeout_s=60)
     place = TokenPlace(Path(folder), "file", "a key for all")
     async with open_tool_plane([config], token_place=place) as plane:
-        await plane.settle(timeout_s=20)
+        await plane.settle(timeout_s=60)
         for _ in range(rounds):
             print("ready", flush=True)
             await asyncio.to_thread(sys.stdin.readline)
@@ -72,7 +72,7 @@ async def test_processes_that_renew_at_once_lose_no_tokens(guarded: Guarded, tmp
     pipe = asyncio.subprocess.PIPE
     processes = [await asyncio.create_subprocess_exec(*command, env=env, stdin=pipe, stdout=pipe) for _ in range(2)]
     try:
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(60):
             for _ in range(rounds):
                 assert {await line(process) for process in processes} == {"ready"}
                 # Each of them is refused now, and has the same refresh token, which works once.

@@ -120,7 +120,7 @@ def test_a_key_file_that_is_gone_or_damaged_is_named(tmp_path: Path) -> None:
         SealedFiles(tmp_path).read(KEY)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(where=st.floats(0, 0.999), bits=st.integers(1, 255), cut=st.booleans())
 def test_no_damage_gives_anything_but_an_error_or_the_text(
     tmp_path_factory: pytest.TempPathFactory, where: float, bits: int, cut: bool

@@ -24,14 +24,7 @@ from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.connections.transport.event_limit import GIVEN_UP, EventLimiter
 from toolweave.servers.connections.transport.faults import OVERSIZE
-from toolweave.servers.connections.transport.message_size import (
-    MOST_VALUES,
-    LineSplitter,
-    Oversize,
-    ValueCount,
-    answered_id,
-    has_too_many_values,
-)
+from toolweave.servers.connections.transport.message_size import MOST_VALUES, LineSplitter, Oversize, answered_id
 
 LIMIT = 1_000
 BLANKS = [b"\n\n", b"\r\n\r\n", b"\r\r"]
@@ -121,27 +114,6 @@ def test_an_event_over_the_limit_is_replaced_by_an_error_for_its_request(
     message = json.loads(error.partition(b"data: ")[2])
     assert (message["id"], message["error"]["code"]) == (7, OVERSIZE)
     assert last == event(b'{"last": 1}', blank)
-
-
-@given(
-    st.recursive(st.integers() | st.text(alphabet='a,"\\\\b'), st.lists),
-    st.lists(st.integers(0, 10**6)),
-)
-def test_values_are_counted_wherever_their_message_is_cut_and_commas_in_texts_are_not(
-    value: Any, cuts: list[int]
-) -> None:
-    def commas(part: Any) -> int:
-        return sum(map(commas, part)) + max(len(part) - 1, 0) if isinstance(part, list) else 0
-
-    count = ValueCount()
-    for piece in in_pieces(json.dumps(value).encode(), cuts):
-        count.add(piece)
-    assert count.commas == commas(value)
-
-
-def test_a_long_text_full_of_commas_is_one_value() -> None:
-    assert not has_too_many_values(json.dumps({"text": "a,b" * MOST_VALUES}).encode())
-    assert has_too_many_values(json.dumps({"rows": [0] * (MOST_VALUES + 1)}).encode())
 
 
 @pytest.mark.parametrize("blank", BLANKS)

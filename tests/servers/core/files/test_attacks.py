@@ -1,7 +1,7 @@
 """Whatever path is asked for, no byte from outside the roots is answered and no path outside is named."""
 
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from tests.servers.core.files.attacks import ATTACKS, hostile_tree
@@ -121,11 +121,8 @@ async def check_any_path(place: Place, template: str) -> None:
         assert not relative or LEADING_OUT & set(path.split("/")) or place.real(path) is None
 
 
-ANY_PATH = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
 @pytest.mark.requirement("C-05")
-@settings(ANY_PATH, max_examples=200, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=200, phases=[Phase.explicit, Phase.generate])
 @example("docs/up/inner")
 @given(PATHS)
 async def test_any_path_shows_what_is_inside_or_is_refused(place: Place, path: str) -> None:
@@ -133,7 +130,7 @@ async def test_any_path_shows_what_is_inside_or_is_refused(place: Place, path: s
 
 
 @pytest.mark.slow
-@settings(ANY_PATH, max_examples=3000)
+@settings(max_examples=3000)
 @given(PATHS)
 async def test_any_of_many_paths_shows_what_is_inside_or_is_refused(place: Place, path: str) -> None:
     await check_any_path(place, path)

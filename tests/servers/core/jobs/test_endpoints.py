@@ -102,7 +102,7 @@ def test_a_url_that_could_be_read_in_two_ways_is_refused(endpoint: str) -> None:
 
 
 @pytest.mark.requirement("C-04")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(
         st.sampled_from(

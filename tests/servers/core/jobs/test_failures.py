@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.loop_clock import pass_time
 from tests.outbound.peers import Received, always, certificates, serving, text
 from tests.servers.core.jobs.job_client import at, job_client
 from toolweave.config.job_endpoints import read_job_endpoints
@@ -18,10 +19,12 @@ from toolweave.servers.core.jobs.calls import JobCalls
 from toolweave.servers.core.jobs.endpoints import AllowedEndpoints
 from toolweave.servers.error_codes import ENDPOINT_UNREACHABLE, ToolFailed
 
+TIMEOUT_S = 3.5
 RUNNING = text(body=b'{"status": "running"}')
 
 
 async def never(_request: Received, _writer: asyncio.StreamWriter) -> None:
+    pass_time(TIMEOUT_S)
     await asyncio.Event().wait()
 
 
@@ -54,16 +57,16 @@ async def test_a_host_without_an_address_is_unreachable() -> None:
 
 @pytest.mark.requirement("C-04")
 async def test_a_service_that_does_not_answer_a_post_may_have_begun_and_is_asked_once() -> None:
-    async with serving(never) as peer, job_client(job_endpoints=at(peer), job_timeout_s=0.2) as jobs:
+    async with serving(never) as peer, job_client(job_endpoints=at(peer), job_timeout_s=TIMEOUT_S) as jobs:
         error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
         assert (error["type"], error["code"]) == ("timeout", "endpoint_timeout")
-        assert f"POST {at(peer)} got no complete answer within 0.2 s" in error["message"]
+        assert f"POST {at(peer)} got no complete answer within 3.5 s" in error["message"]
         assert "may have begun" in error["suggestion"]
         assert len(peer.requests) == 1
 
 
 async def test_a_service_that_does_not_answer_a_question_may_be_asked_again() -> None:
-    async with serving(never) as peer, job_client(job_endpoints=at(peer), job_timeout_s=0.2) as jobs:
+    async with serving(never) as peer, job_client(job_endpoints=at(peer), job_timeout_s=TIMEOUT_S) as jobs:
         error = await jobs.error("check_job_status", {"endpoint": at(peer), "job_id": "1"})
         assert error["code"] == "endpoint_timeout"
         assert "asking changes nothing" in error["suggestion"]

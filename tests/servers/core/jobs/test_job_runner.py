@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -25,14 +26,24 @@ async def jobs(service: str) -> AsyncIterator[JobClient]:
         yield client
 
 
+async def finished(jobs: JobClient, endpoint: str, started: dict[str, Any]) -> dict[str, Any]:
+    """Ask for a job until it is over: on a busy machine that may take longer than one question waits."""
+    async with asyncio.timeout(60):
+        while True:
+            question = {"endpoint": endpoint, "job_id": started["job_id"], "wait_s": 3}
+            answer = await jobs.call("check_job_status", question)
+            assert answer["status"] == "success", answer
+            if answer["metadata"]["finished"]:
+                return answer
+
+
 @pytest.mark.requirement("C-04")
 async def test_a_job_is_run_and_its_result_read(jobs: JobClient, service: str) -> None:
     endpoint = f"{service}/count"
     started = await jobs.data("execute_job", {"endpoint": endpoint, "params": {"text": TEXT}})
     assert set(started) == {"job_id", "status", "progress", "result", "error"}
     assert started["status"] == "queued"
-    question = {"endpoint": endpoint, "job_id": started["job_id"], "wait_s": 3}
-    answer = await jobs.call("check_job_status", question)
+    answer = await finished(jobs, endpoint, started)
     assert answer["data"] == {
         "job_id": started["job_id"],
         "status": "succeeded",
@@ -49,8 +60,7 @@ async def test_a_job_that_fails_tells_its_error_and_that_is_a_success_of_the_too
 ) -> None:
     endpoint = f"{service}/count"
     started = await jobs.data("execute_job", {"endpoint": endpoint, "params": {"text": " "}})
-    question = {"endpoint": endpoint, "job_id": started["job_id"], "wait_s": 3}
-    job = await jobs.data("check_job_status", question)
+    job = (await finished(jobs, endpoint, started))["data"]
     assert (job["status"], job["error"]) == ("failed", "there are no words in the text")
 
 
@@ -85,8 +95,7 @@ async def test_many_jobs_at_once_are_kept_apart(jobs: JobClient, service: str) -
 
     async def run(number: int) -> tuple[int, dict[str, int]]:
         started = await jobs.data("execute_job", {"endpoint": endpoint, "params": {"text": f"w{number}"}})
-        question = {"endpoint": endpoint, "job_id": started["job_id"], "wait_s": 3}
-        return number, (await jobs.data("check_job_status", question))["result"]
+        return number, (await finished(jobs, endpoint, started))["data"]["result"]
 
     done = await asyncio.gather(*(run(number) for number in range(30)))
     assert done == [(number, {f"w{number}": 1}) for number in range(30)]

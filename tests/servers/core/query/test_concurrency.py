@@ -52,7 +52,7 @@ async def test_queries_that_are_given_up_leave_nothing_open(
     endless_url: str, turns: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     async with open_query_tools(
-        Settings(query_database_url=endless_url, query_tables="endless, t", query_timeout_s=30)
+        Settings(query_database_url=endless_url, query_tables="endless, t", query_timeout_s=600)
     ) as tools:
         for table in ("t", "endless"):
             given_up = [asyncio.ensure_future(tools.query_database(table)) for _ in range(3)]
@@ -60,17 +60,17 @@ async def test_queries_that_are_given_up_leave_nothing_open(
                 await asyncio.sleep(0)
             for call in given_up:
                 call.cancel()
-            await asyncio.wait_for(asyncio.wait(given_up), 10)
-        answer = await asyncio.wait_for(tools.query_database("t"), 10)
+            await asyncio.wait_for(asyncio.wait(given_up), 60)
+        answer = await asyncio.wait_for(tools.query_database("t"), 60)
         assert answer.structured_content is not None
         assert answer.structured_content["data"] == []
-        await asyncio.wait_for(_nothing_open(endless_url, request, tmp_path), 10)
+        await asyncio.wait_for(_nothing_open(endless_url, request, tmp_path), 60)
 
 
 async def _nothing_open(url: str, request: pytest.FixtureRequest, folder: Path) -> None:
     if url.startswith("sqlite"):
         # It needs every other connection to be out of its transaction.
-        connection = sqlite3.connect(folder / "data.db", timeout=5)
+        connection = sqlite3.connect(folder / "data.db", timeout=60)
         connection.execute("BEGIN EXCLUSIVE")
         connection.close()
         return

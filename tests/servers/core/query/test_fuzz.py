@@ -152,10 +152,8 @@ def _fuzz(url: str, examples: int) -> None:
 
         @settings(
             max_examples=max(1, examples // _QUERIES_PER_TABLE),
-            deadline=None,
             # The smallest failing example takes minutes to find; any one will do.
             phases=(Phase.generate,),
-            database=None,
             suppress_health_check=list(HealthCheck),
         )
         @given(st.data())

@@ -41,12 +41,12 @@ async def leaving_async(query):
     raise SystemExit(3)
 
 def hanging(query):
-    released.wait(30)
+    released.wait(60)
 
 async def hanging_async(query):
     while True:
         try:
-            await asyncio.sleep(30)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             if released.is_set():
                 raise

@@ -97,12 +97,12 @@ async def test_a_transaction_of_a_query_has_its_limits_role_and_path(postgres: P
     with postgres.fresh_database() as url:
         postgres.execute("CREATE ROLE reader")
         try:
-            given = Settings(query_database_url=url, query_role="reader", query_timeout_s=1.5)
+            given = Settings(query_database_url=url, query_role="reader", query_timeout_s=61.5)
             async with open_query_database(given) as database:
                 assert await database.run(settings) == [
                     "on",
-                    "1500ms",
-                    "1500ms",
+                    "61500ms",
+                    "61500ms",
                     "pg_catalog, pg_temp",
                     "reader",
                     "UTC",

@@ -1,4 +1,7 @@
-"""Encrypt texts with a key of the user's, or with one that is made and kept in a file (Fernet)."""
+"""Encrypt texts with a key of the user's, or with one that is made and stored in a file (Fernet).
+
+Tokens of remote servers and the credentials of runs and crons are stored so.
+"""
 
 import base64
 import hashlib
@@ -9,7 +12,10 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken
 
 from toolweave.errors import TokenStoreError
+from toolweave.private_files import make_folder, write_file
 
+# The folder in the data folder that holds the key file, and the tokens of remote servers.
+FOLDER = "oauth"
 KEY_FILE = "key"
 KEY_VARIABLE = "TOOLWEAVE_TOKEN_KEY"
 SALT_BYTES = 16
@@ -39,7 +45,7 @@ class Seal:
         """
         if self._key is None:
             return json.dumps({"key": "file", "data": self._from_file().encrypt(text.encode()).decode()}).encode()
-        salt = next(iter(self._derived), None) or os.urandom(SALT_BYTES)
+        salt = next(iter(tuple(self._derived)), None) or os.urandom(SALT_BYTES)
         sealed = self._from_key(salt).encrypt(text.encode()).decode()
         return json.dumps({"key": "scrypt", "salt": base64.b64encode(salt).decode(), "data": sealed}).encode()
 
@@ -49,12 +55,7 @@ class Seal:
         Raises:
             TokenStoreError: it is damaged, or was encrypted with another key.
         """
-        try:
-            form = json.loads(sealed)
-            kind, data = form["key"], str(form["data"])
-            salt = base64.b64decode(form["salt"], validate=True) if kind == "scrypt" else b""
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise TokenStoreError("the stored tokens are damaged") from None
+        kind, salt, data = _parts(sealed)
         if kind == "scrypt" and self._key is None:
             raise TokenStoreError(f"the stored tokens were encrypted with {KEY_VARIABLE}, which is not set")
         try:
@@ -63,6 +64,11 @@ class Seal:
         except (InvalidToken, ValueError):
             where = f"{KEY_VARIABLE} has changed" if kind == "scrypt" else f"the file {KEY_FILE} has changed"
             raise TokenStoreError(f"the stored tokens cannot be decrypted: they are damaged, or {where}") from None
+
+    def is_slow(self, sealed: bytes) -> bool:
+        """Say whether `open` has to derive a key first, which takes some 100 ms, once for each process that sealed."""
+        kind, salt, _ = _parts(sealed)
+        return kind == "scrypt" and self._key is not None and salt not in self._derived
 
     def _from_key(self, salt: bytes) -> Fernet:
         if salt not in self._derived:
@@ -83,24 +89,29 @@ class Seal:
             raise TokenStoreError(f"{path} is damaged: delete it and sign in again") from None
 
 
+def _parts(sealed: bytes) -> tuple[str, bytes, str]:
+    """Return which kind of key a text was encrypted with, the key's salt, and the text."""
+    try:
+        form = json.loads(sealed)
+        salt = base64.b64decode(form["salt"], validate=True) if form["key"] == "scrypt" else b""
+        return form["key"], salt, str(form["data"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise TokenStoreError("the stored tokens are damaged") from None
+
+
+def seal_of(data_dir: Path, key: str | None) -> Seal:
+    """Return the seal of a data folder."""
+    return Seal(data_dir.absolute() / FOLDER, key)
+
+
 def _make(path: Path) -> None:
     """Make a key file that is whole or not there, and the same for everybody who makes it at the same time."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     draft = path.with_name(f"{KEY_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
-    write_private(draft, Fernet.generate_key())
+    write_file(draft, Fernet.generate_key())
     try:
         os.link(draft, path)
     except FileExistsError:
         pass
     finally:
         draft.unlink()
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read, down to the disk; a link that stands there is not followed."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, 0o600)
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)

@@ -1,0 +1,161 @@
+"""Keep the data folder and the files in it to their owner: folders 0700, files 0600, whatever the umask (R-02).
+
+All rooms create their folders and files here. Windows has no such modes: there, files are created and nothing else.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from loguru import logger
+
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_HAS_MODES = os.name != "nt"
+# SQLite gives these the mode of their database, when it creates them.
+_SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
+_DATABASES = ("app.db", "checkpoints.db", "store.db", "todo.db", "tools.db")
+# `.app.db.space` is written and removed by the check of the database.
+_FILES = frozenset({"toolweave.lock", "mcp.jsonc", "memory.jsonl", ".app.db.space"}).union(
+    name + suffix for name in _DATABASES for suffix in ("", *_SQLITE_SUFFIXES)
+)
+_FOLDERS = frozenset({"oauth", "logs"})
+# Programs of other projects: they must stay executable, and hold no secrets. In a temporary data folder it is a link.
+_PROGRAMS = "servers"
+MOST_NAMED = 20
+
+
+@dataclass(slots=True)
+class _Changes:
+    """The paths whose mode was corrected, and those whose mode others can still use, each with the reason."""
+
+    made: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+    def log(self, subject: str, folder: Path) -> None:
+        if self.made:
+            logger.warning(
+                "{} {} could be read by other users of this machine. Toolweave changed the modes of: {}.{}",
+                subject,
+                folder,
+                _listed(self.made),
+                f" It could not change: {_listed(self.failed)}." if self.failed else "",
+            )
+        elif self.failed:
+            logger.warning(
+                "{} {} can be read by other users of this machine, and Toolweave could not change that: {}. Remove "
+                "the permissions of others (chmod go= PATH), or choose a folder of its own with --data-dir.",
+                subject,
+                folder,
+                _listed(self.failed),
+            )
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it that are absent, each with mode 0700; leave an existing one as it is.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    try:
+        folder.mkdir(FOLDER_MODE)
+    except FileNotFoundError:
+        make_folder(folder.parent)
+        make_folder(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+
+
+def make_file(file: Path) -> None:
+    """Create a file with mode 0600 before another library opens it; correct the mode of an existing one.
+
+    An existing SQLite database is not opened: closing it again would release the locks that this process has on it.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    try:
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+    except OSError:
+        if not file.exists():
+            raise
+        changes = _Changes()
+        for path in (file, *(file.with_name(file.name + suffix) for suffix in _SQLITE_SUFFIXES)):
+            _close(path, changes)
+        changes.log("The file", file)
+
+
+def write_file(file: Path, content: bytes) -> None:
+    """Write a file with mode 0600, down to the disk; a link that stands there is not followed."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    with os.fdopen(descriptor, "wb") as written:
+        os.fchmod(descriptor, FILE_MODE)
+        written.write(content)
+        written.flush()
+        os.fsync(descriptor)
+
+
+def make_data_folder(folder: Path) -> None:
+    """Create the data folder, or correct the modes of an existing one; one warning names all changes.
+
+    The folder itself is changed only if this user owns it and everything in it is Toolweave's: a home, a project or
+    /tmp stays open to whoever uses it. Toolweave's own files are changed in any case.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    make_folder(folder)
+    if not _HAS_MODES:
+        return
+    changes = _Changes()
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError:
+        return
+    strange = [name for name in names if name not in _FILES | _FOLDERS | {_PROGRAMS}]
+    if strange and stat.S_IMODE(folder.stat().st_mode) & _OTHERS:
+        changes.failed.append(f"{folder} (it also holds {_listed(strange[:1])}, which is not Toolweave's)")
+    elif not strange:
+        _close(folder, changes)
+    for path in _ours(folder, names):
+        _close(path, changes)
+    changes.log("The data folder", folder)
+
+
+def _ours(folder: Path, names: Iterable[str]) -> Iterator[Path]:
+    for name in names:
+        path = folder / name
+        if name in _FILES:
+            yield path
+        elif name in _FOLDERS:
+            yield path
+            if path.is_dir():
+                yield from sorted(path.iterdir())
+
+
+def _close(path: Path, changes: _Changes) -> None:
+    """Take the permissions of group and others from a file or folder of this user."""
+    if not _HAS_MODES:
+        return
+    try:
+        found = path.stat()
+        mode = stat.S_IMODE(found.st_mode)
+        if not mode & _OTHERS or not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+            return
+        if found.st_uid != os.geteuid() or mode & stat.S_ISVTX:
+            changes.failed.append(f"{path} ({mode:04o}, it belongs to another user or is shared by all)")
+            return
+        path.chmod(mode & ~_OTHERS)
+        changes.made.append(f"{path.name} ({mode:04o} → {mode & ~_OTHERS:04o})")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        changes.failed.append(f"{path} ({error.strerror})")
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,71 @@
+"""Take out of other people's texts what nobody sees but a model or a terminal obeys (T-12, D-2).
+
+Strangers write descriptions of tools, their results and errors, API answers and pages. Terminal sequences, control
+characters, direction overrides and Unicode's invisible tags carry no meaning that a person could check. What scripts
+and emoji need stays: joiners, variants of ideographs, the three flags that are written with tags, line breaks, tabs.
+"""
+
+import re
+from collections.abc import Iterator
+
+# A text is cleaned in parts of this many characters, some milliseconds each, so that others can work in between.
+PART = 200_000
+# How far before its end a part is searched for the beginning of a sequence that goes on behind it.
+LONGEST_SEQUENCE = 4_200
+_TERMINAL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
+)
+_LINE_ENDS = ("\r\n", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
+_ASCII = dict.fromkeys((*range(9), *range(14, 32), 127))
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ufffe\uffff\ud800-\udfff]+"
+)
+_PLANE_OF_TAGS = re.compile("[\U000e0000-\U000e0fff]")
+# England, Scotland and Wales: a black flag, the letters in tags, and the tag that ends them.
+_FLAG = re.compile(
+    "(\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
+    "|\U000e0077\U000e006c\U000e0073)\U000e007f)"
+)
+# A variation selector stays behind an ideograph, whose form it chooses.
+_TAGS = re.compile(
+    "(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
+    "|[\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+)
+
+
+def visible(text: str) -> str:
+    """Return a text without what cannot be seen; every kind of line break becomes a newline, tabs stay."""
+    return "".join(visible_parts(text))
+
+
+def visible_parts(text: str) -> Iterator[str]:
+    """Yield the parts of a text, cleaned; joined they are what `visible` returns."""
+    start = 0
+    while start < len(text):
+        end = _end_of_part(text, start)
+        yield _cleaned(text[start:end])
+        start = end
+
+
+def _end_of_part(text: str, start: int) -> int:
+    end = start + PART
+    if end >= len(text):
+        return len(text)
+    begun = max(text.rfind(mark, end - LONGEST_SEQUENCE, end) for mark in ("\x1b", "\x9b", "\U0001f3f4"))
+    end = end if begun < 0 else begun
+    return end - 1 if text[end - 1] == "\r" else end
+
+
+def _cleaned(text: str) -> str:
+    if "\x1b" in text or "\x9b" in text:
+        text = _TERMINAL.sub("", text)
+    for line_end in _LINE_ENDS:
+        text = text.replace(line_end, "\n")
+    if text.isascii():
+        return text.translate(_ASCII)
+    text = _INVISIBLE.sub("", text)
+    if not _PLANE_OF_TAGS.search(text):
+        return text
+    # Every second piece is a flag.
+    return "".join(part if place % 2 else _TAGS.sub("", part) for place, part in enumerate(_FLAG.split(text)))
