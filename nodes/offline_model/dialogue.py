@@ -1,72 +1,139 @@
-"""Follow a conversation: what was spoken of last, what is still open, and what a reply to our question means."""
+"""Follow a conversation: what it is about, what a reply to a question means, what to call, ask or answer next."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
+from typing import Any
 
-from toolweave.nodes.offline_model.conversation import Turn
-from toolweave.nodes.offline_model.filling.intents import Intent
-from toolweave.nodes.offline_model.language.vocabulary import CHANGING, READING
-from toolweave.nodes.offline_model.lookups import Call
-from toolweave.nodes.offline_model.planning import Reader, plan_message
-from toolweave.nodes.offline_model.replies import read_reply
-from toolweave.nodes.offline_model.resolution import (
+from toolweave.nodes.offline_model.choose_tool import TEXT_WINDOW, Reader, plan_message
+from toolweave.nodes.offline_model.english import (
+    CHANGING,
+    READING,
+    Literals,
+    hide_literals,
+    pattern,
+    without_courteous_tail,
+    without_courtesy,
+    words,
+)
+from toolweave.nodes.offline_model.fill import Intent, checked, fill_new, read_value
+from toolweave.nodes.offline_model.find_record import (
+    Call,
     Finished,
     Focus,
     Question,
     Scene,
     Step,
     advance,
+    wanted_stems,
+    with_target,
 )
-from toolweave.nodes.offline_model.tools.records import Record
-from toolweave.nodes.offline_model.tools.tool_results import ToolResult
-from toolweave.nodes.offline_model.tools.tool_specs import ToolSpec
+from toolweave.nodes.offline_model.phrases import SURE, find_cue
+from toolweave.nodes.offline_model.results import (
+    NOTICE,
+    Record,
+    ToolResult,
+    Turn,
+    call_key,
+    describe_document,
+    describe_results,
+    label,
+    listed,
+    match_records,
+    plural,
+)
+from toolweave.nodes.offline_model.titles import read_target
+from toolweave.nodes.offline_model.tools import ToolSpec, tool_nouns
 
 MAX_TURNS = 6
+# One message makes this many calls at most, the next one goes on; a turn ends after so many in all.
+_MAX_CALLS_AT_ONCE = 20
+_MAX_CALLS_IN_TURN = 100
+_LONGEST_REPLY = 12
+
+_NO = pattern(
+    r"(?:no|nope|nah|never ?mind|forget it|cancel|stop|don't|do not|leave it|none|neither|nothing)(?![\w-]).*"
+)
+_YES = pattern(
+    r"(?:(?:yes|yeah|yep|yup|sure|ok(?:ay)?|right|correct|exactly|please do|do it|go ahead|that one"
+    r"|that's (?:it|right|the one)|please)\b[\s,.!]*)+(?:do that|it is)?[\s.!]*"
+)
+_ALL = pattern(r"(?:both|all|everything|all of them|both of them)\W*")
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How far a turn has come: every intent with its next steps, in order.
+class Reply:
+    """The next message: calls as (name, arguments), or a text."""
 
-    `dropped` says that the user withdrew what was open, `cut` that the message was too long to be read whole.
-    `unclaimed` are results of calls that no intent asked for: somebody edited a call, or another model made it.
+    text: str = ""
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a turn has come: the next steps of every intent, in order.
+
+    `withdrawn` says that the user took back what was open, `cut` that the message was too long to be read whole.
+    `unclaimed` are results of calls that no intent needs: somebody edited a call, or another model made it.
     """
 
-    steps: tuple[Step, ...]
-    dropped: bool = False
+    steps: list[Step] = field(default_factory=list)
+    withdrawn: bool = False
     cut: bool = False
     unclaimed: tuple[ToolResult, ...] = ()
 
-    @property
-    def calls(self) -> list[Call]:
-        """List the calls that are due."""
-        return [step for step in self.steps if isinstance(step, Call)]
 
-    @property
-    def results(self) -> list[ToolResult]:
-        """List the results of the intents that came to an end."""
-        return [step.result for step in self.steps if isinstance(step, Finished)]
+def reply_to(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date, *, may_call: bool) -> Reply:
+    """Decide the reply to the last turn: the calls that are due, or an answer."""
+    turn = turns[-1]
+    progress = read_dialogue(turns, tools, today) if tools and may_call else Progress()
+    # An unclaimed result stands for one call of its tool: whoever changed the call had a reason, and making the same
+    # call again could go on for ever.
+    unclaimed = Counter(result.name for result in progress.unclaimed)
+    due: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
+    for step in progress.steps:
+        if isinstance(step, Call) and unclaimed[step.tool.name]:
+            unclaimed[step.tool.name] -= 1
+        elif isinstance(step, Call):
+            due[call_key(step.tool.name, step.arguments)] = step.tool.name, dict(step.arguments)
+    if due and len(turn.results) < _MAX_CALLS_IN_TURN:
+        return Reply(calls=tuple(due.values())[:_MAX_CALLS_AT_ONCE])
+    return Reply(_answer(turn, progress, tools, undone=len(due)))
 
-    @property
-    def questions(self) -> list[Question]:
-        """List what only the user can answer."""
-        return [step for step in self.steps if isinstance(step, Question)]
+
+def _answer(turn: Turn, progress: Progress, tools: Sequence[ToolSpec], *, undone: int) -> str:
+    # Without tools there are no steps, and yet there may be results to describe.
+    results = [step.result for step in progress.steps if isinstance(step, Finished)] + list(progress.unclaimed)
+    results = results if progress.steps else list(turn.results.values())
+    remarks = [ask(step) for step in progress.steps if isinstance(step, Question)]
+    if undone:
+        remarks.append(f"I stopped after {len(turn.results)} calls in one turn; {undone} more were left.")
+    if progress.cut:
+        remarks.append("I read only the first part of your message, because it is very long.")
+    if not results and not remarks and not tools:
+        remarks = [document] if (document := describe_document(turn.text)) else []
+    if not results and not remarks:
+        remarks = [small_talk(turn.text, tools, withdrawn=progress.withdrawn)]
+    marked = "\n\n".join(dict.fromkeys(remarks)) + f"\n{NOTICE}" if remarks else ""
+    return "\n\n".join(filter(None, [describe_results(results, tools), marked]))
 
 
-def read_dialogue(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date) -> Reading:
+def read_dialogue(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date) -> Progress:
     """Read the last turn in the light of those before it."""
     *before, turn = turns
-    focus = focus_of(before, tools)
+    focus = _focus(before, tools)
     question = _open_question(before, tools, today)
-    reply = read_reply(turn.text, question, today) if question else None
-    if reply is not None:
-        return replace(_advanced(reply, turn, tools, focus), dropped=not reply)
-    plan = plan_message(turn.text, Reader(tools, today, _last_tool(before, tools)))
-    return replace(_advanced(plan.intents, turn, tools, focus), cut=plan.cut)
+    intents = _read_reply(turn.text, question, today) if question else None
+    if intents is not None:
+        return replace(_advance_all(intents, turn, tools, focus), withdrawn=not intents)
+    names = [result.name for result in before[-1].results.values()] if before else []
+    last_tool = next((tool for tool in tools if names and tool.name == names[-1]), None)
+    plan = plan_message(turn.text, Reader(tools, today, last_tool))
+    return replace(_advance_all(plan.intents, turn, tools, focus), cut=plan.cut)
 
 
-def _advanced(intents: Sequence[Intent], turn: Turn, tools: tuple[ToolSpec, ...], focus: Focus) -> Reading:
+def _advance_all(intents: Sequence[Intent], turn: Turn, tools: tuple[ToolSpec, ...], focus: Focus) -> Progress:
     """Advance the intents; what reads, refers back or says "then" waits for the changes before it."""
     scene = Scene(tools, turn.results, focus)
     steps: list[Step] = []
@@ -75,41 +142,33 @@ def _advanced(intents: Sequence[Intent], turn: Turn, tools: tuple[ToolSpec, ...]
         refers = intent.target is not None and intent.target.kind == "pronoun"
         if changing and (intent.after or refers or intent.tool.action in READING):
             break
-        made = _records_made(steps)
+        results = [step.result for step in reversed(steps) if isinstance(step, Finished)]
+        made = next((result.records for result in results if result.ok and result.records), ())
         new = advance(intent, replace(scene, focus=Focus(made, focus.listing)) if made else scene)
         changing = changing or (intent.tool.action in CHANGING and any(isinstance(step, Call) for step in new))
         steps += new
-    unclaimed = tuple(result for key, result in turn.results.items() if key not in scene.claimed)
-    return Reading(tuple(steps), unclaimed=unclaimed)
-
-
-def _records_made(steps: Sequence[Step]) -> tuple[Record, ...]:
-    results = [step.result for step in steps if isinstance(step, Finished)]
-    return next((result.records for result in reversed(results) if result.ok and result.records), ())
+    return Progress(steps, unclaimed=tuple(result for key, result in turn.results.items() if key not in scene.claimed))
 
 
 def _open_question(before: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date) -> Question | None:
     if not before or "?" not in before[-1].answer:
         return None
-    return next(iter(read_dialogue(before, tools, today).questions), None)
+    steps = read_dialogue(before, tools, today).steps
+    return next((step for step in steps if isinstance(step, Question)), None)
 
 
-def focus_of(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> Focus:
-    """Find the things the last turns were about; a turn without results changes nothing."""
-    things: tuple[Record, ...] = ()
-    listing: tuple[Record, ...] = ()
+def _focus(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> Focus:
+    """Find the records the last turns were about; a turn without results changes nothing."""
     actions = {tool.name: tool.action for tool in tools}
     for turn in reversed(before):
         answered = [result for result in turn.results.values() if result.ok]
         changed = [result for result in answered if actions.get(result.name) in ("create", "update")]
-        read = [result for result in answered if actions.get(result.name) in READING and result.records]
-        if not things and not listing and changed:
-            things = tuple(record for result in changed for record in result.records or _from_arguments(result))
-        if not listing and read and not changed:
-            listing = read[-1].records
-        if listing or (things and changed):
-            break
-    return Focus(things, listing)
+        listings = [result.records for result in answered if actions.get(result.name) in READING and result.records]
+        if changed:
+            return Focus(tuple(record for result in changed for record in result.records or _from_arguments(result)))
+        if listings:
+            return Focus(listing=listings[-1])
+    return Focus()
 
 
 def _from_arguments(result: ToolResult) -> tuple[Record, ...]:
@@ -117,6 +176,129 @@ def _from_arguments(result: ToolResult) -> tuple[Record, ...]:
     return (Record(value, "", {}),) if isinstance(value, int | str) and not isinstance(value, bool) else ()
 
 
-def _last_tool(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> ToolSpec | None:
-    names = [result.name for turn in before[-1:] for result in turn.results.values()]
-    return next((tool for tool in tools if names and tool.name == names[-1]), None)
+# Replies to our questions
+
+
+def _read_reply(text: str, question: Question, today: date) -> list[Intent] | None:
+    """Read a reply to our question: intents, an empty list for "no", None when it speaks of something else."""
+    plain = without_courteous_tail(text[:TEXT_WINDOW]).strip()
+    if not plain:
+        return None
+    if _NO.fullmatch(plain):
+        return []
+    hidden, literals = hide_literals(text[:TEXT_WINDOW])
+    bare, intent = without_courtesy(hidden), question.intent
+    chosen = _chosen(plain, bare, literals, question) if question.candidates else []
+    if chosen:
+        return [with_target(intent, [record.id for record in chosen])]
+    if find_cue(bare, tool_nouns(intent.tool)).strength >= SURE:
+        return None
+    if intent.missing or intent.too_long:
+        return _completed(intent, bare, literals, today)
+    if intent.target is not None and question.reason in ("missing", "none", "ambiguous", "unsure"):
+        target = read_target(bare, intent.tool, literals)
+        return None if target.kind in ("nothing", "pronoun") else [replace(intent, target=target, missing=())]
+    return None
+
+
+def _completed(intent: Intent, text: str, literals: Literals, today: date) -> list[Intent] | None:
+    """Fill in the parameter that the question was about."""
+    wanted = intent.too_long or intent.missing[0]
+    if intent.tool.action == "create" and wanted is intent.tool.main:
+        filled = fill_new(intent.tool, text, literals, today)
+        return [checked(replace(one, arguments={**intent.arguments, **one.arguments})) for one in filled] or None
+    value = read_value(wanted, intent.tool, text, literals, today)
+    if value is None:
+        return None
+    return [checked(replace(intent, arguments={**intent.arguments, wanted.name: value}, missing=(), too_long=None))]
+
+
+def _chosen(plain: str, bare: str, literals: Literals, question: Question) -> Sequence[Record]:
+    """Find the candidates that a reply names: by number, place, title, or all of them."""
+    candidates = question.candidates
+    if _YES.fullmatch(plain):
+        return candidates if len(candidates) == 1 or question.reason == "confirm" else []
+    if _ALL.fullmatch(plain):
+        return candidates
+    target = read_target(bare, question.intent.tool, literals)
+    if target.kind == "place":
+        return [candidates[target.place]] if -1 <= target.place < len(candidates) else []
+    if target.kind == "ids":
+        named = [record for record in candidates if record.id in target.ids]
+        places = [number for number in target.ids if isinstance(number, int) and 0 < number <= len(candidates)]
+        return named or [candidates[number - 1] for number in places]
+    if target.kind != "phrase" or len(words(target.text)) > _LONGEST_REPLY:
+        return []
+    match = match_records(target.text, wanted_stems(target, question.intent.tool), candidates)
+    return [match] if isinstance(match, Record) else []
+
+
+# Questions and answers without a tool
+
+_VERBS = {"create": "add", "delete": "delete", "update": "change"}
+_START = r"(?:\W*(?:oh|ok(?:ay)?|well|and|so|great|cool|perfect|nice|super)\b)*\W*"
+_KINDS = (
+    (
+        "help",
+        r"(?:help|wh(?:at|o) (?:can|do|are) (?:you|i)\b|how (?:do|does|can) (?:i|this|you)\b|wh(?:ich|at) tools)\b",
+    ),
+    ("You are welcome!", r"(?:thanks|thank you|thx|ty|cheers|much appreciated)\b"),
+    ("Goodbye!", r"(?:bye|goodbye|good night|see you|farewell|that's all|that is all|have a)\b"),
+    ("Hello!", r"(?:hi|hello|hey|good (?:morning|afternoon|evening|day)|greetings|how are you|how's it going)\b"),
+    ("no", r"(?:never ?mind|forget it|cancel|stop|no|nope|nah)\b"),
+)
+_LONGEST_PURPOSE = 120
+_MODEL = "I am a small rule-based model"
+
+
+def ask(question: Question) -> str:
+    """Put the question that brings the intent further."""
+    intent, tool = question.intent, question.intent.tool
+    if intent.too_long is not None:
+        most = intent.too_long.schema.get("maxLength")
+        return f"The {label(intent.too_long.name)} may have at most {most} characters. What shorter text shall I use?"
+    if question.reason == "no_change":
+        options = ", ".join(label(one.name) for one in tool.parameters if not one.required)
+        return f"What shall I change about the {tool.noun}? I can set its {options}."
+    if question.candidates:
+        return _ask_which(question)
+    if question.reason == "none":
+        fitting = f" that fits “{intent.target.text}”" if intent.target and intent.target.text else ""
+        return f"I found no {tool.noun}{fitting}. Which {tool.noun} do you mean?"
+    if intent.missing and tool.action == "update":
+        return f"What shall the new {label(intent.missing[0].name)} be?"
+    if intent.missing:
+        names = " and ".join(f"the {label(one.name)}" for one in intent.missing)
+        purpose = f"add the {tool.noun}" if tool.action == "create" else f"call {tool.name}"
+        return f"I need {names} to {purpose}. What shall it be?"
+    if intent.unused:
+        unused = " and ".join(f"“{word}”" for word in intent.unused[:3])
+        return f"I did not call {tool.name}: I do not know what to do with {unused}. Can you say it in another way?"
+    return f"Which {tool.noun} shall I {_VERBS.get(tool.action or '', 'use')}? Tell me its title or its id."
+
+
+def _ask_which(question: Question) -> str:
+    noun, action = question.intent.tool.noun, question.intent.tool.action
+    lines = listed([f"- {record.title or noun} (id {record.id})" for record in question.candidates])
+    count = len(question.candidates)
+    if question.reason == "confirm":
+        opening = f"Shall I {_VERBS.get(action or '', 'use')} all of these {count} {plural(noun, count)}?"
+    else:
+        opening = f"Do you mean this {noun}?" if count == 1 else f"Which {noun} do you mean?"
+    return "\n".join([opening, *lines])
+
+
+def small_talk(text: str, tools: Sequence[ToolSpec], *, withdrawn: bool) -> str:
+    """Answer a message that needs no tool: greetings, thanks, help, and what the rules do not understand."""
+    kind = next((kind for kind, form in _KINDS if pattern(_START + form).match(text[:200])), "")
+    if withdrawn or kind == "no":
+        return "All right, I leave everything as it is."
+    if kind in ("You are welcome!", "Goodbye!"):
+        return kind
+    firsts = [(tool.name, tool.description.strip().split("\n")[0][:_LONGEST_PURPOSE]) for tool in tools]
+    lines = listed([f"- {name}: {first}" if first else f"- {name}" for name, first in firsts])
+    offer = "\n".join(["I can use these tools:", *lines]) if tools else "No tools are bound to me at the moment."
+    if not text.strip():
+        return f"What can I do for you? {offer}"
+    openings = {"Hello!": kind, "help": f"{_MODEL} for development without a network."}
+    return f"{openings.get(kind, f'{_MODEL} and have no answer to that.')} {offer}"

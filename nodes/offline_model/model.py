@@ -2,26 +2,40 @@
 
 import hashlib
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
-from langchain_core.messages.tool import tool_call
+from langchain_core.messages.tool import tool_call, tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from pydantic import Field
 
-from toolweave.nodes.offline_model.decision import ToolChoice, decide
-from toolweave.nodes.offline_model.streaming import chunks_of
-from toolweave.nodes.offline_model.tools.tool_results import text_of
-from toolweave.nodes.offline_model.tools.tool_specs import as_openai_tool, read_tools
+from toolweave.nodes.offline_model.dialogue import MAX_TURNS, Reply, reply_to
+from toolweave.nodes.offline_model.page_fetching import next_fetch
+from toolweave.nodes.offline_model.results import read_turns, text_of
+from toolweave.nodes.offline_model.script_writing import written_call
+from toolweave.nodes.offline_model.structured import structured_call
+from toolweave.nodes.offline_model.tools import ToolSpec, as_openai_tool, read_tools
 
 _CHARACTERS_PER_TOKEN = 4
+_WORD = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+")
+_ARGUMENTS_PIECE = 24
+
+
+@dataclass(frozen=True)
+class ToolChoice:
+    """Whether the next message must, may or must not call a tool; `name` says which one must be called."""
+
+    mode: Literal["auto", "none", "required"] = "auto"
+    name: str | None = None
 
 
 def _now() -> datetime:
@@ -32,8 +46,8 @@ class OfflineChatModel(BaseChatModel):
     """Answer by rules, the same input always in the same way: no network, no key, no weights (O-01).
 
     It chooses among the tools it is given from their names, descriptions and schemas, fills their arguments from the
-    user's words, and tells their results in plain words. It is for development and demonstration, and says so.
-    `clock` is what "tomorrow" is reckoned from.
+    user's words, and says their results in plain words. It is for development and demonstration, and says so.
+    `clock` gives the day that "tomorrow" follows.
     """
 
     model_name: str = "offline"
@@ -84,15 +98,6 @@ class OfflineChatModel(BaseChatModel):
     ) -> ChatResult:
         return ChatResult(generations=[ChatGeneration(message=self._reply(messages, stop, kwargs))])
 
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002  the signature is LangChain's
-        **kwargs: Any,
-    ) -> ChatResult:
-        return self._generate(messages, stop, None, **kwargs)
-
     def _stream(
         self,
         messages: list[BaseMessage],
@@ -100,7 +105,7 @@ class OfflineChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        for chunk in chunks_of(self._reply(messages, stop, kwargs)):
+        for chunk in _chunks(self._reply(messages, stop, kwargs)):
             if run_manager:
                 run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
@@ -112,7 +117,7 @@ class OfflineChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in chunks_of(self._reply(messages, stop, kwargs)):
+        for chunk in _chunks(self._reply(messages, stop, kwargs)):
             if run_manager:
                 await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
@@ -122,9 +127,10 @@ class OfflineChatModel(BaseChatModel):
     ) -> AIMessage:
         tools = read_tools(options.get("tools") or ())
         choice = read_tool_choice(options.get("tool_choice"))
-        decision = decide(messages, tools, choice, self.clock().date())
-        calls = decision.calls[:1] if options.get("parallel_tool_calls") is False else decision.calls
-        text = _until_stop(decision.text, stop)
+        reply = decide(messages, tools, choice, self.clock().date())
+        calls = reply.calls[:1] if options.get("parallel_tool_calls") is False else reply.calls
+        places = [place for word in stop or () if word and (place := reply.text.find(word)) >= 0]
+        text = reply.text[: min(places)] if places else reply.text
         return AIMessage(
             content=text,
             tool_calls=[
@@ -140,6 +146,18 @@ class OfflineChatModel(BaseChatModel):
         )
 
 
+def decide(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], choice: ToolChoice, today: date) -> Reply:
+    """Decide the next message; the same messages always lead to the same decision (O-01)."""
+    turns = read_turns(messages, most=MAX_TURNS)
+    if choice.mode == "required" and tools:
+        call = written_call(messages, tools, choice.name) or structured_call(turns, tools, choice.name, today)
+        if call:
+            return Reply(calls=(call,))
+    if choice.mode == "auto" and tools and (fetching := next_fetch(messages, turns[-1], tools, today)):
+        return fetching
+    return reply_to(turns, tools, today, may_call=choice.mode != "none")
+
+
 def read_tool_choice(choice: object) -> ToolChoice:
     """Read `tool_choice` in any of the forms that LangChain callers use."""
     if isinstance(choice, Mapping):
@@ -152,14 +170,7 @@ def read_tool_choice(choice: object) -> ToolChoice:
         return ToolChoice()
     if choice == "none":
         return ToolChoice("none")
-    if choice in (True, "any", "required"):
-        return ToolChoice("required")
-    return ToolChoice("required", str(choice))
-
-
-def _until_stop(text: str, stop: Sequence[str] | None) -> str:
-    places = [place for word in stop or () if word and (place := text.find(word)) >= 0]
-    return text[: min(places)] if places else text
+    return ToolChoice("required", None if choice in (True, "any", "required") else str(choice))
 
 
 def _call_id(messages: Sequence[BaseMessage], place: int, name: str, arguments: Mapping[str, Any]) -> str:
@@ -175,3 +186,23 @@ def _usage(messages: Sequence[BaseMessage], text: str, calls: Sequence[tuple[str
     written = len(text) + sum(len(name) + len(json.dumps(arguments)) for name, arguments in calls)
     given, made = -(-read // _CHARACTERS_PER_TOKEN), -(-written // _CHARACTERS_PER_TOKEN)
     return UsageMetadata(input_tokens=given, output_tokens=made, total_tokens=given + made)
+
+
+def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
+    """Yield the text word by word and the arguments of each call piece by piece; usage comes with the last chunk."""
+    for word in _WORD.findall(str(message.content)):
+        yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+    for index, call in enumerate(message.tool_calls):
+        arguments = json.dumps(call["args"], ensure_ascii=False)
+        pieces = [arguments[start : start + _ARGUMENTS_PIECE] for start in range(0, len(arguments), _ARGUMENTS_PIECE)]
+        opening = tool_call_chunk(name=call["name"], args="", id=call["id"], index=index)
+        for piece in [opening, *(tool_call_chunk(args=piece, index=index) for piece in pieces)]:
+            yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=[piece]))
+    yield ChatGenerationChunk(
+        message=AIMessageChunk(
+            content="",
+            usage_metadata=message.usage_metadata,
+            response_metadata=message.response_metadata,
+            chunk_position="last",
+        )
+    )

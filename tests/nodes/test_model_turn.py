@@ -1,16 +1,21 @@
 """One model turn over the real wire format: ChatOpenAI against a scripted endpoint."""
 
 import asyncio
+import json
+import sys
 import traceback
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk
+from langchain_openai import ChatOpenAI
 
+from tests.fixtures.loop_clock import pass_time
 from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from toolweave.config.settings import load_settings
@@ -20,12 +25,12 @@ from toolweave.nodes.model_endpoint import KEYLESS
 from toolweave.nodes.model_turn import answer_status, model_turn
 
 
-def model_at(server: WireServer, timeout_s: str = "20") -> BaseChatModel:
+def model_at(server: WireServer, timeout_s: str = "600") -> BaseChatModel:
     environ = {"OPENAI_BASE_URL": server.base_url, "TOOLWEAVE_MODEL": "m", "TOOLWEAVE_MODEL_TIMEOUT_S": timeout_s}
     return build_chat_model(load_settings(environ), max_retries=0)
 
 
-async def answer_to(turns: Sequence[WireTurn], timeout_s: str = "20") -> AIMessage:
+async def answer_to(turns: Sequence[WireTurn], timeout_s: str = "600") -> AIMessage:
     with openai_wire(turns) as server:
         return await model_turn(model_at(server, timeout_s), [HumanMessage("hi")], {})
 
@@ -114,16 +119,21 @@ async def test_a_key_that_the_endpoint_quotes_is_in_no_text_of_the_error(status:
 @pytest.mark.parametrize("silent_after", [0, 2])
 async def test_an_endpoint_that_falls_silent_is_given_up_at_the_model_timeout(silent_after: int) -> None:
     with openai_wire([WireTurn(text="Once upon a time", silent_after=silent_after)]) as server:
+        turn = asyncio.create_task(model_turn(model_at(server, "30"), [HumanMessage("hi")], {}))
+        assert await asyncio.to_thread(server.asked.wait, 60)
+        while not turn.done():
+            pass_time(1)
+            await asyncio.sleep(0)
         with pytest.raises(ModelError, match="TOOLWEAVE_MODEL_TIMEOUT_S"):
-            await model_turn(model_at(server, "0.2"), [HumanMessage("hi")], {})
+            await turn
 
-        assert await asyncio.to_thread(server.left.wait, 5), "the connection is closed, the endpoint can stop working"
+        assert await asyncio.to_thread(server.left.wait, 60), "the connection is closed, the endpoint can stop working"
 
 
 async def test_a_cancelled_turn_leaves_the_endpoint() -> None:
     with openai_wire([WireTurn(text="Once upon a time", silent_after=1)]) as server:
         turn = asyncio.ensure_future(model_turn(model_at(server), [HumanMessage("hi")], {}))
-        assert await asyncio.to_thread(server.asked.wait, 5)
+        assert await asyncio.to_thread(server.asked.wait, 60)
         # Python 3.11's wait_for loses a cancellation that meets the answer it waits for.
         while not turn.done():
             turn.cancel()
@@ -131,7 +141,7 @@ async def test_a_cancelled_turn_leaves_the_endpoint() -> None:
         with pytest.raises(asyncio.CancelledError):
             await turn
 
-        assert await asyncio.to_thread(server.left.wait, 5)
+        assert await asyncio.to_thread(server.left.wait, 60)
 
 
 async def test_a_model_that_fails_in_its_own_way_is_explained_too() -> None:
@@ -168,7 +178,72 @@ class Losing(ScriptedModel):
 async def test_a_cancellation_that_a_client_drops_ends_the_turn_at_the_next_piece() -> None:
     turn = asyncio.create_task(model_turn(Losing(turns=[]), [HumanMessage("hi")], {}))
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.gather(turn, return_exceptions=True)
 
     assert turn.cancelled()
+
+
+LONG = json.dumps({"text": 'line \\ "é"\n' * 2_000, "lines": list(range(500))})
+
+
+@contextmanager
+def at_most_parsed(characters: int) -> Iterator[None]:
+    """Fail as soon as more characters than these have been given to the JSON parser."""
+    left = characters
+
+    def count(frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal left
+        if event == "call" and frame.f_code is json.JSONDecoder.raw_decode.__code__:
+            left -= len(frame.f_locals["s"])
+            if left < 0:
+                sys.setprofile(None)
+                # Not an Exception: LangChain catches those.
+                pytest.fail(f"more than {characters} characters were parsed")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+@pytest.mark.requirement("R-03")
+@pytest.mark.parametrize(
+    ("arguments", "piece"),
+    [
+        (LONG, 15_000),
+        (LONG, 1_000),
+        (LONG[: LONG.rindex("\\u00e9") + 4], 15_000),
+        ("{" + LONG, 15_000),
+        ("x" + LONG, 15_000),
+        (LONG.replace('", "', '"; "'), 15_000),
+    ],
+    ids=["two chunks", "many chunks", "cut in an escape", "malformed at once", "no JSON at all", "malformed later"],
+)
+async def test_long_arguments_in_few_chunks_are_parsed_in_linear_time(arguments: str, piece: int) -> None:
+    turn = WireTurn(calls=(WireCall("write", arguments),), piece=piece)
+    with openai_wire([turn]) as server:
+        model = model_at(server)
+        with at_most_parsed(200 * len(LONG)):
+            answer = await model_turn(model, [HumanMessage("hi")], {})
+
+    if arguments == LONG:
+        assert [call["args"] for call in answer.tool_calls] == [json.loads(LONG)]
+    else:
+        assert [call["args"] for call in answer.invalid_tool_calls] == [arguments]
+
+
+@pytest.mark.requirement("R-03")
+async def test_the_chunks_that_clients_see_are_those_of_langchain() -> None:
+    calls = (WireCall("t", '{"a": [1, {"b": "x\\u00e9"}], "c": tru}', "call_a"), WireCall("u", '{"d": 1}', "call_b"))
+    turn = WireTurn(text="Let me see.", calls=calls, piece=7)
+
+    async def streamed(model: BaseChatModel) -> list[dict[str, Any]]:
+        return [chunk.model_dump(exclude={"id"}) async for chunk in model.astream("hi")]
+
+    with openai_wire([turn, turn]) as server:
+        ours = await streamed(model_at(server))
+        theirs = await streamed(ChatOpenAI(model="m", base_url=server.base_url, api_key=KEYLESS))
+    assert ours == theirs

@@ -127,6 +127,18 @@ async def test_a_text_stays_a_text_and_warnings_follow_it() -> None:
     assert "is not what the output_schema says" in warning
 
 
+async def test_what_nobody_sees_of_an_answer_reaches_no_model() -> None:
+    sent = "\x1b[31mZoë\x1b[0m\u202e!\U000e0068\U000e0069 👩\u200d💻"
+    async with serving_operation(text("200 OK", sent.encode(), "Content-Type: text/plain")) as api:
+        (tool,) = http_tools([api.tool], calls())
+        assert (await invoke(tool)).text == "Zoë! 👩\u200d💻"
+    body = json.dumps({"name": "a\u202eb"}, ensure_ascii=False).encode()
+    async with serving_operation(text("200 OK", body, "Content-Type: application/json")) as api:
+        (tool,) = http_tools([api.tool], calls())
+        message = await invoke(tool)
+    assert (message.text, message.artifact) == ('{"name": "ab"}', {"structured_content": {"name": "a\u202eb"}})
+
+
 async def test_a_long_answer_is_cut_with_a_notice_unless_somebody_keeps_it() -> None:
     async with serving_operation(text("200 OK", b"x" * 1_001)) as api:
         (tool,) = http_tools([api.tool], calls())

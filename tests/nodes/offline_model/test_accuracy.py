@@ -41,7 +41,7 @@ def test_each_kind_of_held_back_request_is_done_right_in_four_of_five(
 def test_what_was_tuned_on_stays_right() -> None:
     right, total = shares(judge(request) for request in requests_of("tune"))["overall"]
 
-    assert right / total >= 0.98
+    assert right / total >= 0.97
 
 
 @pytest.mark.requirement("T-02")
@@ -73,7 +73,7 @@ def test_no_listed_request_is_written_into_the_model() -> None:
 
 
 @pytest.mark.requirement("O-04")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.sampled_from(["blue", "green", "lamp", "tent", "river", "paper", "wood", "spoon", "carpet", "engine"]),

@@ -169,3 +169,21 @@ def test_a_message_read_only_in_part_says_so() -> None:
 
     assert messages[-1].text.startswith("Created the todo “Buy milk” (id 14).")
     assert "I read only the first part of your message" in messages[-1].text
+
+
+@pytest.mark.parametrize(
+    ("text", "unused"),
+    [
+        ("Add a weekly recurring task to water the plants", "weekly"),
+        ("Mark task 1 as done and frobnicated", "frobnicated"),
+        ("Delete task 3 quarterly", "quarterly"),
+    ],
+)
+def test_a_change_with_words_that_nothing_took_is_asked_about_and_not_made(text: str, unused: str) -> None:
+    backend = seeded_backend()
+
+    messages = converse([text], backend.tools())
+
+    assert not any(message.tool_calls for message in messages if isinstance(message, AIMessage))
+    assert f"“{unused}”" in messages[-1].text
+    assert messages[-1].text.endswith("(offline model)")

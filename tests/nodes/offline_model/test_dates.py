@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolweave.nodes.offline_model.language.dates import find_dates
+from toolweave.nodes.offline_model.dates import find_dates
 
 WEDNESDAY = date(2026, 3, 4)
 

@@ -19,17 +19,9 @@ def _told(message: str) -> str:
     return text.removesuffix("\n(offline model)")
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        'I asked:\nShow product 4\n\n<api_answer status="200">\n{}\n</api_answer>',
-        "Please tell me this:\n```json\n{}\n```",
-        "Present it nicely\n```\n{}\n```\nThank you.",
-        "What does this say?\n{}",
-        "{}\nTell me.",
-    ],
-)
-def test_json_between_marks_or_on_lines_of_its_own_is_told_in_plain_words(frame: str) -> None:
+def test_json_between_tags_is_told_in_plain_words() -> None:
+    frame = 'I asked:\nShow product 4\n\n<api_answer status="200">\n{}\n</api_answer>'
+
     for indent in (None, 2):
         assert _told(frame.replace("{}", json.dumps(PRODUCT, indent=indent))) == TOLD
 
@@ -66,10 +58,10 @@ def test_a_long_answer_is_cut() -> None:
 
 @pytest.mark.parametrize("depth", [200, 5_000])
 def test_deep_json_breaks_nothing(depth: int) -> None:
-    assert _told(f"```json\n{'[' * depth}{']' * depth}\n```")
+    assert _told(f"<json>\n{'[' * depth}{']' * depth}\n</json>")
 
 
-@pytest.mark.parametrize("message", ["<b>\nhello\n</b>", "{not json}", "```\nbla\n```", "[]", "</x>" * 5_000])
+@pytest.mark.parametrize("message", ["<b>\nhello\n</b>", "{not json}", "[]", "</x>" * 5_000])
 def test_a_message_without_a_document_is_small_talk(message: str) -> None:
     assert "I am a small rule-based model" in _told(message)
 

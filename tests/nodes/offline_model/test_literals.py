@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolweave.nodes.offline_model.language.literals import hide_literals
+from toolweave.nodes.offline_model.english import hide_literals
 
 
 @pytest.mark.requirement("O-02")

@@ -66,7 +66,6 @@ SERVERS = {
     "shop": [
         _tool("get_order", "Get an order by its id.", {"order_id": TEXT}),
         _tool("cancel_order", "Cancel an order.", {"order_id": TEXT}),
-        _tool("add_to_cart", "Add a product to the shopping cart.", {"product": TEXT}, {"quantity": WHOLE}),
         _tool(
             "convert_currency",
             "Convert an amount between currencies.",
@@ -162,7 +161,6 @@ SERVERS = {
         ),
         ("shop", "where is my order B-2?", "get_order", {"order_id": "B-2"}),
         ("shop", "cancel order A-17", "cancel_order", {"order_id": "A-17"}),
-        ("shop", "add 3 apples to my cart", "add_to_cart", {"product": "Apples", "quantity": 3}),
         (
             "shop",
             "convert 100 USD to EUR",

@@ -246,5 +246,5 @@ def test_what_is_no_text_in_the_data_of_a_page_comes_no_further() -> None:
     page = html_page(f"<html><script type='application/ld+json'>{data}</script><body><article><p>A lamp.</p></article>")
 
     assert page["title"] == "Lamps"
-    assert page["text"].startswith("A lamp is [2Jlit by hand.")
+    assert page["text"].startswith("A lamp is lit by hand.")
     json.dumps(page, ensure_ascii=False).encode()

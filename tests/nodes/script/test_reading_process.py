@@ -29,7 +29,7 @@ async def test_a_page_that_takes_for_ever_is_given_up_and_the_loop_goes_on() -> 
         async with turns:
             await extract_page(million, "https://site.example/x", "text/html", limits=ExtractionLimits(seconds=0.5))
 
-    assert turns.count > 5
+    assert turns.count > 20
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ async def test_a_reading_ends_with_its_process_however_often_it_is_cancelled() -
     million = b"<p " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b">Hi</p>"
     reading = asyncio.create_task(extract_page(million, "https://site.example/x", "text/html"))
     readers: list[int] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not readers:
             await asyncio.sleep(0)
             readers = [pid for pid in child_pids(MODULE) if bytes_read(str(pid)) > HANDED_OVER]

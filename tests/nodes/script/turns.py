@@ -17,5 +17,5 @@ class Turns:
 
     async def _turn(self) -> None:
         while True:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
             self.count += 1

@@ -1,13 +1,14 @@
 """The function that a model calls to choose a request: what endpoints take of other people's schemas (W-05)."""
 
 import json
-import time
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from tests.fixtures.counting import calls_in
 from toolweave.nodes.workflow.descriptions import as_candidates
 from toolweave.nodes.workflow.plain_schema import plain_schema
 from toolweave.nodes.workflow.selection_schema import LONGEST, selection_schema
@@ -183,12 +184,13 @@ def test_a_default_that_repeats_a_credential_is_not_in_the_schema() -> None:
     assert "s3cret-value" not in json.dumps(selection_schema([keyed]))
 
 
+LONG = 20_000_000
 _JOINED = {"allOf": [{"$ref": "#/$defs/other"}] * 2_000}
 
 
 @pytest.mark.parametrize(
     "shared",
-    [_JOINED, {"enum": ["x" * 400_000]}, {"enum": ["x" * 300 + str(number) for number in range(2_000)]}],
+    [_JOINED, {"enum": ["x" * LONG]}, {"enum": ["x" * 300 + str(number) for number in range(2_000)]}],
     ids=["joined", "a long choice", "many choices"],
 )
 def test_what_many_fields_refer_to_is_not_written_out_for_each_of_them(shared: dict[str, Any]) -> None:
@@ -198,14 +200,20 @@ def test_what_many_fields_refer_to_is_not_written_out_for_each_of_them(shared: d
 
     plain = tool("plain", {name: {"type": "string"} for name in fields})
 
-    assert seconds_for(large) < 30 * seconds_for(plain), "written out it would be some hundred times as long"
+    calls, memory = cost_of(large)
+    few_calls, _ = cost_of(plain)
+    assert calls < 30 * few_calls, "written out it would be some hundred times as many"
+    assert memory < LONG, "a long choice is not copied"
     assert len(json.dumps(selection_schema([large]))) < LONGEST + 5_000
     assert len(json.dumps(as_candidates([large]))) < 10_000
 
 
-def seconds_for(config: ToolConfig) -> float:
-    """Measure the processor's time for three schemas."""
-    began = time.process_time()
-    for _ in range(3):
+def cost_of(config: ToolConfig) -> tuple[int, int]:
+    """Count the calls that a schema takes, and the bytes that it needs at a time."""
+    calls = calls_in(lambda: selection_schema([config]))
+    tracemalloc.start()
+    try:
         selection_schema([config])
-    return time.process_time() - began
+        return calls, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -83,7 +83,7 @@ def test_odd_shapes_are_bounded_too(value: Any) -> None:
     assert len(text) <= LONGEST
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(JSON, st.integers(min_value=120, max_value=600))
 def test_any_answer_fits_and_is_whole_or_marked(value: Any, longest: int) -> None:
     text, cut = shortened(value, longest)

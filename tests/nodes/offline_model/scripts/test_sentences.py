@@ -2,10 +2,15 @@
 
 import pytest
 
-from toolweave.nodes.offline_model.scripts.article import Worth, framed_article, read_article
-from toolweave.nodes.offline_model.scripts.inline_marks import without_marks
-from toolweave.nodes.offline_model.scripts.openings import is_of_the_page, leans
-from toolweave.nodes.offline_model.scripts.sentence_ends import sentences_of
+from toolweave.nodes.offline_model.article import (
+    Worth,
+    framed_article,
+    is_of_the_page,
+    leans,
+    read_article,
+    sentences_of,
+    without_marks,
+)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,472 @@
+"""Take the values of parameters out of a request: enumerations, dates, tags, numbers, addresses, named texts."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import Any, Literal
+
+from toolweave.nodes.offline_model.dates import FoundDate, find_dates
+from toolweave.nodes.offline_model.english import (
+    HIDDEN,
+    NEVER,
+    OPPOSITE_VALUES,
+    PARAMETER_WORDS,
+    VALUE_SYNONYMS,
+    VERB_VALUES,
+    Literals,
+    pattern,
+    stem,
+    words,
+)
+from toolweave.nodes.offline_model.tools import Kind, Parameter, Role, ToolSpec, tool_nouns
+
+Scope = Literal["described", "anywhere"]
+
+TEXT_KINDS: tuple[Kind, ...] = ("string", "any")
+_PHRASE_ROLES: tuple[Role, ...] = ("title", "description", "text", "query", "other", "place", "language")
+
+
+@dataclass
+class Draft:
+    """A call that is being filled: `text` holds the words that no argument has taken yet."""
+
+    tool: ToolSpec
+    text: str
+    literals: Literals
+    today: date
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def noun(self) -> str:
+        """Return the alternative of the words for what the tool acts on."""
+        return tool_nouns(self.tool)
+
+    def open_texts(self, *roles: Role) -> list[Parameter]:
+        """List the text parameters without a value, of the given roles or of all that take words as they stand."""
+        return [
+            one
+            for one in self.tool.parameters
+            if one.name not in self.arguments
+            and one.kind in TEXT_KINDS
+            and not one.choices
+            and one.role in (roles or _PHRASE_ROLES)
+        ]
+
+    def fill(self, parameter: Parameter, text: str) -> None:
+        """Return a parameter a piece of the text, literals restored."""
+        self.arguments[parameter.name] = self.literals.restore(text)
+
+    def extract(self, form: re.Pattern[str]) -> re.Match[str] | None:
+        """Find a form and cut it out of the text."""
+        match = form.search(self.text)
+        if match:
+            self.cut(match.start(), match.end())
+        return match
+
+    def cut(self, start: int, end: int) -> None:
+        """Remove a piece of the text."""
+        self.text = f"{self.text[:start].rstrip()} {self.text[end:].lstrip()}".strip()
+
+
+def parameter_words(parameter: Parameter) -> str:
+    """Return the alternative of the words by which people name a parameter."""
+    named = [word for part in parameter.words for word in words(PARAMETER_WORDS.get(part, part))]
+    return "|".join(re.escape(word) for word in dict.fromkeys(named)) or NEVER
+
+
+# Enumerations and flags
+
+# Everyday words that name a value only beside the parameter's own name, or only where every mention counts.
+_ONLY_BESIDE_NAME = frozenset({"top", "regular", "standard", "average", "ordinary", "no", "yes"})
+_ONLY_ANYWHERE = frozenset({"all", "everything", "any", "every", "both", "left", "current", "upcoming", "remaining"})
+_NEGATION = pattern(
+    r"(?:\bnot|n't|\bnever|\bno longer|\byet to(?: be)?)(?: \w+){0,3} $|(?:\bto get|\bto be|\bto have) $"
+)
+_COUNTED = re.compile(r"\s*(?:\w+\s+)?\d")
+_WITHOUT = pattern(r"(?:\bno|\bnot|n't|\bwithout|\bexcept)(?: the)? $")
+_VERY = r"(?:very |really |super |quite |pretty |rather |extremely |most |so |kind of |a bit )*"
+_LEAD = r"(?:\b(?:with|at|of|in|to|as|has|have|having|and|set) )?(?:\b(?:a|an|the|its|it's) )?"
+_COPULA = r"(?:it's |it is |this is |this one is |that's |which is |is )?"
+_LINK = r"(?:\s*[:=]\s*| (?:is|of|as|to|at|should be|set to)(?: a)? | )"
+_MARKING = r"\b(?:mark(?:ed)?|flag(?:ged)?) (?:it |this |that )?(?:as )?"
+_BECOMING = r"(?:\b(?:as|to|to be|being|is|are|been|has been|have been|be|should be|now|already|marked|flagged) )*"
+
+
+@lru_cache(maxsize=512)
+def _value_forms(surfaces: tuple[str, ...], name: str, noun: str) -> tuple[list[re.Pattern[str]], re.Pattern[str]]:
+    """Return the forms in which a value describes a thing, two beside the parameter's name first; and any mention."""
+
+    def either(left_out: frozenset[str]) -> str:
+        listed = sorted((one for one in surfaces if one not in left_out), key=len, reverse=True)
+        return "|".join(re.escape(one).replace(r"\ ", "[- ]").replace(r"\-", "[- ]?") for one in listed) or NEVER
+
+    plain, strict = either(_ONLY_ANYWHERE), either(_ONLY_BESIDE_NAME | _ONLY_ANYWHERE)
+    described = (
+        rf"{_LEAD}{_VERY}\b(?P<value>{plain})[-\s]+(?:{name})\b(?: (?:level|one|ones)\b)?",
+        rf"{_LEAD}\b(?:{name})\b(?: level)?{_LINK}{_VERY}(?P<value>{plain})\b",
+        rf"\b(?P<value>{strict})(?=,? (?:[\w-]+ )?{noun}\b)",
+        rf"(?:[,;(!.–—]\s*|\s-\s|{_MARKING}|\bas )(?:and )?{_COPULA}(?:a |an )?{_VERY}(?P<value>{strict})[\s!.)]*$",
+        rf"^(?P<value>{strict})(?:[!:]|,(?= ))\s*",
+    )
+    mention = rf"{_BECOMING}(?:a )?{_VERY}\b(?P<value>{either(_ONLY_BESIDE_NAME)})\b"
+    return [pattern(form) for form in described], pattern(mention)
+
+
+def extract_choices(draft: Draft, scope: Scope) -> None:
+    """Take the values that the text names for enumerations and flags.
+
+    In scope `described` a value counts only where it describes the thing ("urgent task", "high priority", ", urgent"),
+    because elsewhere the word belongs to the thing itself; in `anywhere` every mention counts.
+    """
+    for parameter in draft.tool.parameters:
+        if parameter.name not in draft.arguments and (parameter.choices or parameter.kind == "boolean"):
+            value = extract_choice(parameter, draft, scope)
+            if value is not None:
+                draft.arguments[parameter.name] = value
+
+
+def extract_choice(parameter: Parameter, draft: Draft, scope: Scope) -> Any:
+    """Take the value that the text names for a parameter; None when it names none, or several."""
+    surfaces = value_surfaces(parameter)
+    if surfaces:
+        described, mention = _value_forms(tuple(sorted(surfaces)), parameter_words(parameter), draft.noun)
+        for form in described[:2] if scope == "anywhere" else described:
+            match = draft.extract(form)
+            if match:
+                return surfaces[_surface(match["value"], surfaces)]
+        value = _extract_mention(mention, surfaces, draft) if scope == "anywhere" else None
+        if value is not None:
+            return value
+    return _named_flag(parameter, draft.text) if parameter.kind == "boolean" else None
+
+
+def _extract_mention(form: re.Pattern[str], surfaces: Mapping[str, Any], draft: Draft) -> Any:
+    everything = next((value for value in surfaces.values() if value == "all"), None)
+    text, named = draft.text, []
+    for match in form.finditer(text):
+        surface = _surface(match["value"], surfaces)
+        value, before = surfaces[surface], text[: match.start("value")]
+        if (everything is not None and value == everything) or (
+            surface == "left" and _COUNTED.match(text, match.end())
+        ):
+            continue
+        negated = _NEGATION.search(before) or (surface == "complete" and before.endswith("to "))
+        named.append(_opposite(value, surfaces) if negated else value)
+        text = text[: match.start()] + " " * (match.end() - match.start()) + text[match.end() :]
+    draft.text = " ".join(text.split())
+    distinct = list(dict.fromkeys(value for value in named if value is not None))
+    if len(distinct) == 1:
+        return distinct[0]
+    if distinct or (everything is not None and draft.extract(pattern(r"\b(?:all|everything|every)\b"))):
+        return everything
+    return None
+
+
+def _named_flag(parameter: Parameter, text: str) -> bool | None:
+    """Take a flag that is named: "recursively" sets `recursive`, "without content" unsets `content`."""
+    wanted = {stem(word) for word in parameter.words if len(word) > 3}
+    for match in re.finditer(r"[^\W_]{4,40}", text):
+        if stem(match.group().removesuffix("ly")) in wanted:
+            return not _WITHOUT.search(text[: match.start()])
+    return None
+
+
+def value_surfaces(parameter: Parameter) -> dict[str, Any]:
+    """Map every way to say a value of the parameter to that value; the value's own name wins over a synonym."""
+    if parameter.kind == "boolean":
+        name = parameter.words[-1] if parameter.words else ""
+        concept = next((concept for concept, group in VALUE_SYNONYMS.items() if name in group), "")
+        contrary = VALUE_SYNONYMS.get(OPPOSITE_VALUES.get(concept, ""), ())
+        return dict.fromkeys(contrary, False) | dict.fromkeys(VALUE_SYNONYMS.get(concept, ()), True)
+    named = {str(choice).replace("_", " ").lower(): choice for choice in parameter.choices}
+    surfaces: dict[str, Any] = {}
+    for group in VALUE_SYNONYMS.values():
+        member = next((choice for surface, choice in named.items() if surface in group), None)
+        if member is not None:
+            surfaces |= {surface: member for surface in group if surface not in surfaces}
+    return surfaces | named
+
+
+def _surface(text: str, surfaces: Mapping[str, Any]) -> str:
+    flat = re.sub(r"[-\s]+", " ", text.lower())
+    return next((surface for surface in surfaces if surface.replace("-", " ") == flat), next(iter(surfaces)))
+
+
+def _opposite(value: Any, surfaces: Mapping[str, Any]) -> Any:
+    if isinstance(value, bool):
+        return not value
+    concept = next((concept for concept, group in VALUE_SYNONYMS.items() if str(value).lower() in group), "")
+    return surfaces.get(OPPOSITE_VALUES.get(concept, ""))
+
+
+def value_of_verb(parameter: Parameter, order: str) -> Any:
+    """Return the value that the verb of an order implies: "finish it" sets a status to its word for completed."""
+    surfaces = value_surfaces(parameter)
+    for concept, verbs in VERB_VALUES.items():
+        if concept in surfaces and pattern(rf"(?:{verbs})\b").match(order):
+            return surfaces[concept]
+    return None
+
+
+def value_meaning(parameter: Parameter, concept: str) -> Any:
+    """Return the parameter's own value for a concept such as "completed"; None when it has none."""
+    return value_surfaces(parameter).get(concept)
+
+
+# Dates
+
+_OVERDUE = pattern(
+    r"\b(?:overdue|past (?:their |its |the )?(?:due|deadline)(?: date)?|behind schedule|missed"
+    r"|late(?! (?:night|evening|fee|shift|lunch)))\b"
+)
+_INCLUSIVE = pattern(r"\b(?:on or before|inclusive|including|up to and)\b")
+_UP_TO = ("before", "by", "until", "till", "no later than", "not later than")
+_FROM = ("after", "since", "from")
+
+
+def is_overdue(text: str) -> bool:
+    """Say whether a text speaks of what is late."""
+    return bool(_OVERDUE.search(text))
+
+
+def extract_dates(draft: Draft) -> None:
+    """Take the dates of the text in order; "overdue" bounds a listing by today."""
+    parameters = [
+        one
+        for one in draft.tool.parameters
+        if one.role == "date" and one.name not in draft.arguments and one.kind in TEXT_KINDS
+    ]
+    upper = next((one for one in parameters if one.bound == "upper"), None)
+    if upper and draft.extract(_OVERDUE):
+        draft.arguments[upper.name] = date_text(draft.today, upper)
+        return
+    text = draft.text
+    for found in find_dates(text, draft.today):
+        for parameter in _date_parameters(found, parameters):
+            parameters = [one for one in parameters if one is not parameter]
+            draft.arguments[parameter.name] = date_text(_day_for(found, parameter, draft.today), parameter)
+            text = text[: found.start] + "\x00" * (found.end - found.start) + text[found.end :]
+    draft.text = re.sub(r"\s*\x00+\s*", " ", text).strip()
+
+
+def _date_parameters(found: FoundDate, parameters: list[Parameter]) -> list[Parameter]:
+    bound = "upper" if found.preposition in _UP_TO else "lower" if found.preposition in _FROM else "exact"
+    direct = [one for one in parameters if one.bound in (bound, "exact")]
+    if direct or bound != "exact":
+        return direct[:1]
+    if found.day != found.last:
+        # A span ("next week") fills both ends of a range.
+        return parameters[:2]
+    return [one for one in parameters if one.bound == "upper"][:1] or parameters[:1]
+
+
+def _day_for(found: FoundDate, parameter: Parameter, today: date) -> date:
+    if found.preposition == "since" and found.day > today:
+        week, year = found.day - timedelta(days=7), found.day.year - 1
+        return week if week <= today else found.day.replace(year=year, day=min(found.day.day, 28))
+    if parameter.bound != "upper" or found.preposition == "before":
+        return found.day
+    exclusive = {"before", "until"} & set(parameter.words) and not _INCLUSIVE.search(parameter.description)
+    return found.last + timedelta(days=1) if exclusive and found.last < date.max else found.last
+
+
+def date_text(day: date, parameter: Parameter) -> str:
+    """Write a day in the parameter's format."""
+    return f"{day.isoformat()}T00:00:00Z" if parameter.schema.get("format") == "date-time" else day.isoformat()
+
+
+# Tags: hashtags, "tagged work", "with the tags travel and work", "work-tagged"
+
+_LABEL_WORDS = frozenset({"tag", "tags", "label", "labels", "category", "categories"})
+_NO_LABEL = r"(?!(?:and|to|for|with|on|in|at|by|due|from|of|the|a|an|my|is|are|not)\b)"
+_ITEM = rf"(?:{HIDDEN}|#?{_NO_LABEL}[\w][\w-]*)"
+_ITEMS = rf"(?P<items>{_ITEM}(?:(?:\s*,\s*(?:and )?| and | & ){_ITEM}(?!['’\w]| (?:to|the|a|my)\b))*)"
+_HASHTAG = re.compile(r"(?:^|(?<=[\s,(]))#(?P<items>[^\W\d][\w-]{0,60})")
+_LABEL = r"(?:tags?|labels?|category|categories|hashtags?)"
+_WITH = r"(?:with |having |under |in |add |and )?(?:the |a |an )?"
+_LABELLED = r"(?:tagged|labell?ed)"
+ITEM_SEPARATOR = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+|\s*&\s*")
+_LABEL_FORMS = (
+    rf"^(?:tag|label)(?P<kept> .+?) (?:with|as) (?:{_LABEL}:? )?{_ITEMS}$",
+    rf"^(?:tag|label)(?P<kept> (?:it|this|that)) {_ITEMS}$",
+    rf"\b(?P<items>[a-z]\w*)(?:-{_LABELLED}\b| {_LABELLED}(?= {{N}}\b))",
+    rf"\b(?:tagged|labell?ed|categori[sz]ed)(?: (?:with|as|under))?(?: {_LABEL})?:?\s+{_ITEMS}",
+    rf"\b{_WITH}(?:new )?{_LABEL}(?: (?:of|named|called|is|are|to))?\s*[:=]?\s+(?!{{N}}\b){_ITEMS}",
+    rf"\b(?:in|under) (?:the )?{_ITEMS} (?:category|tag|label)\b",
+)
+
+
+def extract_tags(draft: Draft) -> None:
+    """Take tags for a list of strings, or the first one for a single string."""
+    parameter = draft.tool.parameter("labels")
+    if parameter is None or parameter.name in draft.arguments or not _LABEL_WORDS & set(parameter.words):
+        return
+    labels = [match["items"] for match in iter(lambda: draft.extract(_HASHTAG), None)]
+    for form in _LABEL_FORMS:
+        match = pattern(form.replace("{N}", draft.noun)).search(draft.text)
+        if match:
+            kept = match.groupdict().get("kept") or ""
+            draft.text = f"{draft.text[: match.start()].rstrip()}{kept} {draft.text[match.end() :].lstrip()}".strip()
+            labels += [draft.literals.restore(item).lstrip("#") for item in ITEM_SEPARATOR.split(match["items"])]
+            break
+    labels = list(dict.fromkeys(label for label in labels if label))
+    if labels:
+        draft.arguments[parameter.name] = labels[0] if parameter.kind == "string" else labels
+
+
+# Numbers
+
+NUMBER_WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+_COUNT = rf"(?P<count>\d{{1,15}}|{'|'.join(NUMBER_WORDS)})\b"
+_DIGITS = r"-?\d{1,15}(?:\.\d{1,15})?"
+_ANY_NUMBER = pattern(rf"(?P<number>(?<![\w.]){_DIGITS}(?![\w]|\.\d)|\b(?:{'|'.join(NUMBER_WORDS)})\b)")
+_NEW_NUMBER = pattern(rf"(?:\bto|[:=])\s*[€$£]?\s*(?P<number>{_DIGITS})(?!\.?\d)(?: ?(?:€|euros?|eur|dollars?|usd)\b)?")
+_LIMITING = r"(?:first|top|last|latest|at most|up to|only|maximum|max|limit(?:ed)?(?: of| to)?:?)"
+_LIMIT = pattern(
+    rf"\b(?:(?:the|my|just|next|{_LIMITING}) )*{_LIMITING}[: ]+{_COUNT}(?: results?\b)?"
+    rf"|\b{_COUNT.replace('count', 'counted')} (?:first |results?\b|most recent )"
+)
+
+
+def extract_limit(draft: Draft) -> None:
+    """Take how many results are wanted: "the first 5", "top three", "2 results", "10 tasks"."""
+    parameter = draft.tool.parameter("limit")
+    if parameter is None or parameter.name in draft.arguments:
+        return
+    match = draft.extract(_LIMIT) or draft.extract(pattern(rf"\b{_COUNT}(?= (?:\w+ )?{draft.noun}\b)"))
+    if match:
+        draft.arguments[parameter.name] = _as_number(next(filter(None, match.groups())), parameter)
+
+
+def extract_numbers(draft: Draft, *, new: bool = False) -> None:
+    """Take numbers: those behind a parameter's name first, then the others for required parameters in their order.
+
+    Of a change, only `new` values count: "price of product 2 to 45".
+    """
+    numeric = [one for one in draft.tool.parameters if one.kind in ("integer", "number") and not one.choices]
+    numeric = [one for one in numeric if not (new and one is draft.tool.key)]
+    for parameter in (one for one in numeric if one.name not in draft.arguments):
+        names = parameter_words(parameter)
+        form = rf"\b(?:{names})(?: (?:is|of|to|at|number))*\s*[:=#]?\s*(?P<number>{_DIGITS})(?![\w.])"
+        match = draft.extract(pattern(form)) or draft.extract(
+            pattern(rf"(?<![\w.])(?P<number>{_DIGITS}) (?:{names})\b")
+        )
+        if match:
+            draft.arguments[parameter.name] = _as_number(match["number"], parameter)
+    for parameter in (one for one in numeric if one.required and one.name not in draft.arguments):
+        match = draft.extract(_NEW_NUMBER if new else _ANY_NUMBER)
+        if match:
+            draft.arguments[parameter.name] = _as_number(match["number"], parameter)
+
+
+def find_number(text: str, parameter: Parameter) -> int | float | None:
+    """Read the first number of a text as the parameter's kind of number."""
+    match = _ANY_NUMBER.search(text)
+    return _as_number(match.group(), parameter) if match else None
+
+
+def count_numbers(text: str) -> int:
+    """Count the numbers a text names."""
+    return sum(1 for _ in _ANY_NUMBER.finditer(text))
+
+
+def _as_number(text: str, parameter: Parameter) -> int | float:
+    number: int | float = NUMBER_WORDS.get(text.lower(), 0) or float(text)
+    return int(number) if parameter.kind == "integer" or number == int(number) else number
+
+
+# Addresses and texts
+
+_ARTICLE = r"(?:\b(?:with|and|the|a|an|its|has|having|plus) )*"
+_NAMED_WORD = rf"{HIDDEN}|(?!(?:for|of|in|to|and|with)\b)[\w][\w.-]*"
+_CAPITALS = r"[^\W\d_][\w.'’/-]*(?: [A-Z][\w.'’/-]*)*"
+# Case matters: "in New York in fahrenheit" ends where the capitals end.
+_PLACE = re.compile(
+    rf"\b(?:(?i:in|at|near|around)|(?i:for|of|to|from)(?=\s+[A-Z]))\s+(?i:the\s+|my\s+)?(?P<value>{HIDDEN}|{_CAPITALS})"
+)
+_LANGUAGE = re.compile(rf"\b(?i:to|into|in)\s+(?i:the\s+)?(?P<value>{HIDDEN}|[A-Za-z]+)")
+_PERSON = re.compile(rf"\b(?i:to|for|by|with|from)\s+(?P<value>{HIDDEN}|(?=[A-Z]){_CAPITALS})")
+_PROPER_NAME = re.compile(
+    r"(?<![\w'’])(?!(?i:i|the|a|an|my|this|please|create|extract|name|her|his|their|it|we)\b)"
+    r"(?P<value>[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*)"
+)
+
+
+def literal_role(literal_kind: str, value: str) -> Role:
+    """Return the role that a URL, an address or a path fits: a path with a star is a pattern to search for."""
+    if literal_kind == "path" and "*" in value:
+        return "query"
+    return "url" if literal_kind == "url" else "email" if literal_kind == "email" else "path"
+
+
+def extract_addresses(draft: Draft) -> None:
+    """Take URLs, e-mail addresses, paths and patterns in their order, each for the first parameter of its role."""
+    for character, literal in draft.literals.in_text(draft.text, "url", "email", "path"):
+        for parameter in draft.tool.parameters:
+            fits = parameter.role == literal_role(literal.kind, literal.value) and parameter.kind in TEXT_KINDS
+            if fits and parameter.name not in draft.arguments:
+                draft.arguments[parameter.name] = literal.value
+                place = draft.text.index(character)
+                draft.cut(place, place + 1)
+                break
+
+
+def extract_named_literals(draft: Draft) -> None:
+    """Take quoted texts that stand behind a parameter's name: `with subject "Lunch"`."""
+    for parameter in draft.open_texts():
+        names = parameter_words(parameter)
+        if parameter.role == "title":
+            names += "|called|named|titled|entitled|saying"
+        reading = r"(?: (?:is|of|as|to|called|reading))?\s*[:=]?\s*"
+        match = draft.extract(pattern(rf"{_ARTICLE}\b(?:{names}){reading}(?P<value>{HIDDEN})"))
+        if match:
+            draft.fill(parameter, match["value"])
+
+
+def extract_named_texts(draft: Draft) -> None:
+    """Take texts behind a parameter's name: `priority=high`, `description: check first`, `with description …`."""
+    for parameter in draft.open_texts():
+        names, assigned = parameter_words(parameter), re.escape(parameter.name)
+        forms = [
+            rf"(?:\b(?:with|and) )?(?:\bthe )?\b{assigned}\s*=\s*(?P<value>[^,;=]+?)(?=\s*(?:,|;|$| and [\w-]+\s*=))"
+        ]
+        if parameter is not draft.tool.main:
+            forms.append(
+                rf"(?:[,;.]?\s*\b(?:and |with )?(?:the |a |an )?\b(?:{names})\s*[:=]"
+                rf"|[,;]?\s*\b(?:and )?with (?:the |a |an )?(?:{names})\b(?: (?:of|that says|saying))?)"
+                r"\s*(?P<value>[^,;]+)$"
+            )
+        _extract_first(draft, parameter, [pattern(form) for form in forms])
+
+
+def extract_named_words(draft: Draft) -> None:
+    """Take single words named by a required parameter: `in repo hello`, `the table todos`, `order A-17`."""
+    for parameter in draft.open_texts("other", "id"):
+        value = _NAMED_WORD if parameter.role == "other" else rf"{HIDDEN}|(?=[\w.-]*\d)\w[\w.-]*\b"
+        names = (
+            rf"(?:{parameter_words(parameter)})(?: (?:id|number|no\.?|is|named|called))*\s*[:=#]?\s+(?P<value>{value})"
+        )
+        if parameter.required:
+            _extract_first(
+                draft, parameter, [pattern(rf"(?:\b(?:in|of|from|for|on|with|by|to) )?(?:\bthe )?\b{names}")]
+            )
+
+
+def extract_names(draft: Draft) -> None:
+    """Take places, languages and people by the preposition before them: "in Tokyo", "to French", "by Jules Verne"."""
+    for parameter in sorted(draft.open_texts("place", "language", "other"), key=lambda one: not one.required):
+        form = {"place": _PLACE, "language": _LANGUAGE}.get(parameter.role, _PERSON)
+        _extract_first(draft, parameter, [form])
+    for parameter in draft.open_texts("title"):
+        if parameter.required and "name" in parameter.words:
+            _extract_first(draft, parameter, [_PROPER_NAME])
+
+
+def _extract_first(draft: Draft, parameter: Parameter, forms: list[re.Pattern[str]]) -> None:
+    for form in forms:
+        match = draft.extract(form)
+        if match:
+            draft.fill(parameter, match["value"])
+            return

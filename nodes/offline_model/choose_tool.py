@@ -1,0 +1,351 @@
+"""Choose the tools for a message: split it, read each clause, score the tools, fill the best one."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from itertools import islice
+
+from toolweave.nodes.offline_model.arguments import (
+    NUMBER_WORDS,
+    Draft,
+    count_numbers,
+    literal_role,
+    parameter_words,
+    value_surfaces,
+)
+from toolweave.nodes.offline_model.dates import find_dates
+from toolweave.nodes.offline_model.english import (
+    CLAUSE_WINDOW,
+    CONTAINER,
+    CONTAINERS,
+    HIDDEN,
+    READING,
+    STOP_WORDS,
+    STRONG_ACTIONS,
+    VAGUE,
+    VAGUE_NOUNS,
+    VERBS,
+    WEAK_ACTIONS,
+    Literals,
+    either_of,
+    hide_literals,
+    noun_family,
+    pattern,
+    stem,
+    stems,
+    words,
+)
+from toolweave.nodes.offline_model.fill import (
+    Intent,
+    extract_filters,
+    fill_change,
+    fill_more,
+    fill_new,
+    fill_other,
+    fill_reading,
+    states_topic,
+)
+from toolweave.nodes.offline_model.phrases import LIKELY, SURE, WEAK, Clause, Cue, find_cue, split_clauses
+from toolweave.nodes.offline_model.titles import topic_stated
+from toolweave.nodes.offline_model.tools import ToolSpec, all_nouns, tool_nouns
+
+# What is read of one message: enough for any request a person types, and little enough for a pasted book.
+TEXT_WINDOW = 4000
+MAX_CLAUSES = 50
+_OPENING_DATE_WINDOW = 80
+_PRONOUN_ONLY = pattern(
+    r"(?:it|that|this|them|those|these|(?:that|this|the) one|that task)"
+    r"(?: down| (?:to|on|onto|in|into|as|from|off) (?:my|the|our|a) [\w -]{1,40})*"
+)
+_ELLIPSIS = pattern(r"(?:and |or |what about |how about |same for |now |also )+(?P<rest>.+)")
+_ANOTHER = pattern(
+    r"(?:and |also |now )*(?:one|another|another one|one more)(?: more)? (?:to|for|about|called) (?P<rest>.+)"
+)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What it takes to read a message: the tools, the day, and the tool used in the turn before."""
+
+    tools: tuple[ToolSpec, ...]
+    today: date
+    last_tool: ToolSpec | None = None
+
+    @property
+    def noun(self) -> str:
+        """Return the alternative of the words for what the tools act on."""
+        return all_nouns(self.tools)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a message asks for, in its order; `cut` says that it was too long to be read whole."""
+
+    intents: tuple[Intent, ...] = ()
+    cut: bool = False
+
+
+def plan_message(text: str, reader: Reader) -> Plan:
+    """Read what a message asks for; nothing when it asks for nothing that a tool does."""
+    hidden, literals = hide_literals(text[:TEXT_WINDOW])
+    intents: list[Intent] = []
+    unused = ""
+    clauses = list(islice(split_clauses(hidden, reader.noun), MAX_CLAUSES + 1))
+    for clause in clauses[:MAX_CLAUSES]:
+        found = _read_clause(clause, unused, intents, literals, reader)
+        if found is None:
+            unused = f"{unused} {clause.text}".strip()
+            continue
+        if any(intent.guessed for intent in intents) and not any(intent.guessed for intent in found):
+            intents = [intent for intent in intents if not intent.guessed]
+        for intent in found:
+            if not _says_less(intent, intents):
+                intents.append(intent)
+        unused = clause.text if all(intent.guessed for intent in found) else ""
+    return Plan(tuple(intents), cut=len(text) > TEXT_WINDOW or len(clauses) > MAX_CLAUSES)
+
+
+def _says_less(intent: Intent, others: Sequence[Intent]) -> bool:
+    """Say whether a reading intent only repeats another one without its filters: "… Please show me."""
+    return intent.tool.action in READING and not intent.arguments and any(one.tool is intent.tool for one in others)
+
+
+def _read_clause(
+    clause: Clause, before: str, intents: list[Intent], literals: Literals, reader: Reader
+) -> list[Intent] | None:
+    """Read one clause; None when it asks for nothing by itself. An afterthought changes the last intent in place."""
+    text = _date_last(clause.text, reader.today)
+    cue = find_cue(text, reader.noun)
+    if intents and intents[-1].tool.action == "create" and (cue.strength < LIKELY or cue.action == "update"):
+        more = fill_more(intents[-1], text, literals, reader.today)
+        if more:
+            intents[-1] = more
+            return []
+    if reader.last_tool and not intents:
+        continued = _read_ellipsis(text, cue, reader.last_tool, literals, reader)
+        if continued:
+            return continued
+    ranked = rank_tools(reader.tools, cue, text, literals, reader.today)
+    if not ranked or ranked[0][0] < ENOUGH:
+        return None
+    found = _fill(ranked[0][1], cue, text.rstrip("?"), before, literals, reader)
+    if cue.manner == "statement":
+        found = [intent for intent in found if intent.arguments or intent.tool.action != "update"]
+    if ranked[0][1].action not in READING:
+        unused = tuple(map(literals.restore, unused_words(cue.body or text, found, reader.today)))
+        found = [one if one.too_long else replace(one, unused=unused) for one in found]
+    guessed = cue.manner == "obligation" or (cue.manner in ("statement", "deed") and cue.strength < SURE)
+    return [replace(intent, after=clause.after, guessed=guessed) for intent in found] or None
+
+
+def _date_last(text: str, today: date) -> str:
+    """Move a date that opens an order behind it: "tomorrow remind me to …"."""
+    dates = find_dates(text[:_OPENING_DATE_WINDOW], today)
+    if not dates or dates[0].start or text.endswith("?"):
+        return text
+    return f"{text[dates[0].end :].lstrip(' ,:')} {text[: dates[0].end]}".strip()
+
+
+def _read_ellipsis(text: str, cue: Cue, tool: ToolSpec, literals: Literals, reader: Reader) -> list[Intent]:
+    """Read "and the finished ones?" or "and one to buy jam" as asking once more for what was asked before."""
+    another = _ANOTHER.fullmatch(text)
+    if tool.action == "create" and another and tool.main:
+        return fill_new(tool, another["rest"], literals, reader.today)
+    more = _ELLIPSIS.fullmatch(text)
+    if tool.action in READING and more and cue.strength < LIKELY:
+        rest = more["rest"].rstrip("?")
+        return _fill(tool, Cue("list", WEAK, rest, "question"), rest, "", literals, reader)
+    return []
+
+
+def _fill(tool: ToolSpec, cue: Cue, text: str, before: str, literals: Literals, reader: Reader) -> list[Intent]:
+    """Fill the chosen tool; `before` is the part of the message before this clause that needs no tool."""
+    spoken_of = cue.body.strip(" .,;:!?")
+    if before and tool.action != "update" and (not spoken_of or _PRONOUN_ONLY.fullmatch(spoken_of)):
+        text = before
+        cue = replace(cue, body=before if tool.action == "create" else topic_stated(before) or before)
+    if tool.key is not None and tool.action in ("update", "delete", "get", "run"):
+        found = fill_change(tool, cue, text, literals, reader.today)
+        return [_with_antecedent(intent, before, cue, literals, reader) for intent in found]
+    main = tool.main
+    if tool.action == "create" and main is not None and main.role in ("title", "text", "description", "other"):
+        return fill_new(tool, cue.body, literals, reader.today)
+    listing, finding = _pair(tool, reader.tools) if tool.action in ("list", "search") else (None, None)
+    if listing or finding:
+        reading = fill_reading(listing, finding, text, cue.body.rstrip("?"), literals, reader.today)
+        return [reading] if reading else []
+    intent = fill_other(tool, text, literals, reader.today)
+    return [fill_other(tool, f"{before} {text}", literals, reader.today) if intent.missing and before else intent]
+
+
+def _with_antecedent(intent: Intent, before: str, cue: Cue, literals: Literals, reader: Reader) -> Intent:
+    """Let "that task" stand for what the clause before it spoke of."""
+    if not before or intent.target is None or intent.target.kind != "pronoun":
+        return intent
+    stated = find_cue(before, reader.noun)
+    subject = topic_stated(before) or (stated.body if stated.manner == "deed" else before)
+    spoken = fill_change(intent.tool, replace(cue, body=subject, manner="none"), subject, literals, reader.today)
+    target = spoken[0].target if spoken else None
+    return replace(intent, target=target) if target and target.kind in ("phrase", "ids") else intent
+
+
+def _pair(tool: ToolSpec, tools: Sequence[ToolSpec]) -> tuple[ToolSpec | None, ToolSpec | None]:
+    """Return the listing and the finding tool of the same things."""
+    related = [tool, *(other for other in tools if other.shares_noun(tool) and other is not tool)]
+    listing = next((one for one in related if one.action == "list"), None)
+    finding = next((one for one in related if one.action == "search" and one.main is not None), None)
+    return listing, finding
+
+
+ENOUGH = 2.0
+"""A tool with a lower score is not called: the message is no request for it."""
+_OWN = pattern(r"\b(?:i|i've|i'd|my|we|our)\b|^(?:(?:is there |are there )?any(?:thing)?|where(?:'?s| is| are))\b")
+_HAVING = pattern(
+    r"(?:what|which|all) (?:i|we)(?:'ve| have)(?: got)?(?! to\b)|do you have"
+    r"|(?:do|did|have|had) (?:i|we) (?:already |ever )?(?:have|got|get|write|note|put|add|noted|written|added)(?! to\b)"
+    r"|(?:when|where)(?:'s| is| are| was) my|when (?:do|should|must|can) (?:i|we)\b"
+)
+_POINTS_BACK = pattern(r"\b(?:it|that|this|them|those|these|one)\b")
+_IN_MY_LIST = pattern(rf"\b(?:my|the|this|our) (?:[\w-]+ )?{CONTAINER}\b")
+_VAGUE = pattern(rf"\b{VAGUE}\b")
+
+
+def rank_tools(
+    tools: Sequence[ToolSpec], cue: Cue, text: str, literals: Literals, today: date
+) -> list[tuple[float, ToolSpec]]:
+    """List the tools with their scores, best first; equal ones stay in the order in which they were bound."""
+    text = text[:CLAUSE_WINDOW]
+    scored = [(_score(tool, cue, text, literals, today), tool) for tool in tools]
+    return sorted(scored, key=lambda pair: -pair[0])
+
+
+def _score(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: date) -> float:
+    return (
+        _action_score(tool, cue)
+        + _noun_score(tool, cue, text)
+        + _wording_score(tool, text)
+        + _evidence_score(tool, text, literals)
+        + _aim_score(tool, cue, text, literals, today)
+    )
+
+
+def _action_score(tool: ToolSpec, cue: Cue) -> float:
+    """Compare what the clause asks for with what the tool does; never let one kind of change pass for another."""
+    if cue.action is None or tool.action is None:
+        return 0.0
+    if cue.action == tool.action:
+        return 3.0 if cue.strength >= LIKELY else 1.0
+    if tool.action in (*STRONG_ACTIONS.get(cue.verb, ()), *WEAK_ACTIONS.get(cue.verb, ())):
+        return 2.0 if cue.strength >= SURE else 1.0
+    if {cue.action, tool.action} <= READING:
+        return 1.5 if cue.strength >= LIKELY else 1.0
+    if cue.strength >= LIKELY:
+        return -3.0
+    return -0.5 if cue.manner in ("question", "noun") else -1.5
+
+
+def _noun_score(tool: ToolSpec, cue: Cue, text: str) -> float:
+    matched = sum(
+        bool(pattern(rf"(?<![\w-]){either_of(noun_family(noun))}(?![\w-])").search(text)) for noun in tool.nouns
+    )
+    if matched:
+        return 1.5 + matched / len(tool.nouns)
+    if cue.action == tool.action or (cue.action in READING and tool.action in READING):
+        return 1.0 if _IN_MY_LIST.search(text) else 0.6 if _VAGUE.search(text) else 0.0
+    return 0.0
+
+
+def _wording_score(tool: ToolSpec, text: str) -> float:
+    """Count the words that the clause shares with the tool's description and parameters."""
+    known = set(stems(tool.description[:400])) | {stem(word) for one in tool.parameters for word in one.words}
+    score = min(1.2, 0.4 * len(known & set(stems(text))))
+    opening, described = words(text)[:1], words(tool.description[:60])[:1]
+    if opening and described and stem(opening[0]) == stem(described[0]):
+        score += 1.0 if tool.action else 2.0
+    if opening and stem(opening[0]) in {stem(word) for word in (tool.verb, *tool.nouns)}:
+        score += 0.7
+    return score
+
+
+def _evidence_score(tool: ToolSpec, text: str, literals: Literals) -> float:
+    """Count what the clause brings for the tool's parameters: addresses, numbers, an id."""
+    score = 0.0
+    roles = {parameter.role for parameter in tool.parameters}
+    for _, literal in literals.in_text(text, "url", "email", "path"):
+        score += 2.0 if literal_role(literal.kind, literal.value) in roles else -0.5
+    numeric = [one for one in tool.parameters if one.required and one.role == "number"]
+    if numeric:
+        score += 1.0 if count_numbers(text) >= len(numeric) else -1.5
+    if tool.key and pattern(rf"(?:\b(?:{tool_nouns(tool)}|number) |#)\d").search(text):
+        score += 1.0
+    return max(-1.5, min(3.0, score))
+
+
+def _aim_score(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: date) -> float:
+    """Count what makes a vague request one for this tool: a filter, a topic of one's own, a new value, "it"."""
+    if cue.action in READING:
+        return _reading_score(tool, text, literals, today) if tool.action in ("list", "search") else 0.0
+    if cue.manner != "order":
+        return 0.0
+    if cue.strength < SURE and tool.action in WEAK_ACTIONS.get(cue.verb, ()):
+        if tool.action == "create" and cue.strength == WEAK:
+            return 1.0 if tool.parameter("date") and find_dates(text, today) else 0.0
+        if tool.action == "update":
+            return 0.5 + float(bool(extract_filters(Draft(tool, text, literals, today))))
+    return 1.0 if tool.key and _POINTS_BACK.search(text) else 0.0
+
+
+def _reading_score(tool: ToolSpec, text: str, literals: Literals, today: date) -> float:
+    filters = extract_filters(Draft(tool, text, literals, today))
+    only_dates = all(one.role == "date" for one in tool.parameters if one.name in filters)
+    filtered = 0.0 if not filters else 0.6 if only_dates else 1.0
+    return filtered + float(bool(_HAVING.search(text)) or (states_topic(text) and bool(_OWN.search(text))))
+
+
+# Words of requests themselves, whatever they ask for.
+_OF_REQUESTS = frozenset(
+    stem(word)
+    for word in words(
+        "want need like love look know tell help try new called named titled says saying current now today tomorrow "
+        "many much cost list number question detail details information info available exist call use using word "
+        "another following back sure longer anymore need rid mistake quick quickly small little short simple extra "
+        "additional further separate single soon possible asap somehow sometime maybe certainly definitely simply just "
+        "note memo entry line job matter whole entire everything moment nice great good reminder put make sense"
+    )
+)
+_PLACES = frozenset(words("first second third fourth fifth sixth seventh eighth ninth tenth last final latest newest"))
+_FILED = pattern(rf"\b(?:to|on|onto|in|into|off|from|under|for) (?:my|the|our|a|your) (?:[\w-]+ )?{CONTAINER}\b")
+_WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
+
+
+def unused_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
+    """List the words of a request that neither the arguments and targets nor the tool itself explain (U-04)."""
+    known = {*_OF_REQUESTS, *map(stem, (*CONTAINERS, *VAGUE_NOUNS))}
+    text = _FILED.sub(" ", text)
+    for intent in intents:
+        tool, target = intent.tool, intent.target
+        if tool.parameter("date"):
+            for found in reversed(find_dates(text, today)):
+                text = f"{text[: found.start]} {text[found.end :]}"
+        if target:
+            known |= {stem(word) for word in (*words(target.text), *map(str, target.ids), *_PLACES)}
+        known |= {stem(word) for value in intent.arguments.values() for word in words(str(value).replace("_", " "))}
+        known |= {stem(word) for word in words(f"{tool.description} {tool.name.replace('_', ' ')}")}
+        known |= {stem(word) for noun in tool.nouns_and_synonyms for word in words(noun)}
+        for one in tool.parameters:
+            known |= {stem(word) for word in (*one.words, *words(one.description), *words(parameter_words(one)))}
+            known |= {stem(word) for surface in value_surfaces(one) for word in words(surface)}
+    counts = {str(len(intents)), *known}
+    known |= {word for word, number in NUMBER_WORDS.items() if str(number) in counts}
+    listed = dict.fromkeys(match.group().removesuffix("'s") for match in _WORD.finditer(text))
+    return [
+        word
+        for word in listed
+        if not (
+            word.lower() in STOP_WORDS
+            or word.lower() in VERBS
+            or stem(word) in known
+            or set(map(stem, words(word))) <= known
+        )
+    ]

@@ -1,0 +1,403 @@
+"""Know English as far as the rules need it: words and their stems, synonyms, quoted texts, courtesies."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Literal
+
+WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+
+def words(text: str) -> list[str]:
+    """List the words of a text in lower case, in order."""
+    return [match.group().lower().replace("’", "'") for match in WORD.finditer(text)]
+
+
+STOP_WORDS = frozenset(
+    words(
+        """
+        a an the this that these those it its it's is are was were be been being am do does did done doing have has had
+        having i i'm i've i'd i'll me my mine myself yourself we we're our ours us you your yours he she they them their
+        there to of in on at by for from with without about into onto over off as and or but if so than then too very
+        just can could would will shall should may might must not no yes please pls plz thanks thank what what's which
+        who whom whose when where where's how why whether all any some every each both either one ones like else also
+        again already still now ever yet really actually maybe perhaps up out down got get gets let let's here more most
+        much many only own same such per via hey hi hello ok okay isn't aren't wasn't weren't don't doesn't didn't
+        haven't hasn't hadn't won't can't couldn't shouldn't somewhere anywhere something anything everything nothing
+        somebody anyone anybody someone thing things stuff bit lot kind sort we've they've you've we'd you'd you'll
+        whats wheres thats dont doesnt didnt cant isnt arent havent hasnt wont im ive id that's there's here's who's
+        they're you're he's she's where's i'd
+        """
+    )
+)
+IRREGULAR = {
+    "bought": "buy", "paid": "pay", "sent": "send", "wrote": "write", "written": "write", "called": "call",
+    "made": "make", "did": "do", "took": "take", "taken": "take", "went": "go", "gone": "go", "got": "get",
+    "gave": "give", "given": "give", "found": "find", "sold": "sell", "told": "tell", "read": "read", "ran": "run",
+    "met": "meet", "built": "build", "cut": "cut", "put": "put", "set": "set", "fed": "feed", "held": "hold",
+    "brought": "bring", "taught": "teach", "caught": "catch", "swept": "sweep", "kept": "keep", "left": "leave",
+    "chose": "choose", "chosen": "choose", "drove": "drive", "driven": "drive", "spoke": "speak", "spoken": "speak",
+    "drew": "draw", "drawn": "draw", "grew": "grow", "hung": "hang", "lent": "lend", "shut": "shut", "won": "win",
+    "picked": "pick", "returned": "return", "dug": "dig", "ate": "eat", "began": "begin", "begun": "begin",
+    "signed": "sign", "rode": "ride", "rang": "ring", "rung": "ring", "shot": "shoot", "sewn": "sew", "mown": "mow",
+}  # fmt: skip
+_PLURAL_ES = re.compile(r"(?:s|x|z|ch|sh)es$")
+_DOUBLED = re.compile(r"([bdfgklmnprt])\1$")
+
+
+@lru_cache(maxsize=4096)
+def stem(word: str) -> str:
+    """Reduce one word to a rough stem: case, plural, -ing, -ed and final -e are dropped."""
+    return _without_final_e(lemma(word))
+
+
+@lru_cache(maxsize=4096)
+def lemma(word: str) -> str:
+    """Reduce one word as `stem` does, but keep its final -e: close to the word that a search would look for."""
+    word = re.sub(r"['’]s?$", "", word.lower())
+    if word in IRREGULAR:
+        return IRREGULAR[word]
+    if len(word) > 4 and word.endswith("ies"):
+        word = word[:-3] + "y"
+    elif len(word) > 4 and _PLURAL_ES.search(word):
+        word = word[:-2]
+    elif len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        if len(word) > len(ending) + 2 and word.endswith(ending):
+            return _DOUBLED.sub(r"\1", word[: -len(ending)])
+    return word
+
+
+def _without_final_e(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+
+
+def stems(text: str) -> list[str]:
+    """List the stems of the words that carry meaning, in order."""
+    return [stem(word) for word in words(text) if word not in STOP_WORDS]
+
+
+def count_shared(wanted: Iterable[str], present: Iterable[str]) -> int:
+    """Count the wanted stems that are present, forgiving a slip in words of five letters or more."""
+    there = set(present)
+    long = [word for word in there if len(word) > 4]
+    return sum(
+        word in there or (len(word) > 4 and bool(get_close_matches(word, long, 1, _NEAR))) for word in set(wanted)
+    )
+
+
+_NEAR = 0.85
+
+NEVER = "(?!)"
+"""A regular expression that matches nothing."""
+# Rules look at this much of a clause: enough for any request, and quadratic patterns stay cheap.
+CLAUSE_WINDOW = 600
+
+
+@lru_cache(maxsize=4096)
+def pattern(source: str) -> re.Pattern[str]:
+    """Compile a rule in which a space stands for any white space and ' for either apostrophe."""
+    pieces: list[str] = []
+    in_class = False
+    for character, following in zip(source, source[1:] + "\0", strict=True):
+        in_class = character == "[" or (in_class and character != "]")
+        if character == "'":
+            pieces.append("'’" if in_class else "['’]")
+        elif character == " " and not in_class:
+            pieces.append(r"\s" if following in "*+?{" else r"\s+")
+        else:
+            pieces.append(character)
+    return re.compile("".join(pieces), re.IGNORECASE)
+
+
+Action = Literal["create", "list", "get", "search", "update", "delete", "send", "run"]
+READING: frozenset[Action] = frozenset({"list", "get", "search"})
+CHANGING: frozenset[Action] = frozenset({"create", "update", "delete"})
+# Verbs that ask for an action by themselves, and verbs that need the noun of a tool beside them.
+STRONG_VERBS: dict[Action, str] = {
+    "create": "add create insert append register jot",
+    "list": "list show display enumerate print view",
+    "search": "search find locate lookup query google",
+    "update": """update change edit modify mark rename retitle complete finish tick reschedule postpone reopen tag flag
+        prioritise prioritize delay defer undo uncomplete uncheck untick unmark bump raise lower""",
+    "delete": """delete del remove drop erase cancel scrap trash discard kill wipe eliminate rm purge destroy ditch bin
+        nuke""",
+    "send": "send email mail notify",
+    "run": "run execute launch trigger",
+}
+WEAK_VERBS: dict[Action, str] = {
+    "create": """new make put record enter include schedule note write remember save store plan throw stick place log
+        set generate draft open""",
+    "list": "give tell see pull bring check review count recap read get fetch provide present share",
+    "get": "get fetch read open retrieve describe download load cat view show check tell give inspect visit",
+    "search": "look hunt seek check see",
+    "update": """set move make give push cross check correct adjust shift increase reduce decrease close resolve label
+        assign switch turn extend amend revise enable disable put replace cut fix archive""",
+    "delete": "clear strike take throw forget dump unset",
+    "send": "post message reply forward publish share",
+    "run": "start call perform invoke submit",
+}
+
+
+def _by_verb(table: dict[Action, str]) -> dict[str, tuple[Action, ...]]:
+    verbs: dict[str, tuple[Action, ...]] = {}
+    for action, listed in table.items():
+        for verb in words(listed):
+            verbs[verb] = (*verbs.get(verb, ()), action)
+    return verbs
+
+
+STRONG_ACTIONS = _by_verb(STRONG_VERBS)
+WEAK_ACTIONS = _by_verb(WEAK_VERBS)
+VERBS = frozenset(STRONG_ACTIONS) | frozenset(WEAK_ACTIONS)
+_TOOL_VERBS: dict[Action, str] = {
+    "create": "create add new insert make register append put write save store",
+    "list": "list ls all index enumerate show",
+    "search": "search find query lookup grep",
+    "update": "update edit modify set change patch rename complete mark move toggle",
+    "delete": "delete remove drop destroy clear cancel rm purge",
+    "send": "send email notify post publish reply",
+    "get": "get read fetch retrieve view describe open download check load",
+    "run": "run execute start call trigger launch invoke",
+}
+TOOL_VERBS: dict[str, Action] = {verb: action for action, listed in _TOOL_VERBS.items() for verb in words(listed)}
+"""Verbs in tool names: the first one that stands in the name says what the tool does."""
+_NOUN_GROUPS = tuple(
+    frozenset(group.split("|"))
+    for group in (
+        "todo|to-do|to do|task|reminder|chore|errand|item",
+        "file|document|doc",
+        "folder|directory|dir",
+        "note|memo",
+        "event|appointment|meeting",
+        "email|e-mail|mail",
+        "web|internet|online|google",
+        "page|url|link|site|website|webpage",
+        "time|clock",
+        "weather|forecast|temperature|rain|snow",
+        "light|lamp",
+        "sum|total|plus|number",
+        "repository|repo",
+        "issue|ticket|bug",
+    )
+)
+# Where things are kept ("on my list"): never part of the thing's own name.
+CONTAINERS = ("list", "backlog", "board", "agenda", "plate", "inbox")
+# Words for the things at hand when their noun is not used.
+VAGUE_NOUNS = ("thing", "stuff", "one", "everything", "anything", "something", "nothing", "all", "entry", "point")
+_HIGH = "high urgent important critical top highest asap crucial pressing vital essential major severe"
+_MEDIUM = "medium normal moderate mid average regular standard ordinary"
+_LOW = "low minor trivial unimportant lowest"
+_COMPLETED = "completed complete done finished closed resolved ticked accomplished"
+_ACTIVE = (
+    "active open pending unfinished incomplete outstanding undone uncompleted remaining remain remains left unresolved "
+    "upcoming current unsolved"
+)
+VALUE_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "high": (*words(_HIGH), "priority one"),
+    "medium": tuple(words(_MEDIUM)),
+    "low": (*words(_LOW), "nice-to-have", "nice to have", "not urgent", "not important", "not so important"),
+    "completed": (*words(_COMPLETED), "ticked off", "checked off", "crossed off", "did already", "already did"),
+    "active": (
+        *words(_ACTIVE),
+        "not done",
+        "not finished",
+        "not completed",
+        "not complete",
+        "to be done",
+        "in progress",
+    ),
+    "all": ("all", "everything", "any", "every", "both"),
+    "on": ("on", "enabled", "enable", "active", "yes", "true"),
+    "off": ("off", "disabled", "disable", "inactive", "no", "false"),
+}
+"""The ways to say a value, by the concept they stand for."""
+OPPOSITE_VALUES = {
+    one: other
+    for pair in (("completed", "active"), ("high", "low"), ("on", "off"))
+    for one, other in (pair, pair[::-1])
+}
+VERB_VALUES = {
+    "completed": r"complete|finish|tick|check|cross|close|resolve|(?:cross|tick|check|mark) .+ off",
+    "active": r"undo|uncomplete|reopen|re-open|uncheck|untick|unmark|resume|restart|reactivate|restore",
+}
+"""The verbs (as expressions) that imply a value: to finish something is to set its state to completed."""
+# Small words that stand for a parameter.
+PARAMETER_WORDS: dict[str, str] = {
+    "priority": "priority importance urgency",
+    "title": "title name subject headline wording",
+    "name": "name title",
+    "description": "description details detail note notes comment",
+    "body": "body text message content",
+    "due": "due deadline date",
+    "deadline": "due deadline date",
+    "tags": "tag tags label labels category categories hashtag hashtags tagged labelled labeled",
+    "tag": "tag tags label labels category tagged labelled labeled",
+    "labels": "label labels tag tags labelled labeled tagged",
+    "status": "status state completion",
+}
+
+
+@lru_cache(maxsize=4096)
+def noun_family(noun: str) -> frozenset[str]:
+    """Return a noun together with its synonyms."""
+    wanted = stem(noun)
+    family = frozenset({noun})
+    for group in _NOUN_GROUPS:
+        if any(stem(member) == wanted for member in group):
+            family |= group
+    return family
+
+
+def with_plural(noun: str) -> str:
+    """Write a noun as a regular expression that takes its plural too, and spaces as hyphens."""
+    body = re.escape(noun).replace(r"\-", r"[-\s]?").replace(r"\ ", r"[-\s]")
+    if noun.endswith("s"):
+        return body
+    if noun.endswith("y") and noun[-2:-1] not in "aeou":
+        return f"(?:{body}|{body[:-1]}ies)"
+    return f"{body}(?:es|s)?" if noun.endswith(("x", "sh", "ch", "o")) else f"{body}s?"
+
+
+def either_of(nouns: Iterable[str]) -> str:
+    """Write nouns as one alternative, longest first; no noun at all matches nothing."""
+    listed = sorted(set(nouns), key=lambda noun: (-len(noun), noun))
+    return rf"(?:{'|'.join(with_plural(noun) for noun in listed)})" if listed else NEVER
+
+
+def plurals_only(nouns: str) -> str:
+    """Turn an alternative that `either_of` wrote into one of the plural forms alone."""
+    return nouns.replace("(?:es|s)?", "(?:es|s)").replace("s?", "s")
+
+
+VAGUE = either_of(VAGUE_NOUNS)
+CONTAINER = either_of(CONTAINERS)
+LiteralKind = Literal["quoted", "url", "email", "path"]
+_FIRST_HIDDEN = 0xE000
+_LAST_HIDDEN = 0xF8FF
+HIDDEN = f"[{chr(_FIRST_HIDDEN)}-{chr(_LAST_HIDDEN)}]"
+_HIDDEN = re.compile(HIDDEN)
+_FIND = re.compile(
+    r"""
+      "(?P<double>[^"\n]{1,2000})"
+    | “(?P<curly>[^”\n]{1,2000})”
+    | «(?P<angle>[^»\n]{1,2000})»
+    | `(?P<tick>[^`\n]{1,2000})`
+    | (?<!\w)['‘](?P<single>(?:[^'’\n]|['’](?=\w)){1,2000})['’](?!\w)
+    | (?P<url>\bhttps?://[^\s<>"'”]{1,2000})
+    | (?P<email>(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6})
+    | (?P<path>(?<![\w/*.~-])(?:~|\.{1,2})?/[\w.*~/-]{1,400}
+        | (?<![\w/*.~-])[\w.*~-]{1,200}/[\w.*~/-]{1,400}(?<=[\w*/])
+        | (?<![\w/*.~-])(?:[\w-]{1,100}|\*{1,2})(?:\.[\w*-]{1,60}){0,3}\.[a-z][a-z0-9]{0,4}(?![\w.]*\w))
+    """,
+    re.VERBOSE,
+)
+_NOT_PATHS = re.compile(r"\d+/\d+(?:/\d+)?|and/or|w/.*|(?:[a-z]\.)+[a-z]", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class HiddenText:
+    """One hidden literal: what stood there, and what it means without its quotes."""
+
+    kind: LiteralKind
+    value: str
+    raw: str
+
+
+@dataclass(frozen=True)
+class Literals:
+    """The hidden literals of one message, by the character that stands for them."""
+
+    found: tuple[HiddenText, ...] = ()
+
+    def of(self, character: str) -> HiddenText:
+        """Return the literal that a character stands for."""
+        return self.found[ord(character) - _FIRST_HIDDEN]
+
+    def restore(self, text: str) -> str:
+        """Put the literals back as they stood, quotes included, unless one is the whole text."""
+        text = text.strip()
+        if len(text) == 1 and _HIDDEN.fullmatch(text):
+            return self.of(text).value
+        return _HIDDEN.sub(lambda match: self.of(match.group()).raw, text)
+
+    def in_text(self, text: str, *kinds: LiteralKind) -> list[tuple[str, HiddenText]]:
+        """List the (character, literal) pairs of these kinds in a text, in order."""
+        pairs = [(character, self.of(character)) for character in _HIDDEN.findall(text)]
+        return [pair for pair in pairs if not kinds or pair[1].kind in kinds]
+
+
+def hide_literals(text: str) -> tuple[str, Literals]:
+    """Replace every literal of a text by one private-use character."""
+    found: list[HiddenText] = []
+
+    def hide(match: re.Match[str]) -> str:
+        raw, kind, tail = match.group(), match.lastgroup or "", ""
+        if kind in ("url", "email", "path"):
+            value = raw.rstrip(".,;:!?)")
+            raw, tail = value, raw[len(value) :]
+            if kind == "path" and (_NOT_PATHS.fullmatch(raw) or not re.search(r"[\w*]", raw)):
+                return match.group()
+        else:
+            value, kind = match.group(kind), "quoted"
+        if _FIRST_HIDDEN + len(found) > _LAST_HIDDEN or not value.strip():
+            return match.group()
+        found.append(HiddenText(kind, value.strip(), raw))  # type: ignore[arg-type]
+        return chr(_FIRST_HIDDEN + len(found) - 1) + tail
+
+    return _FIND.sub(hide, _HIDDEN.sub("", text)), Literals(tuple(found))
+
+
+_GREETING = r"hi(?: there)?|hello(?: there)?|hey(?: there)?|good (?:morning|afternoon|evening|day)"
+_FILLER = (
+    r"ok(?:ay)?|yes|yeah|sure|so|well|oh|um+|alright|right|also|then|and|now|actually|just|kindly|quickly|next|finally"
+    r"|first(?: of all)?|secondly|by the way|btw|but|great|perfect|cool|sorry|excuse me|instead|wait(?=,)|no"
+)
+_ASKING = (
+    r"(?:can|could|would|will|may|might) you(?: please| kindly| maybe| just| also)*"
+    r"(?: be able to| be so (?:kind|nice)(?: as)? to| mind| help me(?: to)?| like to)?"
+    r"|(?:can|could|shall|should|may) we(?: please)?|why (?:don't|not)(?: you| we)?|how about(?: you)?"
+    r"|you (?:can|could|should|may)(?: now| also)?|(?:can|could|may) i ask you to"
+)
+_WISHING = (
+    r"i(?:'d| would) (?:really )?(?:like|love|want|appreciate it if)(?: you)?(?: to|(?= a | an ))"
+    r"|i (?:want|need|wish)(?: for)? you to|i want to|i wanna|i wish to|(?:i'm |i am )?trying to|let's|let us"
+    r"|i(?:'d| would) be grateful if you(?: could| would)?|it would be (?:nice|great) if you (?:could|would)"
+)
+_BEGGING = r"please|pls|plz|help me(?: to)?|go ahead and|do me a favou?r and|be so (?:kind|nice)(?: as)? to"
+_LEAD = pattern(rf"(?:(?:{_BEGGING}|{_GREETING}|{_FILLER}|{_ASKING}|{_WISHING})(?![\w'-])[\s,!:.…-]*)+")
+_THANKS = r"thanks(?: a lot| so much| in advance)?|thank you(?: very much| so much| in advance)?|thx|ty|cheers"
+_TAIL = pattern(
+    rf"(?:[\s,;]*(?<![\w'-])(?:please|pls|plz|{_THANKS}|for me|will you|would you|could you|can you"
+    r"|if you (?:can|could|don't mind|please)|ok(?:ay)?|right|asap please)(?![\w'-]))*[\s.!?…,;]*$"
+)
+_TAIL_WINDOW = 120
+_COURTESY_ONLY = pattern(
+    r"[\s\W]*(?:(?:hi|hello|hey|good (?:morning|afternoon|evening|day|night)|there|thanks?|thank you|so|very|much|a lot"
+    r"|in advance|please|everyone|all|again|cheers|thx)\b[\s\W]*)*"
+)
+_LONGEST_COURTESY = 200
+
+
+def without_courtesy(text: str) -> str:
+    """Drop what politeness puts before and after a request."""
+    text = text.strip()
+    lead = _LEAD.match(text)
+    if lead and lead.end() < len(text):
+        text = text[lead.end() :]
+    return without_courteous_tail(text)
+
+
+def without_courteous_tail(text: str) -> str:
+    """Drop "please", thanks and closing punctuation at the end."""
+    # Only the last words can be courtesies; searching the whole of a long text would be slow for nothing.
+    match = _TAIL.search(text, max(0, len(text) - _TAIL_WINDOW))
+    return text[: match.start() if match else len(text)].rstrip(" \t\r\n.!?…,;")
+
+
+def is_courtesy(text: str) -> bool:
+    """Say whether a sentence is nothing but greeting or thanks."""
+    return len(text) <= _LONGEST_COURTESY and bool(_COURTESY_ONLY.fullmatch(text))

@@ -1,0 +1,413 @@
+"""Fill a chosen tool from a clause: something new, a change, a list or search, anything else."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
+
+from toolweave.nodes.offline_model.arguments import (
+    ITEM_SEPARATOR,
+    TEXT_KINDS,
+    Draft,
+    date_text,
+    extract_addresses,
+    extract_choice,
+    extract_choices,
+    extract_dates,
+    extract_limit,
+    extract_named_literals,
+    extract_named_texts,
+    extract_named_words,
+    extract_names,
+    extract_numbers,
+    extract_tags,
+    find_number,
+    is_overdue,
+    parameter_words,
+    value_meaning,
+    value_of_verb,
+)
+from toolweave.nodes.offline_model.dates import find_dates
+from toolweave.nodes.offline_model.english import (
+    CLAUSE_WINDOW,
+    HIDDEN,
+    NEVER,
+    STRONG_VERBS,
+    WEAK_VERBS,
+    Literals,
+    pattern,
+    without_courteous_tail,
+    words,
+)
+from toolweave.nodes.offline_model.phrases import Cue
+from toolweave.nodes.offline_model.titles import Target, read_target, titles_of, topic_of
+from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, wrong_parameters
+
+
+@dataclass(frozen=True)
+class Intent:
+    """One call that the user wants.
+
+    `target` is set when the tool acts on a thing that must be found first. `added` names list arguments that extend
+    what the thing has. `missing` are parameters the user has to be asked for, `too_long` the one whose text does not
+    fit, `unused` words that no argument took although the tool changes something. `after` makes the call wait for
+    those before it; `guessed` lets a plainer request in the same message win.
+    """
+
+    tool: ToolSpec
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    target: Target | None = None
+    added: tuple[str, ...] = ()
+    missing: tuple[Parameter, ...] = ()
+    too_long: Parameter | None = None
+    unused: tuple[str, ...] = ()
+    after: bool = False
+    guessed: bool = False
+
+
+def checked(intent: Intent) -> Intent:
+    """Drop the arguments that the schema refuses and name the required ones that are missing."""
+    tool = intent.tool
+    wrong = wrong_parameters(tool.schema, intent.arguments)
+    arguments = {name: value for name, value in intent.arguments.items() if name not in wrong}
+    too_long = next((one for one in tool.parameters if one.name in wrong and _is_too_long(one, intent.arguments)), None)
+    for parameter in tool.parameters:
+        if parameter.required and len(parameter.choices) == 1:
+            arguments.setdefault(parameter.name, parameter.choices[0])
+    found_later = tool.key.name if intent.target and tool.key else None
+    missing = tuple(
+        one
+        for one in tool.parameters
+        if one.required and one.name not in arguments and one.name != found_later and "default" not in one.schema
+    )
+    return replace(intent, arguments=arguments, missing=missing, too_long=too_long)
+
+
+def _is_too_long(parameter: Parameter, arguments: Mapping[str, Any]) -> bool:
+    value, most = arguments.get(parameter.name), parameter.schema.get("maxLength")
+    return isinstance(value, str) and isinstance(most, int) and len(value) > most
+
+
+# Something new
+
+_NOTHING_ELSE = pattern(
+    r"(?:(?:it's|it|is|this|that|and|with|also|should|be|please|make|set|mark|tag|label|give|as|a)\b\s*)*"
+)
+
+
+def fill_new(tool: ToolSpec, body: str, literals: Literals, today: date) -> list[Intent]:
+    """Fill one call for each thing the text asks for; what it says besides the names holds for all of them."""
+    draft = Draft(tool, body, literals, today)
+    extract_named_literals(draft)
+    extract_tags(draft)
+    extract_named_texts(draft)
+    extract_addresses(draft)
+    extract_named_words(draft)
+    extract_dates(draft)
+    extract_choices(draft, "described")
+    main = tool.main
+    if main is None or not main.required:
+        extract_numbers(draft)
+    named = main is None or main.name in draft.arguments
+    titles = [] if named else titles_of(draft.text, draft.noun, literals)
+    if main is None or not titles:
+        return [checked(Intent(tool, draft.arguments))]
+    return [checked(Intent(tool, {main.name: title, **draft.arguments})) for title in titles]
+
+
+def fill_more(intent: Intent, text: str, literals: Literals, today: date) -> Intent | None:
+    """Add what an afterthought says ("High priority. Due tomorrow."); None when it says something else too."""
+    draft = Draft(intent.tool, text, literals, today)
+    extract_tags(draft)
+    extract_dates(draft)
+    extract_choices(draft, "anywhere")
+    extract_named_texts(draft)
+    main = intent.tool.main
+    if main is not None and main in intent.missing:
+        names = parameter_words(main)
+        form = rf"^(?:(?:the |its |it's |with )?(?:{names})(?: is| should be)?|(?:call|name|title) it):? (?P<value>.+)$"
+        match = draft.extract(pattern(form))
+        if match:
+            draft.fill(main, match["value"])
+    if not draft.arguments or not _NOTHING_ELSE.fullmatch(draft.text.strip(" .,;:!?")):
+        return None
+    return checked(replace(intent, arguments={**intent.arguments, **draft.arguments}, missing=()))
+
+
+# A change of something that exists
+
+_CHANGING_VERBS = "|".join(
+    sorted(
+        {*words(STRONG_VERBS["update"]), *words(WEAK_VERBS["update"]), "add", "attach", "need", "want"},
+        key=lambda verb: (-len(verb), verb),
+    )
+)
+_VERB = pattern(
+    r"^(?:i(?:'ve|'m)? |we(?:'ve)? )?(?:(?:have|am|already|just|finally) )*"
+    rf"(?:{_CHANGING_VERBS}|done|finished|completed|make it so that|make sure)"
+    r"(?: (?:off|back|up|down|forward|out|with))*\b"
+)
+_LINKS = (
+    r"\b(?:so|it's|its|is|are|has been|have been|was|were|isn't|now|back|after all|being|both|off|to be)"
+    r"(?= |$)(?! (?:{N}))"
+)
+_FILED = pattern(r" (?:off|from|on) (?:my|the|our) (?:list|to-?do list)\b")
+_DANGLING = pattern(r"(?:^| )(?:and|to|as|for|until|by|with|on|at|should|be|from|the)(?= *$)")
+_EXTENDING = pattern(r"(?:add|attach|append|tag|label|also)\b")
+_POINTS_BACK = pattern(r"\b(?:its|it|their|them|this|that)\b")
+_AND_ANOTHER = re.compile(r"\s*(?:,|\band\b)\s+(?:the|my)\s+")
+_SEPARATORS = " ,;:.!?-–—"
+
+
+def fill_change(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: date) -> list[Intent]:
+    """Fill one call for each thing that is named; several quoted titles are several things."""
+    key = tool.key
+    if key is None:
+        return []
+    if tool.action == "update":
+        intent = _fill_values(tool, cue, text, literals, today)
+    else:
+        filled = fill_other(tool, text, literals, today).arguments
+        needed = {one.name for one in tool.parameters if one.required and one is not key}
+        arguments = {name: value for name, value in filled.items() if name in needed}
+        intent = checked(Intent(tool, arguments, read_target(cue.body, tool, literals)))
+    target = intent.target
+    if target is None or target.kind != "phrase":
+        return [intent]
+    if target.quoted:
+        quoted = [literal.value for _, literal in literals.in_text(cue.body, "quoted")]
+        titles = [title for title in quoted if title not in intent.arguments.values()] or [target.text]
+    else:
+        titles = _AND_ANOTHER.split(target.text)
+    return [replace(intent, target=replace(target, text=title)) for title in titles]
+
+
+def _fill_values(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: date) -> Intent:
+    """Read the new values and then, from the words that are left, the thing they are for."""
+    text = without_courteous_tail(text)
+    draft = Draft(tool, text[:CLAUSE_WINDOW], literals, today)
+    _extract_new_texts(draft)
+    extract_addresses(draft)
+    extract_numbers(draft, new=True)
+    extract_tags(draft)
+    extract_dates(draft)
+    extract_choices(draft, "anywhere")
+    _extract_implied_values(draft, cue, text)
+    target = read_target(_without_frame(draft), tool, literals)
+    values = draft.arguments
+    # "Change the priority of task 4" names a parameter without its new value.
+    named = [
+        one
+        for one in tool.parameters
+        if not one.required and pattern(rf"\b(?:{parameter_words(one)})\b").search(draft.text)
+    ]
+    if target.kind == "nothing" and (values or _POINTS_BACK.search(text)):
+        target = Target("pronoun")
+    added = tuple(name for name, value in values.items() if isinstance(value, list)) if _EXTENDING.match(text) else ()
+    intent = checked(Intent(tool, values, target, added))
+    return replace(intent, missing=intent.missing or (() if values else tuple(named[:1])))
+
+
+def _without_frame(draft: Draft) -> str:
+    """Drop the verb, the names of the parameters that got a value, and the words that tied them together."""
+    text = _VERB.sub("", draft.text.strip(_SEPARATORS))
+    changed = [parameter_words(one) for one in draft.tool.parameters if one.name in draft.arguments]
+    if changed:
+        names = "|".join(changed)
+        form = rf"(?:'s)? ?\b(?:the |a |an |its )?(?:new )?(?:{names})\b(?: (?:of|for|on|to|from))?"
+        text = pattern(form).sub(" ", f" {text} ")
+    text = pattern(_LINKS.replace("{N}", draft.noun)).sub(" ", text)
+    text = _FILED.sub(" ", text)
+    return _DANGLING.sub("", text.strip(_SEPARATORS))
+
+
+_CHANGE = (
+    r"(?:change|set|update|edit|correct|fix|modify|replace|make|adjust|amend|revise|rewrite|alter|put|give|add|attach)"
+)
+_TO = r"(?: (?:to|as|into|with|is|be|should be|should read|to be|reads?)(?: now)?(?::)? |\s*[:=]\s*)"
+_ITS = r"(?:the |its |a |an )?(?:new )?"
+_VALUE = r"(?P<value>.+)$"
+# `{P}` stands for the words that name the parameter, `target` is the thing, `value` what the parameter becomes.
+_NEW_TEXT_FORMS = (
+    rf"^{_CHANGE} {_ITS}(?:{{P}})(?: (?:of|for|on|in|to|from)(?: the)?(?P<target> .+?))?{_TO}{_VALUE}",
+    rf"^{_CHANGE}(?P<target> .+?)(?:'s?)? (?:{{P}}){_TO}{_VALUE}",
+    rf"^{_CHANGE} (?:the |a |its )?(?:{{P}})(?:\s*[:=])? (?P<value>.+?) (?:to|for|on)(?P<target> .+)$",
+    rf"^{_CHANGE} (?P<value>.+?) as (?:the |a |its )?(?:new )?(?:{{P}}) (?:of|for|to)(?P<target> .+)$",
+    rf"^{_ITS}(?:{{P}}) (?:of|for)(?P<target> .+?) (?:should be|should read|must be|is now|to|is)(?::)? {_VALUE}",
+    rf"^(?P<target>.+?)[,;:]? (?:the )?new (?:{{P}}) {_VALUE}",
+    rf"^(?P<target>.+?)[,;:]? (?:and |so |with )?(?:that )?(?:change |set |have |make )?{_ITS}(?:{{P}}){_TO}{_VALUE}",
+)
+_RENAMING = pattern(rf"(?:rename|retitle|call)(?P<target> .+?) (?:to|as|into) {_VALUE}")
+_REPLACING = pattern(rf"{_CHANGE}(?P<target> {HIDDEN}) (?:to|into|with|by) (?P<value>{HIDDEN})$")
+
+
+def _extract_new_texts(draft: Draft) -> None:
+    """Take new titles and descriptions; the thing they are for is left in the text."""
+    texts = draft.open_texts("title", "description", "text", "other")
+    title = next((one for one in texts if one.role == "title"), None)
+    renaming = _RENAMING.match(draft.text) or _REPLACING.match(draft.text)
+    if title and renaming:
+        draft.fill(title, renaming["value"])
+        draft.text = renaming["target"].strip()
+        return
+    for parameter in texts:
+        for form in _NEW_TEXT_FORMS:
+            match = pattern(form.replace("{P}", parameter_words(parameter))).match(draft.text)
+            value = match["value"].strip(_SEPARATORS).lower() if match else ""
+            if match and value and not (parameter.role == "title" and value in ("it", "that")):
+                draft.fill(parameter, match["value"])
+                draft.text = (match["target"] or "it").strip()
+                break
+
+
+def _extract_implied_values(draft: Draft, cue: Cue, text: str) -> None:
+    """Take the value that a verb means: "finish" and the report of a deed set the state to completed."""
+    if draft.arguments and cue.verb in ("set", "change", "update", "edit", "make", "move"):
+        return
+    for parameter in draft.tool.parameters:
+        if parameter.name in draft.arguments or not (parameter.choices or parameter.kind == "boolean"):
+            continue
+        value: Any = value_of_verb(parameter, text)
+        if value is None and cue.manner == "deed" and not draft.arguments:
+            value = value_meaning(parameter, "completed")
+        if value is not None:
+            draft.arguments[parameter.name] = value
+
+
+# A list or a search
+
+_STATES_TOPIC = pattern(
+    r"\b(?:about|regarding|concerning|relat(?:ed|ing) to|to do with|mention(?:s|ing|ed)?|mentions? of|contain(?:s|ing)?"
+    r"|match(?:es|ing)?|(?:search|look|looking|hunt|searching)(?: \w+){0,4} for|search on"
+    r"|(?:word|term|phrase|text|keyword)s?)\b|^search(?: [^:]{0,40}):"
+)
+_DUE = re.compile(r"\b(?:due|deadline|scheduled)\b", re.IGNORECASE)
+# What one "still has to do" is what is not finished, whatever verb the phrase ends in.
+_STILL_TO_DO = pattern(
+    r"\b(?:should|shall|can|could|must) (?:i|we) "
+    r"(?:do|work(?: on)?|tackle|focus(?: on)?|start with|finish|get done|take on)\b"
+    r"|\b(?:have|need|want|supposed|got|left|remains?|remaining|still|yet)(?: \w+){0,3}? to (?:be |get )?"
+    r"(?:do|done|finish|finished|complete|completed)\b"
+)
+
+
+def states_topic(text: str) -> bool:
+    """Say whether a request states what it is about: "about", "mentioning", "search … for"."""
+    return bool(_STATES_TOPIC.search(text))
+
+
+def fill_reading(
+    listing: ToolSpec | None, finding: ToolSpec | None, text: str, body: str, literals: Literals, today: date
+) -> Intent | None:
+    """Fill the listing tool when the request only filters, the finding tool when it is about something.
+
+    `body` is the text without the verb that asked for it.
+    """
+    found = _fill_finding(finding, body, literals, today) if finding else None
+    topical = bool(literals.in_text(text, "quoted")) or states_topic(text)
+    if listing is None or (found and topical and not found.missing):
+        return found
+    draft = Draft(listing, body, literals, today)
+    extract_filters(draft)
+    extract_addresses(draft)
+    extract_numbers(draft)
+    extract_named_words(draft)
+    topic = topic_of(_DUE.sub(" ", draft.text), listing, literals)
+    if found and found.tool.main and topic:
+        return checked(replace(found, arguments={**found.arguments, found.tool.main.name: topic}, missing=()))
+    return checked(Intent(listing, draft.arguments))
+
+
+def extract_filters(draft: Draft) -> dict[str, Any]:
+    """Take everything by which a listing can be narrowed down; return the arguments."""
+    text = draft.text
+    extract_tags(draft)
+    extract_limit(draft)
+    still_to_do = draft.extract(_STILL_TO_DO)
+    extract_dates(draft)
+    if still_to_do or is_overdue(text):
+        for parameter in draft.tool.parameters:
+            active = value_meaning(parameter, "active") if parameter.choices else None
+            if active is not None:
+                draft.arguments.setdefault(parameter.name, active)
+    extract_choices(draft, "anywhere")
+    return draft.arguments
+
+
+def _fill_finding(tool: ToolSpec, text: str, literals: Literals, today: date) -> Intent:
+    draft = Draft(tool, text, literals, today)
+    extract_limit(draft)
+    extract_addresses(draft)
+    extract_named_words(draft)
+    main = tool.main
+    topic = topic_of(draft.text, tool, literals) if main and main.name not in draft.arguments else ""
+    if main and topic:
+        draft.arguments[main.name] = topic
+    return checked(Intent(tool, draft.arguments))
+
+
+# Any other tool
+
+_SPOKEN = pattern(
+    r"^[\w-]+(?: (?:after me|back|to me|aloud|out loud|again|that|the following"
+    r"|the (?:text|message|words?|phrase|sentence)))*\s*[:,]?\s+(?P<value>.+)$"
+)
+
+
+def fill_other(tool: ToolSpec, text: str, literals: Literals, today: date) -> Intent:
+    """Fill whatever the text gives for the tool's parameters."""
+    draft = Draft(tool, without_courteous_tail(text), literals, today)
+    extract_named_literals(draft)
+    extract_named_texts(draft)
+    extract_named_words(draft)
+    extract_addresses(draft)
+    extract_tags(draft)
+    extract_dates(draft)
+    extract_choices(draft, "anywhere")
+    extract_limit(draft)
+    extract_numbers(draft)
+    extract_names(draft)
+    _extract_main(draft)
+    return checked(Intent(tool, draft.arguments))
+
+
+def _extract_main(draft: Draft) -> None:
+    """Return what is left to the main parameter, and quoted texts to the other required ones."""
+    main = draft.tool.main
+    if main is not None and main.required and main in draft.open_texts():
+        quoted = draft.literals.in_text(draft.text, "quoted")
+        spoken = _SPOKEN.match(draft.text) if main.role in ("text", "description") else None
+        topic = ""
+        if quoted:
+            draft.arguments[main.name] = quoted[0][1].value
+            draft.text = draft.text.replace(quoted[0][0], " ", 1)
+        elif spoken:
+            draft.fill(main, spoken["value"])
+            draft.text = ""
+        elif main.role == "title":
+            topic = next(iter(titles_of(draft.text, NEVER, draft.literals)), "")
+        elif main.role not in ("place", "language"):
+            topic = topic_of(draft.text, draft.tool, draft.literals)
+        if topic:
+            draft.arguments[main.name] = topic
+            draft.text = ""
+    waiting = [one for one in draft.open_texts() if one.required]
+    for parameter, (character, literal) in zip(waiting, draft.literals.in_text(draft.text, "quoted"), strict=False):
+        draft.arguments[parameter.name] = literal.value
+        draft.text = draft.text.replace(character, " ", 1)
+
+
+def read_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Literals, today: date) -> Any:
+    """Read a reply that can only be the value of one parameter; None when it is none."""
+    text = text.strip()
+    if parameter.choices or parameter.kind == "boolean":
+        return extract_choice(parameter, Draft(tool, text, literals, today), "anywhere")
+    if parameter.role == "date":
+        dates = find_dates(text, today)
+        return date_text(dates[0].day, parameter) if dates else None
+    if parameter.kind in ("integer", "number"):
+        return find_number(text, parameter)
+    if parameter.kind == "array":
+        return [literals.restore(word).lstrip("#") for word in ITEM_SEPARATOR.split(text) if word] or None
+    return literals.restore(text) or None if parameter.kind in TEXT_KINDS else None

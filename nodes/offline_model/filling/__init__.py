@@ -1,1 +1,0 @@
-"""Choose a tool for a clause and fill its arguments from the words."""

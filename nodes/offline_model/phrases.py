@@ -1,0 +1,381 @@
+"""Split a message into clauses and read what each one asks for: the action, how surely, and about what."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from toolweave.nodes.offline_model.english import (
+    CLAUSE_WINDOW,
+    CONTAINER,
+    HIDDEN,
+    IRREGULAR,
+    STRONG_ACTIONS,
+    VAGUE,
+    VERBS,
+    WEAK_ACTIONS,
+    Action,
+    is_courtesy,
+    pattern,
+    without_courtesy,
+)
+
+# How much a clause says by itself: a weak one counts only beside the noun of a tool.
+WEAK, LIKELY, SURE = 1, 2, 3
+
+Manner = Literal["order", "question", "statement", "deed", "obligation", "noun", "none"]
+
+
+class Idiom(NamedTuple):
+    """A way to ask for something without its verb, or to report it.
+
+    In the form `{N}` stands for the nouns of the bound tools, `{L}` for those and the places where things are kept; the
+    group `body` is what the idiom is about, `tail` is added to it.
+    """
+
+    action: Action
+    manner: Manner
+    strength: int
+    form: str
+
+
+def _idioms(action: Action, manner: Manner, strength: int, *forms: str) -> tuple[Idiom, ...]:
+    return tuple(Idiom(action, manner, strength, form) for form in forms)
+
+
+OBLIGATION = (
+    r"(?:(?:i|we)(?:'ve|'ll|'m| have| will| am)?(?: really| also| probably| still| just| now| then)* (?:need to|have to"
+    r"|has to|got to|must(?: not)?|should(?: not)?|ought to|want to|supposed to|going to|gonna|gotta|plan to)"
+    r"|gotta|gonna|need to|have to|must)(?: really| also| probably| still)*(?! you\b)"
+)
+# Past forms that describe a state of mind, not a deed that could tick something off.
+_NO_DEED = (
+    r"(?!(?:need|want|think|forg|chang|decid|wonder|lik|lov|hop|tri|believ|mean|got|heard|saw|told|said|knew|tir|excit"
+    r"|interest|worri|bor|annoy|relat|suppos|us|left|had|lost|felt|been|set|red|bed|inde|hundr)\w*)"
+)
+_IRREGULAR_DEEDS = "|".join(sorted(set(IRREGULAR) - {"did", "got", "left", "put", "set", "found", "told"}))
+_DEED = rf"{_NO_DEED}(?:[a-z]{{2,20}}ed|{_IRREGULAR_DEEDS})\b"
+_DONE = r"(?:done|finished|complete|completed)"
+_MINE = r"(?:my|the|this|our)"
+_LATELY = r"(?: (?:already|just|finally|now))*"
+_IS = r"(?:is|are|has been|have been|was|were|got)(?: (?:now|already|finally|all))*"
+_NOT = r"(?:don't|do not|dont)"
+
+# The narrower ones come before the wider ones that would match, too.
+_ORDERS = (
+    *_idioms(
+        "create",
+        "order",
+        SURE,
+        rf"(?:{_NOT}|never|(?:i|we) (?:must|should|can)(?: not|n't|not)|(?:i|we) {_NOT} want to) forget "
+        r"(?:to |about |that )?(?P<body>.+)",
+        r"(?:set (?:me )?)?(?:a )?remind(?:er)?(?: me| us)(?! (?:what|which|where|how|who|again))(?P<body> .+)",
+        r"(?:i |we )?(?:\w+ ){0,4}?remember (?:to |that )(?P<body>.+)",
+        r"(?:note|jot|write|take|put)(?: (?:it|this|that))? down(?: as (?:a |an )?{L})?(?P<body>.*)",
+        r"(?:make|create|open|start|set up|set|put together|draft|generate|assign|book)(?: me| us)? "
+        r"(?P<body>(?:a|an|another|new|some|two|three|the following)\b.*\b{N}\b.*)",
+        r"(?:(?:make|take)(?: me)? (?:a )?(?:mental |quick )?note(?: to self)?|note to (?:self|me))"
+        r"(?: (?:to|of|about|that))?(?P<body>[\s:,].+)",
+        r"(?:can|could|may) (?:i|we) (?:get|have|add) (?P<body>(?:a|an|another|new)\b.*\b{N}\b.*)",
+        r"(?:add|put|save|enter|log|record|write) (?P<body>.+?) as (?:a |an |new |my )*{N}\b(?P<tail>.*)",
+    ),
+    *_idioms(
+        "update",
+        "order",
+        SURE,
+        r"(?P<body>(?:add|attach|give|put|set)(?: a| an| the| another)?(?: new)? "
+        r"(?:tags?|labels?|description|due date|deadline|priority)\b(?! {N}).* (?:to|on|for|of) .+)",
+        r"(?P<body>(?:add|attach)(?: a| an| the| another)?(?: new)? (?:notes?|comments?|details?)\b(?! {N}).* "
+        r"(?:to|on|for) (?:(?:the |my )?.*{N}\b|#?\d|it\b|that\b).*)",
+        r"(?P<body>(?:cross|tick|check|mark) (?!if|whether|for)(?:.+ off\b|off ).*)",
+        r"(?P<body>give (?!me\b|us\b)\S.* (?:a|an) .+|put off .+)",
+    ),
+    *_idioms(
+        "update",
+        "order",
+        LIKELY,
+        r"(?P<body>make (?:it|that|this|them|the|my|{N} #?\d|so that|#\d|[\ue000-\uf8ff]).*)",
+        r"(?P<body>set (?!up\b|a\b|an\b|me\b|alarm|reminder).+ (?:to|as|for|due|by) .+)",
+    ),
+    *_idioms(
+        "create",
+        "order",
+        SURE,
+        r"(?:add|put|throw|stick|place|get|write|pop|chuck|toss|include|enter|log|save) "
+        r"(?P<body>(?!rid\b|a {N}|(?:the|a) following).+?) (?:down )?(?:on|onto|in|into|to|as) (?:my|the|our|a) "
+        r"(?:[\w-]+ ){0,2}(?:{L})\b(?P<tail>(?!['’]s| (?:about|with id|called|number)).*)",
+    ),
+    *_idioms(
+        "create",
+        "noun",
+        SURE,
+        r"(?:my |the |a )?{N}(?P<tail> (?:for|due|by|on) [^:]{1,40})?\s*(?::|[-–—] )\s*(?P<body>[^?]+)",
+        r"(?:i |we |i'd |we'd )?(?:would |'d )?(?:need|want|require|like|love|appreciate)(?: to have)? "
+        r"(?P<body>(?:a|an|another|new)\b(?: [\w-]+){0,3}? {N}(?: (?:to|for|about|called|named)\b|:).+)",
+        r"(?:there's|there is|here's|here is|i have|i've got|i got) (?P<body>(?:a|an|another|one more)\b"
+        r"(?: [\w-]+){0,2}? {N})(?: (?:i|we|you|that)\b[^:]{1,40})?\s*(?::| to (?=\w))(?P<tail>.+)",
+        r"(?:a |an |the )?(?:new|another|one more|additional)(?: [\w-]+){0,2}? (?:{N}|one)\b(?P<body>.*)",
+    ),
+    *_idioms(
+        "create",
+        "noun",
+        LIKELY,
+        r"(?:todo|to-do|task|reminder) (?!(?:list|app|is|are|about|for|with|due|called|named|titled|number|that|which"
+        r"|of|on|in|to|from|has|was|should|must|can|needs|done|finished|please|and)\b)(?P<body>[a-z]+ [^?\d#]+)",
+        r"(?:a |an )(?:[\w-]+ ){0,2}?{N} (?:to|for|about|called|named)\b(?P<body>.+)",
+    ),
+    *_idioms(
+        "delete",
+        "order",
+        SURE,
+        rf"(?:take|get|have|move|strike|scratch|clear|pull) (?P<body>.+?) (?:off|out|from)(?: of)? {_MINE}\b.*",
+        r"(?:get rid of|throw (?:away|out)|throw|do away with|dispose of) (?P<body>.+)",
+        r"forget (?:about )?(?!it$|that$|this$)(?P<body>.+)",
+    ),
+    *_idioms(
+        "delete",
+        "statement",
+        SURE,
+        rf"(?:i|we) {_NOT} (?:need|want)(?: to (?:see|keep|do|have))? (?P<body>.+?) (?:any ?more|any longer|now)\b.*",
+        r"(?:i|we) no longer (?:need|want|care about)(?: to (?:see|keep|do|have))? (?P<body>.+)",
+    ),
+    *_idioms(
+        "delete",
+        "statement",
+        LIKELY,
+        r"(?P<body>.+?) (?:can go|can be (?:deleted|removed|dropped)"
+        r"|(?:is|are) (?:no longer|not) (?:needed|relevant|necessary))\b.*",
+    ),
+    *_idioms("list", "question", LIKELY, r"remind me (?P<body>(?:what|which|how|again).+)"),
+    *_idioms(
+        "search",
+        "order",
+        SURE,
+        r"(?:do|run|perform|make) (?:a |another )?(?:quick )?search(?: on| for| about| of)?(?P<body> .+)",
+        r"(?:i'm |i am )?(?:look|looking|searching|hunt|dig)(?: (?:for|up|through|in|down|around))+(?P<body> .+)",
+    ),
+    *_idioms(
+        "list",
+        "order",
+        LIKELY,
+        r"(?:let me|i(?:'d| would)? (?:like|want|need) to) (?:see|view|look at|check)(?P<body> .+)",
+        r"(?:(?:run|walk|take|talk) (?:me|us) through|give me|pull up|bring up|i want|look at|go (?:over|through))"
+        r"(?P<body> .+)",
+    ),
+)
+_REPORTS = (
+    *_idioms(
+        "update",
+        "deed",
+        SURE,
+        rf"(?:i|we)(?:'ve|'m|'re| have| am| are)?{_LATELY} "
+        r"(?:finished|completed|done|did|dealt with|taken care of|am done)(?: (?:with|up))? (?P<body>.+)",
+        r"(?:all )?(?:done|finished|completed)(?: with)? (?P<body>.+)",
+        rf"(?P<body>(?:the |my )?{{N}} #?\d+\s*[:,-]?\s*(?:is |was )?(?:now |already )?{_DONE})",
+        rf"(?P<body>(?:it|that|this|that one)(?:'s| is)(?: now| already| all)* {_DONE})",
+    ),
+    *_idioms("update", "deed", LIKELY, rf"(?P<body>{_DEED}(?: [^\s,]+){{1,6}})"),
+    *_idioms(
+        "update",
+        "statement",
+        SURE,
+        r"(?P<body>.*\b{N} #?\d+\b(?:'s)?(?: [\w-]+){0,3}? (?:should|must|is|isn't|needs|has|was|wasn't|can|are)\b.*)",
+        r"(?P<body>(?:the|my|our) .+? (?:has |have |was |were |is |are |been |got )*(?:moved|postponed|rescheduled"
+        r"|shifted|delayed|pushed|brought forward) (?:back )?(?:to|until|on|for|by) .+)",
+    ),
+    *_idioms(
+        "update",
+        "statement",
+        LIKELY,
+        r"(?P<body>.+? (?:is|are|has been|have been|was|were|got|isn't|aren't|wasn't|is not|are not)"
+        r"(?: (?:now|already|finally|all|not))* "
+        r"(?:done|finished|complete|completed|incomplete|due|overdue|urgent|important)\b.*)",
+    ),
+    *_idioms(
+        "update",
+        "deed",
+        LIKELY,
+        rf"(?:i|we)(?:'ve| have)?(?: (?:already|just|finally))* (?P<body>{_DEED}(?: [^\s,]+){{1,7}})",
+        rf"(?P<body>(?:the|my|our) .+? {_IS} {_DEED}.*)",
+    ),
+)
+
+ITEM_MARK = "\u2029"
+"""What stands before each item of a bulleted list."""
+_BULLET = re.compile(r"[:;,.]?[ \t]*\n[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+")
+_NOT_AFTER = r"(?<!\b[a-zA-Z])(?<!\b(?:Dr|Mr|Ms|St|vs|No|no|nr))(?<!\b(?:Mrs|e\.g|i\.e|etc))"
+_SENTENCE_END = re.compile(rf"{_NOT_AFTER}[.!?;](?=\s)\s*|\n+")
+_VERB = "|".join(sorted(VERBS, key=lambda verb: (-len(verb), verb)))
+_COURTESY = r"(?:please |then |also |can you |could you |you can |you may |would you |just |now |to )*"
+_THEN = pattern(
+    r"\s*,?\s*(?:\band )?(?:\bthen|\bafterwards|\bafter that|\bonce done|\bfinally)\b,?\s+"
+    rf"(?={_COURTESY}(?:{_VERB})\b)"
+)
+_ANOTHER = pattern(
+    r"\s*,?\s*(?:\band|,) (?:also )?"
+    r"(?=(?:another|one more|a second|one)(?: one| \w+)? (?:to|for|about|called|named)\b)"
+)
+# "and", a comma or a dash before an order that speaks of the tools' things, or "and" before a question.
+_ORDER = (
+    r"\s*(?:,\s*(?:and |but |so )?|\s(?:and|but|so) |\s[–—-]\s)(?:also )?"
+    rf"(?={_COURTESY}(?:{_VERB})\b(?:(?! and ).){{0,80}}?(?:\b{{T}}))"
+    rf"|\s*,\s*(?:and |so )?(?={_COURTESY}(?:mark|tick|check|cross|set|rename)\b.{{1,80}}?\b(?:as|off|to)\b)"
+    r"|\s*,?\s+(?P<question>and )(?=(?:what(?:'s)?|which|how many|where|when|who)\b)"
+)
+_ASKS = pattern(r"(?:what|which|how|where|when|who|tell|show)\b")
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One piece of a message, courtesies dropped; `after` tells that it must wait for the piece before."""
+
+    text: str
+    after: bool = False
+
+
+def split_clauses(text: str, noun: str) -> Iterator[Clause]:
+    """List the clauses of a message whose literals are hidden; courtesies alone make no clause."""
+    for sentence in _sentences(_BULLET.sub(ITEM_MARK, text)):
+        if is_courtesy(sentence):
+            continue
+        for number, part in enumerate(_THEN.split(sentence)):
+            for place, piece in enumerate(_orders(part, noun)):
+                stripped = without_courtesy(piece)
+                if stripped:
+                    question = "?" if piece.rstrip().endswith("?") else ""
+                    yield Clause(stripped + question, after=number > 0 and place == 0)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Cut at the ends of sentences; a question keeps its mark."""
+    start = 0
+    for match in _SENTENCE_END.finditer(text):
+        yield text[start : match.start() + match.group().startswith("?")].strip()
+        start = match.end()
+    yield text[start:].strip()
+
+
+def _orders(text: str, noun: str) -> Iterator[str]:
+    things = rf"(?:{noun}|{CONTAINER}|it|that|this|them|those|these|one|ones|#?\d+|everything)\b|{HIDDEN}"
+    order = pattern(_ORDER.replace("{T}", things))
+    for part in _ANOTHER.split(text):
+        start = 0
+        for match in order.finditer(part):
+            if match.start() > start and (not match["question"] or _ASKS.match(part, start)):
+                yield part[start : match.start()]
+                start = match.end()
+        yield part[start:]
+
+
+_LONGEST_NOUN_PHRASE = 80
+_QUESTION = pattern(
+    r"(?:what(?:'s|s)?|which|where(?:'s)?|when|who(?:'s)?|whose|whats|wheres|how many|how much|how|do i|do we|do you"
+    r"|have you|did i|did we|have i|has|have we|am i|is there|are there|was there|were there|is|are|was"
+    r"|any(?:thing|one)?|does)\b.*"
+)
+_FIRST_WORD = pattern(r"([a-z]+)(?:-| |$|[:,])(.*)")
+_ANY_VERB = pattern(r"(?<![\w'-])(?<!\bto\s)(?<!\bfor\s)([a-z]{2,12})(?= |:|$)")
+
+
+@dataclass(frozen=True)
+class Cue:
+    """What a clause asks for: `body` is what it asks it about; a weak one needs the noun of a tool."""
+
+    action: Action | None
+    strength: int
+    body: str
+    manner: Manner
+    verb: str = ""
+
+
+def find_cue(clause: str, noun: str) -> Cue:
+    """Read the cue of one clause that has no courtesies left; `noun` is the alternative of the tools' nouns."""
+    text, rest = clause[:CLAUSE_WINDOW], clause[CLAUSE_WINDOW:]
+    cue = (
+        _idiom(text, _compiled(_ORDERS, noun))
+        or _leading_verb(text, STRONG_ACTIONS, SURE)
+        or _question(text)
+        or _leading_verb(text, WEAK_ACTIONS, WEAK)
+        or _obligation(text, noun)
+        or _idiom(text, _compiled(_REPORTS, noun))
+        or _later_verb(text, noun)
+        or _bare_noun(text, noun)
+        or Cue(None, 0, text, "none")
+    )
+    return replace(cue, body=cue.body + rest)
+
+
+@lru_cache(maxsize=32)
+def _compiled(idioms: tuple[Idiom, ...], noun: str) -> tuple[tuple[re.Pattern[str], Idiom], ...]:
+    kept = rf"(?:{CONTAINER}|{noun})"
+    return tuple((pattern(idiom.form.replace("{N}", noun).replace("{L}", kept)), idiom) for idiom in idioms)
+
+
+def _idiom(text: str, idioms: tuple[tuple[re.Pattern[str], Idiom], ...]) -> Cue | None:
+    for form, idiom in idioms:
+        match = form.fullmatch(text)
+        if match:
+            body = match["body"] + (match.groupdict().get("tail") or "")
+            return Cue(idiom.action, idiom.strength, body.strip(" :,-–"), idiom.manner)
+    return None
+
+
+def _leading_verb(text: str, actions: Mapping[str, tuple[Action, ...]], strength: int) -> Cue | None:
+    match = _FIRST_WORD.match(text)
+    verb = _verb_form(match[1].lower()) if match else ""
+    if match and verb in actions:
+        return Cue(actions[verb][0], strength, match[2], "order", verb)
+    return None
+
+
+def _verb_form(word: str) -> str:
+    if word in STRONG_ACTIONS or word in WEAK_ACTIONS:
+        return word
+    for ending, replacement in (("ing", ""), ("ing", "e"), ("ning", "n"), ("ting", "t"), ("pping", "p")):
+        form = word.removesuffix(ending) + replacement
+        if word.endswith(ending) and (form in STRONG_ACTIONS or form in WEAK_ACTIONS):
+            return form
+    return next((verb for verb in STRONG_ACTIONS if len(verb) > 3 and _is_slip(word, verb)), word)
+
+
+def _is_slip(word: str, verb: str) -> bool:
+    """Say whether two letters of a verb are swapped, or one is missing or too many."""
+    longer, shorter = sorted((word, verb), key=len, reverse=True)
+    missing = any(longer[:place] + longer[place + 1 :] == shorter for place in range(1, len(longer)))
+    return word[:1] == verb[:1] and (sorted(word) == sorted(verb) or (missing and len(shorter) > 3))
+
+
+def _obligation(text: str, noun: str) -> Cue | None:
+    """Read "I need to …": an order if what follows is one about the tools' things, else something to remember."""
+    match = pattern(rf"{OBLIGATION} (?P<body>.+)").match(text)
+    if not match:
+        return None
+    body = match["body"]
+    inner = (
+        _idiom(body, _compiled(_ORDERS, noun))
+        or _leading_verb(body, STRONG_ACTIONS, SURE)
+        or _leading_verb(body, WEAK_ACTIONS, WEAK)
+    )
+    if inner and pattern(rf"\b(?:{noun}|{CONTAINER})\b").search(body):
+        return inner
+    return Cue("create", LIKELY, body, "obligation")
+
+
+def _question(text: str) -> Cue | None:
+    return Cue("list", WEAK, text, "question") if _QUESTION.match(text) else None
+
+
+def _later_verb(text: str, noun: str) -> Cue | None:
+    about_tools = pattern(rf"\b(?:{noun}|{CONTAINER}|it|that)\b")
+    for match in _ANY_VERB.finditer(text):
+        verb = _verb_form(match[1].lower())
+        if verb in STRONG_ACTIONS and about_tools.search(text, match.end()):
+            body = text[: match.start()] + text[match.end() :]
+            return Cue(STRONG_ACTIONS[verb][0], LIKELY, body, "order", verb)
+    return None
+
+
+def _bare_noun(text: str, noun: str) -> Cue | None:
+    named = pattern(rf"\b(?:{noun}|{VAGUE}|{CONTAINER})\b").search(text)
+    return Cue("list", WEAK, text, "noun") if named and len(text) <= _LONGEST_NOUN_PHRASE else None

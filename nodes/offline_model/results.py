@@ -1,0 +1,369 @@
+"""Read a conversation as turns with the answers of their tool calls, and say results in plain words."""
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from toolweave.nodes.offline_model.english import TOOL_VERBS, Action, count_shared, stems
+from toolweave.nodes.offline_model.tools import ToolSpec, name_words
+
+NOTICE = "(offline model)"
+"""The mark of every answer that no tool gave (O-04)."""
+NO_ANSWER = "the call was not answered"
+
+_ID_KEYS = ("id", "uuid", "key", "number", "identifier")
+_TITLE_KEYS = ("title", "name", "subject", "summary", "headline", "label", "text", "content", "message", "path", "url")
+_MAX_DEPTH = 6
+_MAX_RECORDS = 500
+_MAX_JSON = 2_000_000
+# Half of the words may fit by chance ("flight to Paris", "Book flight to Lisbon"): then the user is asked.
+_SURE_MATCH, _POSSIBLE_MATCH = 0.6, 0.25
+_ERROR_START = re.compile(r"\s*(?:error|exception|failed|failure|traceback)\b\s*:?", re.IGNORECASE)
+
+_MOST_LINES = 50
+_MOST_ITEMS = 20
+_LONGEST_TEXT = 4000
+_LONGEST_VALUE = 500
+_LONGEST_SHOWN = 60
+_NOT_SHOWN = frozenset(
+    {"id", "title", "name", "created_at", "updated_at", "completed_at", "created", "updated", "user_id", "owner_id"}
+)
+_DONE: dict[Action, str] = {"create": "Created", "update": "Updated", "delete": "Deleted"}
+_CLOSING = re.compile(r"</(?P<name>[A-Za-z_][\w-]{0,60})>")
+# A framed text that is no JSON is repeated only where its frame says that it is an answer.
+_ANSWER_FRAMES = re.compile(r"answer|response|result|output|document|json|data", re.IGNORECASE)
+
+CallKey = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One thing of a result: whatever has an id, with the text that names it and the object it was read from."""
+
+    id: int | str
+    title: str
+    data: Mapping[str, Any] = field(compare=False, hash=False)
+
+    def match(self, wanted: Sequence[str]) -> float:
+        """Return the share of the wanted stems that this record has; those outside its title count half."""
+        if not wanted:
+            return 0.0
+        in_title = count_shared(wanted, stems(self.title))
+        everywhere = count_shared(
+            wanted, [*stems(self.title), *(word for text in self._texts() for word in stems(text))]
+        )
+        return (in_title + 0.5 * max(0, everywhere - in_title)) / len(set(wanted))
+
+    def _texts(self) -> Iterator[str]:
+        for value in self.data.values():
+            if isinstance(value, str) and len(value) < 2000:
+                yield value
+            elif isinstance(value, list):
+                yield from (item for item in value[:50] if isinstance(item, str))
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """One answered call: `data` is the payload, `text` says it in words when it has no other form."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    ok: bool
+    data: Any = None
+    text: str = ""
+    problem: str = ""
+    records: tuple[Record, ...] = ()
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One user message with the results of the calls made for it, and the last words of the answer."""
+
+    text: str
+    results: Mapping[CallKey, ToolResult] = field(default_factory=dict)
+    answer: str = ""
+
+
+def call_key(name: str, arguments: Mapping[str, Any]) -> CallKey:
+    """Return what makes two calls the same call."""
+    return name, json.dumps(arguments, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def read_turns(messages: Sequence[BaseMessage], *, most: int) -> list[Turn]:
+    """List the last turns, oldest first; the last one is the one to answer."""
+    starts = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)][-most:]
+    if not starts:
+        return [_read_turn("", messages)]
+    return [
+        _read_turn(text_of(messages[start].content), messages[start + 1 : end])
+        for start, end in zip(starts, [*starts[1:], len(messages)], strict=True)
+    ]
+
+
+def _read_turn(text: str, replies: Sequence[BaseMessage]) -> Turn:
+    answers = {reply.tool_call_id: reply for reply in replies if isinstance(reply, ToolMessage)}
+    results: dict[CallKey, ToolResult] = {}
+    answer = ""
+    for reply in replies:
+        if isinstance(reply, AIMessage):
+            answer = text_of(reply.content)
+            for call in reply.tool_calls:
+                message = answers.get(call["id"] or "")
+                results[call_key(call["name"], call["args"])] = _read_result(message, call["name"], call["args"])
+    return Turn(text, results, answer)
+
+
+def text_of(content: object) -> str:
+    """Return the text of a message's content, be it a string or a list of blocks."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    texts = [block.get("text") if isinstance(block, dict) else block for block in blocks]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _read_result(message: ToolMessage | None, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    """Read one tool message: our envelope, any other JSON, or plain text."""
+    if message is None:
+        return ToolResult(name, arguments, ok=False, problem=NO_ANSWER)
+    text = text_of(message.content).strip()
+    data = _parsed(text) if len(text) <= _MAX_JSON else None
+    problem = _problem(message, data, text)
+    if problem is not None:
+        return ToolResult(name, arguments, ok=False, text=text, problem=problem)
+    if isinstance(data, Mapping) and data.get("status") == "success" and "data" in data:
+        data = data["data"]
+    records = tuple(_find_records(data, 0))[:_MAX_RECORDS]
+    return ToolResult(name, arguments, ok=True, data=data, text=text, records=records)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _problem(message: ToolMessage, data: object, text: str) -> str | None:
+    """Return what went wrong in the tool's own words; None when nothing did."""
+    fields = data if isinstance(data, Mapping) else {}
+    error = fields.get("error")
+    if isinstance(error, Mapping):
+        stated = [str(error[key]).strip() for key in ("message", "suggestion") if isinstance(error.get(key), str)]
+        return " ".join(stated) or "the tool reported an error without saying which"
+    if isinstance(error, str) and error:
+        return error
+    if message.status == "error" or fields.get("status") == "error" or fields.get("isError") is True:
+        if isinstance(fields.get("message"), str):
+            return str(fields["message"])
+        return _ERROR_START.sub("", text, count=1).strip() or "the tool gave no reason"
+    if data is None and _ERROR_START.match(text) and len(text) < 2000:
+        return _ERROR_START.sub("", text, count=1).strip() or text
+    return None
+
+
+def _find_records(data: object, depth: int) -> Iterator[Record]:
+    """Find the records of a result in order, at whatever depth they stand; nested ones belong to their owner."""
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(data, Mapping):
+        record = _as_record(data)
+        if record:
+            yield record
+        else:
+            for value in data.values():
+                yield from _find_records(value, depth + 1)
+    elif isinstance(data, list):
+        for value in data[:_MAX_RECORDS]:
+            yield from _find_records(value, depth + 1)
+
+
+def _as_record(data: Mapping[str, Any]) -> Record | None:
+    named = (name for name in data if name.lower().endswith(("_id", "id")) and "cursor" not in name)
+    key = next((name for name in _ID_KEYS if name in data), None) or next(named, None)
+    value = data.get(key) if key else None
+    if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
+        return None
+    title = next((data[name] for name in _TITLE_KEYS if isinstance(data.get(name), str) and data[name]), "")
+    return Record(value, title, data)
+
+
+def match_records(phrase: str, wanted: Sequence[str], records: Sequence[Record]) -> tuple[Record, ...] | Record:
+    """Find the record that a phrase surely names, else all those that it may name."""
+    flat = " ".join(phrase.lower().split())
+    exact = tuple(record for record in records if " ".join(record.title.lower().split()) == flat)
+    if exact:
+        return exact[0] if len(exact) == 1 else exact
+    scored = [(record.match(wanted), record) for record in records]
+    best = max((score for score, _ in scored), default=0.0)
+    if best <= _POSSIBLE_MATCH:
+        return ()
+    top = tuple(record for score, record in scored if score == best)
+    return top[0] if len(top) == 1 and best >= _SURE_MATCH else top
+
+
+# Results in plain words
+
+
+def describe_results(results: Sequence[ToolResult], tools: Sequence[ToolSpec]) -> str:
+    """Say how calls ended, one paragraph each, failures included; only a good result is described as done (T-06)."""
+    specs = {tool.name: tool for tool in tools}
+    return "\n\n".join(dict.fromkeys(_describe(result, specs.get(result.name)) for result in results))
+
+
+def _describe(result: ToolResult, tool: ToolSpec | None) -> str:
+    parts = name_words(result.name)
+    nouns = [part for part in parts if part not in TOOL_VERBS]
+    noun = tool.noun if tool else (nouns[-1].removesuffix("s") if nouns else "result")
+    action = tool.action if tool else next((TOOL_VERBS[part] for part in parts if part in TOOL_VERBS), None)
+    if not result.ok:
+        return _describe_failure(result, action, noun)
+    if action in _DONE and (result.records or not (result.data or result.text)):
+        return _describe_change(result, action, noun)
+    if action in ("list", "search") and result.data is not None:
+        return _describe_list(result, noun)
+    return describe_data(result.data, result.text)
+
+
+def _describe_failure(result: ToolResult, action: Action | None, noun: str) -> str:
+    if action in ("list", "search"):
+        attempt = f"{action} the {plural(noun, 2)}"
+    else:
+        attempt = f"{action} the {noun}" if action in _DONE else f"get an answer from {result.name}"
+    if result.problem == NO_ANSWER:
+        return f"I tried to {attempt}, but {NO_ANSWER}, so I do not know whether it was done."
+    problem = shortened(result.problem.strip())
+    return f"I could not {attempt}: {problem}{'' if problem.endswith(('.', '!', '?')) else '.'}"
+
+
+def _describe_change(result: ToolResult, action: Action | None, noun: str) -> str:
+    record = result.records[0] if result.records else None
+    given = {name: value for name, value in result.arguments.items() if name != "id"}
+    title = record.title if record else next((value for value in given.values() if isinstance(value, str)), "")
+    identity = record.id if record else result.arguments.get("id")
+    named = f" “{title}”" if title else ""
+    number = f" (id {identity})" if identity is not None else ""
+    done = f"{_DONE[action] if action else 'Called'} the {noun}{named}{number}"
+    if action == "create":
+        return f"{done}{_details(given, title)}."
+    if action == "update" and given:
+        return f"{done}: {', '.join(f'{label(name)} is now {plain(value)}' for name, value in given.items())}."
+    return f"{done}."
+
+
+def _describe_list(result: ToolResult, noun: str) -> str:
+    filters = [
+        f"{label(name)} {plain(value)}"
+        for name, value in result.arguments.items()
+        if name not in ("limit", "cursor") and value != "all"
+    ]
+    about = f" ({', '.join(filters)})" if filters else ""
+    count = len(result.records)
+    if count:
+        lines = [f"I found {count} {plural(noun, count)}{about}:"]
+        return "\n".join([*lines, *listed([_record_line(record) for record in result.records])])
+    if not result.data or (isinstance(result.data, Mapping) and not any(result.data.values())):
+        return f"I found no {plural(noun, 2)}{about}."
+    return describe_data(result.data, result.text)
+
+
+def _record_line(record: Record) -> str:
+    shown = {
+        name: value
+        for name, value in record.data.items()
+        if value != record.id
+        and ((isinstance(value, str | int | float) and len(str(value)) <= _LONGEST_SHOWN) or isinstance(value, list))
+    }
+    return f"- {record.title or record.id} (id {record.id}{_details(shown, record.title)})"
+
+
+def describe_data(data: Any, text: str) -> str:
+    """Say any payload: a lone value as it is, fields and items as a list, else the text itself."""
+    if isinstance(data, Mapping) and len(data) == 1:
+        (inner,) = data.values()
+        return describe_data(inner, plain(inner))
+    if isinstance(data, Mapping | list) and not data:
+        return "The result is empty."
+    if isinstance(data, Mapping):
+        lines = [f"- {label(str(name))}: {plain(value)}" for name, value in data.items()]
+        return "\n".join(["This is the result:", *listed(lines)])
+    if isinstance(data, list):
+        return "\n".join([f"I found {len(data)} results:", *listed([f"- {plain(value)}" for value in data])])
+    if isinstance(data, str):
+        return shortened(data)
+    if data is not None:
+        return plain(data)
+    return shortened(text) if text.strip() else "Done; the tool gave no further answer."
+
+
+def describe_document(message: str) -> str:
+    """Say the document between the last pair of tags of a message, and what follows it; empty when there is none."""
+    closing = _last(_CLOSING, message)
+    if closing is None:
+        return ""
+    name = closing["name"]
+    opening = _last(re.compile(rf"<{re.escape(name)}(?:\s[^<>]{{0,300}})?>"), message[: closing.start()])
+    inside = message[opening.end() : closing.start()].strip() if opening else ""
+    data = _parsed(inside)
+    if data is None and not (inside and _ANSWER_FRAMES.search(name)):
+        return ""
+    remark = message[closing.end() :].strip()[:_LONGEST_VALUE]
+    return "\n".join(filter(None, [describe_data(data, inside), remark]))
+
+
+def _last(form: re.Pattern[str], text: str) -> re.Match[str] | None:
+    found = deque(form.finditer(text), maxlen=1)
+    return found[0] if found else None
+
+
+def label(name: str) -> str:
+    """Write a parameter's name as words."""
+    return name.replace("_", " ")
+
+
+def plural(noun: str, count: int) -> str:
+    """Return a noun in the number that a count needs."""
+    if count == 1:
+        return noun
+    if noun.endswith("y") and noun[-2:-1] not in "aeou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "sh", "ch")) else f"{noun}s"
+
+
+def plain(value: Any) -> str:
+    """Write any JSON value on one line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(plain(item) for item in value[:_MOST_ITEMS])[:_LONGEST_VALUE] or "empty"
+    if isinstance(value, Mapping):
+        fields = (f"{label(str(name))} {plain(inner)}" for name, inner in list(value.items())[:_MOST_ITEMS])
+        return "; ".join(fields)[:_LONGEST_VALUE]
+    return "nothing" if value is None else str(value)[:_LONGEST_VALUE]
+
+
+def shortened(text: str) -> str:
+    """Cut a long text and say how long it is."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    return f"{text[:_LONGEST_TEXT].rstrip()} … ({len(text)} characters in all)"
+
+
+def listed(lines: list[str]) -> list[str]:
+    """Return as many lines as a reader wants, and the number of those beyond."""
+    beyond = len(lines) - _MOST_LINES
+    return lines if beyond <= 0 else [*lines[:_MOST_LINES], f"… and {beyond} more."]
+
+
+def _details(values: Mapping[str, Any], title: str) -> str:
+    shown = (
+        f", {label(str(name))} {plain(value)}"
+        for name, value in values.items()
+        if name not in _NOT_SHOWN and value not in (None, "", [], {}, title)
+    )
+    return "".join(shown)

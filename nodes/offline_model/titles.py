@@ -1,0 +1,303 @@
+"""Reduce a phrase to what it names: the title of a new thing, the topic of a search, a thing that exists."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from toolweave.nodes.offline_model.english import (
+    CONTAINER,
+    HIDDEN,
+    STOP_WORDS,
+    VAGUE,
+    VERBS,
+    Literals,
+    pattern,
+    plurals_only,
+    stem,
+    stems,
+    without_courteous_tail,
+    without_courtesy,
+    words,
+)
+from toolweave.nodes.offline_model.phrases import ITEM_MARK, OBLIGATION
+from toolweave.nodes.offline_model.tools import ToolSpec, tool_nouns
+
+_COUNT = r"(?:\d{1,2}|two|three|four|five|six|some|several|both|these|the following)"
+_NAMING = (
+    r"(?:called|named|titled|entitled|labell?ed|saying|that says|which says|with the (?:title|name|text)"
+    r"|with (?:title|name|text)|whose (?:title|name) is|(?:title|name)d?\s*[:=])"
+)
+_ABOUT = r"(?:for|about|regarding|concerning|related to|on)"
+_FILED_IN = r"(?:to|on|in|into) (?:my|the) (?:[\w-]+ )?(?:{L})"
+# Only the end of a text can say where the thing goes; searching a long one from the start would be slow for nothing.
+_FILING_WINDOW = 200
+_INTRODUCED = (
+    rf"(?:(?:me|us|up|down|in) )?(?:(?:a|an|the|another|one more|one|my|new|this|{_COUNT}) )*"
+    r"(?P<modifiers>(?:[\w-]+,? ){0,3}?)(?:{N})(?![\w-])(?: (?:item|entry|please|for me)\b)*"
+    rf"(?: {_FILED_IN})?\s*"
+    rf"(?P<link>[:,–—-]|{_NAMING}|(?:that|so that) |to (?:do )?(?=\S)|{_ABOUT}\b|of\b|$|(?={HIDDEN})|(?=\S))\s*"
+)
+_FILED_FIRST = (
+    rf"^(?:(?:me|us) )?(?:(?:this|these|the following)(?: (?:things|items))?)?(?: ?{_FILED_IN})?\s*[:-]\s*"
+    r"|^one (?:to|for|about) "
+)
+_WISHED = pattern(
+    rf"^(?:that |to |about |of |in order )?(?:{OBLIGATION} (?:to |remember to )?|to (?=\w)|about (?:the )?)"
+)
+_DANGLING = pattern(r"(?:[\s,;:–—-]|\b(?:by|on|for|due|and|with|at|before|until|as|is|it's)$)+$")
+_SEVERAL = (
+    rf"(?:(?:me|my|a|the|{_COUNT}|few|new|couple of|following|more) )*(?:{{P}})"
+    r"\s*(?:[:–—-]|to\b|for\b|called\b|named\b)?\s*(?P<items>.+)$"
+    rf"|(?:these|the following)(?: (?:\w+ )?(?:things|items|{{N}}))?(?: {_FILED_IN})?\s*[:–—-]\s*(?P<listed>.+)$"
+)
+_ONLY_LINKS = r"(?:[\s,;:&]|\b(?:and|also|the|these|both|{N})\b)*"
+_SEPARATOR = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+(?:to\s+)?")
+
+
+def titles_of(body: str, noun: str, literals: Literals) -> list[str]:
+    """Return the phrases of a request for several things; one phrase when it asks for one, none when it names none."""
+    several = _title_form(_SEVERAL, noun).match(body.strip())
+    quoted = literals.in_text(body, "quoted")
+    around = re.sub(HIDDEN, " ", _without_filing(body, noun))
+    if len(quoted) > 1 and _title_form(_ONLY_LINKS, noun).fullmatch(around):
+        return [literal.value for _, literal in quoted]
+    if ITEM_MARK in body:
+        phrases = body.split(ITEM_MARK)[1:]
+    elif several:
+        phrases = _SEPARATOR.split(several["items"] or several["listed"])
+    else:
+        phrases = [body]
+    return [title for title in (_title_of(phrase, noun, literals) for phrase in phrases) if title]
+
+
+def _title_form(source: str, noun: str) -> re.Pattern[str]:
+    kept = rf"{CONTAINER}|{noun}"
+    return pattern(source.replace("{P}", plurals_only(noun)).replace("{N}", noun).replace("{L}", kept))
+
+
+def _title_of(body: str, noun: str, literals: Literals) -> str:
+    """Return the phrase that names the thing to create, without what only introduces or files it."""
+    body = re.sub(r"\(\s*\)", " ", body).strip(" ,;:-–—")
+    text, modifiers = _without_lead(without_courteous_tail(_without_filing(body, noun)), noun)
+    text = _DANGLING.sub("", _without_filing(without_courteous_tail(text), noun))
+    if not re.search(rf"\w|{HIDDEN}", text):
+        text = modifiers
+    alone = re.fullmatch(HIDDEN, text.strip())
+    title = re.sub(r"\s+", " ", literals.restore(text)).strip()
+    return title if alone or not title else title[0].upper() + title[1:]
+
+
+def _without_filing(text: str, noun: str) -> str:
+    form = _title_form(
+        r"\s*,?\s*\b(?:to|on|onto|in|into|as|under|for) (?:my|the|our|a|an|your) (?:[\w-]+ )?(?:{L})\b\W*$", noun
+    )
+    end = max(0, len(text) - _FILING_WINDOW)
+    return text[:end] + form.sub("", text[end:])
+
+
+def _without_lead(text: str, noun: str) -> tuple[str, str]:
+    """Drop the words before the thing; also give the modifiers of the noun, for "add a laundry task"."""
+    modifiers = ""
+    introduced = _title_form(_INTRODUCED, noun).match(text)
+    if introduced and (not introduced["modifiers"] or pattern(r"(?:an?|another|the|new|one) ").match(text)):
+        modifiers = introduced["modifiers"].strip()
+        text = text[introduced.end() :]
+        if pattern(_ABOUT).fullmatch(introduced["link"].strip()):
+            text = pattern(r"^(?:the|a|an) ").sub("", text)
+    else:
+        text = _title_form(_FILED_FIRST, noun).sub("", text)
+    text = pattern(rf"^(?:{_NAMING}|:)\s*").sub("", text)
+    text = _WISHED.sub("", text)
+    return without_courtesy(text) if pattern(r"please\b").match(text) else text, modifiers
+
+
+_SPEAKING = (
+    r"(?:talks?|is|are|speaks?|deals?|wrote|write|was|were|do|does|did|i|put|noted|has|have|had)?"
+    r" ?(?:about|regarding|concerning|with regard to|dealing with)"
+)
+_HAVING = r"(?:mention(?:s|ing|ed)?|contain(?:s|ing|ed)?|includ(?:es|ing)|match(?:es|ing)?)"
+_SPEAKS_ABOUT = (
+    rf"(?:(?:that |which |who )?{_SPEAKING}|(?:that |which )?(?:is |are )?(?:related|relating|relevant) to"
+    rf"|(?:that |which )?{_HAVING}|(?:that )?(?:says?|saying|reads)|(?:any )?mentions? of"
+    r"|(?:having |that has )?to do with"
+    r"|for the (?:word|term|phrase|text|string)s?|the (?:word|term|phrase|text|keyword|string)s?)"
+)
+_STATED = pattern(rf".*?\b{_SPEAKS_ABOUT}\s*:?\s+(?P<topic>.+)")
+_SOUGHT = pattern(r"(?P<where>.{0,80}?)\bfor (?P<topic>.+)")
+_FILLER = frozenset(
+    words(
+        """
+        word words term phrase text string keyword contain contains containing include includes including mention
+        mentions mentioned about related regarding tell give see look find search overview summary next today's
+        currently current available existing listed list number count total full whole complete entire left due supposed
+        need needs want far moment soon assigned u going happening scheduled planned empty trying remain remains inside
+        have know remember forgot forgotten think recall wondering add added put wrote noted created made
+        """
+    )
+)
+_TOPIC_DETERMINERS = frozenset({"my", "the", "a", "an", "for", "about", "our"})
+# What a thing is asked for by: part of the question, not of what it is about, unless "about" says so.
+_ASPECTS = frozenset({"status", "title", "detail", "priority"})
+_TOKEN = re.compile(rf"{HIDDEN}|[^\W_]+(?:['’\-./:][^\W_]+)*")
+
+
+def topic_stated(text: str) -> str:
+    """Return what stands behind "about" and its like; empty when nothing does."""
+    match = _STATED.fullmatch(text)
+    return match["topic"] if match else ""
+
+
+def topic_of(text: str, tool: ToolSpec, literals: Literals) -> str:
+    """Return the phrase that a reading request is about; empty when it is about everything."""
+    text = without_courteous_tail(text)
+    quoted = literals.in_text(text, "quoted")
+    if quoted:
+        return quoted[0][1].value
+    stated = _trimmed(topic_stated(text), tool, frozenset())
+    if stated:
+        return literals.restore(stated)
+    trimmed = (_trimmed(part, tool, _ASPECTS) for part in _candidates(text, tool))
+    return literals.restore(next((topic for topic in trimmed if topic), ""))
+
+
+def _candidates(text: str, tool: ToolSpec) -> Iterator[str]:
+    sought = _SOUGHT.fullmatch(text)
+    if sought and _only_names_the_place(sought["where"], tool):
+        yield sought["topic"]
+    things = rf"(?:{tool_nouns(tool)}|{VAGUE}|{CONTAINER})"
+    for form in (
+        rf".*?\b{things} (?:for|on|with|of|called|named|titled|to) (?!me\b|us\b|do\b)(?P<topic>.+)",
+        rf".*?\b{things}\s*[:?]\s*(?P<topic>.+)",
+    ):
+        match = pattern(form).fullmatch(text)
+        if match:
+            yield match["topic"]
+    yield text
+
+
+def _only_names_the_place(where: str, tool: ToolSpec) -> bool:
+    """Say whether the words before "for" only say where to look: "search the knowledge graph for …"."""
+    known = {*stems(tool.description), *(stem(word) for word in (*_FILLER, *tool.nouns_and_synonyms))}
+    return set(stems(where)) <= known
+
+
+def _trimmed(text: str, tool: ToolSpec, aspects: frozenset[str]) -> str:
+    """Cut from both ends the words that carry no content of their own."""
+    noun = tool_nouns(tool)
+    things = pattern(rf"(?:{noun}|{CONTAINER}|{VAGUE})")
+    own = {stem(word) for word in (*tool.nouns, tool.verb) if word} | aspects
+    filed = rf"\b(?:on|in|from|among|through|across) (?:my|the|our|your|all) (?:[\w-]+ )??(?:{CONTAINER}|{noun})\b"
+    text = pattern(filed).sub(" ", text)
+    tokens = list(_TOKEN.finditer(text))
+    low = [token.group().lower().replace("’", "'") for token in tokens]
+    empty = [word in STOP_WORDS or word in _FILLER or bool(things.fullmatch(word)) or stem(word) in own for word in low]
+    article = next((place for place, word in enumerate(low) if word in _TOPIC_DETERMINERS), len(tokens))
+    first, last = 0, len(tokens)
+    while first < last and (empty[first] or (first < min(article, last - 1) and _is_verb(low[first]))):
+        first += 1
+    while last > first and empty[last - 1]:
+        last -= 1
+    return text[tokens[first].start() : tokens[last - 1].end()] if first < last else ""
+
+
+def _is_verb(word: str) -> bool:
+    return word in VERBS or word.removesuffix("ing") in VERBS
+
+
+TargetKind = Literal["ids", "phrase", "pronoun", "place", "everything", "nothing"]
+_ORDINALS = {
+    "first": 0, "1st": 0, "second": 1, "2nd": 1, "third": 2, "3rd": 2, "fourth": 3, "4th": 3, "fifth": 4, "5th": 4,
+    "sixth": 5, "6th": 5, "seventh": 6, "7th": 6, "eighth": 7, "8th": 7, "ninth": 8, "9th": 8, "tenth": 9, "10th": 9,
+    "last": -1, "final": -1, "latest": -1, "newest": -1,
+}  # fmt: skip
+_CARDINALS = {word: number for number, word in enumerate(words("one two three four five six seven eight nine ten"), 1)}
+_PRONOUNS = frozenset({"it", "that", "this", "them", "those", "these", "him", "same"})
+_EVERYTHING = frozenset({"all", "everything", "every", "both"})
+_ENDS = " ,;:.!?-–—'’"
+_KIND_FIRST = (
+    r"^(?:(?:the|my|a|an|that|this|our|your|to) )*(?:{N}|{V}) "
+    r"(?:about|called|named|titled|entitled|for|to|of|on|regarding|concerning|with)(?: the| my)? "
+)
+_FILED = r"(?: on| from| in| off| of)+ (?:my|the|our) (?:[\w-]+ )?(?:{L}|{N})$"
+_DETERMINERS = pattern(r"^(?:(?:the|my|a|an|that|this|our|your|for|of|about|to) )+")
+_KIND_LAST = (
+    r"(?:'s)?(?: (?:{N}|one|thing|entry))?"
+    r"(?: (?:is|are|was|to|for|of|as|on|it|from|so|that|and|now|please|has been|been|should be|should|be|by|until))*$"
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a request acts on: `ids` for numbers, `text` for words (`quoted` when literally so), `place` in a list."""
+
+    kind: TargetKind
+    ids: tuple[int | str, ...] = ()
+    text: str = ""
+    quoted: bool = False
+    place: int = 0
+
+    @property
+    def stems(self) -> list[str]:
+        """Return the stems of the words that carry meaning; all of them when none does."""
+        listed = [stem(word) for word in words(self.text) if word not in STOP_WORDS]
+        return listed or [stem(word) for word in words(self.text)]
+
+
+def read_target(text: str, tool: ToolSpec, literals: Literals) -> Target:
+    """Read the target from what is left of a request once its verb and its new values are gone."""
+    text, noun = text.strip(" ,;:.!?-–—"), tool_nouns(tool)
+    ids = _named_ids(text, noun, literals) if tool.key and tool.key.kind == "string" else _numbers(text, noun)
+    if ids:
+        return Target("ids", ids=ids)
+    quoted = literals.in_text(text, "quoted")
+    if quoted:
+        return Target("phrase", text=quoted[0][1].value, quoted=True)
+    bare = words(_target_form(r"\b(?:{N}|{L}|{V})\b", noun).sub(" ", text))
+    meaningful = [word for word in bare if word not in STOP_WORDS]
+    place = next((word for word in bare if word in _ORDINALS), None)
+    if place and all(word == place for word in meaningful):
+        return Target("place", place=_ORDINALS[place])
+    if meaningful or re.search(HIDDEN, text):
+        return Target("phrase", text=literals.restore(_phrase(text, noun)))
+    spoken = words(text)
+    if any(word in _EVERYTHING for word in spoken):
+        return Target("everything", text=" ".join(spoken))
+    points = any(word in _PRONOUNS for word in spoken) or _target_form(r"(?:the|my) (?:{N}|one)", noun).fullmatch(text)
+    return Target("pronoun" if points else "nothing")
+
+
+def _target_form(source: str, noun: str) -> re.Pattern[str]:
+    return pattern(source.replace("{N}", noun).replace("{L}", CONTAINER).replace("{V}", VAGUE))
+
+
+def _named_ids(text: str, noun: str, literals: Literals) -> tuple[str, ...]:
+    """Read an id that is a word: a word with a digit in it, or a literal, behind the noun."""
+    form = rf"\b(?:{noun}|id)(?: with)?(?: id)?\s*[#:]?\s*(?P<id>(?=[\w-]*\d)[\w-]{{1,64}}|{HIDDEN})"
+    named = pattern(form).search(text)
+    return (literals.restore(named["id"]),) if named else ()
+
+
+def _numbers(text: str, noun: str) -> tuple[int, ...]:
+    """Read ids that are numbers: "task 3", "#3 and #5", "number three", or numbers with nothing else around them."""
+    spelled = pattern(rf"\b(?P<naming>number|id|{noun}) (?P<number>{'|'.join(_CARDINALS)})\b")
+    text = spelled.sub(lambda match: f"{match['naming']} {_CARDINALS[match['number'].lower()]}", text)
+    naming = (
+        rf"(?:(?:\b(?:{noun}|number|no\.|nr\.?|id|both)|#)(?: with)?(?: the)?(?: numbers?| ids?| no\.)?\s*[#:]?\s*)"
+    )
+    number = r"\d{1,18}(?![\d.:]\d)"
+    more = rf"(?:(?:[\s,&+]|\band\b|\bor\b)+{naming}?{number})"
+    listed = pattern(rf"{naming}(?P<ids>{number}\b{more}*)").finditer(text)
+    numbers = [int(digits) for match in listed for digits in re.findall(r"\d+", match["ids"])]
+    counted = pattern(rf"\d+ (?:\w+ )?{noun}\b").search(text)
+    if not numbers and not counted and all(word.isdigit() or word in STOP_WORDS for word in words(text)):
+        numbers = [int(digits) for digits in re.findall(r"\d{1,18}", text)]
+    return tuple(dict.fromkeys(numbers))
+
+
+def _phrase(text: str, noun: str) -> str:
+    """Drop the words around the name of a thing: "the task about plants" to "plants"."""
+    text = _target_form(_KIND_FIRST, noun).sub("", text)
+    text = _target_form(_FILED, noun).sub("", text)
+    text = _DETERMINERS.sub("", text)
+    return _target_form(_KIND_LAST, noun).sub("", text).strip(_ENDS)

@@ -1,0 +1,333 @@
+"""Describe a bound tool the way the rules see it: what it does, to what, with which parameters."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Literal
+
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from toolweave.nodes.offline_model.english import STOP_WORDS, TOOL_VERBS, Action, either_of, noun_family, stem, words
+from toolweave.schema import Schema
+
+Kind = Literal["string", "integer", "number", "boolean", "array", "object", "null", "any"]
+Role = Literal[
+    "id", "title", "query", "description", "date", "url", "path", "email", "limit", "cursor", "labels", "place",
+    "language", "choice", "flag", "number", "text", "other",
+]  # fmt: skip
+_KINDS: tuple[Kind, ...] = ("string", "integer", "number", "boolean", "array", "object", "null")
+_MAX_DEPTH = 12
+_ROLES: tuple[tuple[Role, str], ...] = (
+    ("url", "url uri link href website endpoint"),
+    ("email", "email recipient recipients cc bcc mail"),
+    ("path", "path file filename filepath directory folder dir source destination src dst"),
+    ("cursor", "cursor offset token page continuation"),
+    ("labels", "tag tags label labels category categories"),
+    ("place", "city location place timezone tz country region room area town"),
+    ("language", "language lang locale"),
+    ("query", "query q search keyword keywords term terms question pattern expression"),
+    ("title", "title name subject summary headline task item label"),
+    ("description", "description details detail body notes note comment content reason"),
+    ("text", "text message input prompt sentence phrase"),
+)
+_ROLE_WORDS = tuple((role, frozenset(words(listed))) for role, listed in _ROLES)
+_DATE_WORDS = frozenset(words("date due deadline day when before after until since"))
+_LIMIT_WORDS = frozenset(words("limit count top max size first n num maximum"))
+_ID_WORDS = frozenset(words("id uuid identifier key number no"))
+_UPPER_WORDS = frozenset(words("before until to max end by"))
+_LOWER_WORDS = frozenset(words("after since from min start"))
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One property of a tool's input: `schema` is resolved, `choices` leaves null out."""
+
+    name: str
+    schema: Mapping[str, Any]
+    required: bool
+    kind: Kind
+    role: Role
+    choices: tuple[Any, ...] = ()
+    nullable: bool = False
+    words: tuple[str, ...] = ()
+
+    @property
+    def bound(self) -> Literal["upper", "lower", "exact"]:
+        """Say whether a date given here bounds a search from above, from below, or is the date itself."""
+        here = set(self.words)
+        return "upper" if here & _UPPER_WORDS else "lower" if here & _LOWER_WORDS else "exact"
+
+    @property
+    def description(self) -> str:
+        """Return what the schema says about the parameter."""
+        text = self.schema.get("description", "")
+        return text if isinstance(text, str) else ""
+
+
+def name_words(name: str) -> tuple[str, ...]:
+    """Split a snake_case, kebab-case or camelCase name into words."""
+    return tuple(words(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\W]+", " ", name)))
+
+
+def resolve(schema: object, root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+    """Follow local references and pick the first alternative that is not null."""
+    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+        return {}
+    found = dict(schema)
+    reference = found.pop("$ref", None)
+    if isinstance(reference, str):
+        return {**resolve(_at(reference, root), root, depth + 1), **found}
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        options = found.get(keyword)
+        if isinstance(options, list) and options:
+            resolved = [resolve(option, root, depth + 1) for option in options]
+            solid = [option for option in resolved if option.get("type") != "null"]
+            rest = {key: value for key, value in found.items() if key != keyword}
+            nullable = len(solid) < len(resolved) or any(option.get("x-nullable") for option in solid)
+            return {**(solid[0] if solid else {}), **rest, "x-nullable": nullable}
+    return found
+
+
+def _at(reference: str, root: Mapping[str, Any]) -> object:
+    place: object = root
+    if not reference.startswith("#"):
+        return {}
+    for step in reference.lstrip("#/").split("/"):
+        if step:
+            place = place.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(place, Mapping) else None
+    return place
+
+
+def read_parameters(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    """List the parameters of an object schema; whatever is malformed in it is skipped."""
+    root = schema
+    schema = resolve(schema, root)
+    properties = schema.get("properties")
+    required = schema.get("required")
+    needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    if not isinstance(properties, Mapping):
+        return ()
+    return tuple(_parameter(str(name), resolve(one, root), str(name) in needed) for name, one in properties.items())
+
+
+def _parameter(name: str, schema: dict[str, Any], required: bool) -> Parameter:
+    types = schema.get("type")
+    listed = [types] if isinstance(types, str) else [one for one in types or () if isinstance(one, str)]
+    nullable = "null" in listed or bool(schema.get("x-nullable"))
+    enum = (
+        schema.get("enum") if isinstance(schema.get("enum"), list) else [schema["const"]] if "const" in schema else []
+    )
+    choices = tuple(value for value in enum or () if value is not None)
+    kind = next((one for one in _KINDS if one in listed and one != "null"), None) or _guess_kind(schema, choices)
+    parts = name_words(name)
+    return Parameter(name, schema, required, kind, _role(kind, parts, schema, choices), choices, nullable, parts)
+
+
+def _guess_kind(schema: Mapping[str, Any], choices: tuple[Any, ...]) -> Kind:
+    if choices and all(isinstance(choice, str) for choice in choices):
+        return "string"
+    return "object" if "properties" in schema else "array" if "items" in schema else "any"
+
+
+def _role(kind: Kind, parts: tuple[str, ...], schema: Mapping[str, Any], choices: tuple[Any, ...]) -> Role:
+    here = set(parts)
+    if choices:
+        return "choice"
+    if kind == "boolean":
+        return "flag"
+    if kind in ("integer", "number"):
+        return _number_role(kind, parts)
+    if kind == "array":
+        return "labels"
+    if kind == "object":
+        return "other"
+    return _string_role(parts, here, schema)
+
+
+def _number_role(kind: Kind, parts: tuple[str, ...]) -> Role:
+    here = set(parts)
+    if parts and parts[-1] in _ID_WORDS and kind == "integer":
+        return "id"
+    if here & {"cursor", "offset", "page"} and "size" not in here:
+        return "cursor"
+    return "limit" if here & _LIMIT_WORDS and kind == "integer" else "number"
+
+
+def _string_role(parts: tuple[str, ...], here: set[str], schema: Mapping[str, Any]) -> Role:
+    formats: dict[object, Role] = {"date": "date", "date-time": "date", "uri": "url", "url": "url", "email": "email"}
+    stated = schema.get("format")
+    if isinstance(stated, str) and stated in formats:
+        return formats[stated]
+    if here & _DATE_WORDS:
+        return "date"
+    if parts and parts[-1] in _ID_WORDS - {"key", "number", "no"}:
+        return "id"
+    if parts == ("to",):
+        return "email"
+    if here & {"currency", "branch", "ref", "commit", "version"}:
+        return "other"
+    for role, listed in _ROLE_WORDS:
+        if here & listed:
+            return role
+    return "other"
+
+
+_MAIN_ROLES: tuple[Role, ...] = ("title", "query", "text", "place", "description", "other", "language", "path", "url")
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """One tool: `nouns` are the things its name speaks of, without their synonyms."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any] = field(hash=False)
+    parameters: tuple[Parameter, ...] = field(hash=False)
+    action: Action | None
+    verb: str
+    nouns: tuple[str, ...]
+
+    def parameter(self, *roles: Role, required: bool | None = None) -> Parameter | None:
+        """Return the first parameter that has one of the roles, in the order of the roles."""
+        for role in roles:
+            for parameter in self.parameters:
+                if parameter.role == role and required in (None, parameter.required):
+                    return parameter
+        return None
+
+    @property
+    def main(self) -> Parameter | None:
+        """Return the string parameter that takes what the request is about."""
+        strings = [one for one in self.parameters if one.kind in ("string", "any") and not one.choices]
+        for required in (True, False):
+            for role in _MAIN_ROLES:
+                for parameter in strings:
+                    if parameter.role == role and parameter.required is required:
+                        return parameter
+        return None
+
+    @property
+    def key(self) -> Parameter | None:
+        """Return the required identifier of the thing the tool acts on."""
+        return self.parameter("id", required=True)
+
+    @property
+    def noun(self) -> str:
+        """Return the singular word for the thing the tool acts on."""
+        if not self.nouns:
+            return "result"
+        last = self.nouns[-1]
+        if last.endswith("ies"):
+            return last[:-3] + "y"
+        return last[:-1] if last.endswith("s") and not last.endswith(("ss", "us", "is")) and self.action else last
+
+    @property
+    def nouns_and_synonyms(self) -> frozenset[str]:
+        """List the nouns with all their synonyms."""
+        return frozenset(member for noun in self.nouns for member in noun_family(noun))
+
+    def shares_noun(self, other: "ToolSpec") -> bool:
+        """Say whether both tools act on the same things."""
+        return bool({stem(noun) for noun in self.nouns} & {stem(noun) for noun in other.nouns})
+
+
+def as_openai_tool(tool: Mapping[str, Any] | type | Callable[..., Any] | BaseTool | object) -> dict[str, Any]:
+    """Bring a tool into OpenAI's form: a BaseTool, a function, a class, a dict, or MCP's name and inputSchema."""
+    if isinstance(tool, Mapping) and "name" in tool and "inputSchema" in tool:
+        return _openai(tool["name"], tool.get("description"), tool["inputSchema"])
+    if not isinstance(tool, type | BaseTool | Mapping) and hasattr(tool, "inputSchema") and hasattr(tool, "name"):
+        return _openai(tool.name, getattr(tool, "description", None), tool.inputSchema)
+    if isinstance(tool, Mapping) and "type" in tool and "function" not in tool and "properties" not in tool:
+        return dict(tool)
+    return convert_to_openai_tool(tool)  # type: ignore[arg-type]
+
+
+def _openai(name: str, description: str | None, schema: object) -> dict[str, Any]:
+    parameters = schema if isinstance(schema, Mapping) else {"type": "object", "properties": {}}
+    return {"type": "function", "function": {"name": name, "description": description or "", "parameters": parameters}}
+
+
+def read_tools(tools: Sequence[object]) -> tuple[ToolSpec, ...]:
+    """Describe the function tools among bound tools; a provider's own tool types have nothing to fill."""
+    specs = []
+    for tool in tools:
+        function = tool.get("function") if isinstance(tool, Mapping) else None
+        if isinstance(function, Mapping) and isinstance(function.get("name"), str) and function["name"]:
+            specs.append(_read_function(json.dumps(function, sort_keys=False, default=str)))
+    return _without_prefixes(specs)
+
+
+def _without_prefixes(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Drop the first word that several tools share (their server's name), where other nouns remain."""
+    firsts = Counter(name_words(spec.name)[:1] for spec in specs)
+    shared = {first[0] for first, count in firsts.items() if count > 1 and first and first[0] not in TOOL_VERBS}
+    return tuple(
+        replace(spec, nouns=spec.nouns[1:])
+        if len(spec.nouns) > 1 and spec.nouns[0] in shared and name_words(spec.name)[0] == spec.nouns[0]
+        else spec
+        for spec in specs
+    )
+
+
+def part_of_tool(tool: ToolSpec, name: str, schema: Mapping[str, Any]) -> ToolSpec:
+    """Describe an object within a tool's input as if it were a tool of its own."""
+    definitions = {key: tool.schema[key] for key in ("$defs", "definitions") if key in tool.schema}
+    return _read_function(json.dumps({"name": name, "parameters": {**schema, **definitions}}, default=str))
+
+
+@lru_cache(maxsize=512)
+def _read_function(function_json: str) -> ToolSpec:
+    function = json.loads(function_json)
+    name, description = function["name"], function.get("description")
+    schema = function.get("parameters")
+    schema = schema if isinstance(schema, dict) else {}
+    parts = name_words(name)
+    verb = next((part for part in parts if part in TOOL_VERBS), "")
+    nouns = tuple(dict.fromkeys(part for part in parts if part != verb and part not in STOP_WORDS and len(part) > 1))
+    return ToolSpec(
+        name=name,
+        description=description if isinstance(description, str) else "",
+        schema=schema,
+        parameters=read_parameters(schema),
+        action=TOOL_VERBS.get(verb) or _described_action(description),
+        verb=verb,
+        nouns=nouns,
+    )
+
+
+def _described_action(description: object) -> Action | None:
+    first = words(description[:80])[:1] if isinstance(description, str) else []
+    if not first:
+        return None
+    return TOOL_VERBS.get(first[0]) or TOOL_VERBS.get(first[0].removesuffix("s"))
+
+
+@lru_cache(maxsize=256)
+def tool_nouns(tool: ToolSpec) -> str:
+    """Return the alternative of the words for what one tool acts on, synonyms included."""
+    return either_of(tool.nouns_and_synonyms)
+
+
+@lru_cache(maxsize=64)
+def all_nouns(tools: tuple[ToolSpec, ...]) -> str:
+    """Return the alternative of the words for what any of the tools acts on."""
+    return either_of(noun for tool in tools for noun in tool.nouns_and_synonyms)
+
+
+@lru_cache(maxsize=256)
+def _checker(schema_json: str) -> Schema | None:
+    with suppress(ValueError, RecursionError):
+        return Schema(json.loads(schema_json))
+    return None
+
+
+def wrong_parameters(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> set[str]:
+    """Name the given arguments that the schema refuses; a schema that cannot be read refuses nothing."""
+    optional = {key: value for key, value in schema.items() if key != "required"}
+    checker = _checker(json.dumps(optional, sort_keys=True, default=str))
+    return {name for name, value in arguments.items() if checker and checker.problems({name: value})}
