@@ -12,7 +12,7 @@ WORKERS ?= auto
 # Never installed beside ours: it is under another licence, and brings packages that ours must not need.
 OFFICIAL := 'langgraph-cli[inmem]==0.4.40' 'langgraph-api==0.16.7'
 
-.PHONY: setup demo dev test official check format slow bench bench-core bench-tools bench-workflow soak coverage tool-pages clean
+.PHONY: setup demo dev test official check house format slow bench bench-core bench-tools bench-workflow bench-stalls soak coverage tool-pages clean
 
 setup: .venv/.synced   ## install everything into .venv
 
@@ -41,8 +41,12 @@ check: setup   ## run every static check
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/python scripts/check_sizes.py
+	.venv/bin/python scripts/house.py --check
 	.venv/bin/mypy --num-workers 2
 	.venv/bin/lint-imports --no-logo
+
+house: setup   ## print the size and shape of the code base, with the limits of house.toml
+	.venv/bin/python scripts/house.py
 
 format: setup
 	.venv/bin/ruff format .
@@ -51,11 +55,12 @@ format: setup
 coverage: setup   ## run the tests with coverage and print what no test reaches
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile -p pytest_cov --cov --cov-report=term
 
-slow: setup   ## the long suites
-	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile -m slow
+slow: setup   ## the long suites, and random examples for every property
+	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile -m 'slow or hypothesis' --hypothesis-profile random
 
 bench: setup   ## print the figures that the README gives
 	.venv/bin/python scripts/bench.py
+	.venv/bin/python scripts/bench_store.py
 
 bench-tools: setup   ## compare tool calls through the plane with raw sessions and the adapter's default
 	.venv/bin/python scripts/bench_tools.py
@@ -68,6 +73,9 @@ bench-core: setup   ## compare calls of the core server, over HTTP and in proces
 
 tool-pages: setup   ## write docs/tools anew: every example in it is executed
 	.venv/bin/python -m scripts.tool_pages
+
+bench-stalls: setup   ## show how long one caller can keep all others waiting
+	.venv/bin/python scripts/bench_stalls.py
 
 soak: setup   ## ten minutes of calls while servers are killed; writes docs/soak.md
 	.venv/bin/python scripts/soak.py --minutes 10 --report docs/soak.md
