@@ -13,11 +13,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.routing import Route
 
 from toolweave import __version__
-from toolweave.api.body_limit import MIB, BodyLimit
-from toolweave.api.core_mount import MOUNTED_AT, CoreMount
+from toolweave.api.body_limit import MIB, BodyLimit, Limit
+from toolweave.api.core_mount import MOUNTED_AT, PATH, CoreMount
 from toolweave.api.errors import answer_bad_body, answer_error
 from toolweave.api.plane_metrics import in_default_registry
 from toolweave.api.routes import chat, health, openapi_transfer, servers, tool_transfer, tools, workflow
+from toolweave.api.routes.callers import CredentialsFirst
 from toolweave.api.served_registry import open_served_registry
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ToolweaveError
@@ -28,7 +29,10 @@ from toolweave.servers.connections.served_plane import open_served_plane
 # Those with many tools in one body, before those with one.
 TRANSFERS = (tool_transfer.router, openapi_transfer.router)
 ROUTERS = (chat.router, health.router, servers.router, workflow.router, *TRANSFERS, tools.router)
-TRANSFER_LIMIT = 16 * MIB
+TRANSFER_LIMIT = Limit(16 * MIB, openapi_transfer.MOST_VALUES)
+CORE = re.compile(f"^{MOUNTED_AT}{PATH}/?$")
+# The MCP SDK itself refuses what has more than 4 MiB.
+CORE_LIMIT = Limit(32 * MIB)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -53,8 +57,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
     app.add_exception_handler(RequestValidationError, answer_bad_body)
     app.add_exception_handler(ToolweaveError, answer_error)
-    larger = dict.fromkeys(_paths(*TRANSFERS), TRANSFER_LIMIT)
-    app.add_middleware(BodyLimit, paths=_paths(*ROUTERS), other_limits=larger)
+    larger = {**dict.fromkeys(_paths(*TRANSFERS), TRANSFER_LIMIT), CORE: CORE_LIMIT}
+    app.add_middleware(BodyLimit, paths=(*_paths(*ROUTERS), CORE), other_limits=larger)
+    # Around the limit: strangers learn nothing of what a body may be.
+    app.add_middleware(CredentialsFirst, paths=_paths(*ROUTERS))
     for router in ROUTERS:
         app.include_router(router)
     # Routes of ours under the same path come before it.

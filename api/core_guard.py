@@ -1,5 +1,6 @@
 """Decide who reaches the core server: by Host and Origin, by what is bound, and by whom the API knows (T-08, C-01)."""
 
+import re
 from dataclasses import replace
 from hashlib import sha256
 
@@ -11,12 +12,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolweave.api.clients import SERVED_BY, api_client
 from toolweave.api.core_opening import rpc_error
-from toolweave.api.http_guard import HttpGuard, Visitors, is_loopback
-from toolweave.api.routes.callers import known_to_the_api
+from toolweave.api.http_guard import HttpGuard, Visitors
+from toolweave.api.routes.callers import ask_the_api, may_know_callers
 from toolweave.config.settings import Settings
+from toolweave.origins import is_loopback
 from toolweave.servers.core.credentials import CALLER, core_credentials
 
 REFUSED = -32001
+# Where proxies write for whom they speak, beside `Forwarded` (RFC 7239).
+PROXY_HEADERS = (
+    *("x-forwarded-for", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip"),
+    *("fly-client-ip", "x-cluster-client-ip", "x-envoy-external-address", "x-original-forwarded-for"),
+)
+WITH_PORT = re.compile(r"\[(?P<v6>[0-9A-Fa-f:.]+)\](?::[0-9]+)?|(?P<v4>[0-9.]+)(?::[0-9]+)?")
 UNGUARDED = (
     "The core tools read databases and files of this machine: where others can reach them, callers must show a token. "
     "Set TOOLWEAVE_CORE_TOKEN, or TOOLWEAVE_CORE_JWKS_URL or TOOLWEAVE_CORE_JWT_PUBLIC_KEY with "
@@ -69,6 +77,8 @@ class CoreGuard:
         if not (self._is_bound_to_loopback and at_home):
             return rpc_error(403, REFUSED, UNGUARDED)
         headers = Headers(scope=scope)
+        if not all(map(is_loopback, _forwarded_for(headers))):
+            return rpc_error(403, REFUSED, UNGUARDED)
         origin = headers.get("origin")
         visitors: Visitors = scope[SERVED_BY].state.visitors if SERVED_BY in scope else self._visitors
         if origin is not None and not visitors.names_origin(origin, headers.get("host", "")):
@@ -76,25 +86,35 @@ class CoreGuard:
         return None
 
     async def _refusal_of_the_api(self, scope: Scope) -> Response | None:
-        if not _may_know_callers(scope):
+        if not may_know_callers(scope):
             return None
         try:
-            await known_to_the_api(api_client(Request(scope)))
+            await ask_the_api(api_client(Request(scope)))
         except HTTPException as refused:
             headers = {"www-authenticate": "Bearer"} if refused.status_code == 401 else None
             return rpc_error(refused.status_code, REFUSED, refused.detail, headers)
         return None
 
 
-def _may_know_callers(scope: Scope) -> bool:
-    """Say whether the API behind us may tell callers apart; elsewhere than in our server nobody knows."""
-    served_by = scope.get(SERVED_BY)
-    return served_by is None or bool(served_by.state.knows_callers)
+def _forwarded_for(headers: Headers) -> list[str]:
+    """Return the addresses that proxies say they speak for; what is no address stands for itself."""
+    given = [each for name in PROXY_HEADERS for value in headers.getlist(name) for each in value.split(",")]
+    for element in (each for value in headers.getlist("forwarded") for each in value.split(",")):
+        pairs = [pair.partition("=") for pair in element.split(";")]
+        # A proxy that does not say for whom it speaks does not speak for this machine.
+        given += [value for name, _, value in pairs if name.strip().lower() == "for"] or [""]
+    return [_address(each) for each in given]
+
+
+def _address(text: str) -> str:
+    """Take the address out of one with a port, such as `127.0.0.1:5000` or `"[::1]:5000"`."""
+    found = WITH_PORT.fullmatch(text.strip().strip('"'))
+    return found["v6"] or found["v4"] if found else text.strip()
 
 
 def _caller(scope: Scope) -> str | None:
     """Tell a caller whom the API lets in from others: by a digest of the credentials; None where it asks for none."""
-    if not _may_know_callers(scope):
+    if not may_know_callers(scope):
         return None
     headers = Headers(scope=scope)
     keys = [headers.get(name, "") for name in ("authorization", "x-api-key")]

@@ -1,10 +1,8 @@
 """Decide which browsers and which host names may talk to the server: CORS, Origin and Host checks (T-08)."""
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Self
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
@@ -13,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolweave.api.errors import detail_response
 from toolweave.config.http_section import CorsRules
 from toolweave.config.settings import Settings
+from toolweave.origins import host_name, is_loopback, split_origin
 
 STUDIO_ORIGIN = "https://smith.langchain.com"
 METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY"
@@ -149,35 +148,3 @@ class HttpGuard:
 
 def _listed(allowed: tuple[str, ...] | None, otherwise: str) -> str:
     return otherwise if allowed is None or "*" in allowed else ", ".join(allowed)
-
-
-def is_loopback(name: str) -> bool:
-    """Say whether a host name or address means this machine, without asking DNS."""
-    name = name.lower().strip("[]")
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return address.is_loopback or (mapped is not None and mapped.is_loopback)
-
-
-def host_name(host: str) -> str | None:
-    """Take the name out of a Host header, in lower case; None when it is not one name and an optional port."""
-    parts = split_origin(f"http://{host}")
-    return None if parts is None or parts[1] != host.lower() else parts[0]
-
-
-def split_origin(origin: str) -> tuple[str, str] | None:
-    """Split an origin into its host name and its host:port, in lower case; None when it is not an origin."""
-    try:
-        parts = urlsplit(origin)
-        name = parts.hostname
-        _ = parts.port
-    except ValueError:
-        return None
-    if not name or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
-        return None
-    return (name, parts.netloc.lower()) if parts.scheme in ("http", "https") else None

@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
+from toolweave.json_values import collecting_later
 from toolweave.runtime.streaming.codec import loads
 
 # What is kept is read by others, too: they need not be able to go deeper than this.
@@ -50,7 +51,8 @@ def strict_json(data: bytes) -> Any:
     if data.count(b"[") + data.count(b"{") > DEEPEST and _deeper_than(value, DEEPEST):
         raise HTTPException(422, f"The body is nested more than {DEEPEST} levels deep.")
     # Who checked a body with another parser than ours may have seen the other one of two.
-    json.loads(data, object_pairs_hook=_each_once, parse_int=str, parse_float=str)
+    with collecting_later():
+        json.loads(data, object_pairs_hook=_each_once, parse_int=str, parse_float=str)
     return value
 
 

@@ -1,17 +1,21 @@
 """Read the ToolConfigs of requests: named, with kept secrets put back, and refused for what they may not refer to."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import BoundedSemaphore
+from typing import Annotated, Any, ParamSpec, TypeVar
 
-from fastapi import Body, Depends
+from fastapi import Body, Depends, HTTPException
 from fastapi.exceptions import RequestValidationError
 from pydantic import SkipValidation, TypeAdapter, ValidationError, model_validator
 
 from toolweave.api.tool_secrets import JsonObject, Place, left_hidden, plain, put_back
 from toolweave.config.tool_variables import ToolVariables
 from toolweave.outbound_urls import read_target
-from toolweave.tool_config import ToolConfig, ToolId
+from toolweave.schema import FORM_STEPS
+from toolweave.tool_config import ToolConfig, ToolId, within
 
 NO_SECRET = "*** stands for a secret that is stored already, and there is none: write it, or {env:TOOL_NAME}"  # noqa: S105
 OTHER_HOST = "a kept secret (***) goes to the host it was written for only: write it again to send it to this one"
@@ -41,24 +45,46 @@ UnreadTool = SkipValidation[ToolRequest]
 _TOOL: TypeAdapter[ToolRequest] = TypeAdapter(ToolRequest)
 _TOOLS: TypeAdapter[list[ToolRequest]] = TypeAdapter(list[ToolRequest])
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+# Imports compute for seconds. On several threads together they would end no sooner, and the event loop, which takes
+# turns with them, would run more slowly.
+_IMPORTS = ThreadPoolExecutor(1, thread_name_prefix="tool-import")
+MAX_IMPORTS = 20
+_PLACES = BoundedSemaphore(MAX_IMPORTS)
+
+
+async def in_turn(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run the computing of an import on the thread of the imports, one after the other.
+
+    Raises:
+        HTTPException: 503, `MAX_IMPORTS` are waiting or running.
+    """
+    if not _PLACES.acquire(blocking=False):
+        raise HTTPException(503, f"{MAX_IMPORTS} imports of tools are waiting already. Try again later.")
+    future = asyncio.get_running_loop().run_in_executor(_IMPORTS, partial(work, *args, **kwargs))
+    # When its thread is through, not when the caller goes: the work of a client that is gone still takes its turn.
+    future.add_done_callback(lambda _: _PLACES.release())
+    return await asyncio.shield(future)
 
 
 async def read_tools(given: Sequence[object]) -> list[ToolRequest]:
     """Read the `tools` of a body. Raises RequestValidationError, which names what is wrong with them."""
-    return await _read(_TOOLS, given, ("body", "tools"))
+    return await in_turn(_read, _TOOLS, given, ("body", "tools"))
 
 
 async def _read_tool(tool: Annotated[UnreadTool, Body()]) -> ToolRequest:
-    return await _read(_TOOL, tool, ("body",))
+    # On a thread: to look at the form of a large schema takes up to a second.
+    return await asyncio.to_thread(_read, _TOOL, tool, ("body",))
 
 
 GivenTool = Annotated[ToolRequest, Depends(_read_tool)]
 
 
-async def _read(adapter: TypeAdapter[T], given: object, place: Place) -> T:
-    """Read on a thread: to look at the form of large schemas takes seconds."""
+def _read(adapter: TypeAdapter[T], given: object, place: Place) -> T:
     try:
-        return await asyncio.to_thread(adapter.validate_python, given)
+        return adapter.validate_python(given, context=within([FORM_STEPS]))
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]
         raise RequestValidationError([{**each, "loc": (*place, *each["loc"])} for each in found]) from None

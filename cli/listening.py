@@ -5,9 +5,9 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from toolweave.api.http_guard import is_loopback
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
+from toolweave.origins import is_loopback
 
 BACKLOG = 2048
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - shown, not bound

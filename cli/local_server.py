@@ -1,6 +1,7 @@
 """Hold a server inside this process, on a free port and a temporary data folder."""
 
 import asyncio
+import socket
 import tempfile
 import threading
 import time
@@ -10,11 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+from starlette.applications import Starlette
 
 from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli.configuration import Configuration, read_configuration
 from toolweave.cli.listening import listening, url_of
-from toolweave.cli.serving import Stop, serve_app
+from toolweave.cli.serving import LEFTOVERS_S, STOP_S, Stop, serve_app
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp_place import mcp_place
 
@@ -45,7 +47,8 @@ def local_server(config: Path | None = None) -> Iterator[str]:
         configure_logging(configuration.settings)
         stop = Stop()
         ready: Future[str] = Future()
-        thread = threading.Thread(target=_serve, args=(configuration, stop, ready), name="local-server")
+        stopped = threading.Event()
+        thread = threading.Thread(target=_serve, args=(configuration, stop, ready, stopped), name="local-server")
         thread.start()
         try:
             url = ready.result()
@@ -54,7 +57,9 @@ def local_server(config: Path | None = None) -> Iterator[str]:
             yield url
         finally:
             stop.request()
-            thread.join()
+            # What has not ended by then is left to the end of the process (`cli/main.py`).
+            stopped.wait(STOP_S)
+            thread.join(LEFTOVERS_S)
 
 
 def _lend_programs(data_dir: Path, folder: Path) -> None:
@@ -74,13 +79,19 @@ def _await_tools(url: str) -> None:
         time.sleep(HEALTH_INTERVAL_S)
 
 
-def _serve(configuration: Configuration, stop: Stop, ready: "Future[str]") -> None:
+def _serve(configuration: Configuration, stop: Stop, ready: "Future[str]", stopped: threading.Event) -> None:
+    async def serve(app: Starlette, sock: socket.socket, url: str) -> None:
+        try:
+            await serve_app(app, sock, stop, lambda: ready.set_result(url))
+        finally:
+            stopped.set()
+
     try:
         with listening(configuration.settings) as sock:
             url = f"{url_of(sock)}{configuration.served.http.mount_prefix}"
             settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
             app = create_langgraph_app(configuration.served, settings)
-            asyncio.run(serve_app(app, sock, stop, lambda: ready.set_result(url)))
+            asyncio.run(serve(app, sock, url))
     except BaseException as error:
         if ready.done():
             raise
@@ -88,3 +99,5 @@ def _serve(configuration: Configuration, stop: Stop, ready: "Future[str]") -> No
     else:
         if not ready.done():
             ready.cancel()
+    finally:
+        stopped.set()

@@ -17,7 +17,11 @@ def shown_progress() -> Iterator[Callable[[float, str], None]]:
     """Give what is to be told percent and a sentence; the bar is gone after the block."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        yield lambda percent, message: console.print(f"{percent:3.0f} %  {_line(message)}", soft_wrap=True)
+        yield (
+            lambda percent, message: (
+                console.print(f"{percent:3.0f} %  {_line(message)}", soft_wrap=True) if message else None
+            )
+        )
         return
     # The sentence gives way, which may hold a long address: bar and percent are always there.
     columns = (

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import typer
 from loguru import logger
 
+from toolweave import open_files
 from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli.configuration import ConfigOption, Configuration, find_langgraph_json, read_configuration
 from toolweave.cli.listening import listening, url_of
@@ -136,6 +137,7 @@ def _serve_on(sock: socket.socket, configuration: Configuration, *, banner: bool
     url = f"{url_of(sock)}{configuration.served.http.mount_prefix}"
     settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
     configure_logging(settings)
+    open_files.raise_limit()
     if configuration.is_ours:
         # A model that cannot be used is an error now, not in the first run.
         model_label(settings)

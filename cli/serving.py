@@ -24,6 +24,9 @@ GRACEFUL_SHUTDOWN_S = 4
 FORCED = 130
 # What has not ended by then is a thread that nothing can end, or a node that does not let itself be cancelled.
 LEFTOVERS_S = 0.5
+# From the signal to the end, also where code on the event loop never returns.
+STOP_S = 9.0
+LAST_WORDS_S = 0.5
 THREADS = 132
 
 
@@ -62,6 +65,7 @@ class Stop:
 
     def __init__(self) -> None:
         self.wanted = False
+        self.signalled = threading.Event()
         self._server: Server | None = None
 
     @property
@@ -86,7 +90,9 @@ class Stop:
             sys.stderr.write("Stopped at once; unfinished runs continue at the next start.\n")
             sys.stderr.flush()
             os._exit(FORCED)
-        self.request()
+        if not self.wanted:
+            self.request()
+            self.signalled.set()
 
 
 async def serve_app(app: Starlette, sock: socket.socket, stop: Stop, on_ready: Callable[[], None]) -> None:
@@ -110,10 +116,10 @@ def run_until_signal(
     """Serve until SIGTERM or SIGINT; return when all is stopped. Raises what the application raised.
 
     `threads` is how many synchronous nodes, handlers and the like may be at work at once. Those that do not end when
-    all else is stopped are left behind with the process.
+    all else is stopped are left behind with the process; `STOP_S` after the signal the process ends in any case.
     """
-    stop = Stop()
-
+    stop, stopped = Stop(), threading.Event()
+    threading.Thread(target=_end_in_time, args=(stop, stopped), name="end-in-time", daemon=True).start()
     loop_factory = uvicorn.Config(app, log_config=None).get_loop_factory()
     leave_behind = threading.Timer(LEFTOVERS_S, _end_process)
     leave_behind.daemon = True
@@ -126,6 +132,8 @@ def run_until_signal(
             leave_behind.start()
     finally:
         leave_behind.cancel()
+        stopped.set()
+        stop.signalled.set()
 
 
 def _run_to_end(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
@@ -140,11 +148,24 @@ def _run_to_end(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
             logger.error("{} was raised by what is served; the server goes on", type(error).__name__)
 
 
+def _end_in_time(stop: Stop, stopped: threading.Event) -> None:
+    stop.signalled.wait()
+    if not stopped.wait(STOP_S):
+        _end_process()
+
+
 def _end_process() -> None:
+    # On a thread: nobody may be reading what is written.
+    last_words = threading.Thread(target=_say_what_remains, daemon=True)
+    last_words.start()
+    last_words.join(LAST_WORDS_S)
+    os._exit(0)
+
+
+def _say_what_remains() -> None:
     logger.warning("something that was begun does not end; unfinished runs continue at the next start")
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
 
 
 def end_with_parent() -> None:

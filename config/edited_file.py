@@ -11,6 +11,7 @@ from typing import IO
 
 from toolweave.config.configuration_text import MAX_BYTES
 from toolweave.errors import ConfigError
+from toolweave.private_files import make_folder
 
 _BOM = "\ufeff"
 Edit = Callable[[str], str]
@@ -47,7 +48,7 @@ def make_file(path: Path, text: str) -> bool:
         ConfigError: it cannot be written.
     """
     with _explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with _opened_folder(path.parent) as folder:
             fcntl.flock(folder, fcntl.LOCK_EX)
             if os.path.lexists(path):

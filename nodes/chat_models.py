@@ -4,9 +4,9 @@ from langchain_core.language_models import BaseChatModel
 from openai import DefaultAsyncHttpxClient, Timeout
 
 from toolweave.config.settings import Settings
+from toolweave.nodes.endpoint_chat_openai import EndpointChatOpenAI
 from toolweave.nodes.model_endpoint import OPENAI_URL, chosen_endpoint, warn_if_offline
 from toolweave.nodes.offline_model import OfflineChatModel
-from toolweave.nodes.reported_cost import CostKeepingChatOpenAI
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -25,7 +25,7 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
         warn_if_offline(settings)
         return OfflineChatModel()
     timeout = Timeout(settings.model_timeout_s, connect=min(CONNECT_TIMEOUT_S, settings.model_timeout_s))
-    return CostKeepingChatOpenAI(
+    return EndpointChatOpenAI(
         model=endpoint.model,
         base_url=endpoint.base_url,
         api_key=endpoint.api_key,

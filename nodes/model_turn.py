@@ -13,6 +13,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
 
 from toolweave.errors import ModelError
+from toolweave.message_chunks import ChunkJoiner
 from toolweave.nodes.agent_state import Status
 from toolweave.nodes.model_failure import explain_model_failure
 
@@ -32,7 +33,7 @@ async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config:
         ModelError: the endpoint refused, failed, timed out, or ended in the middle of its answer.
     """
     try:
-        chunks = await _streamed(model, prompt, config)
+        answer = await _streamed(model, prompt, config)
     except (GraphBubbleUp, ModelError):
         raise
     except Exception as error:
@@ -42,20 +43,22 @@ async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config:
             # An endpoint's refusal can quote the key, and the log shows a cause with its text.
             raise failure from None
         raise failure from error
-    return _whole(chunks)
+    return _checked(answer)
 
 
-async def _streamed(model: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig) -> list[AIMessage]:
-    chunks: list[AIMessage] = []
+async def _streamed(model: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig) -> AIMessage | None:
+    joiner, first = ChunkJoiner(), None
     stream: Any = model.astream(list(prompt), config)
     async with aclosing(stream):
         async for chunk in stream:
-            chunks.append(chunk)
+            first = first or chunk
+            if isinstance(chunk, AIMessageChunk):
+                joiner.add(chunk)
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 # Clients wait for each piece by wait_for, which on Python 3.11 drops a cancellation that comes with it.
                 raise asyncio.CancelledError
-    return chunks
+    return _merged(joiner.whole()) if joiner.count else first
 
 
 def answer_status(answer: AIMessage) -> Status:
@@ -63,19 +66,16 @@ def answer_status(answer: AIMessage) -> Status:
     return _CUT_BY.get(_finish_reason(answer).lower(), "done")
 
 
-def _whole(chunks: Sequence[AIMessage]) -> AIMessage:
-    if not chunks:
+def _checked(answer: AIMessage | None) -> AIMessage:
+    if answer is None:
         raise ModelError("The model endpoint sent an empty answer.")
-    pieces = [chunk for chunk in chunks if isinstance(chunk, AIMessageChunk)]
-    answer = _merged(pieces) if pieces else chunks[0]
     reason = _finish_reason(answer)
     if reason == "error" or (not reason and answer.response_metadata.get("model_provider") == "openai"):
         raise ModelError("The model endpoint ended its answer before it was complete. Please try again.")
     return answer
 
 
-def _merged(pieces: Sequence[AIMessageChunk]) -> AIMessage:
-    merged = pieces[0] + pieces[1:]
+def _merged(merged: AIMessageChunk) -> AIMessage:
     calls, invalid = _parse_strictly(merged.tool_call_chunks)
     return AIMessage(
         content=_well_formed(merged.content) if isinstance(merged.content, str) else merged.content,

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage
 from typing_extensions import TypedDict
 
 from toolweave.config.model_price import ModelPrice
-from toolweave.nodes.reported_cost import REPORTED_COSTS
+from toolweave.nodes.endpoint_chat_openai import REPORTED_COSTS
 
 
 class ModelUsage(TypedDict):

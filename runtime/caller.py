@@ -14,6 +14,12 @@ USER_ID = "langgraph_auth_user_id"
 PERMISSIONS = "langgraph_auth_permissions"
 # What only the server says: a caller that configures them speaks for somebody else.
 AUTH_KEYS = frozenset({USER, USER_ID, PERMISSIONS})
+# Everything else that an application knows of a user, such as a token, is for the run alone.
+SHOWN_OF_USER = ("identity", "display_name", "is_authenticated", "permissions")
+# W3C Trace Context: of the headers that runs may see, those that are no secret.
+TRACE = ("traceparent", "tracestate")
+# The parts of `Caller.credentials`.
+HEADERS, USER_MEMBERS = "headers", "user"
 
 
 class User:
@@ -88,12 +94,27 @@ class Caller:
     run_threads: Mapping[str, Any] | None = None
 
     def configurable(self) -> JsonObject:
-        """Give what a run of this caller finds in `config.configurable`; JSON, as it is stored with the run."""
+        """Return what a run of this caller finds in `config.configurable` and the API shows; JSON, stored as it is."""
+        traced = {name: value for name, value in self.headers.items() if name in TRACE}
         if self.user is None:
-            return dict(self.headers)
-        members: JsonObject = loads(dumps(self.user.members()))
+            return traced
+        members = _as_json(self.user)
+        shown = {name: members[name] for name in SHOWN_OF_USER}
         permissions = [str(permission) for permission in self.user.permissions]
-        return {**self.headers, USER: members, USER_ID: self.user.identity, PERMISSIONS: permissions}
+        return {**traced, USER: shown, USER_ID: self.user.identity, PERMISSIONS: permissions}
+
+    def credentials(self) -> JsonObject:
+        """Return the rest of what a run of this caller finds there: it may hold tokens, and is stored encrypted."""
+        headers = {name: value for name, value in self.headers.items() if name not in TRACE}
+        members = {} if self.user is None else _as_json(self.user)
+        hidden = {name: value for name, value in members.items() if name not in SHOWN_OF_USER}
+        parts = {HEADERS: headers, USER_MEMBERS: hidden}
+        return {name: part for name, part in parts.items() if part}
+
+
+def _as_json(user: User) -> JsonObject:
+    members: JsonObject = loads(dumps(user.members()))
+    return members
 
 
 NOBODY = Caller()

@@ -92,7 +92,8 @@ class Cron:
 
     `payload` holds the request's fields, from which each firing makes its run; `next_run_at` is None when nothing is
     left to fire before `end_time`. `thread_id` None means a thread of its own for every firing, which
-    `on_run_completed` deletes or keeps. `user` is all that is known of the user for whom it fires.
+    `on_run_completed` deletes or keeps. `user` is what the API shows of the user for whom it fires; what else is known
+    of the user is in `credentials` until the cron is stored, and then encrypted in `sealed`.
     """
 
     cron_id: str
@@ -110,6 +111,8 @@ class Cron:
     created_at: datetime
     updated_at: datetime
     user: JsonObject | None = None
+    credentials: JsonObject = field(default_factory=dict, repr=False)
+    sealed: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,8 @@ class Run:
 
     `kwargs` holds the RunCreate fields as the API shows them. `attempt` counts executions (1 is the first);
     it is also the fence: only the holder of the current attempt may finalise. `not_before` is when a delayed
-    run becomes due. `cancel` is set from the moment somebody asked for cancellation.
+    run becomes due. `cancel` is set from the moment somebody asked for cancellation. `sealed` are the encrypted
+    credentials of the caller, until the run has ended.
     """
 
     run_id: str
@@ -165,6 +169,7 @@ class Run:
     not_before: datetime | None
     attempt: int
     cancel: CancelAction | None
+    sealed: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +177,7 @@ class NewRun:
     """What create_run needs; ids and times are made by the caller so that tests can fix them.
 
     `on_threads` is the filter that an existing thread's metadata must pass (persistence/visibility.py), None for any.
+    `credentials` are encrypted before they are stored; `sealed` already are, being those of the cron that fires.
     """
 
     run_id: str
@@ -188,6 +194,8 @@ class NewRun:
     thread_metadata: JsonObject = field(default_factory=dict)
     thread_config: JsonObject = field(default_factory=dict)
     on_threads: Mapping[str, Any] | None = None
+    credentials: JsonObject = field(default_factory=dict, repr=False)
+    sealed: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

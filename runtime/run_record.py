@@ -2,12 +2,11 @@
 
 from datetime import datetime
 
-from toolweave.runtime.caller import USER
 from toolweave.runtime.models import CancelAction, JsonObject, Run
 
-# What an application knows of a user beside these, such as a token, is for the run alone.
-SHOWN_OF_USER = ("identity", "display_name", "is_authenticated", "permissions")
 CANCELLED = "The run was cancelled."
+# Where a failed job's metadata hold the text of its failure.
+JOB_ERROR = "error"
 
 
 def timestamp(moment: datetime) -> str:
@@ -28,19 +27,9 @@ def run_json(run: Run) -> JsonObject:
         "assistant_id": run.assistant_id,
         "metadata": run.metadata,
         "status": run.status,
-        "kwargs": _shown(run.kwargs),
+        "kwargs": run.kwargs,
         "multitask_strategy": run.multitask_strategy,
         "created_at": timestamp(run.created_at),
         "updated_at": timestamp(run.updated_at),
         "langsmith_session_name": None,
     }
-
-
-def _shown(kwargs: JsonObject) -> JsonObject:
-    config: JsonObject = kwargs.get("config") or {}
-    configurable: JsonObject = config.get("configurable") or {}
-    user = configurable.get(USER)
-    if not isinstance(user, dict):
-        return kwargs
-    known = {name: user[name] for name in SHOWN_OF_USER if name in user}
-    return {**kwargs, "config": {**config, "configurable": {**configurable, USER: known}}}

@@ -5,9 +5,21 @@ import signal
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Allocations between two looks for garbage, and how many young looks come before an old one: tests make little.
 SELDOM = (20_000, 20, 50)
+
+# `make test` tries the same examples each time and measures no time; `make slow` tries others (--hypothesis-profile).
+settings.register_profile(
+    "fixed",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("random", settings.get_profile("fixed"), derandomize=False, print_blob=True)
+settings.load_profile("fixed")
 
 pytest_plugins = ["tests.fixtures.app_server", "tests.fixtures.mcp_server", "tests.fixtures.postgres"]
 

@@ -1,20 +1,56 @@
 """Make the API's plain JSON answers: compact, no charset, with the pagination headers of searches."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.streaming.codec import dumps
+from toolweave.runtime.streaming.codec import dumps, dumps_slices, is_large
 
+PIECE_BYTES = 256 * 1024
 INDEX = re.compile(r"\[(-?[0-9]{1,9})]")
 
 
 def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Answer a value as JSON."""
+    """Answer a value as JSON; a large one is encoded and sent in pieces, so that others are served between them."""
+    if is_large(value):
+        return LargeJson(value, status, headers or {})
     return Response(dumps(value), status, dict(headers or {}), media_type="application/json")
+
+
+class LargeJson(Response):
+    """A JSON answer that is encoded when it is sent."""
+
+    def __init__(self, value: object, status: int, headers: Mapping[str, str]) -> None:
+        super().__init__(None, status, dict(headers), media_type="application/json")
+        self._slices = dumps_slices(value)
+
+    async def pieces(self) -> list[bytes]:
+        """Encode the value, once, with a break after each piece; pieces of a size to send."""
+        found: list[bytes] = []
+        group: list[bytes] = []
+        size = 0
+        for encoded in self._slices:
+            group.append(encoded)
+            size += len(encoded)
+            if size >= PIECE_BYTES:
+                found.append(b"".join(group))
+                group, size = [], 0
+            await asyncio.sleep(0)
+        return [*found, b"".join(group)]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's signature
+        """Encode and send."""
+        pieces = await self.pieces()
+        self.headers["content-length"] = str(sum(map(len, pieces)))
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def empty_answer(status: int, headers: Mapping[str, str] | None = None) -> Response:

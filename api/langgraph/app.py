@@ -57,6 +57,7 @@ from toolweave.api.langgraph.webhook_sender import sending_webhooks
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.runtime.crons.clock import running_cron_clock
+from toolweave.runtime.loop_watchdog import watching_event_loop
 from toolweave.runtime.models import JsonObject
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -104,6 +105,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
                         async with (
                             running_cron_clock(here.persistence.crons, firing(here)),
                             sending_webhooks(app, here.persistence.webhooks, here.webhooks, config, settings),
+                            watching_event_loop(),
                         ):
                             yield state
                 finally:

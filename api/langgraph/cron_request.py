@@ -8,19 +8,33 @@ from typing import Any
 from langchain_core.utils.uuid import uuid7
 
 from toolweave.api.langgraph.json_body import Body
-from toolweave.api.langgraph.run_request import run_request
+from toolweave.api.langgraph.run_request import check_run_fields, run_request
 from toolweave.api.langgraph.schemas.crons import GIVEN_TO_RUNS
 from toolweave.api.langgraph.served import Served
 from toolweave.errors import InvalidRequest
-from toolweave.runtime.caller import NOBODY, Caller, User, calling, current_caller
+from toolweave.runtime.caller import NOBODY, USER, Caller, User, calling, current_caller
 from toolweave.runtime.crons.clock import Fire
-from toolweave.runtime.crons.schedule import next_firing
+from toolweave.runtime.crons.schedule import next_firing, time_zone
 from toolweave.runtime.models import Assistant, Cron, JsonObject, NewRun
 from toolweave.runtime.persistence.crons import Claim
-from toolweave.runtime.streaming.codec import dumps, loads
 
 # A change of one of these decides anew when the cron fires next.
 DECIDE_WHEN = frozenset({"schedule", "timezone", "end_time", "enabled"})
+
+
+def check_cron_fields(fields: JsonObject) -> None:
+    """Check what the schema cannot express; endpoints call it before they look up what the fields name.
+
+    Raises:
+        BadRequest: both `context` and `config.configurable` are given.
+        InvalidRequest: the schedule, the time zone or the end is none, or the schedule never fires.
+    """
+    check_run_fields(Body({**fields, "config": _unmarked(fields.get("config", {}))}, ()), stateless=False)
+    zone = fields.get("timezone")
+    time_zone(zone)
+    _end_of(fields.get("end_time"))
+    if (schedule := fields.get("schedule")) is not None:
+        _require_moments(schedule, zone, datetime.now(UTC))
 
 
 def new_cron(fields: JsonObject, assistant_id: str, thread_id: str | None) -> Cron:
@@ -31,13 +45,14 @@ def new_cron(fields: JsonObject, assistant_id: str, thread_id: str | None) -> Cr
     """
     now = datetime.now(UTC)
     cron_id = str(uuid7())
-    user = current_caller().user
+    caller = current_caller()
     cron = Cron(
         cron_id=cron_id,
         assistant_id=assistant_id,
         thread_id=thread_id,
-        user_id="" if user is None else user.identity,
-        user=None if user is None else loads(dumps(user.members())),
+        user_id="" if caller.user is None else caller.user.identity,
+        user=caller.configurable().get(USER),
+        credentials=Caller(caller.user).credentials(),
         schedule=fields["schedule"],
         timezone=fields.get("timezone"),
         end_time=_end_of(fields.get("end_time")),
@@ -87,7 +102,7 @@ def cron_run(here: Served, cron: Cron, assistant: Assistant) -> NewRun:
     metadata = here.graphs.metadata(assistant.graph_id)
     new = run_request(Body(fields, ()), assistant, cron.thread_id, metadata).new
     new.kwargs["config"]["configurable"]["cron_id"] = cron.cron_id
-    return new
+    return replace(new, credentials=cron.credentials, sealed=cron.sealed)
 
 
 def firing(here: Served) -> Fire:
@@ -101,9 +116,13 @@ def firing(here: Served) -> Fire:
     return fire
 
 
+def _require_moments(schedule: str, timezone: str | None, now: datetime) -> None:
+    if next_firing(schedule, timezone, now) is None:
+        raise InvalidRequest(f"Invalid cron schedule: {schedule[:80]!r} names no moment that will come.")
+
+
 def _first_firing(cron: Cron, now: datetime) -> datetime | None:
-    if next_firing(cron.schedule, cron.timezone, now) is None:
-        raise InvalidRequest(f"Invalid cron schedule: {cron.schedule[:80]!r} names no moment that will come.")
+    _require_moments(cron.schedule, cron.timezone, now)
     return next_firing(cron.schedule, cron.timezone, now, cron.end_time)
 
 
@@ -124,5 +143,5 @@ def _marked(config: Mapping[str, Any], cron_id: str) -> JsonObject:
 
 
 def _unmarked(config: Mapping[str, Any]) -> JsonObject:
-    configurable = {name: value for name, value in config.get("configurable", {}).items() if name != "cron_id"}
+    configurable = {name: item for name, item in (config.get("configurable") or {}).items() if name != "cron_id"}
     return {**config, "configurable": configurable}

@@ -1,5 +1,6 @@
 """Read request bodies: JSON of any content type, of bounded size and depth, checked and with typos named."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from starlette.requests import Request
 
 from toolweave.api.langgraph.json_schema import BodySchema
 from toolweave.errors import InvalidRequest
+from toolweave.json_values import LARGE_BYTES, has_more_values, too_many_values
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.streaming.codec import loads
 
@@ -44,7 +46,7 @@ def ignored_header(names: Sequence[str]) -> dict[str, str]:
 
 
 async def read_bytes(request: Request) -> bytes:
-    """Read the body. Raises HTTPException 413 as soon as it is larger than allowed."""
+    """Read the body. Raises HTTPException 413 when it has more bytes or values than are parsed."""
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and (len(announced) > 15 or int(announced) > MAX_BODY_BYTES):
         raise _too_large()
@@ -55,12 +57,24 @@ async def read_bytes(request: Request) -> bytes:
         if size > MAX_BODY_BYTES:
             raise _too_large()
         chunks.append(chunk)
-    return b"".join(chunks)
+    data = b"".join(chunks)
+    if await has_more_values(data):
+        raise HTTPException(413, too_many_values())
+    return data
 
 
 async def read_json(request: Request) -> Any:
     """Decode the body, whatever its content type says. Raises InvalidRequest for anything that is not JSON."""
     data = await read_bytes(request)
+    value = parsed(data)
+    if len(data) >= LARGE_BYTES:
+        # What handlers do with a large value takes its time, too: others come in between.
+        await asyncio.sleep(0)
+    return value
+
+
+def parsed(data: bytes) -> Any:
+    """Decode a body that `read_bytes` gave. Raises InvalidRequest for what is not JSON, or nested too deeply."""
     try:
         value = loads(data)
     except ValueError:
@@ -88,7 +102,11 @@ def checked_body(value: JsonObject, schema: BodySchema) -> Body:
 
 
 def _too_large() -> HTTPException:
-    return HTTPException(413, f"The request body is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB")
+    return HTTPException(
+        413,
+        f"The request body is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB. Send less at a time, or store the "
+        "data elsewhere and send its address.",
+    )
 
 
 def _deeper_than(value: object, levels: int) -> bool:

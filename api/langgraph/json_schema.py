@@ -4,7 +4,8 @@ A schema is compiled once into plain closures (a request costs microseconds) and
 of the reference server. Understood: type, enum, required, properties, items, anyOf, oneOf, minimum, maximum, minItems,
 maxItems, minLength, maxLength, maxProperties, additionalProperties and $ref into the given components; of oneOf,
 branches that each ask for other properties.
-Unknown properties pass; null passes only where the schema lists it.
+Unknown properties pass; null passes only where the schema lists it. An integer has 64 bits at most: databases hold no
+larger ones. Values that are stored as JSON have no type in their schemas, and keep integers of any size.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,6 +18,9 @@ Schema = Mapping[str, Any]
 Path = tuple[str | int, ...]
 Check = Callable[[Any, Path], None]
 REF = "#/components/schemas/"
+# The integers that a database column or a bound parameter holds.
+MAX_INTEGER = 2**63 - 1
+OF_64_BITS: Schema = {"minimum": -(2**63), "maximum": MAX_INTEGER}
 SHOWN_BYTES = 1000
 SHOWN_CHOICES = 2
 
@@ -58,8 +62,9 @@ def _compile(schema: Schema, where: Path, components: Mapping[str, Schema]) -> C
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(REF)
         return _compile(components[name], ("components", "schemas", name), components)
+    if "integer" in schema.get("type", ()):
+        schema = {**OF_64_BITS, **schema}
     checks = [make(schema, where, components) for keyword, make in _KEYWORDS.items() if keyword in schema]
-
     null_allowed = isinstance(schema.get("type"), list) and "null" in schema["type"]
 
     def check(value: Any, path: Path) -> None:
@@ -69,6 +74,10 @@ def _compile(schema: Schema, where: Path, components: Mapping[str, Schema]) -> C
             one(value, path)
 
     return checks[0] if len(checks) == 1 else check
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 _IS: Mapping[str, Callable[[Any], bool]] = {
@@ -82,7 +91,7 @@ _IS: Mapping[str, Callable[[Any], bool]] = {
         # 5.0 is an integer to JSON Schema.
         or (isinstance(value, float) and value.is_integer())
     ),
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "number": _is_number,
 }
 
 
@@ -214,8 +223,12 @@ _KEYWORDS: Mapping[str, Callable[[Schema, Path, Mapping[str, Schema]], Check]] =
     "type": _type,
     "anyOf": _any_of,
     "enum": _enum,
-    "minimum": _bound("minimum", lambda value, limit: value < limit, "is less than the minimum of {limit}"),
-    "maximum": _bound("maximum", lambda value, limit: value > limit, "is greater than the maximum of {limit}"),
+    "minimum": _bound(
+        "minimum", lambda value, limit: _is_number(value) and value < limit, "is less than the minimum of {limit}"
+    ),
+    "maximum": _bound(
+        "maximum", lambda value, limit: _is_number(value) and value > limit, "is greater than the maximum of {limit}"
+    ),
     "minItems": _bound("minItems", lambda value, limit: len(value) < limit, "has less than {limit} item{plural}"),
     "maxItems": _bound("maxItems", lambda value, limit: len(value) > limit, "has more than {limit} item{plural}"),
     "minLength": _bound(

@@ -5,13 +5,11 @@ from fnmatch import fnmatchcase
 from starlette.types import Scope
 
 from toolweave.config.http_section import HeaderRules
+from toolweave.runtime.caller import TRACE
 from toolweave.runtime.models import JsonObject
 
-# Credentials are for the server, and what is configured is stored with the run: no pattern lets them through.
+# Credentials are for the server: no pattern lets them through.
 CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key", "x-service-key", "x-tenant-id"})
-
-# W3C Trace Context.
-TRACE = ("traceparent", "tracestate")
 
 
 def configurable_headers(scope: Scope, rules: HeaderRules | None) -> JsonObject:

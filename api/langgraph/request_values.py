@@ -5,7 +5,8 @@ from uuid import UUID
 
 from starlette.requests import Request
 
-from toolweave.api.langgraph.schemas.fields import MAX_LIMIT, MAX_OFFSET
+from toolweave.api.langgraph.json_schema import MAX_INTEGER
+from toolweave.api.langgraph.schemas.fields import MAX_LIMIT
 from toolweave.errors import InvalidRequest
 from toolweave.runtime.streaming.codec import loads
 
@@ -59,7 +60,7 @@ def query_integer(request: Request, name: str, *, default: int, least: int, most
 def query_page(request: Request) -> tuple[int, int]:
     """Read limit and offset."""
     limit = query_integer(request, "limit", default=10, least=1, most=MAX_LIMIT)
-    return limit, query_integer(request, "offset", default=0, least=0, most=MAX_OFFSET)
+    return limit, query_integer(request, "offset", default=0, least=0, most=MAX_INTEGER)
 
 
 def query_words(request: Request, name: str, *, keep_empty: bool = False) -> tuple[str, ...]:

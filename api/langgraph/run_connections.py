@@ -51,7 +51,11 @@ def join_result(here: Served, run: Run, when_gone: WhenGone | None) -> SlowJson:
 
 
 def join_events(request: Request, here: Served, run: Run, *, path: str, when_gone: WhenGone | None) -> EventStream:
-    """Send a run's events: all after Last-Event-ID when it is resumable, else those from now on (6.2)."""
+    """Send a run's events: all after Last-Event-ID when it is resumable, else those from now on (6.2).
+
+    After a kill of the server, the client may have received one to five events that are not sent again: they were not
+    on disk yet (docs/compatibility.md, "Replay after a crash").
+    """
     headers = {"location": f"{path}/stream", "content-location": path}
     last_id, after = _position(request)
     found = _only() if last_id is not None and after is None else here.engine.event_batches(run, after)

@@ -52,6 +52,20 @@ class RunRequest:
         return ignored_header(self.ignored)
 
 
+def check_run_fields(body: Body, *, stateless: bool) -> None:
+    """Check what the schema cannot express; endpoints call it before they look up what the fields name.
+
+    Raises:
+        BadRequest: both `context` and `config.configurable` are given, or an answer without the thread that asked.
+        InvalidRequest: `checkpoint_id` is not a UUID.
+    """
+    if stateless and body.get("command", {}).get("resume") is not None:
+        raise BadRequest(NO_THREAD_TO_RESUME)
+    if (body.get("config", {}).get("configurable") or {}) and body.get("context"):
+        raise BadRequest(CONTEXT_CONFLICT)
+    _checkpoint(body)
+
+
 def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_metadata: JsonObject) -> RunRequest:
     """Build the run; without a thread it gets one of its own, temporary unless it is to be kept.
 
@@ -59,11 +73,10 @@ def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_m
     it), then the authorization's.
 
     Raises:
-        BadRequest: both `context` and `config.configurable` are given, or an answer without the thread that asked.
+        RequestError: as `check_run_fields`.
     """
     stateless = thread_id is None
-    if stateless and body.get("command", {}).get("resume") is not None:
-        raise BadRequest(NO_THREAD_TO_RESUME)
+    check_run_fields(body, stateless=stateless)
     now = datetime.now(UTC)
     run_id = str(uuid7())
     thread_id = thread_id or str(uuid7())
@@ -88,6 +101,7 @@ def run_request(body: Body, assistant: Assistant, thread_id: str | None, graph_m
         temporary=temporary,
         thread_metadata={**in_config, **given} if stateless else {**in_config, **given, **identity},
         on_threads=current_caller().run_threads,
+        credentials=current_caller().credentials(),
         thread_config={name: item for name, item in body.get("config", {}).items() if name in KEPT_BY_THREADS},
     )
     return RunRequest(new, body.get("on_disconnect") == "cancel", (*body.ignored, *_without_effect(body)))
@@ -98,8 +112,10 @@ def _kwargs(
 ) -> JsonObject:
     config, context = _config_and_context(body, assistant)
     strict = {STRICT_RESUME: True} if body.get("strict_resume") else {}
-    configured = {name: value for name, value in config["configurable"].items() if name not in AUTH_KEYS}
-    known = current_caller().configurable()
+    caller = current_caller()
+    theirs = AUTH_KEYS | caller.headers.keys()
+    configured = {name: value for name, value in config["configurable"].items() if name not in theirs}
+    known = caller.configurable()
     config["configurable"] = {**configured, **known, **_checkpoint(body), **strict, **identity}
     config["metadata"] = metadata
     durability = body.get("durability") or ("async" if body.get("checkpoint_during", True) else "exit")
@@ -127,8 +143,6 @@ def _config_and_context(body: Body, assistant: Assistant) -> tuple[JsonObject, J
     given: JsonObject = body.get("config", {})
     configurable: JsonObject = given.get("configurable") or {}
     context: JsonObject = body.get("context", {})
-    if configurable and context:
-        raise BadRequest(CONTEXT_CONFLICT)
     known = {name: value for name, value in given.items() if value is not None and name in CONFIG_FIELDS}
     overlaid = configurable or context
     config = {**assistant.config, **known}

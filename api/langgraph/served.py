@@ -80,6 +80,7 @@ async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterato
                 address=address,
                 store_options=options,
                 thread_ttl=configured_ttl(config.checkpointer),
+                token_key=settings.token_key.get_secret_value() if settings.token_key else None,
             )
         )
         descriptions = {name: entry.description for name, entry in config.graphs.items()}

@@ -12,12 +12,14 @@ from starlette.exceptions import HTTPException
 
 from toolweave.api.langgraph.served import Served
 from toolweave.api.langgraph.state_snapshot import NO_STATE, interrupts_json, thread_state_json
-from toolweave.errors import BadRequest, Conflict, InvalidRequest, NotFound
+from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject, Thread, ThreadStatus
-from toolweave.runtime.persistence.checkpointer import FORKED_FROM
+from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, FORKED_FROM
+from toolweave.runtime.persistence.claims import ThreadClaim
 from toolweave.runtime.runs.graph_input import build_command
-from toolweave.runtime.streaming.codec import dumps
+from toolweave.runtime.runs.refused_writes import merged, readable_history, readable_state
+from toolweave.runtime.streaming.codec import dumps, loads
 
 NO_GRAPH = (
     "Thread '{thread_id}' has no assigned graph ID. A thread gets its graph with its first run; to work on the state "
@@ -35,7 +37,7 @@ async def read_state(
         return NO_STATE
     config = state_config(thread_id, checkpoint)
     async with open_graph(served, thread) as graph:
-        return thread_state_json(await graph.aget_state(config, subgraphs=subgraphs))
+        return thread_state_json(await readable_state(graph, config, subgraphs=subgraphs))
 
 
 async def read_history(
@@ -54,11 +56,11 @@ async def read_history(
     config = state_config(thread_id, checkpoint)
     until: RunnableConfig | None = {"configurable": {"checkpoint_id": before}} if before else None
     async with open_graph(served, thread) as graph:
-        states = graph.aget_state_history(config, filter=metadata, before=until, limit=limit)
         try:
-            return [thread_state_json(state) async for state in states]
+            states = await readable_history(graph, config, limit=limit, filters=metadata, before=until)
         except ValueError as error:
             raise InvalidRequest(f"Invalid history filter: {error}") from error
+    return [thread_state_json(state) for state in states]
 
 
 async def update_state(
@@ -68,35 +70,51 @@ async def update_state(
 
     Raises:
         NotFound: the thread is unknown, or the checkpoint to write on top of.
-        Conflict: a run is executing on it.
+        Conflict: a run is pending or running on it.
         BadRequest: it has no graph.
         HTTPException: 400, the graph does not take the update.
     """
-    thread = await _writable(served, thread_id)
-    metadata: JsonObject = {"graph_id": graph_of(thread)}
-    if checkpoint and checkpoint.get("checkpoint_id"):
-        metadata[FORKED_FROM] = checkpoint["checkpoint_id"]
-    config = state_config(thread_id, {"checkpoint_ns": "", **(checkpoint or {})}, metadata=metadata)
-    if FORKED_FROM in metadata:
-        await require_checkpoint(served, config)
-    async with open_graph(served, thread, access="threads.update") as graph, _refusing_bad_updates():
-        written = await graph.aupdate_state(config, values, as_node=as_node)
-        await _mirror(served, thread_id, await graph.aget_state(state_config(thread_id)))
+    async with served.engine.claimed(thread_id) as claim:
+        thread = await served.persistence.threads.get(thread_id)
+        metadata: JsonObject = {"graph_id": graph_of(thread)}
+        if checkpoint and checkpoint.get("checkpoint_id"):
+            metadata[FORKED_FROM] = checkpoint["checkpoint_id"]
+        config = state_config(thread_id, {"checkpoint_ns": "", **(checkpoint or {})}, metadata=metadata, claim=claim)
+        if FORKED_FROM in metadata:
+            await require_checkpoint(served, config)
+        async with open_graph(served, thread, access="threads.update") as graph, _refusing_bad_updates():
+            written = await _update(served, graph, config, [StateUpdate(values, as_node)])
+            await _mirror(served, thread_id, await readable_state(graph, state_config(thread_id)))
     return written["configurable"]
 
 
 async def apply_supersteps(served: Served, thread_id: str, supersteps: Sequence[Mapping[str, Any]]) -> None:
     """Build up a new thread's state, update by update. Raises as update_state does."""
-    thread = await _writable(served, thread_id)
-    config = state_config(thread_id, metadata={"graph_id": graph_of(thread)})
     updates = [[_state_update(update) for update in step["updates"]] for step in supersteps]
-    async with open_graph(served, thread, access="threads.update") as graph, _refusing_bad_updates():
-        for step in updates:
-            made = (await graph.abulk_update_state(config, [step]))["configurable"]
-            # As after a single update, each checkpoint names the one that it was made from.
-            origin = {"graph_id": graph_of(thread), FORKED_FROM: made["checkpoint_id"]}
-            config = state_config(thread_id, made, metadata=origin)
-        await _mirror(served, thread_id, await graph.aget_state(state_config(thread_id)))
+    async with served.engine.claimed(thread_id) as claim:
+        thread = await served.persistence.threads.get(thread_id)
+        config = state_config(thread_id, metadata={"graph_id": graph_of(thread)}, claim=claim)
+        async with open_graph(served, thread, access="threads.update") as graph, _refusing_bad_updates():
+            for step in updates:
+                made = (await _update(served, graph, config, step))["configurable"]
+                # As on the official server: the first checkpoint names the graph, each later one its origin only.
+                config = state_config(thread_id, made, metadata={FORKED_FROM: made["checkpoint_id"]}, claim=claim)
+            await _mirror(served, thread_id, await readable_state(graph, state_config(thread_id)))
+
+
+async def _update(
+    served: Served, graph: Graph, config: RunnableConfig, updates: Sequence[StateUpdate]
+) -> RunnableConfig:
+    """Write one super-step of updates; nothing stays of it if the graph cannot take it."""
+    saver = served.persistence.checkpointer.for_update()
+    written = await graph.copy(update={"checkpointer": saver}).abulk_update_state(config, [updates])
+    await saver.store_writes()
+    try:
+        await graph.aget_state(written)
+    except Exception:
+        await saver.delete_checkpoint(merged(config, written))
+        raise
+    return written
 
 
 def graph_of(thread: Thread) -> str | None:
@@ -106,11 +124,20 @@ def graph_of(thread: Thread) -> str | None:
 
 
 def state_config(
-    thread_id: str, checkpoint: Mapping[str, Any] | None = None, *, metadata: JsonObject | None = None
+    thread_id: str,
+    checkpoint: Mapping[str, Any] | None = None,
+    *,
+    metadata: JsonObject | None = None,
+    claim: ThreadClaim | None = None,
 ) -> RunnableConfig:
-    """Point at a thread's newest checkpoint or the given one; a thread_id inside a checkpoint does not count."""
+    """Point at a thread's newest checkpoint or the given one; a thread_id inside a checkpoint does not count.
+
+    To write there, a config needs the `claim` on the thread.
+    """
     chosen = {name: item for name, item in (checkpoint or {}).items() if name in CHECKPOINT_FIELDS and item is not None}
     config: RunnableConfig = {"configurable": {**chosen, "thread_id": thread_id}}
+    if claim is not None:
+        config["configurable"][CLAIM_KEY] = claim
     if metadata is not None:
         config["metadata"] = metadata
     return config
@@ -125,14 +152,6 @@ async def open_graph(served: Served, thread: Thread, *, access: AccessContext = 
     served.require_graph(graph_id)
     async with served.graphs.open(graph_id, state_config(thread.thread_id), access=access) as graph:
         yield graph
-
-
-async def _writable(served: Served, thread_id: str) -> Thread:
-    thread = await served.persistence.threads.get(thread_id)
-    running = await served.persistence.runs.list(thread_id, limit=1, status="running")
-    if running:
-        raise Conflict(f"Thread {thread_id} has in-flight runs: {running[0].run_id}. Wait for it to end or cancel it.")
-    return thread
 
 
 async def require_checkpoint(served: Served, config: RunnableConfig) -> None:
@@ -160,8 +179,13 @@ def _state_update(update: Mapping[str, Any]) -> StateUpdate:
 
 @asynccontextmanager
 async def _refusing_bad_updates() -> AsyncIterator[None]:
-    # What the graph's own reducers and edges raise over the values is the caller's mistake as well.
     try:
         yield
-    except (InvalidUpdateError, TypeError, ValueError, KeyError, AttributeError) as error:
+    except ToolweaveError:
+        raise
+    except (InvalidUpdateError, ValueError) as error:
         raise HTTPException(400, str(error) or type(error).__name__) from error
+    except Exception as error:
+        # A reducer, a conditional edge or a state class of the graph: any exception is about the values.
+        text = f"The graph refused the state update: {type(error).__name__}: {loads(dumps(error))['message']}"
+        raise HTTPException(400, text) from error

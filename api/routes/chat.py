@@ -17,6 +17,7 @@ from loguru import logger
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolweave.api.clients import api_client
+from toolweave.api.routes.callers import REFUSED
 from toolweave.api.routes.chat_events import ChatEvents
 from toolweave.nodes.human_interrupt import UNATTENDED
 
@@ -49,7 +50,7 @@ class ChatRequest(BaseModel):
         return self
 
 
-@router.post("/chat/stream")
+@router.post("/chat/stream", responses={status: {"description": text} for status, text in REFUSED.items()})
 async def chat_stream(chat: ChatRequest, client: Annotated[LangGraphClient, Depends(api_client)]) -> StreamingResponse:
     """Stream one turn: metadata, then tokens, tool calls and results, ending with message, interrupt or error.
 

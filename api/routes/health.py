@@ -46,20 +46,30 @@ class Readiness(TypedDict):
 
 @router.get("/health")
 async def health(request: Request) -> Health:
-    """Give the status of the process; always 200, `degraded` while a server that should be there is not."""
+    """Return the status of the process: `degraded` while an enabled server is not ready or its breaker refuses calls.
+
+    The HTTP status is always 200 (T-06).
+    """
     plane: ToolPlane = request.app.state.plane
     servers = plane.health()
-    unwell = [f"{name} ({server['state']})" for name, server in servers.items() if server["state"] not in WELL]
+    refusing = plane.refusing()
+    unwell = []
+    for name, server in servers.items():
+        faults: list[str] = [server["state"]] if server["state"] not in WELL else []
+        faults += [f"breaker {server['breaker']}"] if name in refusing else []
+        if faults:
+            unwell.append(f"{name} ({', '.join(faults)})")
     toolless = not any(server["tools"] for server in servers.values())
     answer = Health(
         status="degraded" if unwell or toolless else "ok",
         model=model_label(request.app.state.settings),
         servers=servers,
     )
+    not_ready = f"MCP servers not ready: {', '.join(unwell)}"
     if toolless:
-        answer["detail"] = NO_TOOLS
+        answer["detail"] = f"{NO_TOOLS}. {not_ready}" if refusing else NO_TOOLS
     elif unwell:
-        answer["detail"] = f"MCP servers not ready: {', '.join(unwell)}"
+        answer["detail"] = not_ready
     return answer
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Any, Self
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -12,15 +12,19 @@ from toolweave.api.routes.callers import known_to_the_api
 from toolweave.api.routes.tools import REFUSALS, Variables
 from toolweave.api.served_registry import Registry
 from toolweave.api.strict_json import strict_json
+from toolweave.api.tool_requests import in_turn
 from toolweave.api.tool_secrets import without_secrets
 from toolweave.api.tool_storing import StoredTools, store_usable
 from toolweave.config.settings import Settings
+from toolweave.json_values import MAX_VALUES, has_more_values, too_many_values
 from toolweave.runtime.streaming.codec import dumps, loads
 from toolweave.servers.registry.importing import OnConflict
 from toolweave.servers.registry.openapi.exporting import export_openapi
 from toolweave.servers.registry.openapi.importing import ImportOptions, import_openapi
 from toolweave.tool_config import ApiAuth
 
+# Descriptions of large APIs are read on a thread.
+MOST_VALUES = 2 * MAX_VALUES
 router = APIRouter(prefix="/tools", tags=["tools"], dependencies=[Depends(known_to_the_api)], responses=REFUSALS)
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -99,6 +103,10 @@ async def import_document(
     under the outbound policy (W-09). Tools hold no credentials but refer to variables, named in their `auth`.
     """
     wanted, fetched = await _wanted(await request.body(), choices, request.app.state.settings)
+    text = fetched.document.encode("utf-8", "replace") if isinstance(fetched.document, str) else fetched.document
+    # One that came parsed was counted in its body.
+    if isinstance(text, bytes) and await has_more_values(text, MOST_VALUES):
+        raise HTTPException(413, too_many_values(MOST_VALUES))
     options = ImportOptions(
         base_url=wanted.base_url,
         document_url=fetched.url,
@@ -107,7 +115,7 @@ async def import_document(
         operations=tuple(wanted.operations),
         auth=wanted.auth,
     )
-    made = await asyncio.to_thread(import_openapi, fetched.document, options)
+    made = await in_turn(import_openapi, fetched.document, options)
     answer = await store_usable(registry, made.tools, variables, wanted.on_conflict)
     skipped = [{"operation": each.operation, "reason": each.reason} for each in made.skipped]
     told = {**answer, "skipped": [*skipped, *answer["skipped"]], "warnings": made.warnings}

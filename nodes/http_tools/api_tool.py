@@ -12,8 +12,10 @@ from toolweave.errors import ApiCallFailed
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.http_tools.output import Output, mapped_output
 from toolweave.nodes.http_tools.request_building import WrongArguments, build_request
+from toolweave.nodes.http_tools.specs import HTTPResponseSpec
 from toolweave.nodes.large_results import KEPT, Keep
 from toolweave.tool_config import Method, ToolConfig
+from toolweave.visible import visible
 
 MAX_RESULT_CHARS = 40_000
 ASK_FOR_LESS = "Ask for less at once, for example with a filter, a smaller limit or the next page."
@@ -67,7 +69,8 @@ class ApiTool(BaseTool):
             raise ToolException(f"The arguments do not fit: {listed}. Correct them and call the tool again.") from None
         except ApiCallFailed as error:
             raise ToolException(self._failure(error)) from None
-        return await self._told(await asyncio.to_thread(mapped_output, self.operation, response))
+        output, text = await asyncio.to_thread(self._shown, response)
+        return await self._told(output, text)
 
     def keeping(self, keep: Keep) -> Self:
         """Return this tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
@@ -77,9 +80,14 @@ class ApiTool(BaseTool):
         lost = error.executed and error.response is None and self.operation.api.method not in _CHANGES_NOTHING
         return f"{error} {PERHAPS_DONE}" if lost else str(error)
 
-    async def _told(self, output: Output) -> Told:
+    def _shown(self, response: HTTPResponseSpec) -> tuple[Output, str]:
+        """Return the output, which is for programs, and the text of it that a model reads."""
+        output = mapped_output(self.operation, response)
+        value = output.value
+        return output, visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+    async def _told(self, output: Output, text: str) -> Told:
         value, limit = output.value, self.max_result_chars
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         notes = "".join(f"\n\n[{warning}]" for warning in output.warnings)
         if len(text) <= limit:
             return Told(text + notes, {"structured_content": value} if isinstance(value, dict) else None)

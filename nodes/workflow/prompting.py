@@ -25,6 +25,7 @@ from toolweave.nodes.workflow.selection_schema import selection_schema
 from toolweave.nodes.workflow.shortened import shortened
 from toolweave.nodes.workflow.state import Candidate, Stage
 from toolweave.tool_config import ToolConfig
+from toolweave.visible import visible
 
 SELECT_PROMPT = """\
 You turn a user's words into one HTTP request. Today is {today}.
@@ -202,7 +203,7 @@ def _as_text(answer: AIMessage) -> str:
 
 
 def _framed(response: dict[str, Any], output: Any) -> str:
-    """Put the API's answer between marks that nothing in it can end."""
+    """Put the API's answer between marks that nothing in it can end, also nothing with invisible characters in it."""
     told = response.get("body") if output is None else output
     if response.get("body_encoding") and output is None:
         kind = (response.get("headers") or {}).get("content-type", "unknown type")
@@ -211,4 +212,4 @@ def _framed(response: dict[str, Any], output: Any) -> str:
         text, cut = ("(no body)", False) if told is None else shortened(told)
     notice = "\nThe answer was too long: parts of it were left out." if cut else ""
     status = response.get("status_code")
-    return f'<api_answer status="{status}">\n{_FRAME.sub("‹", text)}\n</api_answer>{notice}'
+    return f'<api_answer status="{status}">\n{_FRAME.sub("‹", visible(text))}\n</api_answer>{notice}'

@@ -3,7 +3,7 @@
 import json
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -17,7 +17,14 @@ import orjson
 from langgraph.types import Send
 from pydantic import BaseModel
 
+from toolweave.json_values import LARGE_BYTES, collecting_later
+from toolweave.runtime.persistence.json_text import StoredJson
+
 OPTIONS = orjson.OPT_NON_STR_KEYS
+# Values that are encoded at a time where others wait: a few milliseconds. 1 KiB of text counts as a value.
+SLICE_VALUES = 2_000
+# Deeper than anything of the API's own around a graph's values; a value may contain itself.
+SLICED_LEVELS = 10
 
 
 def dumps(value: object) -> bytes:
@@ -35,9 +42,74 @@ def dumps(value: object) -> bytes:
         return text.encode("utf-8", "replace")
 
 
+def is_large(value: object) -> bool:
+    """Say whether a value takes longer to encode than others should wait."""
+    return _weight(value) > SLICE_VALUES
+
+
+def dumps_slices(value: Any, level: int = 0) -> Iterator[bytes]:
+    """Encode a value as `dumps` does, in pieces, so that others can run between them."""
+    if isinstance(value, BaseModel) and is_large(value):
+        value = plain(value)
+    if type(value) not in (dict, list, tuple) or level == SLICED_LEVELS or not is_large(value):
+        yield dumps(value)
+        return
+    named = isinstance(value, dict)
+    # Items are let go of as they are encoded: to free millions of them at once takes as long as to encode them.
+    waiting = deque(value.items() if named else value)
+    del value
+    before = b"{" if named else b"["
+    while waiting:
+        group: list[Any] = []
+        weight = 0
+        while waiting and weight <= SLICE_VALUES:
+            weight += _weight(waiting[0][1] if named else waiting[0])
+            if weight > SLICE_VALUES and group:
+                break
+            group.append(waiting.popleft())
+        if len(group) > 1 or weight <= SLICE_VALUES:
+            yield before + dumps(dict(group) if named else group)[1:-1]
+        elif named:
+            name, item = group.pop()
+            yield before + dumps({name: None})[1 : -len("null}")]
+            yield from dumps_slices(item, level + 1)
+        else:
+            yield before
+            yield from dumps_slices(group.pop(), level + 1)
+        before = b","
+    yield b"}" if named else b"]"
+
+
+def _weight(value: object) -> int:
+    """Estimate how many values there are to encode, up to a little more than `SLICE_VALUES`."""
+    weight, waiting = 0, [value]
+    while waiting and weight <= SLICE_VALUES:
+        item = waiting.pop()
+        kind = type(item)
+        weight += 1
+        inner: Collection[object] = ()
+        if kind is str:
+            weight += len(item) >> 10  # type: ignore[arg-type]
+        elif kind is dict:
+            inner = item.values()  # type: ignore[attr-defined]
+        elif kind is list or kind is tuple:
+            inner = item  # type: ignore[assignment]
+        elif isinstance(item, StoredJson):
+            weight += len(item.text) >> 10
+        elif isinstance(item, BaseModel):
+            inner = item.__dict__.values()
+        if inner and weight + len(inner) > SLICE_VALUES:
+            return weight + len(inner)
+        waiting.extend(inner)
+    return weight
+
+
 def loads(data: bytes | str) -> Any:
     """Decode JSON bytes; raises ValueError when they are not JSON."""
-    return orjson.loads(data)
+    if len(data) < LARGE_BYTES:
+        return orjson.loads(data)
+    with collecting_later():
+        return orjson.loads(data)
 
 
 def plain(value: object) -> object:
@@ -77,6 +149,7 @@ def _told(value: object, tell: Callable[[object], str]) -> str:
 
 FORMS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (BaseModel, _by_its_own_means),
+    (StoredJson, lambda value: orjson.Fragment(value.text)),
     (BaseException, lambda value: {"error": type(value).__name__, "message": _told(value, str)}),
     (set | frozenset | deque, list),
     (Mapping, dict),

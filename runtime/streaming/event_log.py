@@ -22,7 +22,8 @@ class EventLog:
     """Keep one channel per run that has not ended, and the stored events of resumable runs.
 
     Events reach listeners before their batch is on disk; `flush` puts the rest there, and the engine calls it
-    before the run's final transaction, so that an ended run can always be replayed whole.
+    before the run's final transaction, so that an ended run can always be replayed whole. After a kill, listeners may
+    have received events of the last `flush_seconds` that no replay contains.
     """
 
     def __init__(self, database: Database, *, flush_seconds: float = FLUSH_SECONDS) -> None:
@@ -89,6 +90,8 @@ class EventLog:
 
     async def replay(self, run_id: str, created_at: datetime, after: int) -> AsyncGenerator[Sequence[LoggedEvent]]:
         """Give a resumable run's events after a sequence number: the stored ones, then the live ones, no gap.
+
+        What a killed process had published and not stored is not among them.
 
         Listening starts before the first read, and what is heard twice is told apart by its number.
         """

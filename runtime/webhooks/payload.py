@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from toolweave.runtime.models import JsonObject, Outcome, Run
-from toolweave.runtime.run_record import run_json, timestamp
+from toolweave.runtime.run_record import JOB_ERROR, run_json, timestamp
 from toolweave.runtime.streaming.codec import dumps
 
 
@@ -20,7 +20,9 @@ def webhook_payload(run: Run, outcome: Outcome, ended_at: datetime) -> bytes:
     A run whose thread goes with it has no values, and neither has one that was rolled back: its status is then
     `rollback`.
     """
-    metadata = {**run.metadata, **outcome.run_metadata}
+    # The payload's own `error` says why the run failed, as the official server's does.
+    told = {name: item for name, item in outcome.run_metadata.items() if name != JOB_ERROR}
+    metadata = {**run.metadata, **told}
     shown = run_json(
         replace(run, status=outcome.status, metadata=metadata, updated_at=ended_at, kwargs=_shown_kwargs(run))
     )

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from toolweave.api.body_limit import MIB, BodyLimit
+from toolweave.api.body_limit import MIB, BodyLimit, Limit
 from toolweave.api.in_process import StreamingAsgiTransport
 
 
@@ -103,7 +103,7 @@ async def test_only_the_paths_that_were_named_are_limited() -> None:
 async def test_a_path_may_have_a_limit_of_its_own() -> None:
     routes = [Route(path, length, methods=["POST"]) for path in ("/large", "/{any}")]
     paths = tuple(route.path_regex for route in routes)
-    app: Any = BodyLimit(Starlette(routes=routes), paths=paths, other_limits={paths[0]: 2 * MIB})
+    app: Any = BodyLimit(Starlette(routes=routes), paths=paths, other_limits={paths[0]: Limit(2 * MIB)})
     async with httpx.AsyncClient(transport=StreamingAsgiTransport(app), base_url="http://127.0.0.1") as http:
         assert (await http.post("/large", content=b"x" * 2 * MIB)).text == str(2 * MIB)
         answer = await http.post("/large", content=b"x" * (2 * MIB + 1))

@@ -5,10 +5,11 @@ from typing import Any
 import httpx
 import pytest
 
-from toolweave.api.http_guard import HttpGuard, Visitors, is_loopback
+from toolweave.api.http_guard import HttpGuard, Visitors
 from toolweave.api.in_process import StreamingAsgiTransport
 from toolweave.config.http_section import CorsRules
 from toolweave.config.settings import Settings
+from toolweave.origins import is_loopback
 
 pytestmark = pytest.mark.requirement("T-08")
 
@@ -46,6 +47,8 @@ async def test_a_loopback_bind_answers_to_loopback_names(host: str) -> None:
         "evil.example/127.0.0.1",
         "10.0.0.5:2024",
         "[::2]",
+        "[::1].evil.example",
+        "[::1]evil.example:2024",
         "127.0.0.1:x",
         "127.0.0.1 evil.example",
     ],
@@ -74,6 +77,12 @@ async def test_the_bind_name_itself_is_answered() -> None:
         "http://localhost:3000",
         "https://127.0.0.1",
         "http://[::1]:5173",
+        "http://[0:0:0:0:0:0:0:1]",
+        "http://[::ffff:127.0.0.1]:8080",
+        "http://[::FFFF:7F00:1]",
+        "HTTP://LOCALHOST:3000",
+        "http://app.localhost",
+        "http://127.8.9.1:65535",
         "https://smith.langchain.com",
         "https://chat.example",
         "HTTPS://CHAT.EXAMPLE",
@@ -96,6 +105,31 @@ async def test_a_friend_gets_its_own_origin_back(origin: str) -> None:
         "file://",
         "https://smith.langchain.com.evil.example",
         "http://localhost@evil.example",
+        "http://[::1].evil.example",
+        "http://[::1]evil.example",
+        "http://[::1]@evil.example",
+        "http://[::1]:80@evil.example",
+        "http://[::1]:80.evil.example",
+        "http://[[::1]]",
+        "http://[localhost]",
+        "http://[::ffff:192.0.2.1]",
+        "http://[::1%25lo].evil.example",
+        "http://[0:0:0:0:0:0:0:1].evil.example:80",
+        "http://localhost.evil.example",
+        "http://LOCALHOST.EVIL.EXAMPLE",
+        "http://127.0.0.1.evil.example",
+        "http://127.0.0.1:80.evil.example",
+        "http://127.0.0.1:99999",
+        "http://evil.example#localhost",
+        "http://evil.example\\.localhost",
+        "http://evil.example%2f.localhost",
+        "http://evil.example/.localhost",
+        "http://evil.example:80 .localhost",
+        "http://localhost.:80.evil.example",
+        "http://.localhost",
+        "http://2130706433.evil.example",
+        "ftp://localhost",
+        "http://localhost http://evil.example",
     ],
 )
 async def test_a_strangers_page_is_refused_before_anything_happens(origin: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.fixtures.loop_clock import pass_time
 from toolweave.api.in_process import AsgiApp, StreamingAsgiTransport
 
 
@@ -48,7 +49,7 @@ async def test_chunks_arrive_while_the_application_still_works() -> None:
         await read_first.wait()
         await send({"type": "http.response.body", "body": b"two", "more_body": False})
 
-    async with asyncio.timeout(5), client(app) as http, http.stream("GET", "/") as answer:
+    async with asyncio.timeout(60), client(app) as http, http.stream("GET", "/") as answer:
         chunks = answer.aiter_bytes()
         assert await anext(chunks) == b"one"
         read_first.set()
@@ -65,7 +66,7 @@ async def test_leaving_early_tells_the_application() -> None:
         assert (await receive())["type"] == "http.disconnect"
         left.set()
 
-    async with asyncio.timeout(5), client(app) as http:
+    async with asyncio.timeout(60), client(app) as http:
         async with http.stream("GET", "/") as answer:
             assert await anext(answer.aiter_bytes()) == b"one"
         assert left.is_set()
@@ -100,7 +101,7 @@ async def test_a_fast_application_waits_for_a_slow_reader() -> None:
             await send({"type": "http.response.body", "body": b"x", "more_body": number < 1999})
             sent += 1
 
-    async with asyncio.timeout(5), client(app) as http, http.stream("GET", "/") as answer:
+    async with asyncio.timeout(60), client(app) as http, http.stream("GET", "/") as answer:
         chunks = answer.aiter_bytes()
         await anext(chunks)
         assert sent < 2000
@@ -113,13 +114,14 @@ async def test_a_caller_that_gives_up_before_the_answer_ends_the_application() -
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         try:
+            pass_time(30)
             await asyncio.Event().wait()
         finally:
             ended.set()
 
     async with client(app) as http:
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
+            async with asyncio.timeout(30):
                 await http.get("/")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await ended.wait()

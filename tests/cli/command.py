@@ -20,7 +20,7 @@ from typing import Any
 
 from toolweave.cli.main import main
 
-BOUND_S = 30.0
+BOUND_S = 60.0
 READY = "Toolweave is ready at "
 SAMPLE_APP = Path(__file__).parent / "sample_app" / "langgraph.json"
 _FORKS = multiprocessing.get_context("forkserver")

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-BOUND_S = 15.0
+BOUND_S = 60.0
 
 
 def children_of(pid: int) -> list[int]:

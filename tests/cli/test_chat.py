@@ -62,11 +62,11 @@ def test_ctrl_c_stops_the_answer_but_not_the_conversation(sample_server: Running
     status = f"{sample_server.url}/threads/{thread}"
     arguments = ("--assistant", "waits", "--url", sample_server.url, "--thread", thread)
     with started("chat", *arguments, cwd=tmp_path, stdin="for ever\n") as talk:
-        eventually(lambda: httpx.get(status).json().get("status") == "busy", "the run goes on")
+        eventually(lambda: httpx.get(status, timeout=60).json().get("status") == "busy", "the run goes on")
         ended = talk.signalled(signal.SIGINT)
     assert ended.code == 0
     assert "Stopped." in ended.stderr
-    eventually(lambda: httpx.get(status).json()["status"] != "busy", "the run is cancelled")
+    eventually(lambda: httpx.get(status, timeout=60).json()["status"] != "busy", "the run is cancelled")
 
 
 def test_a_local_server_has_the_servers_of_the_data_folder(elsewhere: Path) -> None:

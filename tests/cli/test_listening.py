@@ -43,7 +43,7 @@ def test_handlers_that_authenticate_let_others_in() -> None:
 
 
 def test_clients_may_connect_from_the_moment_it_listens() -> None:
-    with listening(Settings(port=0)) as sock, socket.create_connection(sock.getsockname(), timeout=5) as client:
+    with listening(Settings(port=0)) as sock, socket.create_connection(sock.getsockname(), timeout=60) as client:
         assert client.getpeername() == sock.getsockname()
 
 

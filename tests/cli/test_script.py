@@ -21,7 +21,7 @@ from toolweave.cli.terminal import harmless_json
 from toolweave.config.script_settings import Persona
 from toolweave.video_script import Narration, ScriptSection, VideoScript
 
-BOUND_S = 30.0
+BOUND_S = 60.0
 WRITTEN = VideoScript.model_validate(script())
 
 
@@ -99,7 +99,7 @@ def test_an_agent_fetches_with_the_servers_that_dotenv_names_and_only_json_is_on
     wire: WireServer, tmp_path: Path
 ) -> None:
     wire.turns[:] = [asks(("web_read", {"url": BEES})), DONE, calling(script())]
-    entry = {"command": sys.executable, "args": [FETCHING, "--only", "read"], "timeout_s": 20}
+    entry = {"command": sys.executable, "args": [FETCHING, "--only", "read"], "timeout_s": 60}
     (tmp_path / "mcp.jsonc").write_text(json.dumps({"mcpServers": {"web": entry}}), encoding="utf-8")
 
     (tmp_path / ".env").write_text("MCP_CONFIG_PATH=mcp.jsonc\n", encoding="utf-8")

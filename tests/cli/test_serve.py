@@ -7,14 +7,17 @@ import socket
 import sqlite3
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.cli.command import READY, SAMPLE_APP, Running, serving, toolweave
+from tests.cli.command import READY, SAMPLE_APP, Running, serving, started, toolweave
 from tests.cli.processes import children_of, eventually, is_running
+from tests.servers.registry.openapi_bombs import ALL_OF, WHOLE
 
 THREADED = """
 import threading
@@ -28,7 +31,7 @@ MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 
 def test_it_accepts_requests_from_the_ready_line_on_and_ends_clean(tmp_path: Path) -> None:
     with serving("--config", str(SAMPLE_APP), "--data-dir", str(tmp_path / "data"), cwd=tmp_path) as server:
-        assert httpx.get(f"{server.url}/ok").json()["ok"] is True
+        assert httpx.get(f"{server.url}/ok", timeout=60).json()["ok"] is True
         ended = server.signalled(signal.SIGTERM)
     assert ended.code == 0
     assert ended.stdout == f"{READY}{server.url}\n"
@@ -109,7 +112,7 @@ def test_a_second_server_on_a_data_folder_is_told_who_has_it_and_the_first_goes_
         second = toolweave("serve", "--port", "0", *arguments, cwd=tmp_path)
         assert (second.code, second.stdout) == (1, "")
         assert f"{tmp_path / 'data'} is in use by process {first.pid} (serving on {first.url})" in second.paragraph
-        assert httpx.get(f"{first.url}/ok").json()["ok"] is True
+        assert httpx.get(f"{first.url}/ok", timeout=60).json()["ok"] is True
 
 
 def test_a_database_of_a_newer_version_is_left_as_it_is(tmp_path: Path) -> None:
@@ -136,7 +139,7 @@ def test_mcp_servers_that_cannot_start_keep_nobody_else_from_it(tmp_path: Path) 
     with serving("--data-dir", "data", cwd=tmp_path, env=mcp_file(tmp_path, servers)) as server:
         health = f"{server.url}/health"
         eventually(lambda: states(health) == {"good": "ready", "unset": "misconfigured", "missing": "down"}, "states")
-        told = httpx.get(health).json()
+        told = httpx.get(health, timeout=60).json()
     assert told["status"] == "degraded"
     assert "ABSENT_VARIABLE" in told["servers"]["unset"]["last_error"]
     assert "no-such-command-anywhere" in told["servers"]["missing"]["last_error"]
@@ -184,10 +187,91 @@ def test_a_killed_server_leaves_no_mcp_server_behind(tmp_path: Path) -> None:
     eventually(lambda: not any(is_running(child) for child in children), "the MCP server ends")
 
 
+BLOCKING = """
+import threading, time
+from pathlib import Path
+from typing import TypedDict
+from langgraph.graph import START, StateGraph
+
+class State(TypedDict, total=False):
+    n: int
+
+def on_a_thread(state: State) -> State:
+    Path("begun").touch()
+    threading.Event().wait(300)
+
+async def on_the_loop(state: State) -> State:
+    Path("begun").touch()
+    time.sleep(300)
+
+thread = StateGraph(State).add_node("n", on_a_thread).add_edge(START, "n").compile()
+loop = StateGraph(State).add_node("n", on_the_loop).add_edge(START, "n").compile()
+"""
+
+
+def blocking_app(folder: Path, **more: Any) -> Path:
+    """Write an application with a node that blocks its thread for ever, and one that blocks the event loop."""
+    (folder / "blocking_nodes.py").write_text(BLOCKING, encoding="utf-8")
+    graphs = {name: f"./blocking_nodes.py:{name}" for name in ("thread", "loop")}
+    file = folder / "langgraph.json"
+    file.write_text(json.dumps({"graphs": graphs, **more}), encoding="utf-8")
+    return file
+
+
+def begin(server: Running, graph: str, folder: Path) -> str:
+    """Start a run, wait until its node is at work and give its path."""
+    thread = httpx.post(f"{server.url}/threads", json={}).json()["thread_id"]
+    run = httpx.post(f"{server.url}/threads/{thread}/runs", json={"assistant_id": graph, "input": {}}).json()
+    eventually((folder / "begun").exists, "the node is at work")
+    return f"/threads/{thread}/runs/{run['run_id']}"
+
+
+def imported(url: str, document: Any) -> int | None:
+    """Import a document; None where the server ended before it answered."""
+    try:
+        return httpx.post(f"{url}/tools/import/openapi", json=document, timeout=60).status_code
+    except httpx.TransportError:
+        return None
+
+
+@pytest.mark.requirement("S-05")
+@pytest.mark.parametrize("document", [ALL_OF, pytest.param(WHOLE["parameters"], marks=pytest.mark.slow)])
+def test_neither_imports_nor_a_node_that_blocks_its_thread_delay_the_stop(document: Any, tmp_path: Path) -> None:
+    app = blocking_app(tmp_path, http={"app": "toolweave.api.app:app"})
+    arguments = ("--config", str(app), "--data-dir", str(tmp_path / "data"))
+    with serving(*arguments, cwd=tmp_path, env=mcp_file(tmp_path, {})) as server, ThreadPoolExecutor(24) as clients:
+        run = begin(server, "thread", tmp_path)
+        sent = [clients.submit(imported, server.url, document) for _ in range(24)]
+        assert all(httpx.get(f"{server.url}/tools", timeout=30).is_success for _ in range(4))
+        ended = server.signalled(signal.SIGTERM)
+        assert {each.result() for each in sent} <= {201, 422, 500, 503, None}
+    assert (ended.code, "continue at the next start" in ended.stderr) == (0, True)
+    with serving(*arguments, cwd=tmp_path, env=mcp_file(tmp_path, {})) as server:
+        assert httpx.get(f"{server.url}{run}").json()["status"] in ("pending", "running")
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("S-05")
+def test_a_node_that_blocks_the_event_loop_does_not_outlive_the_signal(tmp_path: Path) -> None:
+    app = blocking_app(tmp_path)
+    with serving("--config", str(app), "--data-dir", str(tmp_path / "data"), cwd=tmp_path) as server:
+        begin(server, "loop", tmp_path)
+        ended = server.signalled(signal.SIGTERM)
+    assert (ended.code, "continue at the next start" in ended.stderr) == (0, True)
+
+
+def test_a_local_run_whose_node_blocks_its_thread_ends_at_an_interrupt(tmp_path: Path) -> None:
+    blocking_app(tmp_path)
+    with started("run", "thread", "{}", "--local", cwd=tmp_path) as running:
+        eventually((tmp_path / "begun").exists, "the node is at work")
+        ended = running.signalled(signal.SIGINT)
+    assert ended.code == 130
+
+
 def test_a_second_interrupt_stops_at_once_while_a_run_goes_on(tmp_path: Path) -> None:
     with serving("--config", str(SAMPLE_APP), "--data-dir", str(tmp_path / "data"), cwd=tmp_path) as server:
         body = {"assistant_id": "waits", "input": {"messages": []}}
-        with httpx.stream("POST", f"{server.url}/runs/stream", json=body, timeout=30) as response:
+        with httpx.stream("POST", f"{server.url}/runs/stream", json=body, timeout=60) as response:
             assert response.status_code == 200
             next(response.iter_raw())
             os.kill(server.pid, signal.SIGINT)
@@ -205,13 +289,13 @@ def mcp_file(folder: Path, servers: Mapping[str, object]) -> dict[str, str]:
 
 
 def states(health: str) -> dict[str, str]:
-    return {name: server["state"] for name, server in httpx.get(health).json()["servers"].items()}
+    return {name: server["state"] for name, server in httpx.get(health, timeout=60).json()["servers"].items()}
 
 
 def accepts(url: str) -> bool:
     host, _, port = url.removeprefix("http://").partition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
+        socket.create_connection((host, int(port)), timeout=60).close()
     except OSError:
         return False
     return True

@@ -131,12 +131,12 @@ async def test_what_cannot_be_signed_in_to_is_said_in_a_paragraph(guarded: Guard
 
 
 def health(server: Running) -> Any:
-    return httpx.get(f"{server.url}/health", trust_env=False).json()["servers"]["peer"]
+    return httpx.get(f"{server.url}/health", trust_env=False, timeout=60).json()["servers"]["peer"]
 
 
 def pages(server: Running) -> list[str]:
     paths = ("/servers", "/servers/peer", "/metrics")
-    return [httpx.get(server.url + path, trust_env=False).text for path in paths]
+    return [httpx.get(server.url + path, trust_env=False, timeout=60).text for path in paths]
 
 
 def contents(folder: Path) -> list[str]:

@@ -41,12 +41,12 @@ async def test_it_says_ready_once_started_and_returns_once_stopped() -> None:
     with listening(Settings(port=0)) as sock:
         url = url_of(sock)
         serving = asyncio.create_task(serve_app(application(log), sock, stop, ready.set))
-        await asyncio.wait_for(ready.wait(), 10)
+        await asyncio.wait_for(ready.wait(), 60)
         assert log == ["started"]
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             assert (await client.get(f"{url}/opened")).json() == "yes"
         stop.request()
-        await asyncio.wait_for(serving, 10)
+        await asyncio.wait_for(serving, 60)
     assert log == ["started", "stopped"]
 
 
@@ -55,7 +55,7 @@ async def test_a_stop_wanted_during_the_start_ends_it_without_ready() -> None:
     stop = Stop()
     stop.request()
     with listening(Settings(port=0)) as sock:
-        await asyncio.wait_for(serve_app(application(log), sock, stop, lambda: log.append("ready")), 10)
+        await asyncio.wait_for(serve_app(application(log), sock, stop, lambda: log.append("ready")), 60)
     assert log == ["started", "stopped"]
 
 

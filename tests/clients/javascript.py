@@ -17,7 +17,7 @@ from tests.fixtures.node_packages import node_with_packages
 
 HERE = Path(__file__).parent / "js"
 SCENARIO = re.compile(r'^scenario\("(.+?)", ', re.MULTILINE)
-RUN_BOUND_S = 120
+RUN_BOUND_S = 300
 
 
 def scenarios(*scripts: str) -> list[Any]:

@@ -261,7 +261,7 @@ def test_lines_of_several_threads_do_not_mix() -> None:
     start = threading.Barrier(4)
 
     def write(number: int) -> None:
-        start.wait(5)
+        start.wait(60)
         for count in range(100):
             logger.bind(thread=number).info("{}", count)
 
@@ -269,7 +269,7 @@ def test_lines_of_several_threads_do_not_mix() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     written = lines(stream)
     assert len(written) == 400
     for number in range(4):

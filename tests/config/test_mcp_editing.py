@@ -27,7 +27,7 @@ def squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(mcp_texts(min_servers=1), st.data())
 def test_an_entry_is_switched_and_nothing_else_changes(written: Written, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(written.names))
@@ -47,7 +47,7 @@ def test_an_entry_is_switched_and_nothing_else_changes(written: Written, data: s
     assert switched(switched(other, name, on=on), name, on=not on) == other
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(mcp_texts())
 def test_an_entry_is_added_at_the_end_and_can_be_taken_out_again(written: Written) -> None:
     text = with_entry(written.text, "new-one", ADDED)
@@ -60,7 +60,7 @@ def test_an_entry_is_added_at_the_end_and_can_be_taken_out_again(written: Writte
     assert with_entry(text, "new-one", ADDED) == text
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(mcp_texts(min_servers=1), st.data())
 def test_an_entry_is_taken_out_with_its_own_comments_only(written: Written, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(written.names))
@@ -70,7 +70,7 @@ def test_an_entry_is_taken_out_with_its_own_comments_only(written: Written, data
     assert comments_of(text) == written.comments_without(name)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(mcp_texts(min_servers=1), mcp_texts(min_servers=1))
 def test_an_entry_of_another_file_is_taken_over_or_put_in_the_place_of_one(mine: Written, theirs: Written) -> None:
     name = theirs.names[0]
@@ -81,7 +81,7 @@ def test_an_entry_of_another_file_is_taken_over_or_put_in_the_place_of_one(mine:
     assert name in mine.names or squeezed(text) != squeezed(mine.text)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.dictionaries(st.sampled_from("abcd"), st.just({"command": "x"})), st.sampled_from([None, 2, "\t"]))
 def test_what_is_plain_json_stays_plain_json(servers: dict[str, Any], indent: Any) -> None:
     commented = entry_texts('{servers: {x: {command: "y", // why\n}}}')["x"]

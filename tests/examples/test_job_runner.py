@@ -10,12 +10,15 @@ import pytest_asyncio
 from tests.fixtures.job_service import job_service_at
 from tests.fixtures.mcp_server import held
 
-BOUND_S = 20.0
+BOUND_S = 60.0
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def runner() -> AsyncIterator[httpx.AsyncClient]:
-    async with held(job_service_at(workers=1, most_queued=1)) as url, httpx.AsyncClient(base_url=url) as client:
+    async with (
+        held(job_service_at(workers=1, most_queued=1)) as url,
+        httpx.AsyncClient(base_url=url, timeout=60) as client,
+    ):
         yield client
 
 
@@ -55,6 +58,6 @@ async def test_a_job_is_only_found_under_its_kind(runner: httpx.AsyncClient) -> 
 
 
 async def test_what_is_still_running_is_dropped_when_the_service_ends() -> None:
-    async with job_service_at() as url, httpx.AsyncClient(base_url=url) as client:
+    async with job_service_at() as url, httpx.AsyncClient(base_url=url, timeout=60) as client:
         job = (await client.post("/jobs/sleep", json={"seconds": 600, "steps": 1})).json()
         await until(client, f"/jobs/sleep/{job['job_id']}", "running")

@@ -17,9 +17,9 @@ from toolweave.config.mcp_place import SHIPPED_MCP_CONFIG
 from toolweave.config.settings import load_settings
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
-START_BOUND_S = 40.0
+START_BOUND_S = 60.0
 # For tools that work on this machine: a loaded one is slow, and that is no failure.
-PATIENT_S = 20.0
+PATIENT_S = 60.0
 KEYS = {
     "FIRECRAWL_API_KEY": "fc-0123456789abcdef",
     "BRAVE_API_KEY": "BSA0123456789abcdef",

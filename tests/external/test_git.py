@@ -11,7 +11,7 @@ from tests.external.shipped import answer, offered, plane_with, refusal
 from tests.servers.connections.peers import call
 from toolweave.servers.connections.plane import ToolPlane
 
-pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.external]
 
 WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
 

@@ -8,7 +8,7 @@ from tests.external.shipped import answer, plane_with
 from toolweave.servers.external.catalogue import installation_of
 from toolweave.servers.external.installing import install, is_installed
 
-pytestmark = [pytest.mark.external, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.external, pytest.mark.slow]
 
 
 async def test_a_server_that_pip_installed_answers(tmp_path: Path) -> None:

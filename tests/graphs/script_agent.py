@@ -30,12 +30,12 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 def fetching(name: str = "web", *only: str, record: Path | None = None, **config: Any) -> McpServerConfig:
     """Configure a server that has all the fetching tools, or `only` some."""
     args = (FETCHING, *(["--only", *only] if only else []), *(["--record", str(record)] if record else []))
-    return McpServerConfig(name=name, transport="stdio", command=sys.executable, args=args, timeout_s=20, **config)
+    return McpServerConfig(name=name, transport="stdio", command=sys.executable, args=args, timeout_s=60, **config)
 
 
 def absent(name: str = "gone") -> McpServerConfig:
     """Configure a server whose program does not exist."""
-    return McpServerConfig(name=name, transport="stdio", command="/no/such/program", timeout_s=20)
+    return McpServerConfig(name=name, transport="stdio", command="/no/such/program", timeout_s=60)
 
 
 def asks(*calls: tuple[str, dict[str, Any]], **more: Any) -> WireTurn:

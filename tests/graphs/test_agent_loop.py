@@ -80,7 +80,7 @@ async def test_calls_of_one_turn_run_at_the_same_time_and_keep_their_order() -> 
     @tool
     async def meet(name: str) -> str:
         """Wait until three calls are here."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await together.wait()
         return name
 
@@ -197,7 +197,7 @@ async def test_a_run_finishes_while_the_tool_of_another_is_slow() -> None:
     async def slow() -> str:
         """Wait until told to go on."""
         started.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await release.wait()
         return "finally"
 
@@ -207,7 +207,7 @@ async def test_a_run_finishes_while_the_tool_of_another_is_slow() -> None:
 
     graph = build_agent_loop(tools=[slow], model=ScriptedModel(turns=[answer]))
     waiting = asyncio.create_task(graph.ainvoke({"messages": [HumanMessage("slow")]}))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await started.wait()
 
         others = await asyncio.gather(*(graph.ainvoke({"messages": [HumanMessage(f"{n}")]}) for n in range(20)))

@@ -45,6 +45,6 @@ def test_ctrl_c_cancels_the_work_and_waits_until_it_has_cleaned_up(when: str) ->
         if when == "later":
             begun = process.stdout.readline()
             process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=60)
 
     assert (process.returncode, begun + output, errors) == (0, "working\ncleaned up\ninterrupted\n", "")

@@ -26,7 +26,7 @@ async def test_tools_of_all_servers_that_answer_are_used_and_the_others_are_repo
         command=sys.executable,
         args=("-m", "toolweave.servers.todo"),
         env={"TOOLWEAVE_TODO_DATABASE_URL": f"sqlite+aiosqlite:///{tmp_path / 'todo.db'}"},
-        timeout_s=30,
+        timeout_s=60,
     )
     model = ScriptedModel(turns=[calling(("todo_create_todo", {"title": "Buy milk"})), "Added."])
     lines: list[str] = []

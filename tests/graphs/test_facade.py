@@ -80,7 +80,7 @@ def test_what_is_neither_tool_nor_connection_is_refused(given: Any) -> None:
 def test_run_sync_can_be_called_again_with_the_same_client() -> None:
     turns = [WireTurn(calls=(WireCall("add", '{"a": 1, "b": 2}'),)), WireTurn(text="three")]
     with openai_wire(turns * 2, keep_alive=True) as server:
-        model = ChatOpenAI(base_url=server.base_url, api_key=lambda: "k", model="m", max_retries=0, timeout=20)
+        model = ChatOpenAI(base_url=server.base_url, api_key=lambda: "k", model="m", max_retries=0, timeout=60)
         loop = AgentLoop([add], model)
 
         assert [loop.run_sync("1+2?"), loop.run_sync("again")] == ["three", "three"]

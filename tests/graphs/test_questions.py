@@ -27,7 +27,7 @@ THREAD: Any = {"configurable": {"thread_id": "t", "run_id": "r"}}
 
 
 def asking(log: Path, **config: Any) -> McpServerConfig:
-    settings: dict[str, Any] = {"prefix": "", "timeout_s": 20, **config}
+    settings: dict[str, Any] = {"prefix": "", "timeout_s": 60, **config}
     args = (ASKING, "--log", str(log))
     return McpServerConfig(name="asking", transport="stdio", command=sys.executable, args=args, **settings)
 
@@ -41,9 +41,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def catalog(log: Path) -> AsyncIterator[PlaneTools]:
     # Over HTTP it can be told which of several calls a question belongs to.
     async with http_mcp_server(ASKING, "--transport", "http", "--port", "{port}", "--log", str(log)) as server:
-        config = replace(server.config, name="asking", prefix="", timeout_s=20, approve=("order",))
+        config = replace(server.config, name="asking", prefix="", timeout_s=60, approve=("order",))
         async with open_tool_plane([config]) as plane:
-            await plane.settle(timeout_s=20)
+            await plane.settle(timeout_s=60)
             yield PlaneTools(plane)
 
 
@@ -196,7 +196,7 @@ async def test_a_tool_that_may_not_be_called_twice_ends_with_an_explanation(cata
 
 async def test_a_server_whose_entry_says_that_it_asks_may_be_called_again(log: Path) -> None:
     async with open_tool_plane([asking(log, elicit=True)]) as plane:
-        await plane.settle(timeout_s=20)
+        await plane.settle(timeout_s=60)
         graph = graph_of(PlaneTools(plane), calling(("wipe", {}, "w")), "ok")
 
         await graph.ainvoke(GO, THREAD)

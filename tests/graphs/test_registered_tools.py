@@ -180,7 +180,7 @@ def server(
     """Serve in a process of its own: the served graphs read their settings once in each process."""
     with (
         serve_ours(tmp_path_factory.mktemp("data"), serving_env) as served,
-        httpx.Client(base_url=served.url) as http,
+        httpx.Client(base_url=served.url, timeout=60) as http,
     ):
         for config in running_shop.tools():
             assert http.post("/tools", json=config.model_dump(mode="json")).status_code == 201

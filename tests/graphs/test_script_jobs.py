@@ -135,7 +135,7 @@ async def test_a_worker_starts_whose_files_are_not_there_and_its_jobs_say_which(
     agent_jobs: LangGraphClient, agent_worker: AppProcess, files: Files, site: WebPages, wire: WireServer
 ) -> None:
     wire.requests.clear()
-    async with httpx.AsyncClient(base_url=agent_worker.url) as http:
+    async with httpx.AsyncClient(base_url=agent_worker.url, timeout=60) as http:
         assert (await http.get("/ok")).json()["ok"] is True
 
     first = await failure_of(agent_jobs, site.page("news.html"))
@@ -187,6 +187,11 @@ async def test_script_settings_that_are_wrong_fail_their_jobs(
 
     assert site.requests == []
     assert wire.requests == []
+
+
+@pytest.mark.requirement("A-05")
+async def test_a_job_whose_input_is_no_address_says_so_in_its_metadata_too(plain_jobs: LangGraphClient) -> None:
+    assert "must be the address of a page" in await failure_of(plain_jobs, "no address")
 
 
 @pytest.mark.requirement("A-05")

@@ -185,7 +185,7 @@ async def test_two_jobs_at_once_have_the_tools_of_their_own_servers_only() -> No
     graph = build_script_writer(model=model, read_job=jobs.pop)
     urls = [BEES, "https://site.example/news.html"]
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         ended = await asyncio.gather(*(graph.ainvoke({"url": url}) for url in urls))
 
     assert [answer["source"]["url"] for answer in ended] == urls

@@ -14,7 +14,7 @@ from tests.fixtures.app_server import OURS, AppProcess
 from tests.fixtures.openai_wire import WireServer, WireTurn
 from tests.graphs.script_agent import BEES, DONE, FETCHING, WRITES, asks
 
-BOUND_S = 30.0
+BOUND_S = 60.0
 READS = asks(("web_read", {"url": BEES}))
 
 

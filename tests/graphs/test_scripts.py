@@ -13,7 +13,7 @@ import yaml
 from loguru import logger
 
 import toolweave
-from tests.fixtures.openai_wire import WireServer, WireTurn, openai_wire
+from tests.fixtures.openai_wire import MAX_WAIT_S, WireServer, WireTurn, openai_wire
 from tests.fixtures.web_pages import WebPages, web_pages
 from tests.graphs.script_agent import BEES, DONE, FETCHING, asks, fetching
 from tests.nodes.script.writing import calling, script
@@ -29,9 +29,9 @@ from toolweave.config.script_settings import ScriptSettings
 from toolweave.errors import ConfigError, FetchFailed, MissingVariable, ScriptFailed, ScriptNotKept, StageFailed
 from toolweave.nodes.offline_model import OfflineChatModel
 
-BOUND_S = 20.0
+BOUND_S = 60.0
 WRITTEN = VideoScript.model_validate(script())
-ENTRY = {"command": sys.executable, "args": [FETCHING, "--only", "read"], "timeout_s": 20}
+ENTRY = {"command": sys.executable, "args": [FETCHING, "--only", "read"], "timeout_s": 60}
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,7 @@ async def test_an_old_file_stays_whole_when_a_new_script_is_cancelled_or_fails(
     going.cancel()
     with pytest.raises(asyncio.CancelledError):
         await going
-    assert await asyncio.to_thread(wire.left.wait, BOUND_S)
+    assert await asyncio.to_thread(wire.left.wait, MAX_WAIT_S)
     wire.turns[:] = [calling({"title": "No script"})]
     with pytest.raises(ScriptFailed, match="no script that can be used"):
         await generate_script_from_url(site.page("news.html"), output_dir=tmp_path)

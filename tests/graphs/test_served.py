@@ -16,7 +16,7 @@ from toolweave.servers.connections.current import current_plane
 
 async def ask(graph, text):
     plane = await current_plane()
-    await plane.settle(timeout_s=30)
+    await plane.settle(timeout_s=60)
     result = await graph.ainvoke({"messages": [("user", text)]})
     print(graph.name, result["status"], [(message.type, message.text[-60:]) for message in result["messages"]])
 
@@ -33,7 +33,7 @@ def run_script(script: str, data_dir: Path, **variables: str) -> subprocess.Comp
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=50,
+        timeout=60,
         check=False,
     )
 

@@ -227,7 +227,7 @@ async def test_a_run_that_was_cut_off_goes_on_without_repeating_finished_calls()
                 quick_is_done.set()
 
     run = asyncio.create_task(run_until_cut_off())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await quick_is_done.wait()
         await pair.hanging.wait()
     run.cancel()
@@ -245,7 +245,7 @@ async def test_a_new_input_after_a_cut_off_run_reaches_the_model_with_every_call
     graph = build_agent_loop(tools=pair.tools, model=model, checkpointer=InMemorySaver())
 
     run = asyncio.create_task(graph.ainvoke({"messages": [HumanMessage("go")]}, THREAD))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await pair.hanging.wait()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):

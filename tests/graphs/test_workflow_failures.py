@@ -249,11 +249,11 @@ async def test_an_error_status_keeps_the_raw_response(
 
 @pytest.mark.requirement("W-06")
 async def test_an_api_that_takes_too_long_is_an_error_of_the_execution(shop: ShopApi) -> None:
-    tools = [changed(tool_of(shop, "slow_answer"), timeout_s=1.5)]
+    tools = [changed(tool_of(shop, "slow_answer"), timeout_s=5)]
     with shop_workflow(shop, chosen("slow_answer", {}), tools=tools) as ask:
         answer = await ask("Wait", "slow_answer")
 
-    assert "1.5 s" in failed(answer, "api_execution")
+    assert "5 s" in failed(answer, "api_execution")
     assert answer["raw_response"] is None
     assert sent(shop) == ["GET /slow"], "it may have been carried out, so it is not sent again"
 
@@ -321,7 +321,7 @@ async def test_a_tool_that_changed_after_it_was_chosen_is_not_called(shop: ShopA
 )
 async def test_words_that_cannot_be_made_are_a_warning_and_the_answer_is_kept(shop: ShopApi, turn: WireTurn) -> None:
     turns = [chosen("get_product", {"product_id": 2}), turn]
-    patience = 20.0 if turn.silent_after is None else 1.5
+    patience = 60.0 if turn.silent_after is None else 5.0
     with logged() as records, shop_workflow(shop, *turns, repeat=True, timeout_s=patience) as ask:
         answer = await ask("What does it cost?", "get_product", format_response=True)
 

@@ -24,7 +24,7 @@ def server(
     process = AppProcess(OURS, tmp_path_factory.mktemp("data"), serving_env)
     process.start()
     try:
-        with httpx.Client(base_url=process.url) as client:
+        with httpx.Client(base_url=process.url, timeout=60) as client:
             for tool in running_shop.tools():
                 assert client.post("/tools", json=tool.model_dump(mode="json")).status_code == 201
         yield process
@@ -153,7 +153,7 @@ async def test_a_tool_registered_later_can_be_chosen_at_once(
     wire.turns[:] = [chosen("look_up", {"product_id": 1})]
 
     before: Any = await client.runs.wait(None, "workflow", input=asked("look_up"))
-    async with httpx.AsyncClient(base_url=server.url) as http:
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
         assert (await http.post("/tools", json=new.model_dump(mode="json"))).status_code == 201
     after: Any = await client.runs.wait(None, "workflow", input=asked("look_up"))
 

@@ -17,7 +17,7 @@ from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.connections.questions import Question, questions_of
 
 SERVER = "suite"
-BOUND_S = 20.0
+BOUND_S = 60.0
 
 
 class Client:

@@ -46,7 +46,7 @@ class Guest(Client):
 async def trusted_issuer(url: str) -> str:
     """Find out, as an operator does, where the server would send our secret."""
     origin = url.removesuffix("/mcp")
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         answer = await client.get(f"{origin}/.well-known/oauth-protected-resource/mcp")
     return str(answer.json()["authorization_servers"][0])
 

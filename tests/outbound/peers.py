@@ -24,7 +24,7 @@ from toolweave.outbound import (
 from toolweave.outbound_policy import Resolver
 
 Answer = Callable[["Received", asyncio.StreamWriter], Awaitable[None]]
-LIMITS = OutboundLimits(connect_seconds=5, total_seconds=20, request_bytes=1000, response_bytes=1000, redirects=3)
+LIMITS = OutboundLimits(connect_seconds=60, total_seconds=60, request_bytes=1000, response_bytes=1000, redirects=3)
 
 
 @dataclass

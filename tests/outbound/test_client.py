@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.loop_clock import pass_time
 from tests.outbound.peers import Names, Received, always, certificates, fetch, policy, serving, text
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundRequest, open_outbound_client
@@ -206,6 +207,7 @@ async def test_another_host_gets_no_header_that_could_be_a_secret() -> None:
 
 
 async def silent(_request: Received, writer: asyncio.StreamWriter) -> None:
+    pass_time(30)
     await asyncio.Event().wait()
 
 
@@ -213,14 +215,15 @@ async def dripping(_request: Received, writer: asyncio.StreamWriter) -> None:
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n")
     await writer.drain()
     writer.write(b"x")
+    pass_time(30)
     await asyncio.Event().wait()
 
 
 @pytest.mark.parametrize("answer", [silent, dripping])
 async def test_an_answer_that_does_not_come_to_an_end_is_left_when_time_is_up(answer: object) -> None:
     async with serving(answer) as peer:  # type: ignore[arg-type]
-        with pytest.raises(OutboundFailed, match=r"within 0\.2 s") as raised:
-            await fetch(policy(total_seconds=0.2), f"http://127.0.0.1:{peer.port}/")
+        with pytest.raises(OutboundFailed, match=r"within 30 s") as raised:
+            await fetch(policy(total_seconds=30), f"http://127.0.0.1:{peer.port}/")
         assert raised.value.reason == "timeout"
 
 
@@ -240,7 +243,7 @@ async def test_cancelling_the_caller_cancels_the_request() -> None:
 
     async with serving(noticing) as peer:
         task = asyncio.create_task(fetch(policy(), f"http://127.0.0.1:{peer.port}/"))
-        await asyncio.wait_for(asked.wait(), 10)
+        await asyncio.wait_for(asked.wait(), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -1,4 +1,4 @@
-"""Twenty times as many requests as the quick suite sends: still no 5xx and no undocumented answer."""
+"""Thirty times as many requests as the quick suite sends, and new ones each time: no 5xx and no undocumented answer."""
 
 from collections.abc import Iterator
 from pathlib import Path

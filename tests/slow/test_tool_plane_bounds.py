@@ -17,7 +17,7 @@ from toolweave.config.mcp_entry import Transport
 from toolweave.servers.connections.pace import PACE
 from toolweave.servers.connections.plane import open_tool_plane
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow]
 
 DEADLINE_S = 5.0
 IDLE_CONNECTIONS_S = 10.0

@@ -12,6 +12,7 @@ from toolweave.api.langgraph.request_values import is_uuid
 from toolweave.api.langgraph.served import Served
 from toolweave.errors import NotFound
 from toolweave.runtime.models import Assistant, JsonObject, Run, Thread
+from toolweave.runtime.runs.refused_writes import readable_history
 from toolweave.runtime.streaming.codec import dumps, loads
 
 TASK_NOT_FOUND = -32001
@@ -94,6 +95,5 @@ async def values_after(here: Served, run: Run) -> Any:
     """Give the state that a run left, or has reached; None when it has written none."""
     config: RunnableConfig = {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": ""}}
     async with here.graphs.open(run.graph_id, config) as graph:
-        async for snapshot in graph.aget_state_history(config, filter={"run_id": run.run_id}, limit=1):
-            return loads(dumps(snapshot.values))
-    return None
+        states = await readable_history(graph, config, limit=1, filters={"run_id": run.run_id})
+    return loads(dumps(states[0].values)) if states else None

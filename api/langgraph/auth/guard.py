@@ -1,7 +1,6 @@
 """Stand before every endpoint: nobody gets to its handler without a user and the permission of its rule."""
 
 from collections.abc import Iterable
-from copy import deepcopy
 from dataclasses import replace
 
 from starlette.requests import Request
@@ -13,13 +12,13 @@ from toolweave.api.langgraph.auth.authentication import OPEN
 from toolweave.api.langgraph.auth.handlers import AuthHandlers
 from toolweave.api.langgraph.auth.rules import RULES
 from toolweave.api.langgraph.endpoint import Endpoint, Handler
-from toolweave.api.langgraph.json_body import read_bytes
+from toolweave.api.langgraph.json_body import parsed, read_bytes
 from toolweave.api.langgraph.schemas.components import body_schema
 from toolweave.api.langgraph.served import served
-from toolweave.errors import Forbidden, Unauthenticated
+from toolweave.errors import Forbidden, InvalidRequest, Unauthenticated
 from toolweave.runtime.caller import User, calling, current_caller
 from toolweave.runtime.persistence.visibility import showing_only
-from toolweave.runtime.streaming.codec import dumps, loads
+from toolweave.runtime.streaming.codec import dumps
 
 # Their endpoints refuse bodies in ways of their own.
 CHECKED_LATER = frozenset({"JsonRpcMessage", "ProtocolCommand", "EventStreamRequest"})
@@ -51,7 +50,8 @@ def _guard(endpoint: Endpoint, handlers: AuthHandlers) -> Handler:
         if schema is not None and body is not None:
             # Before the handlers see it: they rely on metadata that is an object.
             schema.check(body)
-        asked = Asked(request, handlers, user, served(request), deepcopy(body))
+        # The handlers get values of their own, parsed anew: a deep copy takes twenty times as long.
+        asked = Asked(request, handlers, user, served(request), _parsed(data))
         await rule(asked)
         changed = data if asked.body == body else dumps(asked.body)
         caller = replace(current_caller(), run_metadata=asked.run_metadata, run_threads=asked.run_threads)
@@ -64,8 +64,6 @@ def _guard(endpoint: Endpoint, handlers: AuthHandlers) -> Handler:
 def _parsed(data: bytes) -> object:
     """Decode a body; what is no JSON, or too deep for it, the endpoint refuses itself."""
     try:
-        value = loads(data) if data else None
-        deepcopy(value)
-    except (ValueError, RecursionError):
+        return parsed(data) if data else None
+    except InvalidRequest:
         return None
-    return value

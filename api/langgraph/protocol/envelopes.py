@@ -41,7 +41,7 @@ def read_command(value: object) -> ProtocolCommand | None:
     """Read a decoded envelope {id, method, params?}; None when it is none."""
     given = value if isinstance(value, dict) else {}
     number, method, params = given.get("id"), given.get("method"), given.get("params")
-    if not isinstance(number, int) or not isinstance(method, str):
+    if not isinstance(number, int) or isinstance(number, bool) or not isinstance(method, str):
         return None
     return ProtocolCommand(number, method, params if isinstance(params, dict) else {})
 

@@ -11,6 +11,7 @@ from starlette.types import Message, Scope
 from starlette.websockets import WebSocket
 
 from toolweave.api.errors import status_of
+from toolweave.api.langgraph.answers import LargeJson
 from toolweave.api.langgraph.endpoint import Endpoint, Handler
 from toolweave.api.langgraph.protocol.socket_session import SocketSession
 from toolweave.api.langgraph.request_values import uuid_of
@@ -56,6 +57,8 @@ async def _admitted(websocket: WebSocket, admit: Handler, command: Handler) -> t
 
     async def carry_out(data: bytes) -> bytes:
         answer = await command(_request(websocket.scope, data, "POST"))
+        if isinstance(answer, LargeJson):
+            return b"".join(await answer.pieces())
         return bytes(answer.body) if isinstance(answer, Response) else b""
 
     here = served(request)

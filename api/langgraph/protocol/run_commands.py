@@ -6,7 +6,7 @@ from typing import Any
 
 from toolweave.api.langgraph.json_body import checked_body
 from toolweave.api.langgraph.protocol.envelopes import RefusedCommand
-from toolweave.api.langgraph.run_request import STATEFUL, run_request
+from toolweave.api.langgraph.run_request import STATEFUL, check_run_fields, run_request
 from toolweave.api.langgraph.served import Served
 from toolweave.api.langgraph.thread_states import require_checkpoint, state_config
 from toolweave.errors import NotFound
@@ -61,8 +61,9 @@ async def respond(here: Served, thread_id: str, params: JsonObject) -> JsonObjec
 async def _new_run(here: Served, thread_id: str, given: JsonObject) -> NewRun:
     fields = {name: item for name, item in given.items() if item is not None}
     STATEFUL.check(fields)
-    assistant = await here.assistant(fields["assistant_id"])
     body = checked_body(fields, STATEFUL)
+    check_run_fields(body, stateless=False)
+    assistant = await here.assistant(fields["assistant_id"])
     new = run_request(body, assistant, thread_id, here.graphs.metadata(assistant.graph_id)).new
     start: JsonObject = new.kwargs["config"]["configurable"]
     if start.get("checkpoint_id"):

@@ -21,6 +21,7 @@ from toolweave.api.langgraph.protocol.envelopes import (
 )
 from toolweave.api.langgraph.protocol.subscribing import event_filter, since
 from toolweave.errors import ToolweaveError
+from toolweave.json_values import has_more_values, too_many_values
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.protocol.event_filter import EventFilter
 from toolweave.runtime.protocol.thread_event import ThreadEvent
@@ -91,6 +92,8 @@ class SocketSession:
                 await self._websocket.send_text(dumps(await self._answer(data)).decode())
 
     async def _answer(self, data: bytes) -> JsonObject:
+        if await has_more_values(data):
+            return malformed(None, too_many_values())
         try:
             value = loads(data)
         except ValueError:

@@ -34,12 +34,13 @@ async def create(request: Request) -> Response:
     """Create an assistant; one that exists is a conflict, or the answer."""
     body = await read_body(request, CREATE)
     here = served(request)
+    given_id = body.get("assistant_id")
+    assistant_id = str(uuid4()) if given_id is None else uuid_of(given_id, "assistant")
     _check_content(here, body)
     config, context = mirrored(body.get("config", {}), body.get("context", {}))
     now = datetime.now(UTC)
-    assistant_id = body.get("assistant_id")
     assistant = Assistant(
-        assistant_id=str(uuid4()) if assistant_id is None else uuid_of(assistant_id, "assistant"),
+        assistant_id=assistant_id,
         graph_id=body.fields["graph_id"],
         config=config,
         context=context,

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import empty_answer, json_answer, page_headers, selected
-from toolweave.api.langgraph.cron_request import cron_run, edited, new_cron
+from toolweave.api.langgraph.cron_request import check_cron_fields, cron_run, edited, new_cron
 from toolweave.api.langgraph.endpoint import Endpoint
 from toolweave.api.langgraph.json_body import Body, checked_body, read_body, read_json
 from toolweave.api.langgraph.request_values import path_uuid, uuid_of
@@ -72,8 +72,8 @@ async def patch(request: Request) -> Response:
     # The one field where null means something.
     fields = {**body.fields, "end_time": None} if value.get("end_time", ...) is None else body.fields
     here, now = served(request), datetime.now(UTC)
-    cron = await here.persistence.crons.get(cron_id)
     await here.webhooks.require(body.get("webhook"))
+    cron = await here.persistence.crons.get(cron_id)
     cron_run(here, edited(cron, fields, now), await here.persistence.assistants.get(cron.assistant_id))
     changed = await here.persistence.crons.update(cron_id, lambda current: edited(current, fields, now))
     return json_answer(cron_json(changed), headers=body.headers())
@@ -87,8 +87,9 @@ async def delete(request: Request) -> Response:
 
 async def _create(request: Request, body: Body, thread_id: str | None) -> Response:
     here = served(request)
-    assistant = await _assistant(here, body.fields["assistant_id"])
+    check_cron_fields(body.fields)
     await here.webhooks.require(body.get("webhook"))
+    assistant = await _assistant(here, body.fields["assistant_id"])
     cron = new_cron(body.fields, assistant.assistant_id, thread_id)
     # What is refused of a run is refused now, not at every firing.
     cron_run(here, cron, assistant)

@@ -27,7 +27,7 @@ from toolweave.api.langgraph.run_connections import (
     unknown_run_result,
     wait_for_new_run,
 )
-from toolweave.api.langgraph.run_request import STATEFUL, RunRequest, run_request
+from toolweave.api.langgraph.run_request import STATEFUL, RunRequest, check_run_fields, run_request
 from toolweave.api.langgraph.schemas.fields import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
 from toolweave.api.langgraph.schemas.runs import RUN_FIELDS, RUN_STATUSES, STREAM_MODES
 from toolweave.api.langgraph.served import Served, served
@@ -96,7 +96,7 @@ async def join(request: Request) -> SlowJson:
 
 
 async def join_stream(request: Request) -> EventStream:
-    """Stream a run's events."""
+    """Stream a run's events; a resumable one's from Last-Event-ID on, as far as they were stored (`join_events`)."""
     here = served(request)
     leaves = query_flag(request, "cancel_on_disconnect")
     try:
@@ -110,11 +110,12 @@ async def join_stream(request: Request) -> EventStream:
 async def _wanted(request: Request, here: Served) -> RunRequest:
     thread_id = path_uuid(request, "thread")
     body = await read_body(request, STATEFUL)
+    check_run_fields(body, stateless=False)
+    await here.webhooks.require(body.get("webhook"))
     try:
         assistant = await here.assistant(body.fields["assistant_id"])
     except NotFound:
         raise NotFound("Thread or assistant not found.") from None
-    await here.webhooks.require(body.get("webhook"))
     wanted = run_request(body, assistant, thread_id, here.graphs.metadata(assistant.graph_id))
     start = wanted.new.kwargs["config"]["configurable"]
     if start.get("checkpoint_id"):
@@ -169,7 +170,7 @@ ENDPOINTS = (
         "POST", f"{_RUNS}/wait", wait, "Create a run and wait for it", _TAG, "RunCreateStateful", "Any", errors=_CREATED
     ),
     Endpoint("GET", _ONE, get, "Get a run", _TAG, answer="Run", errors=_BOTH),
-    Endpoint("DELETE", _ONE, delete, "Delete a run", _TAG, status=204, errors=_BOTH),
+    Endpoint("DELETE", _ONE, delete, "Delete a run", _TAG, status=204, errors=(404, 409, 422)),
     Endpoint("GET", f"{_ONE}/join", join, "Wait for a run", _TAG, answer="Any", query=(_CANCEL_ON_DISCONNECT,)),
     Endpoint(
         "GET", f"{_ONE}/stream", join_stream, "Stream a run's events", _TAG, media_type=_SSE, query=JOIN_STREAM_QUERY

@@ -17,7 +17,7 @@ from toolweave.api.langgraph.run_connections import (
     stream_new_run,
     wait_for_new_run,
 )
-from toolweave.api.langgraph.run_request import BATCH, STATELESS, RunRequest, run_request
+from toolweave.api.langgraph.run_request import BATCH, STATELESS, RunRequest, check_run_fields, run_request
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import run_json
 from toolweave.errors import NotFound
@@ -36,7 +36,8 @@ async def batch(request: Request) -> Response:
     here = served(request)
     bodies = await read_json(request)
     BATCH.check(bodies)
-    wanted = [await _checked(checked_body(body, STATELESS), here) for body in bodies]
+    checked = [await _checked(checked_body(body, STATELESS), here) for body in bodies]
+    wanted = [await _found(body, here) for body in checked]
     runs = [(await here.engine.start(one.new)).run for one in wanted]
     ignored = dict.fromkeys(name for one in wanted for name in one.ignored)
     return json_answer([run_json(run) for run in runs], headers=ignored_header(tuple(ignored)))
@@ -55,7 +56,7 @@ async def wait(request: Request) -> SlowJson:
 
 
 async def join_stream(request: Request) -> EventStream:
-    """Stream a run's events, as the Location of a stateless stream promises."""
+    """Stream a run's events, as the Location of a stateless stream promises; stored ones as `join_events`."""
     here = served(request)
     leaves = query_flag(request, "cancel_on_disconnect")
     run_id = path_uuid(request, "run")
@@ -71,15 +72,20 @@ async def join_stream(request: Request) -> EventStream:
 
 
 async def _wanted(request: Request, here: Served) -> RunRequest:
-    return await _checked(await read_body(request, STATELESS), here)
+    return await _found(await _checked(await read_body(request, STATELESS), here), here)
 
 
-async def _checked(body: Body, here: Served) -> RunRequest:
+async def _checked(body: Body, here: Served) -> Body:
+    check_run_fields(body, stateless=True)
+    await here.webhooks.require(body.get("webhook"))
+    return body
+
+
+async def _found(body: Body, here: Served) -> RunRequest:
     try:
         assistant = await here.assistant(body.fields["assistant_id"])
     except NotFound:
         raise NotFound("Thread or assistant not found.") from None
-    await here.webhooks.require(body.get("webhook"))
     return run_request(body, assistant, None, here.graphs.metadata(assistant.graph_id))
 
 

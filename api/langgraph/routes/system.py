@@ -21,9 +21,9 @@ FORMATS = ("prometheus", "json")
 
 
 async def ok(request: Request) -> Response:
-    """Say that the server answers; with check_db, that its database does too."""
+    """Say that the server answers; with check_db, that its database can be written too (503 if not)."""
     if query_flag(request, "check_db"):
-        await served(request).persistence.threads.count()
+        await served(request).persistence.app.require_writable()
     return json_answer({"ok": True, "services": {}})
 
 
@@ -70,10 +70,13 @@ async def ui(request: Request) -> Response:
 
 
 _CHECK_DB = (Query("check_db", BOOLEAN),)
+_CANNOT_STORE = (422, 503)
 
 ENDPOINTS = (
-    Endpoint("GET", "/ok", ok, "Say that the server is up", "System", answer="Ok", query=_CHECK_DB),
-    Endpoint("GET", "/", ok, "Say that the server is up", "System", answer="Ok", query=_CHECK_DB),
+    Endpoint(
+        "GET", "/ok", ok, "Say that the server is up", "System", answer="Ok", query=_CHECK_DB, errors=_CANNOT_STORE
+    ),
+    Endpoint("GET", "/", ok, "Say that the server is up", "System", answer="Ok", query=_CHECK_DB, errors=_CANNOT_STORE),
     Endpoint(
         "GET",
         "/metrics",

@@ -84,7 +84,8 @@ async def delete(request: Request) -> Response:
 async def copy(request: Request) -> Response:
     """Copy a thread with its history, without its runs; the answer shows no values."""
     thread_id = path_uuid(request, "thread")
-    persistence = served(request).persistence
+    here = served(request)
+    persistence = here.persistence
     try:
         source = await persistence.threads.get(thread_id)
     except NotFound:
@@ -92,7 +93,8 @@ async def copy(request: Request) -> Response:
     target = str(uuid4())
     # The row comes first: what has none is cleared away.
     made = thread_json(await persistence.threads.create(target, metadata=source.metadata))
-    await persistence.copy_thread_contents(thread_id, target)
+    async with here.engine.claimed(target) as claim:
+        await persistence.copy_thread_contents(thread_id, claim)
     return json_answer({name: item for name, item in made.items() if name != "values"})
 
 
@@ -112,6 +114,7 @@ async def search(request: Request) -> Response:
         offset=offset,
         sort_by=body.get("sort_by"),
         sort_order=body.get("sort_order"),
+        values_as_stored=not any(path.startswith("values") for path in paths.values()),
     )
     headers = await page_headers(found, limit=limit, offset=offset, count=lambda: repository.count(**wanted))
     rows = [_found(thread, body.get("select"), paths) for thread in found[:limit]]

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from toolweave.api.langgraph.json_schema import MAX_INTEGER, OF_64_BITS
+
 Schema = dict[str, Any]
 
 OBJECT: Schema = {"type": "object"}
@@ -14,8 +16,11 @@ NULLABLE_OBJECT: Schema = {"type": ["object", "null"]}
 NULLABLE_STRING: Schema = {"type": ["string", "null"]}
 
 MAX_LIMIT = 1000
-# The largest integer a database column or a bound parameter holds.
-MAX_OFFSET = 2**63 - 1
+# A hundred years.
+MAX_TTL_MINUTES = 52_560_000
+
+# Matched in the database with what is stored under the same name.
+SQL_FILTER: Schema = {"type": "object", "additionalProperties": OF_64_BITS}
 
 
 def one_of(*choices: str) -> Schema:
@@ -42,7 +47,7 @@ def page_of() -> Schema:
     """Describe the properties that choose one page of results."""
     return {
         "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 10},
-        "offset": {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET, "default": 0},
+        "offset": {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER, "default": 0},
     }
 
 

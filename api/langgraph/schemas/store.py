@@ -1,8 +1,9 @@
 """Schemas of the store's items and namespaces."""
 
+from toolweave.api.langgraph.json_schema import MAX_INTEGER
 from toolweave.api.langgraph.schemas.fields import (
     ANY,
-    MAX_OFFSET,
+    MAX_TTL_MINUTES,
     NULLABLE_STRING,
     OBJECT,
     STRING,
@@ -14,7 +15,7 @@ from toolweave.api.langgraph.schemas.fields import (
 )
 
 _LABELS = list_of(STRING)
-_NUMBER: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET}
+_NUMBER: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER}
 _ITEM: Schema = {
     "namespace": _LABELS,
     "key": STRING,
@@ -33,7 +34,12 @@ STORE: Schema = {
                 "anyOf": [{"type": "boolean", "enum": [False]}, list_of(STRING), {"type": "null"}],
                 "description": "Paths of the value to embed for semantic search, or false for none.",
             },
-            "ttl": {"type": ["number", "null"], "minimum": 0, "description": "Minutes after which the item is gone."},
+            "ttl": {
+                "type": ["number", "null"],
+                "minimum": 0,
+                "maximum": MAX_TTL_MINUTES,
+                "description": "Minutes after which the item is gone.",
+            },
         },
         required=("namespace", "key", "value"),
         description="An item to store; it replaces the one with this key.",

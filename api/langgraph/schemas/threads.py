@@ -4,9 +4,11 @@ from toolweave.api.langgraph.schemas.fields import (
     ANY,
     BOOLEAN,
     MAX_LIMIT,
+    MAX_TTL_MINUTES,
     NULLABLE_OBJECT,
     NULLABLE_STRING,
     OBJECT,
+    SQL_FILTER,
     STRING,
     TIMESTAMP,
     UUID,
@@ -31,8 +33,6 @@ THREAD_FIELDS = (
 )
 MAX_EXTRACTS = 10
 MAX_IDS = 10_000
-# A hundred years.
-MAX_TTL_MINUTES = 52_560_000
 STATE_FIELDS = (
     "values",
     "next",
@@ -158,7 +158,7 @@ THREADS: Schema = {
         {
             "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 1},
             "before": {"anyOf": [STRING, OBJECT]},
-            "metadata": OBJECT,
+            "metadata": SQL_FILTER,
             "checkpoint": ref("CheckpointConfig"),
             "select": list_of(STRING),
         },

@@ -1,6 +1,5 @@
 """Read a page's bytes into its article, HTML or markdown (A-04); only the process that reads pages imports this."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -10,11 +9,9 @@ from toolweave.nodes.script.reading.html_article import read_html
 from toolweave.nodes.script.reading.markdown_page import FEWEST_LETTERS, letters, page_of_markdown
 from toolweave.nodes.script.reading.no_article import NoArticle
 from toolweave.nodes.script.reading.page_kind import kind_of
+from toolweave.visible import visible
 
 __all__ = ["NoArticle", "read_article"]
-
-# Halves of characters cannot be stored or sent, and control characters command terminals; a page needs neither.
-_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def read_article(
@@ -37,9 +34,9 @@ def read_article(
 
 
 def _cleaned(value: Any) -> Any:
-    """Take what is no text out of every text of a page: its data may have it, too, not its markup alone."""
+    """Clean every text of a page: its data may hold what nobody sees, too, not its markup alone."""
     if isinstance(value, str):
-        return _NO_TEXT.sub("", value)
+        return visible(value)
     if isinstance(value, dict):
         return {name: _cleaned(item) for name, item in value.items()}
     return [_cleaned(item) for item in value] if isinstance(value, list) else value

@@ -39,7 +39,7 @@ class Watched:
 
 async def one_round(process: AppProcess, dice: random.Random, *, kills: int) -> None:
     """Start twenty runs, kill the server `kills` times while they run, and check how they end."""
-    async with httpx.AsyncClient(base_url=process.url, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=process.url, timeout=60) as http:
         runs = await start_runs(http)
     for _ in range(kills):
         await listen_until_killed(process, runs, dice.randint(100, 600))
@@ -60,7 +60,7 @@ async def start_runs(http: httpx.AsyncClient) -> list[Watched]:
 async def listen_until_killed(process: AppProcess, runs: list[Watched], frames_before: int) -> None:
     """Stream all runs, each from its last id, and kill the server when so many events have come, or all have ended."""
     before = sum(len(run.heard) for run in runs)
-    async with httpx.AsyncClient(base_url=process.url, timeout=30) as http, asyncio.TaskGroup() as group:
+    async with httpx.AsyncClient(base_url=process.url, timeout=60) as http, asyncio.TaskGroup() as group:
         streams = [group.create_task(listen(http, run)) for run in runs]
         while sum(len(run.heard) for run in runs) < before + frames_before and not all(map(asyncio.Task.done, streams)):
             await asyncio.wait(streams, timeout=0.005)

@@ -10,12 +10,12 @@ import httpx
 FOLDER = Path(__file__).parent / "apps" / "talking"
 TALKING = FOLDER / "langgraph.json"
 TALKING_ENV = {"TOOLWEAVE_MCP_CONFIG": str(FOLDER / "mcp.jsonc"), "TOOLWEAVE_MODEL": "offline"}
-BOUND_S = 30.0
+BOUND_S = 60.0
 
 
 async def until_ready(url: str) -> None:
     """Wait, bounded, until the MCP server has connected: on a busy machine that takes longer than a run waits."""
-    async with asyncio.timeout(BOUND_S), httpx.AsyncClient(base_url=url) as http:
+    async with asyncio.timeout(BOUND_S), httpx.AsyncClient(base_url=url, timeout=60) as http:
         while (await http.get("/health")).json()["servers"]["talk"]["state"] != "ready":
             pass
 

@@ -14,7 +14,7 @@ from tests.api.langgraph.steering import NOBODY
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 HI: dict[str, Any] = {"kind": "text", "text": "you"}
-BOUND_S = 20.0
+BOUND_S = 60.0
 
 
 async def agent(http: httpx.AsyncClient, graph_id: str) -> str:

@@ -55,6 +55,7 @@ async def test_an_id_is_given_once(sdk: LangGraphClient) -> None:
             {}, 422, marks=pytest.mark.api("POST /assistants", "422 refuses a body without a graph or of wrong types")
         ),
         ({"graph_id": "steps", "assistant_id": "zz"}, 422),
+        ({"graph_id": "not served", "assistant_id": "zz"}, 422),
         ({"graph_id": "steps", "name": 5}, 422),
         ({"graph_id": "steps", "if_exists": "replace"}, 422),
         ({"graph_id": "steps", "config": {"recursion_limit": "many"}}, 422),
@@ -147,7 +148,7 @@ async def test_a_bad_change_is_refused(sdk: LangGraphClient, http: httpx.AsyncCl
 )
 async def test_versions_that_do_not_exist_are_not_found(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     path = f"/assistants/{(await sdk.assistants.create('steps'))['assistant_id']}"
-    for body in ({}, {"version": 0}, {"version": 2}, {"version": 2**63}):
+    for body in ({}, {"version": 0}, {"version": 2}, {"version": 2**63 - 1}):
         assert (await http.post(f"{path}/latest", json=body)).status_code == 404, body
     for other in ("latest", "versions"):
         assert (await http.post(f"/assistants/{NOBODY}/{other}", json={"version": 1})).status_code == 404

@@ -45,7 +45,7 @@ POSTS = [
 
 @pytest.fixture(scope="module")
 def client(app_server: AppServer) -> Any:
-    with httpx.Client(base_url=app_server.url, timeout=30) as http:
+    with httpx.Client(base_url=app_server.url, timeout=60) as http:
         yield http
 
 
@@ -76,11 +76,10 @@ def check(answer: httpx.Response) -> None:
         assert isinstance(answer.json()["detail"], str)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize(("path", "component"), POSTS)
 def test_no_body_makes_the_server_fail(client: httpx.Client, thread: str, path: str, component: str) -> None:
-    @settings(
-        max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
-    )
+    @settings(max_examples=25)
     @given(body=body_of(component))
     def attempt(body: Any) -> None:
         check(client.post(path.format(thread=thread), content=json.dumps(body)))
@@ -95,7 +94,7 @@ def test_what_is_no_json_is_422(client: httpx.Client, thread: str, path: str, co
     assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid JSON in request body"})
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(part=st.text(st.characters(exclude_characters="/?#", exclude_categories=["Cs"]), min_size=1, max_size=12))
 def test_no_path_makes_the_server_fail(client: httpx.Client, thread: str, part: str) -> None:
     quoted = "".join(f"%{byte:02X}" for byte in part.encode())
@@ -123,3 +122,72 @@ def test_a_number_too_large_to_be_kept_is_the_runs_error_not_the_servers(client:
     answer = client.post("/runs/wait", json={"assistant_id": "steps", "input": {"n": 2**64 - 1}})
     assert answer.status_code == 200
     assert answer.json()["__error__"]["error"] == "TypeError"
+
+
+# One more than a database column or a bound parameter holds.
+TOO_LARGE = 2**63
+ITEM = {"namespace": ["numbers"], "key": "k", "value": {"n": TOO_LARGE}}
+OUT_OF_RANGE = [
+    ("POST", "/store/items/search", {"offset": TOO_LARGE}),
+    ("POST", "/store/items/search", {"limit": TOO_LARGE}),
+    ("POST", "/store/namespaces", {"max_depth": TOO_LARGE}),
+    ("PUT", "/store/items", {**ITEM, "ttl": TOO_LARGE}),
+    ("PUT", "/store/items", {**ITEM, "ttl": 1e300}),
+    ("POST", "/threads/{thread}/history", {"metadata": {"n": TOO_LARGE}}),
+    ("POST", "/threads/{thread}/history", {"limit": TOO_LARGE}),
+    ("GET", "/threads/{thread}/history?limit=9223372036854775808", None),
+    ("GET", "/threads/{thread}/runs?offset=9223372036854775808", None),
+    ("POST", "/threads/search", {"offset": TOO_LARGE}),
+    ("POST", "/threads", {"ttl": TOO_LARGE}),
+    ("POST", "/assistants/search", {"offset": TOO_LARGE}),
+    ("POST", "/assistants/{assistant}/versions", {"offset": TOO_LARGE}),
+    ("POST", "/assistants/{assistant}/latest", {"version": TOO_LARGE}),
+    ("POST", "/runs/crons/search", {"offset": TOO_LARGE}),
+    (
+        "POST",
+        "/runs/crons",
+        {"assistant_id": "steps", "schedule": "0 0 1 1 *", "end_time": "9999-12-31T23:59:59-14:00"},
+    ),
+    ("POST", "/runs/wait", {"assistant_id": "steps", "config": {"recursion_limit": TOO_LARGE}}),
+    ("POST", "/runs", {"assistant_id": "steps", "after_seconds": TOO_LARGE}),
+    ("POST", "/runs", {"assistant_id": "steps", "after_seconds": 1e300}),
+]
+IN_RANGE = [
+    ("POST", "/store/items/search", {"offset": TOO_LARGE - 1, "limit": TOO_LARGE - 1}),
+    ("POST", "/store/items/search", {"filter": {"n": TOO_LARGE}}),
+    ("POST", "/store/items/search", {"filter": {"n": {"$gte": TOO_LARGE}}}),
+    ("POST", "/store/namespaces", {"offset": TOO_LARGE - 1, "limit": TOO_LARGE - 1, "max_depth": TOO_LARGE - 1}),
+    ("PUT", "/store/items", {**ITEM, "ttl": 52_560_000}),
+    ("POST", "/threads/{thread}/history", {"metadata": {"n": TOO_LARGE - 1}}),
+    ("POST", "/threads/{thread}/history", {"metadata": {"deep": {"n": TOO_LARGE}}}),
+    ("POST", "/threads/search", {"metadata": {"n": TOO_LARGE}, "values": {"n": TOO_LARGE}, "offset": TOO_LARGE - 1}),
+    ("POST", "/assistants/search", {"metadata": {"n": TOO_LARGE}, "name": "x" * 70_000}),
+    ("POST", "/runs/crons/search", {"metadata": {"n": TOO_LARGE}}),
+    ("POST", "/threads", {"metadata": {"n": TOO_LARGE}}),
+    ("POST", "/threads/{thread}/state", {"values": {"log": [TOO_LARGE]}, "as_node": "double"}),
+    ("POST", "/threads/{thread}/runs/wait", {"assistant_id": "steps", "input": {"log": [TOO_LARGE]}}),
+]
+
+
+def sent(client: httpx.Client, thread: str, method: str, path: str, body: Any) -> httpx.Response:
+    (assistant,) = client.post("/assistants/search", json={"graph_id": "steps", "limit": 1}).json()
+    return client.request(method, path.format(thread=thread, assistant=assistant["assistant_id"]), json=body)
+
+
+@pytest.mark.requirement("R-04")
+@pytest.mark.parametrize(("method", "path", "body"), OUT_OF_RANGE)
+def test_numbers_that_the_database_cannot_hold_are_422(
+    client: httpx.Client, thread: str, method: str, path: str, body: Any
+) -> None:
+    answer = sent(client, thread, method, path, body)
+    assert (answer.status_code, type(answer.json()["detail"])) == (422, str)
+
+
+@pytest.mark.requirement("R-04")
+@pytest.mark.parametrize(("method", "path", "body"), IN_RANGE)
+def test_the_largest_numbers_and_those_inside_stored_values_are_accepted(
+    client: httpx.Client, thread: str, method: str, path: str, body: Any
+) -> None:
+    answer = sent(client, thread, method, path, body)
+    assert answer.status_code in (200, 204), answer.text
+    assert b"__error__" not in answer.content

@@ -21,7 +21,7 @@ def test_without_an_auth_handler_nobody_is_signed_in_whatever_a_request_says(tmp
     with (
         caller_recorder() as recorder,
         serve_in_thread(tmp_path / "langgraph.json", tmp_path / "data", {**env, "PEER_URL": recorder.url}) as server,
-        httpx.Client(base_url=server.url, timeout=30) as client,
+        httpx.Client(base_url=server.url, timeout=60) as client,
     ):
         forged = {"config": {"configurable": {**FORGED, "user_id": "eve"}}}
         assert "needs mcp_token of the signed-in user" in said(ask(client, "peer_whoami", TED, **forged))

@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppServer]:
 
 @pytest_asyncio.fixture
 async def client(server: AppServer) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=server.url) as client, httpx.AsyncClient(base_url=server.url) as http:
+    async with get_client(url=server.url) as client, httpx.AsyncClient(base_url=server.url, timeout=60) as http:
         async with asyncio.timeout(BOUND_S):
             while any(each["state"] != "ready" for each in (await http.get("/health")).json()["servers"].values()):
                 pass  # each look is a round trip

@@ -16,7 +16,7 @@ from tests.api.langgraph.steering import new_thread, run_at_gate
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 EVERY_SECOND = "* * * * * *"
-BOUND_S = 30
+BOUND_S = 60
 
 
 @asynccontextmanager

@@ -127,6 +127,32 @@ async def test_a_bad_cron_is_refused(
     assert await sdk.crons.count() == before
 
 
+WRONG_BY_THEMSELVES: tuple[dict[str, Any], ...] = (
+    {"webhook": "ftp://hooks.example/x"},
+    {"webhook": "/loopback"},
+    {"schedule": "not a cron"},
+    {"schedule": "0 0 30 2 *"},
+    {"timezone": "Mars/X"},
+    {"end_time": "soon"},
+)
+
+
+@pytest.mark.parametrize("wrong", WRONG_BY_THEMSELVES)
+@pytest.mark.parametrize("assistant_id", ["nope", NOBODY])
+async def test_a_field_that_is_wrong_by_itself_is_refused_before_anything_is_looked_up(
+    http: httpx.AsyncClient, assistant_id: str, wrong: dict[str, Any]
+) -> None:
+    body = {"assistant_id": assistant_id, "schedule": YEARLY, **wrong}
+    for path in ("/runs/crons", f"/threads/{NOBODY}/runs/crons"):
+        answer = await http.post(path, json=body)
+        assert answer.status_code == 422, answer.text
+
+
+async def test_a_webhook_that_is_refused_comes_before_a_cron_that_is_not_there(http: httpx.AsyncClient) -> None:
+    changed = await http.patch(f"/runs/crons/{NOBODY}", json={"webhook": "ftp://hooks.example/x"})
+    assert changed.status_code == 422, changed.text
+
+
 @pytest.mark.api("POST /runs/crons/search", "200 filters, sorts, pages and selects, newest first")
 @pytest.mark.api("POST /runs/crons/count", "200 counts what a search would find")
 async def test_crons_are_found(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:

@@ -10,7 +10,7 @@ import pytest
 LANGGRAPH_JSON = Path(__file__).parent / "apps" / "guarded" / "langgraph.json"
 ADA = {"authorization": "Bearer ada"}
 BOB = {"authorization": "Bearer bob"}
-BOUND_S = 30
+BOUND_S = 60
 
 
 @pytest.mark.api("POST /runs/crons", "200 starts runs on behalf of the user who created the cron")

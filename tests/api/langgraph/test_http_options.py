@@ -27,7 +27,7 @@ def serving(folder: Path, **config: Any) -> Iterator[httpx.Client]:
         (folder / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
     path = folder / "langgraph.json"
     path.write_text(json.dumps({"graphs": GRAPHS, **config}), encoding="utf-8")
-    with serve_in_thread(path, folder / "data", {}) as server, httpx.Client(base_url=server.url, timeout=30) as client:
+    with serve_in_thread(path, folder / "data", {}) as server, httpx.Client(base_url=server.url, timeout=60) as client:
         yield client
 
 

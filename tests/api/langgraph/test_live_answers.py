@@ -42,7 +42,7 @@ class Client:
         return [message["body"] for message in self.messages if "body" in message]
 
     async def read(self, answer: LiveAnswer) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await answer({"type": "http"}, self.receive, self.send)
 
 

@@ -21,7 +21,7 @@ from tests.fixtures.app_server import AppServer
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 ACCEPT = {"accept": "application/json, text/event-stream"}
-BOUND_S = 20.0
+BOUND_S = 60.0
 
 
 async def ask(http: httpx.AsyncClient, method: str, params: Any = None, request_id: Any = 1) -> Any:

@@ -63,7 +63,7 @@ async def test_nothing_is_lost_or_repeated_at_two_hundred_cuts(
     async with (
         asyncio.timeout(60),
         open_cutting_proxy(app_server.url, lambda _: dice.randint(0, 1500)) as proxy,
-        httpx.AsyncClient(base_url=proxy.url, limits=EACH_ITS_OWN) as proxied,
+        httpx.AsyncClient(base_url=proxy.url, limits=EACH_ITS_OWN, timeout=60) as proxied,
     ):
         while proxy.cuts < CUTS:
             await asyncio.gather(*(one_run(proxied) for _ in range(AT_ONCE)))

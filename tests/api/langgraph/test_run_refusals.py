@@ -47,6 +47,26 @@ async def test_context_and_configurable_exclude_each_other(http: httpx.AsyncClie
     assert await sdk.runs.list(thread_id) == []
 
 
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [
+        ({"webhook": "ftp://hooks.example/x"}, 422),
+        ({"webhook": "/loopback"}, 422),
+        ({"checkpoint_id": "zz"}, 422),
+        ({"context": {"a": 1}, "config": {"configurable": {"b": 2}}}, 400),
+    ],
+)
+async def test_a_field_that_is_wrong_by_itself_is_refused_before_anything_is_looked_up(
+    http: httpx.AsyncClient, wrong: dict[str, Any], status: int
+) -> None:
+    body = {"assistant_id": NOBODY, **wrong}
+    await refused(http, f"/threads/{NOBODY}/runs", body, status)
+    if "checkpoint_id" not in wrong:
+        await refused(http, "/runs", body, status)
+        answer = await http.post("/runs/batch", json=[{"assistant_id": NOBODY}, body])
+        assert answer.status_code == status, answer.text
+
+
 @pytest.mark.api("POST /threads/{thread_id}/runs", "404 for an unknown thread, assistant or checkpoint")
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "404 for an unknown thread, assistant or checkpoint")
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "404 for an unknown thread, assistant or checkpoint")

@@ -214,11 +214,14 @@ async def test_runs_are_listed_newest_first_and_filtered(sdk: LangGraphClient, h
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 starts later when asked to")
 async def test_a_delayed_run_is_pending_until_it_is_due(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id = await new_thread(sdk)
-    body = {"assistant_id": "steps", "input": {"n": 1}, "after_seconds": 0.3}
-    run = (await http.post(f"/threads/{thread_id}/runs", json=body)).json()
-    assert run["status"] == "pending"
+    body = {"assistant_id": "steps", "input": {"n": 1}, "after_seconds": 3600}
+    later = (await http.post(f"/threads/{thread_id}/runs", json=body)).json()
+    assert later["status"] == "pending"
     assert (await sdk.threads.get(thread_id))["status"] == "busy"
-    async with asyncio.timeout(20):
+    await sdk.runs.cancel(thread_id, later["run_id"], wait=True)
+    run = (await http.post(f"/threads/{thread_id}/runs", json={**body, "after_seconds": 0.3})).json()
+    assert run["status"] == "pending"
+    async with asyncio.timeout(60):
         assert await sdk.runs.join(thread_id, run["run_id"]) == {"n": 4, "log": ["add", "double"]}
 
 

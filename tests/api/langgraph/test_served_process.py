@@ -35,12 +35,12 @@ def test_a_run_killed_in_the_middle_goes_on_from_its_checkpoint(app_process: App
     thread_id, gate = str(uuid4()), str(uuid4())
     run_input = {"n": 1, "gate": gate}
     body = {"assistant_id": "gated", "input": run_input, "if_not_exists": "create", "stream_resumable": True}
-    with httpx.Client(base_url=app_process.url, timeout=30) as http:
+    with httpx.Client(base_url=app_process.url, timeout=60) as http:
         run = http.post(f"/threads/{thread_id}/runs", json=body).json()
         http.get(f"/gates/{gate}/reached")
         app_process.kill()
     app_process.start()
-    with httpx.Client(base_url=app_process.url, timeout=30) as http:
+    with httpx.Client(base_url=app_process.url, timeout=60) as http:
         http.get(f"/gates/{gate}/reached")
         http.post(f"/gates/{gate}/open")
         values = http.get(f"/threads/{thread_id}/runs/{run['run_id']}/join").json()

@@ -26,7 +26,7 @@ async def start(app: Starlette) -> tuple[dict[str, Any], "asyncio.Task[None]", "
     scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
     task = asyncio.create_task(app(scope, incoming.get, outgoing.put))  # type: ignore[arg-type]
     await incoming.put({"type": "lifespan.startup"})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         return await outgoing.get(), task, incoming
 
 
@@ -53,7 +53,7 @@ async def test_a_data_folder_in_use_is_named(tmp_path: Path) -> None:
     message = await failure(application(APP, tmp_path))
     assert str(tmp_path) in message
     await ending.put({"type": "lifespan.shutdown"})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await first
     said, again, ending = await start(application(APP, tmp_path))
     assert said["type"] == "lifespan.startup.complete"

@@ -44,7 +44,7 @@ async def test_a_run_in_the_background_names_its_thread(sdk: LangGraphClient, ht
     assert run["kwargs"]["temporary"] is True
     assert "graph_id" not in run["metadata"]
     await http.get(f"/gates/{gate}/reached")
-    async with asyncio.timeout(10), http.stream("GET", f"/runs/{run['run_id']}/stream") as stream:
+    async with asyncio.timeout(60), http.stream("GET", f"/runs/{run['run_id']}/stream") as stream:
         assert stream.headers["location"] == f"/runs/{run['run_id']}/stream"
         await http.post(f"/gates/{gate}/open")
         events = [line async for line in stream.aiter_lines() if line.startswith("event: ")]

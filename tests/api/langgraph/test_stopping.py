@@ -51,7 +51,7 @@ def stop_under_runs(process: AppProcess) -> Stop:
     exit_codes: list[int] = []
     stopping = threading.Thread(target=lambda: exit_codes.append(process.stop()))
     with ExitStack() as stack:
-        http = stack.enter_context(httpx.Client(base_url=process.url, timeout=30))
+        http = stack.enter_context(httpx.Client(base_url=process.url, timeout=60))
         left = http.post("/runs/wait", json=LEAVING).json()
         assert http.get("/ok").is_success
         process.wait_for_log("SystemExit: 3\n")
@@ -91,7 +91,7 @@ def test_streams_break_off_without_a_traceback_and_the_run_goes_on_later(stop: S
     assert "incomplete chunked read" in str(stop.cut)
     assert stop.exit_code == 0
     assert "Traceback" not in stop.logs
-    with httpx.Client(base_url=stop.next_url, timeout=30) as http:
+    with httpx.Client(base_url=stop.next_url, timeout=60) as http:
         assert http.get(stop.ticking).json()["status"] in ("pending", "running")
         assert http.post(f"{stop.ticking}/cancel?wait=1").json() == {}
 
@@ -100,7 +100,7 @@ def test_streams_break_off_without_a_traceback_and_the_run_goes_on_later(stop: S
 def test_a_node_that_does_not_end_is_left_behind_and_begun_again_later(stop: Stop) -> None:
     assert stop.exit_code == 0
     assert "Traceback" not in stop.logs
-    with httpx.Client(base_url=stop.next_url, timeout=30) as http:
+    with httpx.Client(base_url=stop.next_url, timeout=60) as http:
         assert http.get(stop.staying).json()["status"] in ("pending", "running")
 
 

@@ -13,7 +13,7 @@ from toolweave.config.settings import Settings
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 
 
-@pytest.mark.api("GET /ok", "200 says that the server is up, with check_db that its database is")
+@pytest.mark.api("GET /ok", "200 says that the server is up, with check_db that its database can be written")
 @pytest.mark.api("GET /", "200 says that the server is up")
 async def test_the_server_is_up_and_so_is_its_database(http: httpx.AsyncClient) -> None:
     for path in ("/ok", "/", "/ok?check_db=1"):
@@ -103,7 +103,10 @@ async def test_the_guard_stands_before_api_and_application(http: httpx.AsyncClie
 
 async def test_a_body_too_large_is_refused(http: httpx.AsyncClient) -> None:
     answer = await http.post("/threads", content=b" " * (33 * 1024 * 1024))
-    assert (answer.status_code, answer.json()) == (413, {"detail": "The request body is larger than 32 MiB"})
+    refusal = (
+        "The request body is larger than 32 MiB. Send less at a time, or store the data elsewhere and send its address."
+    )
+    assert (answer.status_code, answer.json()) == (413, {"detail": refusal})
 
 
 @pytest.mark.api("GET /ok", "422 refuses a check_db that is no boolean")

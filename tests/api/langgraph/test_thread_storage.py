@@ -17,7 +17,7 @@ from tests.api.langgraph.steering import NOBODY, new_thread, run_at_gate
 from tests.fixtures.app_server import serve_in_thread
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
-BOUND_S = 20.0
+BOUND_S = 60.0
 
 
 async def used_thread(sdk: LangGraphClient) -> str:
@@ -164,7 +164,10 @@ def test_a_server_keeps_its_own_time_to_live_and_clears_what_a_crash_left(tmp_pa
     changed.write_text(json.dumps(config), encoding="utf-8")
     thread_id, orphan = str(uuid4()), str(uuid4())
     for _ in range(2):
-        with serve_in_thread(changed, tmp_path / "data", {}) as server, httpx.Client(base_url=server.url) as http:
+        with (
+            serve_in_thread(changed, tmp_path / "data", {}) as server,
+            httpx.Client(base_url=server.url, timeout=60) as http,
+        ):
             run = {"assistant_id": "steps", "input": {"n": 1}, "if_not_exists": "create"}
             http.post(f"/threads/{thread_id}/runs/wait", json=run).raise_for_status()
             ttl = http.get(f"/threads/{thread_id}", params={"include": "ttl"}).json()["ttl"]

@@ -15,7 +15,7 @@ from tests.fixtures.app_server import AppServer
 from toolweave.runtime.streaming.codec import loads
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
-BOUND_S = 20.0
+BOUND_S = 60.0
 
 
 class Heard(NamedTuple):

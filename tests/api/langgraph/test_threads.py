@@ -180,7 +180,10 @@ async def test_a_thread_can_begin_with_a_state(sdk: LangGraphClient) -> None:
     thread = await sdk.threads.create(graph_id="steps", supersteps=updates)
     assert (thread["status"], thread["values"]) == ("interrupted", {"n": 5, "log": ["x"]})
     newest, first = await sdk.threads.get_history(thread["thread_id"])
-    assert (newest["metadata"] or {})["checkpoint_id"] == first["checkpoint"]["checkpoint_id"]
+    shared = {"thread_id": thread["thread_id"], "parents": {}}
+    origin = first["checkpoint"]["checkpoint_id"]
+    assert newest["metadata"] == {**shared, "source": "update", "step": 0, "checkpoint_id": origin}
+    assert first["metadata"] == {**shared, "source": "input", "step": -1, "graph_id": "steps"}
     assert (await sdk.runs.wait(thread["thread_id"], "steps", input=None))["n"] == 10  # type: ignore[call-overload]
 
 

@@ -130,6 +130,20 @@ async def test_failures_questions_and_cancellations_are_told_as_what_they_are(
         }
 
 
+async def test_a_failed_run_has_its_error_beside_the_metadata_of_webhook_thread_and_run(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    key, hook = new_hook()
+    thread_id = await new_thread(sdk)
+    run = await sdk.runs.create(thread_id, "broken", input=INPUT, webhook=hook, metadata={"mine": 1})
+    failed = await told(http, key)
+    thread: Any = await sdk.threads.get(thread_id)
+    stored: Any = await sdk.runs.get(thread_id, run["run_id"])
+    assert failed["error"] == thread["error"] == {"error": "ValueError", "message": "cannot go on from 2"}
+    assert failed["metadata"] == stored["metadata"] == run["metadata"]
+    assert "error" not in thread["metadata"]
+
+
 @pytest.mark.parametrize(("strategy", "status"), [("interrupt", "interrupted"), ("rollback", "rollback")])
 async def test_a_run_that_another_one_replaces_is_told_with_the_reason(
     http: httpx.AsyncClient, sdk: LangGraphClient, strategy: Any, status: str

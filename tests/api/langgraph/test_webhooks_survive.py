@@ -15,7 +15,7 @@ from toolweave.runtime.webhooks.delivery import MOST_AT_ONCE_PER_HOST
 
 LANGGRAPH_JSON = Path(__file__).parent / "webhook_app" / "other_servers.json"
 SERVER_ENV = {"TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1"}
-BOUND_S = 20.0
+BOUND_S = 60.0
 # More than are sent to one host at once: some have been begun when the server ends, some have not.
 AT_ONCE, RUNS = MOST_AT_ONCE_PER_HOST, MOST_AT_ONCE_PER_HOST + 2
 
@@ -39,7 +39,7 @@ class Receiver:
 
 async def finish_runs(url: str, port: int) -> set[str]:
     """Run to the end, on threads of their own or none; gives the runs' ids."""
-    async with httpx.AsyncClient(base_url=url, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
         finished = set()
         for number in range(RUNS):
             body = {"assistant_id": "steps", "input": {"n": number}, "webhook": f"http://127.0.0.1:{port}/{number}"}

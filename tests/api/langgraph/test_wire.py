@@ -20,7 +20,7 @@ async def exchange(server: AppServer, request: str, body: str = "", *, end: byte
     """
     closing = () if end else ("Connection: close",)
     lines = [request, f"Host: 127.0.0.1:{server.settings.port}", f"Content-Length: {len(body)}", *closing]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.settings.port)
         writer.write(("\r\n".join(lines) + f"\r\n\r\n{body}").encode())
         answer = (await (reader.readuntil(end) if end else reader.read())).decode()

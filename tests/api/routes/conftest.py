@@ -30,7 +30,7 @@ def wait_for_health(process: AppProcess, status: str) -> dict[str, Any]:
     """Ask /health until it says `status`, bounded; gives the whole answer."""
     deadline = time.monotonic() + START_BOUND_S
     while True:
-        answer: dict[str, Any] = httpx.get(f"{process.url}/health", timeout=10).json()
+        answer: dict[str, Any] = httpx.get(f"{process.url}/health", timeout=60).json()
         if answer["status"] == status and "connecting" not in str(answer["servers"]):
             return answer
         assert time.monotonic() < deadline, f"/health never said {status!r}: {answer}"
@@ -38,7 +38,7 @@ def wait_for_health(process: AppProcess, status: str) -> dict[str, Any]:
 
 def chat(process: AppProcess, **body: Any) -> list[ChatEvent]:
     """Send one chat turn and give its events."""
-    answer = httpx.post(f"{process.url}/chat/stream", json=body, timeout=30)
+    answer = httpx.post(f"{process.url}/chat/stream", json=body, timeout=60)
     assert answer.status_code == 200, answer.text
     return events_of(answer.text)
 

@@ -17,7 +17,7 @@ def with_a_person(folder: Path, *, asking: bool = True) -> Mapping[str, str]:
             "args": ["-m", "toolweave.servers.todo"],
             "env": {"TOOLWEAVE_TODO_DATABASE_URL": "{env:TOOLWEAVE_TODO_DATABASE_URL}"},
             "prefix": "",
-            "timeout_s": 20,
+            "timeout_s": 60,
             "approve": ["create_*"],
         },
     }
@@ -26,7 +26,7 @@ def with_a_person(folder: Path, *, asking: bool = True) -> Mapping[str, str]:
             "command": sys.executable,
             "args": [str(ASKING)],
             "prefix": "",
-            "timeout_s": 20,
+            "timeout_s": 60,
             "elicit": True,
         }
     path = folder / "mcp.jsonc"

@@ -23,7 +23,7 @@ from tests.servers.connections.peers import log_records
 
 FAULTY = str(Path(__file__).parents[2] / "fixtures" / "faulty_todo_server.py")
 NO_DATABASE = "Unable to access todo database. Please try again later."
-BOUND_S = 40.0
+BOUND_S = 60.0
 Json = dict[str, Any]
 
 
@@ -48,7 +48,7 @@ def peer(*include: str) -> Json:
 
 
 def servers_of(process: AppProcess) -> Json:
-    servers: Json = httpx.get(f"{process.url}/health", timeout=10).json()["servers"]
+    servers: Json = httpx.get(f"{process.url}/health", timeout=60).json()["servers"]
     return servers
 
 
@@ -104,8 +104,9 @@ def test_without_the_todo_tools_the_rest_is_up_and_chat_health_and_the_command_l
     health = wait_for_health(process, "degraded")
     assert health["detail"] == "MCP servers not ready: todo (down)"
     assert "is not installed" in health["servers"]["todo"]["last_error"]
-    assert httpx.get(f"{process.url}/health/ready", timeout=10).status_code == 200
+    assert httpx.get(f"{process.url}/health/ready", timeout=60).status_code == 200
     assert answer_of(process) == NO_DATABASE
+    process.wait_for_log(" CRITICAL ")
     (line,) = critical_lines(process)
     assert NO_DATABASE in line
     listed = toolweave("tools", "--url", process.url, cwd=tmp_path).stdout.splitlines()
@@ -146,8 +147,8 @@ def test_with_no_server_at_all_the_chat_says_so(tmp_path: Path) -> None:
     path.write_text('{"mcpServers": {}}', encoding="utf-8")
     env = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_MCP_CONFIG": str(path)}
     with log_records() as records, serve_in_thread(OURS, tmp_path / "data", env) as server:
-        health = httpx.get(f"{server.url}/health", timeout=10).json()
-        answer = httpx.post(f"{server.url}/chat/stream", json={"message": "Add a task"}, timeout=30)
+        health = httpx.get(f"{server.url}/health", timeout=60).json()
+        answer = httpx.post(f"{server.url}/chat/stream", json={"message": "Add a task"}, timeout=60)
     assert (health["status"], health["servers"], health["detail"]) == ("degraded", {}, "No MCP tools available")
     assert events_of(answer.text)[-1][1]["content"].startswith("No MCP tools available")
     assert len([record for record in records if record["level"]["name"] == "CRITICAL"]) == 1
@@ -172,7 +173,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[AppProces
     folder = tmp_path_factory.mktemp("faulty")
     mode = folder / "mode"
     mode.write_text("good", encoding="utf-8")
-    entry = todo(mode, timeout_s=1, breaker={"failures": 1_000})
+    entry = todo(mode, timeout_s=5, breaker={"failures": 1_000})
     with serving(folder, {"todo": entry}) as process:
         wait_for_health(process, "ok")
         assert CLAIM.search(answer_of(process))

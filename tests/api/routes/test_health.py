@@ -12,11 +12,14 @@ import pytest
 from tests.api.routes.lifespans import configured, peer, running
 from tests.fixtures.mcp_server import free_port
 from toolweave.config.settings import Settings
+from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.plane import ToolPlane
 
 GOOD = peer(tools={"include": ["echo", "fail"]})
 MISSING = {"command": "/no/such/command"}
 UNSET = {"command": "{env:ABSENT_VARIABLE}"}
 OFF = {"command": "never-run", "enabled": False}
+BOUND_S = 20.0
 
 
 @pytest.mark.parametrize(
@@ -70,12 +73,43 @@ async def test_a_server_is_shown_with_its_breaker_its_tools_its_last_error_and_o
     assert "latency_ms" not in after["gone"]
 
 
-async def test_an_open_breaker_shows(tmp_path: Path) -> None:
+async def shown(http: httpx.AsyncClient) -> tuple[str, str | None, str]:
+    """Return the status and detail of /health, and the breaker of the server `good`."""
+    health = (await http.get("/health")).json()
+    return health["status"], health.get("detail"), health["servers"]["good"]["breaker"]
+
+
+@pytest.mark.requirement("T-06")
+async def test_health_is_degraded_and_names_the_server_while_its_breaker_is_open_or_its_probe_is_in_flight(
+    tmp_path: Path,
+) -> None:
+    servers = {"good": peer(breaker={"failures": 1, "recovery_s": 3_600}, timeout_s=60), "other": GOOD}
+    async with running(configured(tmp_path, servers)) as (app, http):
+        plane: ToolPlane = app.state.plane
+        await plane.call("good", "wrong_shape", {}, CallContext())
+        assert await shown(http) == ("degraded", "MCP servers not ready: good (breaker OPEN)", "OPEN")
+        await http.post("/servers/good/reconnect")
+        assert await shown(http) == ("ok", None, "HALF_OPEN")
+        probe = asyncio.create_task(plane.call("good", "wait", {}, CallContext()))
+        async with asyncio.timeout(BOUND_S):
+            while (now := await shown(http)) == ("ok", None, "HALF_OPEN"):
+                await asyncio.wait([probe], timeout=0)
+        assert now == ("degraded", "MCP servers not ready: good (breaker HALF_OPEN)", "HALF_OPEN")
+        probe.cancel()
+        await asyncio.gather(probe, return_exceptions=True)
+        await plane.call("good", "echo", {}, CallContext())
+        assert await shown(http) == ("ok", None, "CLOSED")
+
+
+@pytest.mark.requirement("T-06")
+async def test_health_names_a_server_with_an_open_breaker_also_when_there_is_no_tool_left(tmp_path: Path) -> None:
     servers = {"good": peer(breaker={"failures": 1, "recovery_s": 3_600})}
     async with running(configured(tmp_path, servers)) as (app, http):
-        tools = {tool.name: tool for tool in await app.state.plane.tools()}
-        await tools["good_wrong_shape"].ainvoke({"type": "tool_call", "name": "", "id": "1", "args": {}})
-        assert (await http.get("/health")).json()["servers"]["good"]["breaker"] == "OPEN"
+        plane: ToolPlane = app.state.plane
+        await plane.call("good", "wrong_shape", {}, CallContext())
+        await plane.stop()
+        detail = "No MCP tools available. MCP servers not ready: good (down, breaker OPEN)"
+        assert await shown(http) == ("degraded", detail, "OPEN")
 
 
 async def test_live_asks_nobody(tmp_path: Path) -> None:
@@ -111,7 +145,7 @@ BROKEN = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
 
 async def readiness(folder: Path, api_url: str) -> httpx.Response:
     settings: Settings = configured(folder, {"gone": MISSING}, api_url=api_url)
-    async with running(settings) as (_, http), asyncio.timeout(20):
+    async with running(settings) as (_, http), asyncio.timeout(60):
         return await http.get("/health/ready")
 
 

@@ -216,7 +216,7 @@ def test_an_approval_outlives_a_crash_and_the_call_runs_once(tmp_path: Path) -> 
         process.start()
         wait_for_health(process, "ok")
 
-        thread = httpx.get(f"{process.url}/threads/{thread_id}", timeout=10).json()
+        thread = httpx.get(f"{process.url}/threads/{thread_id}", timeout=60).json()
         assert thread["status"] == "interrupted"
         answered = chat(process, resume=[{"type": "accept"}], thread_id=thread_id)
         listed = chat(process, message="What are my tasks?", thread_id=thread_id)

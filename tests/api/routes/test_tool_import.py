@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -13,6 +14,8 @@ import yaml
 from tests.api.routes.tool_bodies import KEY, config, created, stored
 from tests.fixtures.app_server import AppServer
 from tests.fixtures.shop_api import ShopApi, shop_api
+from tests.servers.registry.openapi_bombs import ALL_OF, ONE_OPERATION, STILL_TOOLS, WHOLE
+from toolweave.api.tool_requests import MAX_IMPORTS, in_turn
 
 SERVER_ENV = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1", "TOOLWEAVE_TOOL_ENV": "TOOL_*"}
 YAML = {"content-type": "application/yaml"}
@@ -238,6 +241,69 @@ async def test_a_document_is_fetched_under_the_outbound_policy(
 ) -> None:
     answer = await http.post("/tools/import/openapi", json={"url": url.replace("{shop}", shop.url)})
     assert (answer.status_code, reason.lower() in answer.text.lower()) == (status, True), answer.text
+
+
+@pytest.mark.parametrize("shape", ONE_OPERATION)
+async def test_an_operation_whose_references_stand_for_endless_work_is_skipped(
+    http: httpx.AsyncClient, shape: str
+) -> None:
+    importing = asyncio.create_task(http.post("/tools/import/openapi", json=ONE_OPERATION[shape]))
+    assert (await http.get("/tools")).is_success
+    answer = await importing
+    assert (answer.status_code, answer.json()["tools"]) == (201, [])
+    (skipped,) = answer.json()["skipped"]
+    assert skipped["operation"] == "POST /x0"
+    assert " more than " in skipped["reason"] or "leads nowhere" in skipped["reason"]
+
+
+@pytest.mark.parametrize("shape", STILL_TOOLS)
+async def test_an_operation_whose_references_can_be_kept_becomes_a_small_tool(
+    http: httpx.AsyncClient, shape: str
+) -> None:
+    answer = await http.post("/tools/import/openapi", params={"on_conflict": "replace"}, json=STILL_TOOLS[shape])
+    assert (answer.status_code, len(answer.json()["tools"])) == (201, 1)
+    assert len(answer.content) < 50_000
+
+
+@pytest.mark.parametrize(
+    "shape", [pytest.param(shape, marks=[] if shape == "path items" else pytest.mark.slow) for shape in WHOLE]
+)
+async def test_a_document_whose_operations_are_too_much_together_is_422_with_what_to_do(
+    http: httpx.AsyncClient, shape: str
+) -> None:
+    importing = asyncio.create_task(http.post("/tools/import/openapi", json=WHOLE[shape], timeout=120))
+    assert (await http.get("/tools")).is_success
+    answer = await importing
+    assert answer.status_code == 422, answer.text[:500]
+    assert "more than 6,000,000 steps" in answer.json()["detail"]
+    assert "/x" in answer.json()["detail"] or "its paths" in answer.json()["detail"]
+    assert "chosen by `operations` or `tags`" in answer.json()["detail"]
+
+
+async def test_the_operations_beside_an_endless_one_are_imported(http: httpx.AsyncClient) -> None:
+    beside = {**ALL_OF, "paths": {**ALL_OF["paths"], "/beside": operation(f"beside_{uuid4().hex[:8]}")}}
+    told = (await http.post("/tools/import/openapi", json=beside)).json()
+    assert ([tool["api"]["path"] for tool in told["tools"]], len(told["skipped"])) == (["/beside"], 1)
+
+
+async def test_eight_endless_documents_at_once_keep_nobody_waiting(http: httpx.AsyncClient) -> None:
+    importing = [asyncio.create_task(http.post("/tools/import/openapi", json=ALL_OF)) for _ in range(8)]
+    assert (await created(http))["tool_id"]
+    assert {answer.status_code for answer in await asyncio.gather(*importing)} == {201}
+
+
+async def test_an_import_is_refused_while_twenty_others_wait(http: httpx.AsyncClient) -> None:
+    ended = threading.Event()
+    waiting = [asyncio.create_task(in_turn(ended.wait, 60)) for _ in range(MAX_IMPORTS)]
+    await asyncio.sleep(0)
+    refused = await http.post("/tools/import/openapi", json=ALL_OF)
+    ended.set()
+    await asyncio.gather(*waiting)
+    assert (refused.status_code, refused.json()["detail"]) == (
+        503,
+        "20 imports of tools are waiting already. Try again later.",
+    )
+    assert (await http.post("/tools/import/openapi", json=ALL_OF)).status_code == 201
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "\n".join(

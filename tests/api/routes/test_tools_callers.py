@@ -58,7 +58,7 @@ def serving(folder: Path, *, by_the_api: bool) -> Iterator[httpx.Client]:
     env = {"TOOLWEAVE_MODEL": "offline"}
     with (
         serve_in_thread(folder / "langgraph.json", folder / "data", env) as server,
-        httpx.Client(base_url=f"{server.url}/api", timeout=30) as client,
+        httpx.Client(base_url=f"{server.url}/api", timeout=60) as client,
     ):
         yield client
 
@@ -141,3 +141,29 @@ def test_a_session_with_the_core_tools_is_for_nobody_else(guarded: httpx.Client)
 def test_of_whom_the_api_cannot_judge_the_core_tools_are_kept(ours: httpx.Client) -> None:
     refused = ours.post("/ai/mcp", json=HELLO, headers={**ACCEPT, "authorization": "Bearer broken"})
     assert (refused.status_code, "error" in refused.json()) == (503, True)
+
+
+HUGE = b"[" + b" " * (17 * 1024 * 1024) + b"]"
+BODIES = (b"{", b"[]", b"{}", b'{"message": 5}', HUGE)
+TAKING_BODIES = (
+    *(("POST", path) for path in ("/chat/stream", "/workflow", "/tools", "/tools/import", "/tools/import/openapi")),
+    *(("PUT", "/tools/some"), ("DELETE", "/tools/some"), ("POST", "/servers/some/reconnect"), ("POST", "/ai/mcp")),
+)
+
+
+@pytest.mark.parametrize(("method", "path"), TAKING_BODIES)
+@pytest.mark.parametrize("body", BODIES, ids=["no json", "a list", "empty", "of wrong types", "too large"])
+def test_credentials_are_looked_at_before_the_body_is(
+    guarded: httpx.Client, method: str, path: str, body: bytes
+) -> None:
+    sent = {"content-type": "application/json", **ACCEPT}
+    assert guarded.request(method, path, content=body, headers=sent).status_code == 401
+    banned = {**sent, "authorization": "Bearer banned"}
+    assert guarded.request(method, path, content=body, headers=banned).status_code == 403
+
+
+def test_the_body_is_looked_at_once_the_caller_is_known(guarded: httpx.Client) -> None:
+    sent = {"content-type": "application/json", **ANN}
+    for path in ("/chat/stream", "/workflow"):
+        assert guarded.post(path, content=b"{", headers=sent).status_code == 422
+        assert guarded.post(path, content=HUGE, headers=sent).status_code == 413

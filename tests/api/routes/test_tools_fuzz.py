@@ -24,11 +24,12 @@ OPERATIONS: dict[str, Any] = {
 }
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("label", sorted(OPERATIONS))
 def test_no_drawn_request_breaks_a_route(app_server: AppServer, label: str) -> None:
-    with httpx.Client(base_url=app_server.url, timeout=30) as http:
+    with httpx.Client(base_url=app_server.url, timeout=60) as http:
 
-        @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
         @given(st.data())
         def send(data: st.DataObject) -> None:
             mode = data.draw(st.sampled_from((GenerationMode.POSITIVE, GenerationMode.NEGATIVE)))

@@ -5,7 +5,7 @@ import { strict as assert } from "node:assert";
 
 import { Client } from "@langchain/langgraph-sdk";
 
-const BOUND_MS = 20_000;
+const BOUND_MS = 60_000;
 const AT_ONCE = 4;
 const scenarios = [];
 

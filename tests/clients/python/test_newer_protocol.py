@@ -14,7 +14,7 @@ from langgraph_sdk.client import LangGraphClient
 from tests.fixtures.app_server import AppServer
 
 LANGGRAPH_JSON = Path(__file__).parent.parent / "app" / "langgraph.json"
-BOUND_S = 30
+BOUND_S = 60
 
 
 async def test_a_remote_graph_is_resumed_as_soon_as_it_asks(sdk: LangGraphClient) -> None:

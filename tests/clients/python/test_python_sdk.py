@@ -161,7 +161,7 @@ async def test_a_threads_stream(any_sdk: Sdk) -> None:
         return parts
 
     await any_sdk(runs.create, thread_id, "count", input={"n": 1}, stream_resumable=True)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         heard = await first_run()
     assert [part.data["n"] for part in heard if part.event == "values"] == [1, 2, 4]
 
@@ -216,7 +216,7 @@ async def test_a_cut_stream_goes_on_where_it_was(app_server: AppServer, http: ht
 
     options: dict[str, Any] = {"input": human(f"before @{gate} after"), "stream_resumable": True}
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         proxy_of(app_server.url) as proxy,
         get_client(url=proxy.url, api_key=None) as sdk,
         asyncio.TaskGroup() as tasks,
@@ -247,7 +247,7 @@ async def test_a_cut_stream_of_the_client_in_step_goes_on_where_it_was(
                     loop.call_soon_threadsafe(half.set)
         return heard
 
-    async with asyncio.timeout(30), proxy_of(app_server.url) as proxy:
+    async with asyncio.timeout(60), proxy_of(app_server.url) as proxy:
         listening = asyncio.create_task(asyncio.to_thread(listen, proxy.url))
         await half.wait()
         proxy.cut()

@@ -52,6 +52,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "GET /threads/{thread_id}/runs/{run_id}": ("200 gives a run", NO_RUN, BAD_ID),
     "DELETE /threads/{thread_id}/runs/{run_id}": (
         "204 deletes the run with its checkpoints, stopping it first",
+        "409 the run has ended and another one is pending or running",
         NO_RUN,
         BAD_ID,
     ),

@@ -2,12 +2,14 @@
 
 BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "GET /ok": (
-        "200 says that the server is up, with check_db that its database is",
+        "200 says that the server is up, with check_db that its database can be written",
         "422 refuses a check_db that is no boolean",
+        "503 says with check_db why nothing can be stored",
     ),
     "GET /": (
         "200 says that the server is up",
         "422 refuses a check_db that is no boolean",
+        "503 says with check_db why nothing can be stored",
     ),
     "GET /openapi.json": ("200 describes the API and the application beside it",),
     "GET /docs": ("200 shows the API without anything from elsewhere",),

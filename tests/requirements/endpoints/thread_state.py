@@ -35,6 +35,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         "400 the graph does not take the update",
         "404 unknown thread or checkpoint",
         "409 a run is executing",
+        "409 a run is pending, delayed ones included",
         "422 bad thread id or body",
     ),
     "POST /threads/{thread_id}/state/checkpoint": (

@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 Event = dict[str, Any]
 APP = Path(__file__).parent / "app" / "langgraph.json"
 OFFICIAL = ("values", "messages", "lifecycle", "input", "tools")
-BOUND_S = 20.0
+BOUND_S = 60.0
 
 
 class Heard:

@@ -115,6 +115,7 @@ async def test_a_run_that_cannot_be_is_refused(
         (b'"run.start"', None),
         (b'{"id": 3}', 3),
         (b'{"id": "three", "method": "run.start"}', "three"),
+        (b'{"id": false, "method": "run.start"}', False),
         (b'{"id": 1.5, "method": "run.start"}', 1.5),
         (b'{"id": null, "method": "run.start"}', None),
         (b'{"id": 4, "method": 5}', 4),

@@ -123,6 +123,7 @@ async def test_an_event_that_two_subscriptions_ask_for_is_sent_once(http: httpx.
         (as_command("zzz"), 7, "unknown_command"),
         (as_command("zzz").encode(), 7, "unknown_command"),
         (DEEP, 7, "unknown_error"),
+        pytest.param('{"id": 7, "x": [%s0]}' % ("0," * 200_000), None, "invalid_argument", id="too many values"),
         (as_command("run.start", assistant_id="nobody"), 7, "unknown_error"),
         (as_command("subscription.subscribe"), 7, "invalid_argument"),
         (as_command("subscription.subscribe", channels=["nope"]), 7, "invalid_argument"),

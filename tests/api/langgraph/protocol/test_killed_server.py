@@ -16,7 +16,7 @@ ENDED, GOING, ASKING, GATE = (str(uuid4()) for _ in range(4))
 
 @pytest.mark.requirement("S-05")
 async def test_threads_go_on_telling_where_a_killed_server_has_stopped(app_process: AppProcess) -> None:
-    async with httpx.AsyncClient(base_url=app_process.url, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=app_process.url, timeout=60) as http:
         await asyncio.to_thread(app_process.start)
         async with (
             listening(http, ENDED) as ended_one,

@@ -1,0 +1,89 @@
+"""Stream answers of OpenAI-compatible endpoints: keep the cost they report, and bound the work per chunk (R-03)."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from langchain_core.messages import AIMessageChunk
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_openai import ChatOpenAI
+from pydantic import PrivateAttr
+
+from toolweave.message_chunks import ChunkJoiner, with_calls
+
+REPORTED_COSTS = "reported_costs_usd"
+"""The key of `response_metadata`; a list, because pieces of an answer are joined and numbers cannot be."""
+
+NOTHING = AIMessageChunk(content="")
+
+
+class EndpointChatOpenAI(ChatOpenAI):
+    """A ChatOpenAI whose streams take time proportional to their length.
+
+    Their chunks carry `usage.cost`, as OpenRouter reports it in US dollars; LangChain reads the tokens and drops it.
+    """
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        joiner = ChunkJoiner()
+        async for generation in super()._astream(*args, **kwargs):
+            if isinstance(generation, Piece):
+                generation.belongs_to(joiner)
+            yield generation
+            # Only now: LangChain has given the chunk its id.
+            if isinstance(generation.message, AIMessageChunk):
+                joiner.add(generation.message)
+
+    def _convert_chunk_to_generation_chunk(
+        self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None
+    ) -> ChatGenerationChunk | None:
+        arguments = _taken_arguments(chunk)
+        made = super()._convert_chunk_to_generation_chunk(chunk, default_chunk_class, base_generation_info)
+        if made is None:
+            return None
+        message = made.message
+        if any(arguments) and isinstance(message, AIMessageChunk) and len(message.tool_call_chunks) == len(arguments):
+            for call, text in zip(message.tool_call_chunks, arguments, strict=True):
+                call["args"] = text or call["args"]
+            with_calls(message, message.tool_call_chunks)
+        usage = chunk.get("usage")
+        cost = usage.get("cost") if isinstance(usage, dict) else None
+        if cost is not None:
+            message.response_metadata[REPORTED_COSTS] = [cost]
+        return Piece(message=message, generation_info=made.generation_info)
+
+
+class Piece(ChatGenerationChunk):
+    """A chunk of an answer; the sum of all chunks is made while they come."""
+
+    _joiner: ChunkJoiner | None = PrivateAttr(None)
+
+    def belongs_to(self, joiner: ChunkJoiner) -> None:
+        """Note what joins the chunks of its answer."""
+        self._joiner = joiner
+
+    def __add__(self, other: ChatGenerationChunk | list[ChatGenerationChunk]) -> ChatGenerationChunk:
+        """Join as LangChain does, in linear time."""
+        others = other if isinstance(other, list) else [other]
+        messages = [one.message for one in (self, *others) if isinstance(one.message, AIMessageChunk)]
+        if len(messages) <= len(others):
+            return super().__add__(other)
+        joiner = self._joiner
+        if joiner is None or joiner.count != len(messages):
+            joiner = ChunkJoiner()
+            for message in messages:
+                joiner.add(message)
+        informed = [one.generation_info for one in (self, *others) if one.generation_info]
+        first, *rest = [ChatGenerationChunk(message=NOTHING, generation_info=info) for info in informed or ({},)]
+        return ChatGenerationChunk(message=joiner.whole(), generation_info=(first + rest).generation_info)
+
+
+def _taken_arguments(chunk: dict[str, Any]) -> list[str]:
+    """Take the arguments out of a chunk's tool calls, so that LangChain does not parse them; gives them in order."""
+    choices = chunk.get("choices") or chunk.get("chunk", {}).get("choices") or [{}]
+    taken = []
+    for call in (choices[0].get("delta") or {}).get("tool_calls") or ():
+        function = call.get("function")
+        text = function.get("arguments") if isinstance(function, dict) else None
+        taken.append(text if isinstance(text, str) else "")
+        if isinstance(function, dict) and taken[-1]:
+            function["arguments"] = ""
+    return taken

@@ -1,0 +1,89 @@
+"""A server whose disk is full says so where its health is asked for, and is well again when there is room (S-05)."""
+
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.fixtures.app_server import AppProcess
+
+LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
+UP = (200, {"ok": True, "services": {}})
+BLOCK = 4_096
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="limits of another process, and tmpfs, are Linux's"),
+    pytest.mark.api("GET /ok", "503 says with check_db why nothing can be stored"),
+    pytest.mark.api("GET /", "503 says with check_db why nothing can be stored"),
+]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a file system of 24 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    try:
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)],
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no mount")
+    if mounted.returncode != 0:
+        pytest.skip(f"this user may mount nothing: {mounted.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Write a file until there is no room."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(BLOCK)):
+            pass
+    assert shutil.disk_usage(disk).free == 0
+    return filler
+
+
+def asked(process: AppProcess, path: str) -> tuple[int, object]:
+    answer = httpx.get(f"{process.url}{path}", timeout=30)
+    return answer.status_code, answer.json()
+
+
+def test_a_full_disk_shows_in_the_check_of_the_database_only(small_disk: Path) -> None:
+    process = AppProcess(LANGGRAPH_JSON, small_disk / "data", {})
+    try:
+        process.start()
+        assert asked(process, "/ok?check_db=1") == UP
+        filler = fill(small_disk)
+        for path in ("/ok", "/"):
+            status, body = asked(process, f"{path}?check_db=1")
+            assert (status, "Free space on that disk" in str(body), "app.db" in str(body)) == (503, True, True)
+            assert asked(process, path) == UP
+        filler.unlink()
+        assert asked(process, "/ok?check_db=1") == UP
+        assert [file.name for file in (small_disk / "data").glob(".*.space")] == []
+    finally:
+        process.close()
+
+
+def test_a_database_that_may_grow_no_more_shows_too(app_process: AppProcess) -> None:
+    app_process.start()
+    assert asked(app_process, "/ok?check_db=1") == UP
+    _, most = resource.prlimit(app_process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(app_process.pid, resource.RLIMIT_FSIZE, (0, most))
+    for path in ("/ok", "/"):
+        status, body = asked(app_process, f"{path}?check_db=1")
+        assert (status, "app.db" in str(body), "disk" in str(body)) == (503, True, True)
+        assert asked(app_process, path) == UP
+    resource.prlimit(app_process.pid, resource.RLIMIT_FSIZE, (most, most))
+    assert asked(app_process, "/ok?check_db=1") == UP

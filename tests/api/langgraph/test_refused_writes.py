@@ -1,0 +1,230 @@
+"""A thread stays usable when its graph refuses what a request or a node wrote (langgraph_api.md 5, issue R-04)."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.errors import InvalidUpdateError
+from langgraph.types import Command
+
+from tests.fixtures.app_server import AppServer
+from toolweave.runtime.importing import load_target
+
+LANGGRAPH_JSON = Path(__file__).parent / "apps" / "refusing" / "langgraph.json"
+MALFORMED = [{"role": "zzz", "content": 5}]
+BAD_CALL = {"role": "ai", "content": "", "tool_calls": [{"name": 5}]}
+REMOVE_ALL = [{"type": "remove", "id": "__remove_all__", "content": ""}]
+STEPPED = "00000000-0000-4000-8000-000000000036"
+HELLO = {"messages": [{"role": "human", "content": "you"}]}
+
+RAISED = (NotImplementedError, TypeError, ValueError, InvalidUpdateError)
+
+# A graph, an input that it takes, and a run that it refuses.
+REFUSED_RUNS = {
+    "a malformed message": ("talk", HELLO, {"input": {"messages": MALFORMED}}),
+    "a number for messages": ("talk", HELLO, {"input": {"messages": 5}}),
+    "a malformed tool call": ("talk", HELLO, {"input": {"messages": [BAD_CALL]}}),
+    "a number for a list": ("log", {"n": 1}, {"input": {"log": 5}}),
+    "a word for a typed number": ("typed", {"n": 1}, {"input": {"n": "many"}}),
+    "a node that returns a malformed message": ("talk", HELLO, {"input": {"messages": "malformed"}}),
+    "a subgraph's node that returns one": ("outer", HELLO, {"input": {"messages": "malformed"}}),
+    "two nodes that write the same key": ("clash", {"n": 2}, {"input": {"n": 1}}),
+    "a command with a malformed message": ("talk", HELLO, {"command": {"update": {"messages": MALFORMED}}}),
+    "an answer with a malformed message": ("ask", HELLO, {"command": {"resume": "x", "update": {"messages": 5}}}),
+    "an answer that is malformed": ("ask", HELLO, {"command": {"resume": "malformed"}}),
+    "a command with a word for a number": ("typed", {"n": 1}, {"command": {"update": {"n": "x"}, "goto": "count"}}),
+}
+refused_runs = pytest.mark.parametrize(("graph", "taken", "refused"), REFUSED_RUNS.values(), ids=REFUSED_RUNS.keys())
+
+
+class Thread:
+    """One thread of one graph."""
+
+    def __init__(self, http: httpx.AsyncClient, graph: str) -> None:
+        self._http, self._graph = http, graph
+        self.thread_id = ""
+
+    async def create(self) -> "Thread":
+        answer = await self._http.post("/threads", json={"metadata": {"graph_id": self._graph}})
+        self.thread_id = answer.json()["thread_id"]
+        return self
+
+    async def wait(self, **run: Any) -> Any:
+        body = {"assistant_id": self._graph, **run}
+        return (await self._ok(self._http.post(f"{self._path}/runs/wait", json=body))).json()
+
+    async def state(self, **query: Any) -> Any:
+        return (await self._ok(self._http.get(f"{self._path}/state", params=query))).json()
+
+    async def history(self) -> Any:
+        return (await self._ok(self._http.post(f"{self._path}/history", json={"limit": 100}))).json()
+
+    async def update(self, **body: Any) -> httpx.Response:
+        return await self._http.post(f"{self._path}/state", json=body)
+
+    @property
+    def _path(self) -> str:
+        return f"/threads/{self.thread_id}"
+
+    async def _ok(self, sending: Any) -> httpx.Response:
+        answer: httpx.Response = await sending
+        assert answer.status_code == 200, answer.text
+        return answer
+
+
+@pytest.mark.requirement("R-04")
+@pytest.mark.parametrize("begun", [True, False], ids=["on a used thread", "on a new thread"])
+@refused_runs
+async def test_a_refused_run_leaves_a_thread_that_can_be_read_and_run(
+    http: httpx.AsyncClient, graph: str, taken: Any, refused: Any, begun: bool
+) -> None:
+    thread = await Thread(http, graph).create()
+    if begun:
+        await thread.wait(input=taken)
+    failed = await thread.wait(**refused)
+    assert failed["__error__"]["error"]
+    assert failed["__error__"]["message"]
+    assert (await http.get(f"/threads/{thread.thread_id}")).json()["status"] == "error"
+    await thread.state()
+    await thread.state(subgraphs="true")
+    await thread.history()
+    assert "__error__" not in await thread.wait(input=taken)
+    await thread.state()
+    await thread.history()
+
+
+@pytest.mark.requirement("R-04")
+@refused_runs
+async def test_a_refused_run_leaves_a_thread_that_can_be_updated(
+    http: httpx.AsyncClient, graph: str, taken: Any, refused: Any
+) -> None:
+    thread = await Thread(http, graph).create()
+    await thread.wait(input=taken)
+    before = (await thread.state())["values"]
+    await thread.wait(**refused)
+    node = {"talk": "answer", "ask": "answer", "outer": "inner", "log": "note", "clash": "set_number"}
+    answer = await thread.update(values=taken, as_node=node.get(graph, "count"))
+    assert answer.status_code == 200, answer.text
+    after = (await thread.state())["values"]
+    assert set(after) == set(before)
+    assert "__error__" not in await thread.wait(input=taken)
+
+
+async def test_a_refused_task_shows_its_error_and_runs_again(http: httpx.AsyncClient) -> None:
+    thread = await Thread(http, "talk").create()
+    await thread.wait(input={"messages": "malformed"})
+    state = await thread.state()
+    errors = {task["name"]: task["error"] for task in state["tasks"]}
+    assert "Unexpected message type" in errors["answer"]
+    assert errors["beside"] is None
+    assert [message["content"] for message in state["values"]["messages"]] == ["malformed", "beside"]
+    assert state["next"] == ["answer"]
+
+
+async def test_a_refused_command_leaves_the_thread_as_it_was(http: httpx.AsyncClient) -> None:
+    thread = await Thread(http, "ask").create()
+    await thread.wait(input=HELLO)
+    before = await thread.state()
+    await thread.wait(command={"resume": "x", "update": {"messages": MALFORMED}})
+    assert await thread.state() == before
+    answered = await thread.wait(command={"resume": "x"})
+    assert [message["content"] for message in answered["messages"]] == ["you", "x", "hello x"]
+
+
+@pytest.mark.requirement("R-04")
+@refused_runs
+async def test_a_thread_that_an_earlier_version_left_unreadable_can_be_read(
+    http: httpx.AsyncClient, app_server: AppServer, graph: str, taken: Any, refused: Any
+) -> None:
+    thread = await Thread(http, graph).create()
+    await thread.wait(input=taken)
+    command = refused.get("command")
+    # What LangGraph's own checkpointer leaves after such a run, is what earlier versions left.
+    async with AsyncSqliteSaver.from_conn_string(str(app_server.settings.data_dir / "checkpoints.db")) as saver:
+        loaded: Any = load_target(f"./refusing_graphs.py:{graph}", LANGGRAPH_JSON.parent)
+        alone = loaded.copy(update={"checkpointer": saver})
+        config: Any = {"configurable": {"thread_id": thread.thread_id}}
+        before = asyncio.all_tasks()
+        with pytest.raises(RAISED):
+            await alone.ainvoke(Command(**command) if command else refused["input"], config)
+        # It stores a refused Command in tasks that it does not wait for.
+        await asyncio.gather(*(asyncio.all_tasks() - before))
+    await thread.state()
+    await thread.state(subgraphs="true")
+    assert len(await thread.history()) > 1
+
+
+REFUSED_UPDATES = {
+    "a malformed message": ("ask", {"values": {"messages": MALFORMED}, "as_node": "question"}),
+    "a number for messages": ("ask", {"values": {"messages": 5}, "as_node": "question"}),
+    "no values where the task is next": ("ask", {"values": {"messages": [BAD_CALL]}, "as_node": "question"}),
+    "a malformed message as the first step": ("ask", {"values": {"messages": 5}, "as_node": "__start__"}),
+    "a number for a list": ("log", {"values": {"log": 5}, "as_node": "note"}),
+    "a word for a typed number": ("typed", {"values": {"n": "x"}, "as_node": "__start__"}),
+    "an edge that meets an empty list": ("agent", {"values": {"messages": REMOVE_ALL}, "as_node": "answer"}),
+    "an edge that raises an error of its own": ("edges", {"values": {"n": 13}, "as_node": "note"}),
+}
+
+
+@pytest.mark.requirement("R-04")
+@pytest.mark.api("POST /threads/{thread_id}/state", "400 the graph does not take the update")
+@pytest.mark.parametrize(("graph", "update"), REFUSED_UPDATES.values(), ids=REFUSED_UPDATES.keys())
+async def test_a_refused_update_is_400_and_leaves_the_thread_as_it_was(
+    http: httpx.AsyncClient, graph: str, update: Any
+) -> None:
+    thread = await Thread(http, graph).create()
+    taken = {"n": 1} if graph in ("log", "typed", "edges") else HELLO
+    await thread.wait(input=taken)
+    state, history = await thread.state(), await thread.history()
+    for _ in range(2):
+        answer = await thread.update(**update)
+        assert answer.status_code == 400
+        assert answer.json()["detail"]
+        assert (await thread.state(), await thread.history()) == (state, history)
+    assert "__error__" not in await thread.wait(input=taken)
+
+
+async def test_an_error_of_a_graph_is_named_in_the_refusal(http: httpx.AsyncClient) -> None:
+    thread = await Thread(http, "edges").create()
+    answer = await thread.update(values={"n": 13}, as_node="note")
+    assert answer.json()["detail"] == "The graph refused the state update: OddError: thirteen is refused"
+
+
+async def test_a_refused_superstep_leaves_what_the_earlier_ones_wrote(http: httpx.AsyncClient) -> None:
+    updates = [{"values": {"n": 1}, "as_node": "__input__"}, {"values": {"n": 2}, "as_node": "count"}]
+    steps = [{"updates": [update]} for update in (*updates, {"values": {"n": "x"}, "as_node": "__start__"})]
+    body = {"thread_id": STEPPED, "metadata": {"graph_id": "typed"}, "supersteps": steps}
+    assert (await http.post("/threads", json=body)).status_code == 400
+    state = (await http.get(f"/threads/{STEPPED}/state")).json()
+    assert state["values"] == {"n": 2}
+    answer = await http.post(f"/threads/{STEPPED}/runs/wait", json={"assistant_id": "typed", "input": {"n": 5}})
+    assert answer.json() == {"n": 6}
+
+
+@pytest.mark.parametrize(
+    ("graph", "method", "params"),
+    [
+        ("talk", "run.start", {"assistant_id": "talk", "input": {"messages": MALFORMED}}),
+        ("ask", "input.respond", {"response": "malformed"}),
+        ("ask", "input.respond", {"response": "x", "update": {"messages": 5}}),
+    ],
+)
+async def test_a_refused_command_of_the_newer_protocol_leaves_a_readable_thread(
+    http: httpx.AsyncClient, graph: str, method: str, params: dict[str, Any]
+) -> None:
+    thread = await Thread(http, graph).create()
+    await thread.wait(input=HELLO)
+    for waiting in (await thread.state())["interrupts"]:
+        params = {**params, "interrupt_id": waiting["id"]}
+    path = f"/threads/{thread.thread_id}"
+    answer = (await http.post(f"{path}/commands", json={"id": 1, "method": method, "params": params})).json()
+    assert answer["type"] == "success"
+    newest = (await http.get(f"{path}/runs")).json()[0]["run_id"]
+    await http.get(f"{path}/runs/{newest}/join")
+    assert (await http.get(f"{path}/runs/{newest}")).json()["status"] == "error"
+    await thread.state()
+    await thread.history()
+    assert "__error__" not in await thread.wait(input=HELLO)
