@@ -28,7 +28,7 @@ dev: setup   ## serve on http://127.0.0.1:2024 and stay up
 	.venv/bin/toolweave dev
 
 test: setup   ## run all tests
-	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile
+	.venv/bin/python -m pytest --workers $(WORKERS)
 
 official: .venv-langgraph/.ready   ## put the official server beside us, to serve this repository in a test
 
@@ -53,10 +53,10 @@ format: setup
 	.venv/bin/ruff check --fix .
 
 coverage: setup   ## run the tests with coverage and print what no test reaches
-	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile -p pytest_cov --cov --cov-report=term
+	.venv/bin/python -m pytest --workers $(WORKERS) -p pytest_cov --cov --cov-report=term
 
 slow: setup   ## the long suites, and random examples for every property
-	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile -m 'slow or hypothesis' --hypothesis-profile random
+	.venv/bin/python -m pytest --workers $(WORKERS) -m 'slow or hypothesis' --hypothesis-profile random
 
 bench: setup   ## print the figures that the README gives
 	.venv/bin/python scripts/bench.py

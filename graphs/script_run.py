@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langchain_openai.chat_models.base import BaseChatOpenAI
 from loguru import logger
 
 from toolweave.config.script_job import ScriptJob
@@ -16,7 +15,7 @@ from toolweave.config.script_settings import ScriptSettings
 from toolweave.config.settings import Settings
 from toolweave.graphs.script_writer import build_script_writer
 from toolweave.nodes.chat_model_source import ChatModel
-from toolweave.nodes.chat_models import build_chat_model
+from toolweave.nodes.chat_models import build_chat_model, close_chat_model
 from toolweave.nodes.human_interrupt import UNATTENDED
 from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
 from toolweave.nodes.script.script_file import ScriptFile
@@ -78,8 +77,7 @@ async def _opened(model: ChatModel | None, settings: Settings, wanted: ScriptSet
     try:
         yield made
     finally:
-        if isinstance(made, BaseChatOpenAI):
-            await made.root_async_client.close()
+        await close_chat_model(made)
 
 
 class _Progress:

@@ -1,10 +1,8 @@
 """Build the chat model that the settings name (D-3)."""
 
 from langchain_core.language_models import BaseChatModel
-from openai import DefaultAsyncHttpxClient, Timeout
 
 from toolweave.config.settings import Settings
-from toolweave.nodes.endpoint_chat_openai import EndpointChatOpenAI
 from toolweave.nodes.model_endpoint import OPENAI_URL, chosen_endpoint, warn_if_offline
 from toolweave.nodes.offline_model import OfflineChatModel
 
@@ -24,6 +22,11 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
     if endpoint is None:
         warn_if_offline(settings)
         return OfflineChatModel()
+    # Here: these take a second to import, and the offline model needs none of them.
+    from openai import DefaultAsyncHttpxClient, Timeout  # noqa: PLC0415
+
+    from toolweave.nodes.endpoint_chat_openai import EndpointChatOpenAI  # noqa: PLC0415
+
     timeout = Timeout(settings.model_timeout_s, connect=min(CONNECT_TIMEOUT_S, settings.model_timeout_s))
     return EndpointChatOpenAI(
         model=endpoint.model,
@@ -36,3 +39,10 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
         max_retries=max_retries,
         use_responses_api=None if endpoint.base_url == OPENAI_URL else False,
     )
+
+
+async def close_chat_model(model: BaseChatModel) -> None:
+    """Close the HTTP client of a model that `build_chat_model` built; the offline model has none."""
+    client = getattr(model, "root_async_client", None)
+    if client is not None:
+        await client.close()

@@ -9,9 +9,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr
 
 from toolweave.message_chunks import ChunkJoiner, with_calls
-
-REPORTED_COSTS = "reported_costs_usd"
-"""The key of `response_metadata`; a list, because pieces of an answer are joined and numbers cannot be."""
+from toolweave.nodes.model_usage import REPORTED_COSTS
 
 NOTHING = AIMessageChunk(content="")
 

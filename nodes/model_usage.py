@@ -10,7 +10,9 @@ from langchain_core.messages import AIMessage
 from typing_extensions import TypedDict
 
 from toolweave.config.model_price import ModelPrice
-from toolweave.nodes.endpoint_chat_openai import REPORTED_COSTS
+
+REPORTED_COSTS = "reported_costs_usd"
+"""The key of `response_metadata`; a list, because pieces of an answer are joined and numbers cannot be."""
 
 
 class ModelUsage(TypedDict):

@@ -2,10 +2,14 @@
 
 import gc
 import signal
+import sys
 from collections.abc import Generator
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.fixtures.forked_python import forked_python
 
 # Allocations between two looks for garbage, and how many young looks come before an old one: tests make little.
 SELDOM = (20_000, 20, 50)
@@ -21,11 +25,19 @@ settings.register_profile(
 settings.register_profile("random", settings.get_profile("fixed"), derandomize=False, print_blob=True)
 settings.load_profile("fixed")
 
-pytest_plugins = ["tests.fixtures.app_server", "tests.fixtures.mcp_server", "tests.fixtures.postgres"]
+pytest_plugins = [
+    "tests.fixtures.forked_workers",
+    "tests.fixtures.app_server",
+    "tests.fixtures.mcp_server",
+    "tests.fixtures.postgres",
+]
 
 
-def pytest_configure() -> None:
-    """Have the processes that tests interrupt hear it: what a shell runs in the background ignores SIGINT."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Fork the processes that tests start, and let SIGINT reach them: a shell's background jobs ignore it."""
+    forking = ExitStack()
+    sys.executable = forking.enter_context(forked_python())
+    config.add_cleanup(forking.close)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
