@@ -89,7 +89,8 @@ class _Progress:
         self._end = ""
 
     async def event(self, event: Any) -> None:
-        if not isinstance(event, dict) or event.get("type") != "progress":
+        # An event without a message only marks the run as a job.
+        if not isinstance(event, dict) or event.get("type") != "progress" or not event["message"]:
             return
         self._reached = max(self._reached, event["progress"])
         if self._reached >= 100.0:

@@ -22,7 +22,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> "subprocess.CompletedProce
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=250,
         check=False,
     )
 

@@ -68,7 +68,7 @@ def begin_node(read_job: ReadJob) -> BeginNode:
 
     async def begin(state: ScriptState) -> ScriptUpdate:
         # First: by this event the server knows that the run is a job, also when it fails at once.
-        tell_progress(0.0, "Checking the request")
+        tell_progress(0.0, "")
         wanted = CheckedInput.of(state)
         tell_progress(0.0, f"Beginning with {shown_url(wanted.url)}")
         job = await asyncio.to_thread(read_job)

@@ -61,7 +61,7 @@ async def test_the_failure_is_reported_by_the_process_that_goes_on(
         with logged() as records, shop_workflow(shop, *turns, checkpointer=saver) as ask:
             command = [sys.executable, "-c", SCRIPT, file, shop.url, ask.wire.base_url, *tool_ids]
             ended = await asyncio.to_thread(
-                partial(subprocess.run, command, capture_output=True, text=True, encoding="utf-8", timeout=60)
+                partial(subprocess.run, command, capture_output=True, text=True, encoding="utf-8", timeout=250)
             )
             assert ended.returncode == -signal.SIGKILL, ended.stderr
             requests = sent(shop)

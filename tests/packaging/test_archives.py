@@ -41,7 +41,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]
 
 def build(target: str, source: Path, folder: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
-    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=250)
 
 
 def test_every_room_is_linked_packed_and_mapped() -> None:
@@ -101,7 +101,7 @@ def test_the_wheel_works_in_a_host_that_has_its_own_config_and_api(
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=250,
         check=False,
     )
     assert run.returncode == 0, run.stderr

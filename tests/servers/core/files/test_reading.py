@@ -318,7 +318,7 @@ def test_what_the_system_denies_is_told_without_a_path_and_passed_by_in_searches
     (root / "closed.txt").chmod(0)
     (root / "shut").chmod(0)
     command = [sys.executable, "-c", AS_SOMEBODY_ELSE, str(root)]
-    ran = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=250, check=False)
     (root / "shut").chmod(0o700)
     assert ran.returncode == 0, ran.stderr
     closed, shut, by_name, by_content = json.loads(ran.stdout)
