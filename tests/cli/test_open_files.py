@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.fixtures.app_server import AppProcess
+from tests.fixtures.forked_python import REAL_PYTHON
 from toolweave.open_files import ENOUGH
 
 GRAPH = """
@@ -61,7 +62,7 @@ def process(tmp_path: Path) -> Iterator[AppProcess]:
     server = {"command": sys.executable, "args": [str(MCP_SERVER)]}
     (tmp_path / "mcp.jsonc").write_text(json.dumps({"mcpServers": {"peer": server}}), encoding="utf-8")
     env = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_MCP_CONFIG": str(tmp_path / "mcp.jsonc")}
-    started = AppProcess(tmp_path / "langgraph.json", tmp_path / "data", env)
+    started = AppProcess(tmp_path / "langgraph.json", tmp_path / "data", env, python=REAL_PYTHON)
     yield started
     started.close()
 

@@ -11,6 +11,7 @@ from watchfiles import Change
 
 from tests.cli.command import READY, Running, serving, toolweave
 from tests.cli.processes import children_of, eventually, is_running
+from tests.fixtures.forked_python import REAL_PYTHON
 from toolweave.cli.reloading import Sources, Watched
 from toolweave.config.langgraph_json import load_langgraph_json
 
@@ -75,7 +76,7 @@ def test_an_edit_takes_effect_a_mistake_is_told_and_runs_go_on_in_the_next_serve
         eventually(lambda: "the server is down" in server.stderr(), "the mistake is told")
         assert "graph 'talk': cannot load" in server.stderr()
         assert "ValueError: a mistake" in server.stderr()
-        assert server.process.is_alive()
+        assert server.process.poll() is None
 
         write(app, "four")
         (app / ".env").write_text("ENDING=!\n", encoding="utf-8")
@@ -100,7 +101,7 @@ def test_what_langgraph_json_names_later_is_noticed_too(app: Path, tmp_path_fact
 
 
 def test_the_server_ends_with_the_one_that_started_it(app: Path) -> None:
-    with serving("--data-dir", str(app / "data"), cwd=app, command="dev") as server:
+    with serving("--data-dir", str(app / "data"), cwd=app, command="dev", python=REAL_PYTHON) as server:
         children = [child for child in children_of(server.pid) if is_running(child)]
         assert children
         os.kill(server.pid, signal.SIGKILL)

@@ -17,6 +17,7 @@ import pytest
 
 from tests.cli.command import READY, SAMPLE_APP, Running, serving, started, toolweave
 from tests.cli.processes import children_of, eventually, is_running
+from tests.fixtures.forked_python import REAL_PYTHON
 from tests.servers.registry.openapi_bombs import ALL_OF, WHOLE
 
 THREADED = """
@@ -108,7 +109,7 @@ def test_a_port_in_use_is_told_before_anything_is_opened(sample_server: Running,
 
 def test_a_second_server_on_a_data_folder_is_told_who_has_it_and_the_first_goes_on(tmp_path: Path) -> None:
     arguments = ("--config", str(SAMPLE_APP), "--data-dir", str(tmp_path / "data"))
-    with serving(*arguments, cwd=tmp_path) as first:
+    with serving(*arguments, cwd=tmp_path, python=REAL_PYTHON) as first:
         second = toolweave("serve", "--port", "0", *arguments, cwd=tmp_path)
         assert (second.code, second.stdout) == (1, "")
         assert f"{tmp_path / 'data'} is in use by process {first.pid} (serving on {first.url})" in second.paragraph
@@ -165,8 +166,9 @@ def test_the_log_says_which_mcp_file_counts_and_what_is_wrong_in_it(tmp_path: Pa
 @pytest.mark.requirement("T-09")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_ends_an_mcp_server_that_ignores_every_hint(number: signal.Signals, tmp_path: Path) -> None:
-    stubborn = {"stubborn": {"command": sys.executable, "args": [str(MCP_SERVER), "--behave", "stubborn"]}}
-    with serving("--data-dir", "data", cwd=tmp_path, env=mcp_file(tmp_path, stubborn)) as server:
+    stubborn = {"stubborn": {"command": REAL_PYTHON, "args": [str(MCP_SERVER), "--behave", "stubborn"]}}
+    env = mcp_file(tmp_path, stubborn)
+    with serving("--data-dir", "data", cwd=tmp_path, env=env, python=REAL_PYTHON) as server:
         eventually(lambda: states(f"{server.url}/health") == {"stubborn": "ready"}, "ready")
         children = children_of(server.pid)
         ended = server.signalled(number)
@@ -177,8 +179,9 @@ def test_a_stop_ends_an_mcp_server_that_ignores_every_hint(number: signal.Signal
 
 @pytest.mark.requirement("T-09")
 def test_a_killed_server_leaves_no_mcp_server_behind(tmp_path: Path) -> None:
-    plain = {"plain": {"command": sys.executable, "args": [str(MCP_SERVER)]}}
-    with serving("--data-dir", "data", cwd=tmp_path, env=mcp_file(tmp_path, plain)) as server:
+    plain = {"plain": {"command": REAL_PYTHON, "args": [str(MCP_SERVER)]}}
+    env = mcp_file(tmp_path, plain)
+    with serving("--data-dir", "data", cwd=tmp_path, env=env, python=REAL_PYTHON) as server:
         eventually(lambda: states(f"{server.url}/health") == {"plain": "ready"}, "ready")
         children = children_of(server.pid)
         ended = server.signalled(signal.SIGKILL)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 from mcp.types import CallToolResult
 
+from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.mcp_server import HttpMcpServer
 from tests.servers.connections.peers import BOUND_S, QUICK, call, misbehaving, misbehaving_http, pid_of, until
 from toolweave.config.mcp_entry import BreakerRules, Transport
@@ -63,7 +65,8 @@ async def faulty(
     """Open a plane with the server and a bystander, whose process and open call the block must not touch."""
     async with AsyncExitStack() as stack:
         remote = None
-        config = misbehaving(*behave)
+        # What a server started ends with the group of its process.
+        config = misbehaving(*behave, command=REAL_PYTHON if "leaves-a-child" in behave else sys.executable)
         if transport == "http" or transport == "sse":
             remote = await stack.enter_async_context(misbehaving_http("listens", *behave, transport=transport))
             config = remote.config

@@ -45,10 +45,10 @@ QUICK = Pace(
 )
 
 
-def misbehaving(*behave: str, name: str = "peer", **config: Any) -> McpServerConfig:
+def misbehaving(*behave: str, name: str = "peer", command: str = sys.executable, **config: Any) -> McpServerConfig:
     """Configure a stdio peer."""
     args = (MISBEHAVING, *(["--behave", *behave] if behave else []))
-    return McpServerConfig(name=name, transport="stdio", command=sys.executable, args=args, **config)
+    return McpServerConfig(name=name, transport="stdio", command=command, args=args, **config)
 
 
 def talkative(*options: str, name: str = "talk", **config: Any) -> McpServerConfig:

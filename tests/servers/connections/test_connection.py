@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.fixtures.forked_python import REAL_PYTHON
 from tests.servers.connections.peers import (
     BOUND_S,
     LIMIT_S,
@@ -226,7 +227,7 @@ async def test_a_list_that_is_read_anew_and_has_the_same_tools_is_no_news() -> N
 @pytest.mark.requirement("T-09")
 async def test_a_server_that_ignores_every_request_to_end_is_killed() -> None:
     pace = Pace(first_wait_s=BOUND_S, leave_s=0.3)
-    async with open_tool_plane([misbehaving("stubborn")], pace=pace) as plane:
+    async with open_tool_plane([misbehaving("stubborn", command=REAL_PYTHON)], pace=pace) as plane:
         pid = await pid_of(plane)
     assert not is_running(pid)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.mcp_server import child_pids, free_port
 from tests.servers.connections.peers import (
     BOUND_S,
@@ -51,7 +52,7 @@ def spawned(transport: Transport, *behave: str, port: int | None = None, **confi
 @over_both
 @pytest.mark.requirement("T-07")
 async def test_a_server_is_started_used_and_ended_with_the_plane(transport: Transport) -> None:
-    async with open_tool_plane([spawned(transport)], pace=QUICK) as plane:
+    async with open_tool_plane([spawned(transport, command=REAL_PYTHON)], pace=QUICK) as plane:
         await plane.settle()
         [pid] = child_pids(MISBEHAVING)
         assert await pid_of(plane) == pid
@@ -138,7 +139,8 @@ async def test_what_it_writes_is_in_our_log_and_its_environment_is_the_configure
 
 @over_both
 async def test_a_stubborn_server_is_killed(transport: Transport) -> None:
-    async with open_tool_plane([spawned(transport, "stubborn")], pace=replace(QUICK, leave_s=0.3)) as plane:
+    stubborn = spawned(transport, "stubborn", command=REAL_PYTHON)
+    async with open_tool_plane([stubborn], pace=replace(QUICK, leave_s=0.3)) as plane:
         pid = await pid_of(plane)
     assert not is_running(pid)
 
