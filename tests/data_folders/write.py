@@ -24,6 +24,8 @@ from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.oauth.vault import GrantKey
 
 BOUND_S = 30
+# Delayed runs wait until the server is killed, and are due when a later version opens the folder.
+DELAY_S = 60
 HERE = Path(__file__).parent
 APP = HERE / "app"
 ENVIRONMENT = {"TOOLWEAVE_MCP_CONFIG": str(APP / "mcp.jsonc"), "TOOLWEAVE_TOKEN_STORE": "file"}
@@ -31,6 +33,8 @@ RUNNING = "10000000-0000-4000-8000-000000000001"
 PENDING = "10000000-0000-4000-8000-000000000002"
 INTERRUPTED = "10000000-0000-4000-8000-000000000003"
 OF_CRON = "10000000-0000-4000-8000-000000000004"
+WITH_TOKEN = "10000000-0000-4000-8000-000000000005"
+TOKEN = {"x-upstream-token": "token-of-the-caller"}
 TOOL: dict[str, Any] = {
     "tool_id": "weather",
     "name": "Weather",
@@ -54,10 +58,11 @@ def wait_for_todo_server(http: httpx.Client) -> None:
 def fill(url: str) -> None:
     """Use every part of the API that stores something."""
     sdk = get_sync_client(url=url)
-    for thread_id in (RUNNING, PENDING, INTERRUPTED, OF_CRON):
+    for thread_id in (RUNNING, PENDING, INTERRUPTED, OF_CRON, WITH_TOKEN):
         sdk.threads.create(thread_id=thread_id, metadata={"kind": "fixture"})
     sdk.runs.wait(INTERRUPTED, "ask", input=logged("asked"))
-    sdk.runs.create(PENDING, "held", input=logged("delayed"), after_seconds=2)
+    sdk.runs.create(PENDING, "held", input=logged("delayed"), after_seconds=DELAY_S)
+    sdk.runs.create(WITH_TOKEN, "token", input=logged("begun"), after_seconds=DELAY_S, headers=TOKEN)
     sdk.crons.create_for_thread(OF_CRON, "held", schedule="0 0 1 1 *", input=logged("cron"))
     sdk.store.put_item(["notes", "personal"], key="milk", value={"text": "Buy milk", "n": 1})
     assistant = sdk.assistants.create("ask", name="Asks twice", metadata={"kind": "fixture"})

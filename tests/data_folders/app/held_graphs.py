@@ -1,10 +1,11 @@
-"""A graph that is killed in its second node, and one that waits for a person."""
+"""A graph that is killed in its second node, one that waits for a person, and one that needs its caller's token."""
 
 import asyncio
 import operator
 import os
 from typing import Annotated
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 from typing_extensions import TypedDict
@@ -24,6 +25,10 @@ async def hold(state: Log) -> Log:
     return {"log": ["held"]}
 
 
+async def tell_token(state: Log, config: RunnableConfig) -> Log:
+    return {"log": [config["configurable"]["x-upstream-token"]]}
+
+
 async def question(state: Log) -> Log:
     return {"log": [interrupt({"question": "go on?"})]}
 
@@ -31,3 +36,5 @@ async def question(state: Log) -> Log:
 builder = StateGraph(Log).add_node("first", first).add_node("hold", hold)
 held = builder.add_edge(START, "first").add_edge("first", "hold").add_edge("hold", END).compile()
 ask = StateGraph(Log).add_node("question", question).add_edge(START, "question").add_edge("question", END).compile()
+called = StateGraph(Log).add_node("hold", hold).add_node("tell_token", tell_token)
+token = called.add_edge(START, "hold").add_edge("hold", "tell_token").add_edge("tell_token", END).compile()
