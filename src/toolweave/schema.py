@@ -131,8 +131,8 @@ def _check_form(draft: Any, schema: Mapping[str, Any], steps: list[int]) -> None
         raise ValueError(_claim(SchemaError.create_from(wrong)))
 
 
-def check_size(schema: Mapping[str, Any]) -> None:
-    """Refuse a schema whose size alone would cost too much.
+def check_size(schema: Mapping[str, Any]) -> int:
+    """Count the parts of a schema; refuse one whose size alone would cost too much.
 
     Raises:
         ValueError: it has too many parts or is nested too deeply.
@@ -144,7 +144,7 @@ def check_size(schema: Mapping[str, Any]) -> None:
             raise ValueError(f"it has more than {MOST_NODES} parts")
         level = [inner for part in level for inner in _parts(part)]
         if not level:
-            return
+            return nodes
     raise ValueError(f"it is nested more than {DEEPEST} levels deep")
 
 

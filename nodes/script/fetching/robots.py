@@ -1,21 +1,12 @@
-"""Read a site's robots.txt as RFC 9309 has it: the longest rule wins, `*` and `$` mean something."""
+"""Read a site's robots.txt (RFC 9309): the longest rule of the agent's group decides, `*` and `$` mean something."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from protego import Protego
 
 # The rest of a larger file is ignored (RFC 9309, 2.5).
 MOST_CHARACTERS = 512 * 1024
-_LINE = re.compile(r"[ \t]*([A-Za-z-]+)[ \t]*:[ \t]*([^#]*)")
-_ESCAPED = re.compile(r"%([0-9a-fA-F]{2})")
-_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-
-
-@dataclass(slots=True)
-class _Group:
-    agents: list[str] = field(default_factory=list)
-    # Pattern, and whether it allows.
-    rules: list[tuple[str, bool]] = field(default_factory=list)
+_AGENT_LINE = re.compile(r"\s*user(?:-|\s+)?agent[\s:]\s*([^\s/#]*)", re.IGNORECASE)
 
 
 def may_fetch(robots: str, path: str, agent: str) -> bool:
@@ -26,63 +17,20 @@ def may_fetch(robots: str, path: str, agent: str) -> bool:
         path: as it is requested, percent-encoded.
         agent: the product name alone, such as "toolweave".
     """
-    groups = list(_groups(robots[:MOST_CHARACTERS].removeprefix("\ufeff")))
-    own = [group for group in groups if agent.lower() in group.agents]
-    asked = _normal(path)
-    best = (-1, True)
-    for group in own or [group for group in groups if "*" in group.agents]:
-        for pattern, allows in group.rules:
-            # Of two rules as long as each other, the one that allows wins.
-            if (len(pattern), allows) > best and _matches(pattern, asked):
-                best = (len(pattern), allows)
-    return best[1]
+    lines = robots[:MOST_CHARACTERS].removeprefix("\ufeff").splitlines()
+    rules = Protego.parse("\n".join(_with_product_name(line, agent.lower()) for line in lines))
+    # Without a host, a path that begins with "//" would be read as one.
+    return rules.can_fetch(f"http://host{path}", agent)
 
 
-def _groups(robots: str) -> Iterator[_Group]:
-    group = _Group()
-    for line in robots.splitlines():
-        found = _LINE.match(line)
-        if found is None:
-            continue
-        name, value = found[1].lower(), found[2].strip()
-        if name == "user-agent":
-            if group.rules:
-                yield group
-                group = _Group()
-            # Versions and comments behind the product name do not count.
-            group.agents.append(re.split(r"[\s/]", value.lower(), maxsplit=1)[0])
-        elif name in ("allow", "disallow") and group.agents and value:
-            group.rules.append((_normal(value), name == "allow"))
-    yield group
+def _with_product_name(line: str, agent: str) -> str:
+    """Write a line that begins a group with the product name alone, and all other agents as one.
 
-
-def _normal(path: str) -> str:
-    """Write a path's characters in one way, so that spellings of the same path compare as equal."""
-    encoded = "".join(
-        character if character.isascii() else "".join(f"%{octet:02X}" for octet in character.encode(errors="replace"))
-        for character in path
-    )
-    return _ESCAPED.sub(_decoded, encoded)
-
-
-def _decoded(found: re.Match[str]) -> str:
-    character = chr(int(found[1], 16))
-    return character if character in _PLAIN else found[0].upper()
-
-
-def _matches(pattern: str, path: str) -> bool:
-    """Compare without a regular expression: a stranger's pattern could make one take for ever."""
-    at_end = pattern.endswith("$")
-    first, *others = pattern.removesuffix("$").split("*")
-    if not path.startswith(first):
-        return False
-    if not others:
-        return not at_end or path == first
-    place = len(first)
-    last = others.pop()
-    for part in others:
-        found = path.find(part, place)
-        if found < 0:
-            return False
-        place = found + len(part)
-    return path.endswith(last) and len(path) - len(last) >= place if at_end else path.find(last, place) >= 0
+    Protego takes "tool" for "toolweave", but not "toolweave/1.0". It copies each rule for each agent of its group:
+    1 000 rules for 4 000 agents take 16 s.
+    """
+    found = _AGENT_LINE.match(line)
+    if found is None:
+        return line
+    name = found[1].lower()
+    return f"User-agent: {name if name in ('*', agent) else '-'}"

@@ -1,13 +1,32 @@
 """Compile a server's schema once, for values that are checked at every call."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from jsonschema_rs import ReferencingError, RegexOptions, ValidationError, Validator, validator_for
+from pydantic_core import to_json
+
 from toolweave.schema import Schema, check_size
-from toolweave.servers.connections.checks.quick_check import quick_check
+
+# jsonschema-rs holds the GIL for a whole check. With these keywords, which refer to nothing and compare no large
+# values, it takes at most 5 ns for each part of the schema and byte of the value: 100 ms.
+MAX_WORK = 20_000_000
+# To compile these takes up to a millisecond each.
+MAX_PATTERNS = 50
+MAX_PATTERN_BYTES = 100_000
+
+_LISTS_OF_SCHEMAS = frozenset({"anyOf", "allOf", "oneOf"})
+_KEYWORDS = _LISTS_OF_SCHEMAS | {
+    *("type", "enum", "required", "properties", "additionalProperties", "items", "pattern"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
+    *("minItems", "maxItems", "minProperties", "maxProperties"),
+    *("$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format"),
+    *("$defs", "definitions"),
+}
 
 
 class CompiledSchema:
-    """A schema that accepts what fits in microseconds and takes its time only to say what is wrong.
+    """A schema that accepts what fits in a microsecond and takes its time only to say what is wrong.
 
     A monstrous schema takes up to half a second to compile: make one on a thread.
 
@@ -16,13 +35,56 @@ class CompiledSchema:
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:
-        check_size(schema)
-        self._fits = quick_check(schema)
+        self._parts = check_size(schema)
+        self._quick = _quick_validator(schema)
         # A schema that was compiled is well-formed; judging that by the draft's own schema takes milliseconds.
-        self._judge = Schema(schema, well_formed=self._fits is not None)
+        self._judge = Schema(schema, well_formed=self._quick is not None)
 
     def problems(self, value: Any) -> list[str]:
         """Name what is wrong with `value`."""
-        if self._fits is not None and self._fits(value):
-            return []
-        return self._judge.problems(value)
+        return [] if self._fits(value) else self._judge.problems(value)
+
+    def _fits(self, value: Any) -> bool:
+        """Say whether a value fits for certain; one that is too large, or no JSON, is left to the judge."""
+        if self._quick is None:
+            return False
+        try:
+            return len(to_json(value)) * self._parts <= MAX_WORK and self._quick.is_valid(value)
+        except ValueError:
+            return False
+
+
+def _quick_validator(schema: dict[str, Any]) -> Validator | None:
+    parts = list(_subschemas({keyword: rule for keyword, rule in schema.items() if keyword != "$schema"}))
+    patterns = [part for part in parts if isinstance(part, Mapping) and "pattern" in part]
+    if len(patterns) > MAX_PATTERNS or not all(map(_is_usual, parts)):
+        return None
+    options = RegexOptions(size_limit=MAX_PATTERN_BYTES)
+    try:
+        return validator_for(schema, validate_formats=False, offline=True, pattern_options=options)
+    except (ValidationError, ReferencingError):
+        return None
+
+
+def _subschemas(schema: Any) -> Iterator[Any]:
+    yield schema
+    for keyword, rule in schema.items() if isinstance(schema, Mapping) else ():
+        if keyword == "properties" and isinstance(rule, Mapping):
+            inner = list(rule.values())
+        elif keyword in _LISTS_OF_SCHEMAS and isinstance(rule, list):
+            inner = rule
+        else:
+            inner = [rule] if keyword in ("items", "additionalProperties") else []
+        for part in inner:
+            yield from _subschemas(part)
+
+
+def _is_usual(schema: Any) -> bool:
+    if not isinstance(schema, Mapping):
+        return isinstance(schema, bool)
+    choices = schema.get("enum", [])
+    return (
+        all(keyword in _KEYWORDS or keyword.startswith("x-") for keyword in schema)
+        and isinstance(choices, list)
+        and all(isinstance(choice, str) or choice is None for choice in choices)
+    )

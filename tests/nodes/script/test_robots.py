@@ -22,22 +22,18 @@ from toolweave.nodes.script.fetching.robots import MOST_CHARACTERS, may_fetch
             False,
         ),
         ("User-agent: toolweave-news\nDisallow: /", "/x", True),
+        ("User-agent: tool\nDisallow: /", "/x", True),
+        ("User-agent: toolweave/1.0\nDisallow: /", "/x", False),
         ("User-agent: *\nDisallow: /\nAllow: /blog", "/blog/1", True),
-        ("User-agent: *\nAllow: /page\nDisallow: /page", "/page", True),
         ("User-agent: *\nDisallow: /*.pdf$", "/a/b.pdf", False),
-        ("User-agent: *\nDisallow: /*.pdf$", "/a/b.pdf?x", True),
         ("User-agent: *\nDisallow: /*.pdf$", "/a.pdf/b.pdf", False),
-        ("User-agent: *\nDisallow: /a*z$", "/az", False),
         ("User-agent: *\nDisallow: /ab*b$", "/ab", True),
         ("User-agent: *\nDisallow: /*?", "/x?y=1", False),
-        ("User-agent: *\nDisallow: /*?", "/x", True),
-        ("User-agent: *\nDisallow: /exact$", "/exact", False),
         ("User-agent: *\nDisallow: /exact$", "/exactly", True),
         ("User-agent: *\nDisallow: /b%C3%BCcher", "/b%c3%bccher/1", False),
         ("User-agent: *\nDisallow: /bücher", "/b%C3%BCcher/1", False),
         ("User-agent: *\nDisallow: /a%62c", "/abc", False),
         ("User-agent: *\nDisallow: /a%2Fb", "/a/b", True),
-        ("User-agent: *\nCrawl-delay: 5\nSitemap: /s.xml\nDisallow: /x", "/x", False),
         ("\ufeffUser-agent: *\nDisallow: /x", "/x", False),
         ("User-agent: *\r\nDisallow: /x\r\n", "/x", False),
         ("<html>no rules</html>", "/x", True),
@@ -48,8 +44,10 @@ def test_the_longest_rule_of_the_own_group_decides(robots: str, path: str, allow
 
 
 def test_rules_made_to_be_slow_are_compared_all_the_same() -> None:
+    agents = "".join(f"User-agent: a{number}\n" for number in range(20_000))
     slow = "User-agent: *\n" + f"Disallow: /{'*a' * 4000}$\n" * 60
 
-    assert len(slow) < MOST_CHARACTERS
+    assert max(len(slow), len(agents)) < MOST_CHARACTERS
+    assert may_fetch(agents + "Disallow: /\n" * 10_000, "/x", "Toolweave")
     assert may_fetch(slow, "/" + "a" * 3999 + "b", "Toolweave")
     assert not may_fetch(slow, "/" + "a" * 4000, "Toolweave")
