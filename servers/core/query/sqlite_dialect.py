@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import ReflectedColumn
 
 from toolweave.servers.core.query.cells import Cells, iso_text
-from toolweave.servers.core.query.dialect import LONGEST_KEY, Expression, KeyValue, kind_of
+from toolweave.servers.core.query.dialect import Expression, kind_of
 from toolweave.servers.core.query.tables import Column
 from toolweave.servers.core.query.values import Value, moment_of, plain
 
@@ -18,18 +18,9 @@ _NULL = sa.types.NullType()
 _BYTES_OF_A_CHARACTER = 4
 
 
-class MendedText(str):
-    """A text that is not what the database holds: characters stand for bytes that are none."""
-
-    __slots__ = ()
-
-
 def sqlite_text(text: bytes) -> str:
     """Decode a text; SQLite takes any bytes for one."""
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        return MendedText(text.decode(errors="replace"))
+    return text.decode(errors="replace")
 
 
 class SQLiteDialect:
@@ -51,10 +42,6 @@ class SQLiteDialect:
         """Compare dates and times by what they mean."""
         name = FUNCTIONS.get(described.kind)
         return getattr(sa.func, name)(column, type_=_NULL) if name else column
-
-    def identity(self, column: Expression, described: Column) -> Expression:  # noqa: ARG002
-        """Take the column itself: two texts may mean one date."""
-        return column
 
     def bound(self, value: Value, described: Column) -> Expression:  # noqa: ARG002  other databases need the type
         """Bind a value as SQLite knows it."""
@@ -84,21 +71,6 @@ class SQLiteDialect:
             case "time", str():
                 return cells.text(iso_text(value, time.fromisoformat))
         return cells.of(value)
-
-    def key(self, operand: Expression, described: Column) -> Expression:  # noqa: ARG002
-        """Select the value itself."""
-        return _cut(operand, LONGEST_KEY)
-
-    def kept(self, value: Any, described: Column) -> KeyValue:  # noqa: ARG002
-        """Keep it as it is. Raises ValueError."""
-        if isinstance(value, MendedText):
-            raise ValueError("a text that is no valid Unicode cannot be gone on after")  # noqa: TRY004  the type is ours
-        kept: KeyValue = value
-        return kept
-
-    def bound_key(self, value: KeyValue, described: Column) -> Expression:  # noqa: ARG002
-        """Bind it as it is."""
-        return sa.literal(value)
 
 
 def _cut(column: Expression, most: int) -> Expression:
