@@ -107,7 +107,7 @@ async def test_sqlite_dates_written_in_several_ways_are_compared_as_what_they_me
     engine.dispose()
     async with query_client(url, "t") as client:
         assert await client.found("t", {"at": "2026-01-01T10:00"}) == [0, 1, 2]
-        assert await client.found("t", [{"column": "at", "op": "gt", "value": "2026-01-01T09:59:59.999999"}]) == [
+        assert await client.found("t", [{"column": "at", "op": "gt", "value": "2026-01-01T09:59:59.999"}]) == [
             0,
             1,
             2,
