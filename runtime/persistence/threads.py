@@ -163,7 +163,6 @@ class ThreadRepository:
         values_json: bytes,
         status: ThreadStatus,
         interrupts: JsonObject,
-        metadata: JsonObject | None = None,
     ) -> None:
         """Mirror a state that was written by hand; a thread with pending runs stays busy.
 
@@ -173,13 +172,12 @@ class ThreadRepository:
         now = to_micros(self._clock())
 
         def work(connection: Connection) -> None:
-            row = _required_row(connection, thread_id)
+            _required_row(connection, thread_id)
             busy = connection.execute(_busy(thread_id)).scalar_one()
             connection.execute(
                 _at(thread_id).values(
                     status="busy" if busy else status,
                     settled=status,
-                    metadata=to_json({**from_json(row.metadata), **(metadata or {})}),
                     state_values=values_json.decode(),
                     interrupts=to_json(interrupts),
                     error=None,

@@ -72,12 +72,12 @@ async def test_deleting_a_thread_deletes_its_runs_and_events_too(persistence: Pe
 async def test_a_state_written_by_hand_shows_in_the_thread(threads: ThreadRepository) -> None:
     await threads.create("t", {"user": "u"})
 
-    await threads.set_state("t", b'{"n":7}', "interrupted", {"task": [{"id": "i", "value": 1}]}, {"graph_id": "g"})
+    await threads.set_state("t", b'{"n":7}', "interrupted", {"task": [{"id": "i", "value": 1}]})
 
     thread = await threads.get("t")
     assert (thread.values, thread.status, thread.error) == ({"n": 7}, "interrupted", None)
     assert thread.interrupts == {"task": [{"id": "i", "value": 1}]}
-    assert thread.metadata == {"user": "u", "graph_id": "g"}
+    assert thread.metadata == {"user": "u"}
     assert thread.state_updated_at > thread.created_at
 
 
