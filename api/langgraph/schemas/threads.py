@@ -32,6 +32,7 @@ THREAD_FIELDS = (
     "interrupts",
 )
 MAX_EXTRACTS = 10
+# SQLite takes 32 766 parameters in a statement.
 MAX_IDS = 10_000
 _MINUTES: Schema = {"type": "number", "minimum": 0, "maximum": MAX_TTL_MINUTES}
 _STRATEGY = one_of("delete", "keep_latest")

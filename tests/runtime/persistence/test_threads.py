@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
-from toolweave.errors import Conflict, InvalidRequest, NotFound
+from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import Thread, ThreadTtl
 from toolweave.runtime.persistence.containment import contains
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
@@ -181,11 +181,6 @@ async def test_pages_of_threads_made_at_the_same_moment_repeat_nothing(threads: 
     pages = [await threads.search(limit=7, offset=offset, sort_by="updated_at") for offset in range(0, 35, 7)]
 
     assert sorted(thread.thread_id for page in pages for thread in page) == sorted(names)
-
-
-async def test_too_many_ids_are_refused_as_a_request(threads: ThreadRepository) -> None:
-    with pytest.raises(InvalidRequest, match="ids: at most"):
-        await threads.search(ids=[str(number) for number in range(40_000)])
 
 
 async def test_every_new_thread_has_the_servers_time_to_live_unless_it_asks_for_another(tmp_path: Path) -> None:
