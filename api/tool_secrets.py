@@ -29,13 +29,6 @@ def shown(tool: ToolConfig) -> JsonObject:
     return hidden(plain(tool))
 
 
-def without_secrets(tool: ToolConfig) -> ToolConfig:
-    """Copy a tool with `***` in the place of each secret."""
-    config = plain(tool)
-    masked = hidden(config)
-    return tool if masked is config else ToolConfig.model_validate(masked)
-
-
 def hidden(config: JsonObject) -> JsonObject:
     """Give a configuration with `***` in the place of each secret: the same one if it has none."""
     places = secret_places(config)

@@ -16,7 +16,6 @@ from pydantic_settings import (
 )
 
 from toolweave.config.job_endpoints import JobEndpoint, JobHeaders, read_job_endpoints, read_job_headers
-from toolweave.config.model_price import ModelPrice, price_per_million
 from toolweave.config.outbound_allow import AllowedTarget, allowed_targets
 from toolweave.config.problems import sentences
 from toolweave.config.setting_types import (
@@ -71,7 +70,6 @@ class Settings(BaseSettings):
 
     tools_database_url: str | None = Field(default=None, repr=False)
     tool_env: Annotated[ToolVariables, NoDecode, BeforeValidator(tool_variables)] = ToolVariables()
-    model_price: Annotated[ModelPrice, NoDecode, BeforeValidator(price_per_million)] | None = None
 
     query_database_url: str | None = Field(default=None, repr=False)
     query_tables: str = Field(default="todos", repr=False)

@@ -16,7 +16,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import BaseTool
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.config.model_price import ModelPrice
 from toolweave.errors import ConfigError, FetchFailed, IterationLimitError, ModelError, ServerUnavailable
 from toolweave.graphs.agent_loop import AgentGraph, build_agent_loop
 from toolweave.graphs.plane_tools import PlaneTools
@@ -68,7 +67,6 @@ class FetchAgentNode(Protocol):
 class _Job:
     tools: PlaneTools
     model: LazyChatModel
-    price: ModelPrice | None
 
 
 _job: ContextVar[_Job] = ContextVar("fetch_job")
@@ -86,9 +84,7 @@ def fetch_loop(fetch: AgentFetch) -> AgentGraph:
     )
 
 
-def fetch_agent_node(
-    loop: AgentGraph, fetch: AgentFetch, models: ScriptModels, read_job: ReadJob, price: ModelPrice | None = None
-) -> FetchAgentNode:
+def fetch_agent_node(loop: AgentGraph, fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> FetchAgentNode:
     """Make the node that opens the job's servers and runs `loop` with them.
 
     What the job is to do is read anew: neither servers nor their secrets go through checkpoints. It raises ConfigError
@@ -103,11 +99,11 @@ def fetch_agent_node(
         try:
             async with fetch.open_tools(servers) as tools:
                 # That this function uses the loop is how LangGraph finds the graph to draw inside it.
-                page = await _fetched(loop, _Job(tools, model, price), dialogue)
+                page = await _fetched(loop, _Job(tools, model), dialogue)
         except ServerUnavailable as error:
             raise dialogue.failure(str(error), ()) from error
         tell_progress(DONE_PERCENT, f"Fetched “{page['title'][:LONGEST_TOLD]}”")
-        return {"page": page, "source": source_of(page), "model_usage": await _usage(dialogue, model, price)}
+        return {"page": page, "source": source_of(page), "model_usage": await _usage(dialogue, model)}
 
     return fetch_with_agent
 
@@ -125,7 +121,7 @@ async def _fetched(loop: AgentGraph, job: _Job, dialogue: FetchDialogue) -> Page
         tell_progress(CAME_PERCENT, "The content came; telling the article from the rest")
         return await page_of_results(dialogue.url, dialogue.messages)
     except (FetchFailed, IterationLimitError, ModelError, ConfigError) as error:
-        usage = await _usage(dialogue, job.model, job.price)
+        usage = await _usage(dialogue, job.model)
         raise dialogue.failure(str(error), server_states(job.tools.plane), usage) from error
     finally:
         _job.reset(token)
@@ -166,9 +162,9 @@ def _servers(read_job: ReadJob) -> Sequence[McpServerConfig]:
     return config.servers
 
 
-async def _usage(dialogue: FetchDialogue, model: LazyChatModel, price: ModelPrice | None) -> list[ModelUsage]:
+async def _usage(dialogue: FetchDialogue, model: LazyChatModel) -> list[ModelUsage]:
     answers = [message for message in dialogue.messages if isinstance(message, AIMessage)]
     if not answers:
         return []
     asked = await model.get()
-    return [model_usage("fetch", answer, model_name(asked, answer), price) for answer in answers]
+    return [model_usage("fetch", answer, model_name(asked, answer)) for answer in answers]

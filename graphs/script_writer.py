@@ -7,7 +7,6 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
-from toolweave.config.model_price import ModelPrice
 from toolweave.config.script_job import read_script_job
 from toolweave.graphs.fetch_agent import AgentFetch, fetch_agent_node, fetch_loop
 from toolweave.nodes.chat_model_source import ChatModel
@@ -39,7 +38,6 @@ def build_script_writer(
     agent: AgentFetch | None = None,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
-    model_price: ModelPrice | None = None,
 ) -> ScriptGraph:
     """Compile the script writer; it is a Runnable, async only.
 
@@ -53,18 +51,17 @@ def build_script_writer(
         agent: How agents fetch pages; by default with at most ten model calls.
         checkpointer: Where threads are kept; a server attaches its own.
         store: The long-term store.
-        model_price: What the model costs, for `metadata.usage.cost_usd`.
     """
     models = as_script_models(model)
     agent = agent or AgentFetch()
-    fetching = fetch_agent_node(fetch_loop(agent), agent, models, read_job, model_price)
+    fetching = fetch_agent_node(fetch_loop(agent), agent, models, read_job)
     graph: ScriptBuilder = StateGraph(ScriptState, input_schema=ScriptInput, output_schema=ScriptOutput)
 
     graph.add_node("begin", begin_node(read_job))
     graph.add_node("fetch_page", fetch_plain_node(fetch or PlainFetch()), timeout=_FETCH_S)
     graph.add_node("fetch_with_agent", fetching, timeout=_AGENT_S)
-    graph.add_node("write", write_node(models, model_price), timeout=_WRITE_S)
-    graph.add_node("validate", validate_node(models, model_price), timeout=_VALIDATE_S)
+    graph.add_node("write", write_node(models), timeout=_WRITE_S)
+    graph.add_node("validate", validate_node(models), timeout=_VALIDATE_S)
 
     graph.add_edge(START, "begin")
     graph.add_conditional_edges("begin", _fetch_way, _WAYS_ON)

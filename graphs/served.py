@@ -43,12 +43,10 @@ workflow = build_workflow(
     model=_model,
     api_calls=_api_calls,
     max_tools=_settings.max_tools,
-    model_price=_settings.model_price,
 ).with_config(metadata=model_metadata(_settings))
 
 script_writer = build_script_writer(
     model=ScriptModels(_settings),
     fetch=plain_fetch(_settings),
     agent=AgentFetch(_settings.max_iterations, _settings.max_tools, logged_task_tools(_settings)),
-    model_price=_settings.model_price,
 ).with_config(metadata=model_metadata(_settings))

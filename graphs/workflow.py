@@ -8,7 +8,6 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, RetryPolicy
 
-from toolweave.config.model_price import ModelPrice
 from toolweave.errors import ApiCallFailed, PersistenceError
 from toolweave.nodes.chat_model_source import ChatModel, as_lazy
 from toolweave.nodes.http_tools.api_calls import ApiCalls
@@ -53,7 +52,6 @@ def build_workflow(
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     max_tools: int = MAX_TOOLS,
-    model_price: ModelPrice | None = None,
 ) -> WorkflowGraph:
     """Compile the workflow; it is a Runnable, async only.
 
@@ -68,14 +66,13 @@ def build_workflow(
         checkpointer: Where threads are kept; a server attaches its own.
         store: The long-term store.
         max_tools: How many tools the model is offered; of more than these, the relevant ones.
-        model_price: What the model costs, for `metadata.usage.cost_usd`.
 
     Raises:
         ValueError: `max_tools` is less than 1.
     """
     if max_tools < 1:
         raise ValueError("max_tools must be at least 1")
-    prompts = WorkflowPrompts(as_lazy(model), model_price)
+    prompts = WorkflowPrompts(as_lazy(model))
     graph = _workflow_graph(as_registry(tools), prompts, api_calls or ApiCalls(), max_tools)
     return graph.compile(checkpointer=checkpointer, store=store, name="workflow")
 

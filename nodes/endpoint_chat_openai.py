@@ -1,4 +1,4 @@
-"""Stream answers of OpenAI-compatible endpoints: keep the cost they report, and bound the work per chunk (R-03)."""
+"""Stream answers of OpenAI-compatible endpoints: bound the work per chunk (R-03)."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -9,16 +9,12 @@ from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr
 
 from toolweave.message_chunks import ChunkJoiner, with_calls
-from toolweave.nodes.model_usage import REPORTED_COSTS
 
 NOTHING = AIMessageChunk(content="")
 
 
 class EndpointChatOpenAI(ChatOpenAI):
-    """A ChatOpenAI whose streams take time proportional to their length.
-
-    Their chunks carry `usage.cost`, as OpenRouter reports it in US dollars; LangChain reads the tokens and drops it.
-    """
+    """A ChatOpenAI whose streams take time proportional to their length."""
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         joiner = ChunkJoiner()
@@ -42,10 +38,6 @@ class EndpointChatOpenAI(ChatOpenAI):
             for call, text in zip(message.tool_call_chunks, arguments, strict=True):
                 call["args"] = text or call["args"]
             with_calls(message, message.tool_call_chunks)
-        usage = chunk.get("usage")
-        cost = usage.get("cost") if isinstance(usage, dict) else None
-        if cost is not None:
-            message.response_metadata[REPORTED_COSTS] = [cost]
         return Piece(message=message, generation_info=made.generation_info)
 
 

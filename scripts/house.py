@@ -268,7 +268,8 @@ def lower(table: Mapping[str, Figure]) -> None:
     text = ENTRIES.read_text(encoding="utf-8")
     limits: dict[str, float] = tomllib.loads(text)["limits"]
     for name, figure in table.items():
-        if figure.value < limits[name]:
+        # A function may have 60 lines and a file 600, also when today's longest is shorter.
+        if figure.value < limits[name] and not name.startswith("longest_"):
             text = re.sub(rf"(?m)^{name} = .*$", f"{name} = {figure.value:g}", text)
     ENTRIES.write_text(text, encoding="utf-8")
 

@@ -23,7 +23,7 @@ CORE_EXAMPLES: dict[str, Examples] = {
     "query_database": (
         Example("The rows with a value", {"table": "customers", "filters": {"country": "FR"}}),
         Example(
-            "The largest open orders, one page",
+            "The two largest open orders",
             {
                 "table": "orders",
                 "filters": [

@@ -25,6 +25,10 @@ settings.register_profile(
 settings.register_profile("random", settings.get_profile("fixed"), derandomize=False, print_blob=True)
 settings.load_profile("fixed")
 
+# Now: the plugins below and the tests take it for a default.
+_FORKING = ExitStack()
+sys.executable = _FORKING.enter_context(forked_python())
+
 pytest_plugins = [
     "tests.fixtures.forked_workers",
     "tests.fixtures.app_server",
@@ -34,10 +38,8 @@ pytest_plugins = [
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Fork the processes that tests start, and let SIGINT reach them: a shell's background jobs ignore it."""
-    forking = ExitStack()
-    sys.executable = forking.enter_context(forked_python())
-    config.add_cleanup(forking.close)
+    """End what forks the processes of the tests; let SIGINT reach these: a shell's background jobs ignore it."""
+    config.add_cleanup(_FORKING.close)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -2,12 +2,12 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import clean_environment
+from tests.fixtures.forked_python import REAL_PYTHON
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "demo.py"
 
@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).parents[1] / "scripts" / "demo.py"
 def demo(tmp_path_factory: pytest.TempPathFactory) -> "subprocess.CompletedProcess[str]":
     """Run the demo once, as `make demo` does; keys in the environment must not reach it."""
     return subprocess.run(
-        [sys.executable, str(SCRIPT)],
+        [REAL_PYTHON, str(SCRIPT)],
         cwd=tmp_path_factory.mktemp("demo"),
         env=clean_environment(OPENAI_API_KEY="sk-not-used", TOOLWEAVE_MODEL="gpt-5", TOOLWEAVE_PORT="1"),
         capture_output=True,

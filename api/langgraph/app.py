@@ -27,12 +27,11 @@ from toolweave.api.langgraph.custom_app import (
     in_order,
     load_custom_app,
 )
-from toolweave.api.langgraph.docs_page import docs_page
 from toolweave.api.langgraph.enabled import enabled
 from toolweave.api.langgraph.endpoint import Endpoint, resources
 from toolweave.api.langgraph.meters import MeasureRequests, Meters
 from toolweave.api.langgraph.mount_prefix import MountPrefix
-from toolweave.api.langgraph.openapi import openapi_document
+from toolweave.api.langgraph.openapi import docs_page, openapi_document
 from toolweave.api.langgraph.protocol.event_socket import event_sockets
 from toolweave.api.langgraph.routes import (
     a2a,

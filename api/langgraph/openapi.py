@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from html import escape
 from http import HTTPStatus
 from typing import Any
 
@@ -29,6 +30,21 @@ def openapi_document(endpoints: Iterable[Endpoint], custom: Mapping[str, Any]) -
         "paths": paths,
         "components": components,
     }
+
+
+def docs_page(document: JsonObject) -> str:
+    """List a document's operations as an HTML page that needs no network and no script."""
+    title = escape(f"{document['info']['title']} {document['info']['version']}")
+    rows = "".join(
+        f"<li><code>{escape(method.upper())}</code> <code>{escape(path)}</code> "
+        f"{escape(operation.get('summary', ''))}</li>"
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    )
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head><body>'
+        f'<h1>{title}</h1><p>Machine-readable: <a href="openapi.json">openapi.json</a></p><ul>{rows}</ul></body></html>'
+    )
 
 
 def _operation(endpoint: Endpoint) -> JsonObject:

@@ -35,11 +35,11 @@ def path_uuid(request: Request, what: str) -> str:
     return uuid_of(request.path_params[f"{what}_id"], what)
 
 
-def query_flag(request: Request, name: str, *, default: bool = False) -> bool:
-    """Read a boolean query parameter: true/false, 1/0."""
+def query_flag(request: Request, name: str) -> bool:
+    """Read a boolean query parameter: true/false, 1/0; absent it is false."""
     text = request.query_params.get(name)
     if text is None:
-        return default
+        return False
     word = text.strip().lower()
     if word not in _TRUE and word not in _FALSE:
         raise InvalidRequest(f"Invalid {name} value: must be true or false")

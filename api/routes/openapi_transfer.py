@@ -1,4 +1,4 @@
-"""Make tools of OpenAPI documents and documents of tools: /tools/import/openapi, /tools/export/openapi (W-01)."""
+"""Make tools of OpenAPI documents: /tools/import/openapi (W-01)."""
 
 import asyncio
 from typing import Annotated, Any, Self
@@ -13,13 +13,11 @@ from toolweave.api.routes.tools import REFUSALS, Variables
 from toolweave.api.served_registry import Registry
 from toolweave.api.strict_json import strict_json
 from toolweave.api.tool_requests import in_turn
-from toolweave.api.tool_secrets import without_secrets
 from toolweave.api.tool_storing import StoredTools, store_usable
 from toolweave.config.settings import Settings
 from toolweave.json_values import MAX_VALUES, has_more_values, too_many_values
 from toolweave.runtime.streaming.codec import dumps, loads
 from toolweave.servers.registry.importing import OnConflict
-from toolweave.servers.registry.openapi.exporting import export_openapi
 from toolweave.servers.registry.openapi.importing import ImportOptions, import_openapi
 from toolweave.tool_config import ApiAuth
 
@@ -120,14 +118,6 @@ async def import_document(
     skipped = [{"operation": each.operation, "reason": each.reason} for each in made.skipped]
     told = {**answer, "skipped": [*skipped, *answer["skipped"]], "warnings": made.warnings}
     return Response(dumps(told), 201, media_type="application/json")
-
-
-@router.get("/export/openapi", response_model=dict[str, Any])
-async def export_document(registry: Registry) -> Response:
-    """Give all tools as an OpenAPI document, without credentials."""
-    tools = await registry.all()
-    document = await asyncio.to_thread(lambda: export_openapi(without_secrets(tool) for tool in tools))
-    return Response(dumps(document), media_type="application/json")
 
 
 async def _wanted(body: bytes, choices: ImportChoices, settings: Settings) -> tuple[OpenApiImport, Fetched]:

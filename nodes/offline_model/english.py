@@ -241,15 +241,16 @@ PARAMETER_WORDS: dict[str, str] = {
 }
 
 
-@lru_cache(maxsize=4096)
+_FAMILIES = {
+    stem(noun): frozenset[str]().union(*(group for group in _NOUN_GROUPS if stem(noun) in map(stem, group)))
+    for listed in _NOUN_GROUPS
+    for noun in listed
+}
+
+
 def noun_family(noun: str) -> frozenset[str]:
     """Return a noun together with its synonyms."""
-    wanted = stem(noun)
-    family = frozenset({noun})
-    for group in _NOUN_GROUPS:
-        if any(stem(member) == wanted for member in group):
-            family |= group
-    return family
+    return _FAMILIES.get(stem(noun), frozenset()) | {noun}
 
 
 def with_plural(noun: str) -> str:

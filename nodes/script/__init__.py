@@ -11,5 +11,5 @@ Where to look, in the order of a job (`graphs/script_writer.py` draws it):
 - `writing`: `write` asks the model, of a long article from `notes` of its `chunking`; `script_plan` says what the
   script is to be like, `prompts` has every word that the model is told, `prompting` every call, `script_model` which
   model it is; `model_script` reads the answer. `validate` checks by `script_rules`, and has it corrected once.
-- the end: `script_file` keeps the script as `script_yaml`.
+- the end: `script_file` writes the script as YAML.
 """

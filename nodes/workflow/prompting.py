@@ -13,7 +13,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 
-from toolweave.config.model_price import ModelPrice
 from toolweave.errors import ConfigError, ModelError, StageFailed
 from toolweave.nodes.asking import ask_for_choice, ask_for_text
 from toolweave.nodes.chat_model_source import LazyChatModel
@@ -91,10 +90,9 @@ class Formatted:
 
 @dataclass(frozen=True)
 class WorkflowPrompts:
-    """The prompts of the workflow with the model that answers them; `price` is what its tokens cost, if known."""
+    """The prompts of the workflow with the model that answers them."""
 
     model: LazyChatModel
-    price: ModelPrice | None = None
     today: Callable[[], date] = field(default=local_today)
 
     async def select(
@@ -163,7 +161,7 @@ class WorkflowPrompts:
             return await self.model.get()
 
     def _usage(self, stage: Stage, model: BaseChatModel, answer: AIMessage) -> list[ModelUsage]:
-        return [model_usage(stage, answer, model_name(model, answer), self.price)]
+        return [model_usage(stage, answer, model_name(model, answer))]
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, literal, select, update
 
-from toolweave.errors import Conflict, InvalidRequest, NotFound
+from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import JsonObject, Thread, ThreadStatus, ThreadTtl
 from toolweave.runtime.persistence.claims import is_being_deleted
 from toolweave.runtime.persistence.clock import utc_now
@@ -24,9 +24,6 @@ from toolweave.runtime.persistence.thread_expiry import (
 from toolweave.runtime.persistence.visibility import allows, filter_in_force, where_visible
 
 ThreadSort = Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"]
-
-# SQLite takes 32 766 parameters in a statement.
-MOST_IDS = 10_000
 
 
 class ThreadRepository:
@@ -135,9 +132,6 @@ class ThreadRepository:
 
         With `values_as_stored` their values are the stored JSON, ready for the encoder: parsing and encoding those of a
         thousand threads takes seconds.
-
-        Raises:
-            InvalidRequest: too many ids.
         """
         keys = _filtered(select(threads.c.thread_id), ids, metadata, values, status)
         query = page(keys, threads, sort_by or "updated_at", sort_order, limit, offset)
@@ -163,7 +157,6 @@ class ThreadRepository:
         values_json: bytes,
         status: ThreadStatus,
         interrupts: JsonObject,
-        metadata: JsonObject | None = None,
     ) -> None:
         """Mirror a state that was written by hand; a thread with pending runs stays busy.
 
@@ -173,13 +166,12 @@ class ThreadRepository:
         now = to_micros(self._clock())
 
         def work(connection: Connection) -> None:
-            row = _required_row(connection, thread_id)
+            _required_row(connection, thread_id)
             busy = connection.execute(_busy(thread_id)).scalar_one()
             connection.execute(
                 _at(thread_id).values(
                     status="busy" if busy else status,
                     settled=status,
-                    metadata=to_json({**from_json(row.metadata), **(metadata or {})}),
                     state_values=values_json.decode(),
                     interrupts=to_json(interrupts),
                     error=None,
@@ -228,8 +220,6 @@ def _filtered(
     status: ThreadStatus | None,
 ) -> Select[Any]:
     if ids is not None:
-        if len(ids) > MOST_IDS:
-            raise InvalidRequest(f"ids: at most {MOST_IDS} at a time, not {len(ids)}")
         query = query.where(threads.c.thread_id.in_(ids))
     if status is not None:
         query = query.where(threads.c.status == status)

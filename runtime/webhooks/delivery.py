@@ -5,6 +5,10 @@ promised: after a crash, or an answer that was lost on its way, a receiver hears
 """
 
 import asyncio
+import base64
+import hashlib
+import hmac
+import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,13 +22,18 @@ from toolweave.errors import OutboundFailed, OutboundRefused, PersistenceError
 from toolweave.runtime.crons.clock import Clock, WallClock, change_or_moment
 from toolweave.runtime.persistence.webhooks import WebhookDelivery, WebhookRepository, place_of
 from toolweave.runtime.webhooks.payload import sent
-from toolweave.runtime.webhooks.schedule import MOST_ATTEMPTS, pause_after
-from toolweave.runtime.webhooks.signature import webhook_headers
 
 # Posts a body to a URL with these headers and gives the status of the answer. Raises OutboundRefused when it never may
 # be sent, OutboundFailed when there was no answer.
 Send = Callable[[str, dict[str, str], bytes], Awaitable[int]]
 
+# About twenty hours from the first attempt to the last.
+MOST_ATTEMPTS = 10
+_FIRST = timedelta(seconds=5)
+_FACTOR = 4
+_LONGEST = timedelta(hours=6)
+# Deliveries that failed together do not come back together.
+_JITTER = 0.2
 MOST_AT_ONCE = 16
 MOST_AT_ONCE_PER_HOST = 4
 RETRY = timedelta(seconds=5)
@@ -164,3 +173,22 @@ async def delivering_webhooks(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await service.stop()
+
+
+def pause_after(attempts: int) -> timedelta:
+    """Give the pause after so many attempts: 5 s, then four times as long each time, at most six hours."""
+    pause = min(_FIRST * int(_FACTOR ** (attempts - 1)), _LONGEST)
+    return pause * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - spreads load, keeps no secret
+
+
+def webhook_headers(keys: Sequence[bytes], delivery_id: str, seconds: int, body: bytes) -> dict[str, str]:
+    """Give the headers of one attempt, as Standard Webhooks: id, seconds since the epoch, and a signature per key.
+
+    The id stays the same over all attempts of a delivery. Without keys there is no signature.
+    """
+    headers = {"webhook-id": delivery_id, "webhook-timestamp": str(seconds)}
+    signed = f"{delivery_id}.{seconds}.".encode() + body
+    signatures = [base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode() for key in keys]
+    if signatures:
+        headers["webhook-signature"] = " ".join(f"v1,{signature}" for signature in signatures)
+    return headers

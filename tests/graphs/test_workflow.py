@@ -13,7 +13,6 @@ from tests.fixtures.shop_api import SHOP_KEY, ShopApi
 from tests.graphs.shop_workflow import LOOPBACK, THREAD, chosen, empty, logged, sent, shop_workflow
 from toolweave.api.langgraph.graph_description import without_handlers
 from toolweave.cli.graph import as_text
-from toolweave.config.model_price import ModelPrice
 from toolweave.graphs import build_workflow
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.offline_model import OfflineChatModel
@@ -122,7 +121,7 @@ async def test_words_are_made_of_the_answer_only_on_request_and_as_instructed(sh
 
 async def test_what_the_model_calls_used_is_summed(shop: ShopApi) -> None:
     turns = [WireTurn(text="Hm."), chosen("get_product", {"product_id": 2}), WireTurn(text="49 euros.")]
-    with shop_workflow(shop, *turns, model_price=ModelPrice(1.0, 2.0)) as ask:
+    with shop_workflow(shop, *turns) as ask:
         answer = await ask("What does it cost?", "get_product", format_response=True)
 
     usage = answer["metadata"]["usage"]

@@ -3,10 +3,11 @@
 from functools import partial
 
 import pytest
+from langchain_core.tools import StructuredTool
 
 from tests.fixtures.counting import calls_in
 from tests.nodes.many_tools import many_tools
-from toolweave.nodes.tool_relevance import ToolIndex, words_of
+from toolweave.nodes.tool_relevance import ToolIndex
 
 TOOLS = many_tools()
 TOP = 20
@@ -88,24 +89,20 @@ def test_the_ranking_is_always_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("name", "description", "request_text"),
     [
-        ("createTodo_item", ["creat", "todo", "item"]),
-        ("HTTPServerError", ["http", "server", "error"]),
-        ("creating creates created", ["creat", "creat", "creat"]),
-        ("queries boxes stopped", ["query", "box", "stop"]),
-        ("status this bus", ["status", "bus"]),
-        ("read_v2", ["read", "v", "2"]),
-        ("größe Ändern", ["grösse", "ändern"]),
-        ("удалить файл", ["удалить", "файл"]),
-        ("天気予報", ["天気", "気予", "予報"]),
-        ("雨", ["雨"]),
-        ("🎉 — \x00 …", []),
-        ("", []),
+        ("createSpaceship", "Build one", "I am creating spaceships"),
+        ("HTTPServerErrors", "Show what failed", "any server error?"),
+        ("f1", "Größe Ändern", "größe ändern"),
+        ("f2", "удалить файл", "Файл удалить!"),
+        ("f3", "天気予報", "明日の天気"),
+        ("f4", "half a pair: \ud800 zebra", "zebra"),
     ],
 )
-def test_texts_come_apart_into_words(text: str, words: list[str]) -> None:
-    assert words_of(text) == words
+def test_words_are_found_in_any_form_and_script(name: str, description: str, request_text: str) -> None:
+    tool = StructuredTool.from_function(func=lambda: "", name=name, description=description)
+    index = ToolIndex([*TOOLS, tool])
+    assert index.ranked([(request_text, 1.0)])[0] == len(TOOLS)
 
 
 def test_a_word_of_the_same_meaning_finds_a_tool() -> None:
@@ -115,6 +112,7 @@ def test_a_word_of_the_same_meaning_finds_a_tool() -> None:
 
 def test_a_request_that_fits_nothing_ranks_nothing() -> None:
     assert ToolIndex(TOOLS).ranked([("zzz qqq", 1.0)]) == []
+    assert ToolIndex(TOOLS).ranked([('🎉 — \x00 " …', 1.0)]) == []
     assert ToolIndex([]).ranked([("anything", 1.0)]) == []
 
 

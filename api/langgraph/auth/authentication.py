@@ -1,7 +1,7 @@
 """Find out who sends a request, before anything but the middleware of the application has seen it."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from time import monotonic
 
 from starlette.authentication import AuthCredentials
@@ -119,16 +119,15 @@ class Authentication:
 class KnownUsers:
     """Remember users for a while, by the headers that the configuration names."""
 
-    def __init__(self, cache: AuthCache, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, cache: AuthCache) -> None:
         self._cache = cache
-        self._clock = clock
         self._users: OrderedDict[tuple[tuple[str, ...], ...], tuple[float, User]] = OrderedDict()
 
     def find(self, connection: HTTPConnection) -> User | None:
         """Give the user who sent these headers a short while ago."""
         key = self._key(connection)
         until, user = self._users.get(key, (0.0, None))
-        if user is not None and until <= self._clock():
+        if user is not None and until <= monotonic():
             del self._users[key]
             return None
         return user
@@ -137,7 +136,7 @@ class KnownUsers:
         """Remember a user; a request with none of the headers is nobody's."""
         key = self._key(connection)
         if any(key):
-            self._users[key] = (self._clock() + self._cache.ttl_seconds, user)
+            self._users[key] = (monotonic() + self._cache.ttl_seconds, user)
             while len(self._users) > self._cache.max_size:
                 self._users.popitem(last=False)
 

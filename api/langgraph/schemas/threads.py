@@ -32,19 +32,8 @@ THREAD_FIELDS = (
     "interrupts",
 )
 MAX_EXTRACTS = 10
+# SQLite takes 32 766 parameters in a statement.
 MAX_IDS = 10_000
-STATE_FIELDS = (
-    "values",
-    "next",
-    "tasks",
-    "metadata",
-    "created_at",
-    "checkpoint",
-    "parent_checkpoint",
-    "interrupts",
-    "checkpoint_id",
-    "parent_checkpoint_id",
-)
 _MINUTES: Schema = {"type": "number", "minimum": 0, "maximum": MAX_TTL_MINUTES}
 _STRATEGY = one_of("delete", "keep_latest")
 _STATUS = one_of("idle", "busy", "interrupted", "error")

@@ -10,7 +10,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 
-from toolweave.config.model_price import ModelPrice
 from toolweave.errors import ConfigError, ModelError, ScriptFailed
 from toolweave.nodes.asking import ask_for_choice
 from toolweave.nodes.chat_model_source import LazyChatModel
@@ -40,12 +39,11 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class ScriptPrompts:
-    """The prompts of one script with the model that answers them; `price` is what its tokens cost, if known."""
+    """The prompts of one script with the model that answers them."""
 
     source: LazyChatModel
     plan: ScriptPlan
     title: str
-    price: ModelPrice | None = None
 
     async def write(
         self,
@@ -98,7 +96,7 @@ class ScriptPrompts:
         return _whole(answer, stage, self._usage(stage, model, answer))
 
     def _usage(self, stage: Stage, model: BaseChatModel, answer: AIMessage) -> ModelUsage:
-        return model_usage(stage, answer, model_name(model, answer), self.price)
+        return model_usage(stage, answer, model_name(model, answer))
 
 
 @contextmanager

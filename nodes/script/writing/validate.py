@@ -2,7 +2,6 @@
 
 from langchain_core.runnables import RunnableConfig
 
-from toolweave.config.model_price import ModelPrice
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_model_source import ChatModel
 from toolweave.nodes.model_usage import ModelUsage, usage_summary
@@ -18,7 +17,7 @@ from toolweave.video_script import VideoScript
 LONGEST_PROBLEMS = 2_000
 
 
-def validate_node(model: ChatModel | ScriptModels, price: ModelPrice | None = None) -> WritingNode:
+def validate_node(model: ChatModel | ScriptModels) -> WritingNode:
     """Return the node; it writes script, metadata and model_usage, and empties draft and notes.
 
     It raises ScriptFailed when the script cannot be used, and its repair cannot either.
@@ -27,7 +26,7 @@ def validate_node(model: ChatModel | ScriptModels, price: ModelPrice | None = No
 
     async def validate(state: WritingState, config: RunnableConfig) -> WritingUpdate:
         tell_progress(92.0, "Checking the script")
-        task = await prepared(state, models, price)
+        task = await prepared(state, models)
         usage: list[ModelUsage] = []
         script = await _usable(state, task, usage, config)
         tell_progress(100.0, f"The script is ready: {len(script.sections)} sections, about {seconds_of(script):.0f} s")

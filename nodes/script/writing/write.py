@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from langchain_core.runnables import RunnableConfig
 
-from toolweave.config.model_price import ModelPrice
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_model_source import ChatModel
 from toolweave.nodes.model_usage import ModelUsage
@@ -23,7 +22,7 @@ BEGINS_AT, WRITES_AT, ENDS_AT = 40.0, 75.0, 90.0
 """Percent of a run's progress."""
 
 
-def write_node(model: ChatModel | ScriptModels, price: ModelPrice | None = None) -> WritingNode:
+def write_node(model: ChatModel | ScriptModels) -> WritingNode:
     """Return the node; it writes draft, notes (where there had to be some) and model_usage.
 
     It raises ScriptFailed when the model fails, or its answer is empty, cut off or withheld.
@@ -31,7 +30,7 @@ def write_node(model: ChatModel | ScriptModels, price: ModelPrice | None = None)
     models = as_script_models(model)
 
     async def write(state: WritingState, config: RunnableConfig) -> WritingUpdate:
-        task = await prepared(state, models, price)
+        task = await prepared(state, models)
         usage: list[ModelUsage] = []
         try:
             notes = await _notes(task, usage)
@@ -60,17 +59,17 @@ class WritingTask:
     prompts: ScriptPrompts
 
 
-async def prepared(state: WritingState, models: ScriptModels, price: ModelPrice | None) -> WritingTask:
+async def prepared(state: WritingState, models: ScriptModels) -> WritingTask:
     """Read a state, on a thread: a page may have some megabytes."""
-    return await asyncio.to_thread(_prepared, state, models, price)
+    return await asyncio.to_thread(_prepared, state, models)
 
 
-def _prepared(state: WritingState, models: ScriptModels, price: ModelPrice | None) -> WritingTask:
+def _prepared(state: WritingState, models: ScriptModels) -> WritingTask:
     page = state["page"]
     settings = settings_of(state.get("settings"))
     article = blocks_of(page)
     plan = plan_of(settings, article, page_language=page["language"])
-    prompts = ScriptPrompts(models.model_for(settings), plan, page["title"], price)
+    prompts = ScriptPrompts(models.model_for(settings), plan, page["title"])
     return WritingTask(article, settings.article_tokens, prompts)
 
 

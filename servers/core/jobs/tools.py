@@ -26,10 +26,10 @@ LEAST_TIME_S = 0.2
 class JobTools:
     """The tools as methods; their docstrings and annotations are what a model reads about them."""
 
-    def __init__(self, settings: Settings, calls: JobCalls | None = None) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._endpoints = AllowedEndpoints(settings.job_endpoints, settings.job_headers)
         self._timeout_s = settings.job_timeout_s
-        self._calls = calls or JobCalls(settings.outbound_allow, settings.job_timeout_s)
+        self._calls = JobCalls(settings.outbound_allow, settings.job_timeout_s)
 
     async def execute_job(self, context: Context, endpoint: Endpoint, params: Params | Absent = None) -> ToolResult:
         """Start a job at an HTTP service, such as a report or an import, and return its job_id and status.

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable
 
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import ReflectedColumn
@@ -14,8 +14,6 @@ from toolweave.servers.core.query.tables import Column, Table
 from toolweave.servers.error_codes import NOT_FOUND, ToolFailed
 
 KEPT_FOR_S = 60.0
-# SQLite has one for each unique constraint, and does not show it by itself.
-_ALL_INDEXES = {"sqlite": {"include_auto_indexes": True}}
 
 
 class Catalogue:
@@ -84,12 +82,12 @@ class Catalogue:
         schema = allowed.schema or inspector.default_schema_name
         try:
             columns = self._readable(inspector.get_columns(allowed.name, schema), allowed)
-            key = next(_unique(inspector, allowed.name, schema, columns), ())
+            key = tuple(inspector.get_pk_constraint(allowed.name, schema)["constrained_columns"])
         except sa.exc.NoSuchTableError:
             # SQLite has columns for a name with other capitals, but no key.
             return None
         clause = sa.table(allowed.name, *(sa.column(name, each.type) for name, each in columns.items()), schema=schema)
-        return Table(allowed.label, clause, columns, key)
+        return Table(allowed.label, clause, columns, key if set(key) <= columns.keys() else ())
 
     def _readable(self, reflected: Iterable[ReflectedColumn], allowed: AllowedTable) -> dict[str, Column]:
         dialect = self._database.dialect
@@ -97,18 +95,3 @@ class Catalogue:
         if allowed.columns is None:
             return columns
         return {name: columns[name] for name in allowed.columns if name in columns}
-
-
-def _unique(
-    inspector: sa.Inspector, name: str, schema: str | None, columns: Mapping[str, Column]
-) -> Iterator[tuple[str, ...]]:
-    """Find the columns that are different in every row: the primary key, else what is unique and never null."""
-    primary = inspector.get_pk_constraint(name, schema)["constrained_columns"]
-    if primary and set(primary) <= set(columns):
-        yield tuple(primary)
-        return
-    for index in inspector.get_indexes(name, schema, **_ALL_INDEXES.get(inspector.dialect.name, {})):
-        names = [column or "" for column in index["column_names"]]
-        is_partial = any(option.endswith("_where") for option in index.get("dialect_options", {}))
-        if index["unique"] and not is_partial and all(each in columns and not columns[each].nullable for each in names):
-            yield tuple(names)

@@ -10,9 +10,6 @@ from toolweave.servers.core.query.tables import Column, Kind
 from toolweave.servers.core.query.values import Value
 
 Expression = sa.ColumnElement[Any]
-# What a cursor keeps of a row: enough to go on after it.
-KeyValue = str | int | float | bytes | None
-LONGEST_KEY = 500
 
 
 class Dialect(Protocol):
@@ -24,10 +21,6 @@ class Dialect(Protocol):
 
     def operand(self, column: Expression, described: Column) -> Expression:
         """Give what is compared and ordered by."""
-        ...
-
-    def identity(self, column: Expression, described: Column) -> Expression:
-        """Give what is different in different rows of a key's column."""
         ...
 
     def bound(self, value: Value, described: Column) -> Expression:
@@ -48,18 +41,6 @@ class Dialect(Protocol):
 
     def shown(self, value: Any, described: Column, cells: Cells) -> Any:
         """Turn what `cell` selected into JSON."""
-        ...
-
-    def key(self, operand: Expression, described: Column) -> Expression:
-        """Select what a cursor keeps of a row, up to `LONGEST_KEY` and one character."""
-        ...
-
-    def kept(self, value: Any, described: Column) -> KeyValue:
-        """Turn what `key` selected into what a cursor keeps. Raises ValueError, which says why that cannot be."""
-        ...
-
-    def bound_key(self, value: KeyValue, described: Column) -> Expression:
-        """Bind what was kept, to be compared with the operand."""
         ...
 
 

@@ -6,9 +6,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import ReflectedColumn
 
 from toolweave.servers.core.query.cells import Cells
-from toolweave.servers.core.query.dialect import Expression, KeyValue, kind_of
+from toolweave.servers.core.query.dialect import Expression, kind_of
 from toolweave.servers.core.query.tables import Column
-from toolweave.servers.core.query.values import Value, plain, value_for
+from toolweave.servers.core.query.values import Value
 
 
 class GenericDialect:
@@ -21,10 +21,6 @@ class GenericDialect:
 
     def operand(self, column: Expression, described: Column) -> Expression:  # noqa: ARG002
         """Compare the column itself."""
-        return column
-
-    def identity(self, column: Expression, described: Column) -> Expression:  # noqa: ARG002
-        """Take the column itself."""
         return column
 
     def bound(self, value: Value, described: Column) -> Expression:
@@ -46,18 +42,3 @@ class GenericDialect:
     def shown(self, value: Any, described: Column, cells: Cells) -> Any:  # noqa: ARG002
         """Show a value by what the driver made of it."""
         return cells.of(value)
-
-    def key(self, operand: Expression, described: Column) -> Expression:  # noqa: ARG002
-        """Select the value itself."""
-        return operand
-
-    def kept(self, value: Any, described: Column) -> KeyValue:  # noqa: ARG002
-        """Keep numbers and bytes as they are, everything else as text."""
-        kept: KeyValue = value if value is None or isinstance(value, int | float | bytes) else str(plain(value))
-        return kept
-
-    def bound_key(self, value: KeyValue, described: Column) -> Expression:
-        """Bind it as the column's type."""
-        if isinstance(value, bytes) or value is None:
-            return sa.literal(value, described.type)
-        return sa.literal(value_for(described, value, "cursor"), described.type)

@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from toolweave.servers.core.query.cursor import LONGEST_CURSOR
 from toolweave.servers.core.query.filters import (
     DEEPEST,
     LONGEST_NAME,
@@ -125,13 +124,4 @@ Limit = Annotated[
     Field(strict=True, ge=1, le=MOST_ROWS),
     BeforeValidator(_whole_number),
     Field(description="How many rows to return at most; the operator may allow fewer, usually 1000.", examples=[20]),
-]
-Cursor = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=LONGEST_CURSOR,
-        description="next_cursor of the previous answer to the same table, filters, columns and order_by, to go on "
-        "after its last row.",
-    ),
 ]

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine.interfaces import ReflectedColumn
 
 from toolweave.servers.core.query.cells import Cells, iso_text
-from toolweave.servers.core.query.dialect import LONGEST_KEY, Expression, KeyValue, kind_of
+from toolweave.servers.core.query.dialect import Expression, kind_of
 from toolweave.servers.core.query.tables import Column, Kind
 from toolweave.servers.core.query.values import Value
 
@@ -61,10 +61,6 @@ class PostgreSQLDialect:
         """Compare by what the type means; enumerations and the like as the texts that are seen of them."""
         return sa.cast(column, _TEXT) if described.type is _COMPARED_AS_TEXT else column
 
-    def identity(self, column: Expression, described: Column) -> Expression:
-        """Take what is compared."""
-        return self.operand(column, described)
-
     def bound(self, value: Value, described: Column) -> Expression:
         """Bind a value with the type of the column; a moment without an offset is in UTC."""
         bound = sa.literal(value, described.type)
@@ -98,20 +94,6 @@ class PostgreSQLDialect:
         return (
             iso_text(read, _READERS[described.kind]) if described.kind in _READERS and isinstance(read, str) else read
         )
-
-    def key(self, operand: Expression, described: Column) -> Expression:  # noqa: ARG002
-        """Select the value as text, which is exact for every type."""
-        return _left(operand, LONGEST_KEY)
-
-    def kept(self, value: Any, described: Column) -> KeyValue:  # noqa: ARG002
-        """Keep the text."""
-        kept: KeyValue = value
-        return kept
-
-    def bound_key(self, value: KeyValue, described: Column) -> Expression:
-        """Bind the text and have it read as the type."""
-        bound = sa.literal(str(value), _TEXT)
-        return bound if isinstance(described.type, sa.Text) else sa.cast(bound, described.type)
 
 
 def _left(expression: Expression, most: int) -> Expression:

@@ -68,7 +68,7 @@ def limit_cap(most: int) -> Guardrail:
             return None
         return Refusal(
             f"Parameter 'limit' must be at most {most}.",
-            f"Ask for at most {most} rows, and go on with the answer's next_cursor.",
+            f"Ask for at most {most} rows, or filter by more.",
         )
 
     return Guardrail("limit_cap", check)

@@ -12,14 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-from toolweave.servers.core.query.sqlite_dialect import (
-    FUNCTIONS,
-    SQLiteDialect,
-    sqlite_date,
-    sqlite_moment,
-    sqlite_text,
-    sqlite_time,
-)
+from toolweave.servers.core.query.sqlite_dialect import SQLiteDialect, sqlite_text
 from toolweave.servers.databases.opened_file import OpenedFile
 from toolweave.servers.error_codes import UNAVAILABLE, ToolFailed
 
@@ -27,7 +20,6 @@ T = TypeVar("T")
 CONNECTIONS = 5
 # So many steps of SQLite's machine take some tens of microseconds.
 _STEPS_BETWEEN_LOOKS = 5_000
-_IMPLEMENTATIONS = (("date", sqlite_date), ("moment", sqlite_moment), ("time", sqlite_time))
 
 
 class _Limit:
@@ -119,8 +111,6 @@ def _url(file: Path) -> sa.URL:
 def _prepare(connection: Any, record: Any) -> None:
     async def prepare(driver: Any) -> None:
         driver.text_factory = sqlite_text
-        for name, function in _IMPLEMENTATIONS:
-            await driver.create_function(FUNCTIONS[name], 1, function, deterministic=True)
         for pragma in ("query_only = ON", "trusted_schema = OFF"):
             await driver.execute_fetchall(f"PRAGMA {pragma}")
         await driver.set_progress_handler(has_passed, _STEPS_BETWEEN_LOOKS)

@@ -1,35 +1,26 @@
 """Speak SQLite, whose columns may hold anything, whatever was declared."""
 
-from datetime import date, datetime, time
+from datetime import datetime, time
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import ReflectedColumn
 
 from toolweave.servers.core.query.cells import Cells, iso_text
-from toolweave.servers.core.query.dialect import LONGEST_KEY, Expression, KeyValue, kind_of
+from toolweave.servers.core.query.dialect import Expression, kind_of
 from toolweave.servers.core.query.tables import Column
-from toolweave.servers.core.query.values import Value, moment_of, plain
+from toolweave.servers.core.query.values import Value, plain
 
-# Functions that every connection has: the text of a date or time in the one form in which texts are in order.
-FUNCTIONS = {"date": "toolweave_date", "moment": "toolweave_moment", "time": "toolweave_time"}
+# The texts of dates and times in forms whose order is that of what they mean, in UTC; SQLite knows milliseconds.
+_COMPARED_AS = {"date": "%Y-%m-%d", "moment": "%Y-%m-%d %H:%M:%f", "time": "%H:%M:%f"}
 _NULL = sa.types.NullType()
 # Of UTF-8 and of UTF-16, the two that SQLite knows.
 _BYTES_OF_A_CHARACTER = 4
 
 
-class MendedText(str):
-    """A text that is not what the database holds: characters stand for bytes that are none."""
-
-    __slots__ = ()
-
-
 def sqlite_text(text: bytes) -> str:
     """Decode a text; SQLite takes any bytes for one."""
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        return MendedText(text.decode(errors="replace"))
+    return text.decode(errors="replace")
 
 
 class SQLiteDialect:
@@ -44,21 +35,17 @@ class SQLiteDialect:
         elif kind == "uuid":
             kind = "text"
         # A text that is no date counts as null.
-        nullable = reflected["nullable"] or kind in FUNCTIONS
+        nullable = reflected["nullable"] or kind in _COMPARED_AS
         return Column(reflected["name"], kind, _NULL, nullable)
 
     def operand(self, column: Expression, described: Column) -> Expression:
         """Compare dates and times by what they mean."""
-        name = FUNCTIONS.get(described.kind)
-        return getattr(sa.func, name)(column, type_=_NULL) if name else column
+        form = _COMPARED_AS.get(described.kind)
+        return sa.func.strftime(sa.literal(form), column, type_=_NULL) if form else column
 
-    def identity(self, column: Expression, described: Column) -> Expression:  # noqa: ARG002
-        """Take the column itself: two texts may mean one date."""
-        return column
-
-    def bound(self, value: Value, described: Column) -> Expression:  # noqa: ARG002  other databases need the type
+    def bound(self, value: Value, described: Column) -> Expression:
         """Bind a value as SQLite knows it."""
-        return sa.literal(plain(value))
+        return self.operand(sa.literal(plain(value)), described)
 
     def like(self, operand: Expression, pattern: str) -> Expression:
         """Match whatever the case of ASCII letters."""
@@ -85,21 +72,6 @@ class SQLiteDialect:
                 return cells.text(iso_text(value, time.fromisoformat))
         return cells.of(value)
 
-    def key(self, operand: Expression, described: Column) -> Expression:  # noqa: ARG002
-        """Select the value itself."""
-        return _cut(operand, LONGEST_KEY)
-
-    def kept(self, value: Any, described: Column) -> KeyValue:  # noqa: ARG002
-        """Keep it as it is. Raises ValueError."""
-        if isinstance(value, MendedText):
-            raise ValueError("a text that is no valid Unicode cannot be gone on after")  # noqa: TRY004  the type is ours
-        kept: KeyValue = value
-        return kept
-
-    def bound_key(self, value: KeyValue, described: Column) -> Expression:  # noqa: ARG002
-        """Bind it as it is."""
-        return sa.literal(value)
-
 
 def _cut(column: Expression, most: int) -> Expression:
     """Cut what is long as bytes: SQLite's functions of texts end them at a NUL. More than `most` is left of a text."""
@@ -112,28 +84,3 @@ def _cut(column: Expression, most: int) -> Expression:
         (sa.and_(kind == sa.literal("blob"), length > enough), sa.func.substr(column, first, enough)),
         else_=column,
     )
-
-
-def sqlite_date(value: object) -> str | None:
-    """Give the day of an ISO text, null for anything else."""
-    try:
-        return date.fromisoformat(value[:10]).isoformat() if isinstance(value, str) else None
-    except ValueError:
-        return None
-
-
-def sqlite_moment(value: object) -> str | None:
-    """Give an ISO text in UTC and to the microsecond, null for anything else."""
-    try:
-        return moment_of(value).isoformat(timespec="microseconds") if isinstance(value, str) else None
-    except (ValueError, OverflowError):
-        return None
-
-
-def sqlite_time(value: object) -> str | None:
-    """Give the time of day of an ISO text to the microsecond, null for anything else."""
-    try:
-        found = time.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return found.replace(tzinfo=None).isoformat(timespec="microseconds") if found else None

@@ -1,14 +1,13 @@
 """Write the SELECT of a query with SQLAlchemy's constructs: every value is bound, every name was looked up (C-03)."""
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
-from toolweave.servers.core.query.dialect import Dialect, Expression, KeyValue
-from toolweave.servers.core.query.models import Condition, Group, Query
+from toolweave.servers.core.query.dialect import Dialect, Expression
+from toolweave.servers.core.query.models import Condition, Group, Ordering, Query
 from toolweave.servers.core.query.tables import Column, Table
 from toolweave.servers.core.query.values import value_for
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
@@ -23,15 +22,6 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SortKey:
-    """One of the expressions that put the rows in order."""
-
-    column: Column
-    expression: Expression
-    descending: bool
-
-
 class Statements:
     """Writes the statements for one table."""
 
@@ -44,51 +34,32 @@ class Statements:
         names = dict.fromkeys(query.columns or self._table.columns)
         return [self._table.columns[name] for name in names]
 
-    def sort_keys(self, query: Query) -> list[SortKey]:
-        """List what rows are ordered by: as the query says, then so that no two rows are alike."""
-        keys = [self._sort_key(item.column, descending=item.descending) for item in query.order_by]
-        ordered = {key.column.name for key in keys if key.expression is self._clause(key.column)}
-        for name in self._table.key:
-            if name not in ordered:
-                column = self._table.columns[name]
-                expression = self._dialect.identity(self._clause(column), column)
-                keys.append(SortKey(column, expression, descending=False))
-        return keys
-
-    def page(self, query: Query, after: Sequence[KeyValue] | None, most: int) -> sa.Select[Any]:
-        """Select one row more than the limit, so that more are known of; what a cursor keeps comes last.
+    def page(self, query: Query, most: int) -> sa.Select[Any]:
+        """Select one row more than the limit, so that more are known of.
 
         Raises:
             ToolFailed: a value is not what its column holds.
         """
-        columns, keys = self.shown_columns(query), self.sort_keys(query)
         cells = [
             self._dialect.cell(self._clause(column), column, most).label(f"c{index}")
-            for index, column in enumerate(columns)
+            for index, column in enumerate(self.shown_columns(query))
         ]
-        kept = [
-            self._dialect.key(key.expression, key.column).label(f"k{index}")
-            for index, key in enumerate(keys if self._table.key else ())
-        ]
-        statement = sa.select(*cells, *kept).select_from(self._table.clause)
+        statement = sa.select(*cells).select_from(self._table.clause)
         if query.filters.members:
             statement = statement.where(self._group(query.filters))
-        if after is not None:
-            statement = statement.where(self._after(keys, after))
-        for key in keys:
-            ordered = key.expression.desc() if key.descending else key.expression.asc()
-            nullable = key.column.nullable
+        # Rows that are alike in all else come in the order of the primary key.
+        named = {item.column for item in query.order_by}
+        for item in (*query.order_by, *(Ordering(name) for name in self._table.key if name not in named)):
+            column = self._table.columns[item.column]
+            operand = self._dialect.operand(self._clause(column), column)
+            ordered = operand.desc() if item.descending else operand.asc()
             statement = statement.order_by(
-                *(self._dialect.nulls_last(ordered, key.expression) if nullable else [ordered])
+                *(self._dialect.nulls_last(ordered, operand) if column.nullable else [ordered])
             )
         return statement.limit(query.limit + 1)
 
     def _clause(self, column: Column) -> Expression:
         return self._table.clause.c[column.name]
-
-    def _sort_key(self, name: str, *, descending: bool) -> SortKey:
-        column = self._table.columns[name]
-        return SortKey(column, self._dialect.operand(self._clause(column), column), descending)
 
     def _group(self, group: Group) -> Expression:
         members = [
@@ -114,22 +85,6 @@ class Statements:
                 compared: Expression = _COMPARISONS[op](operand, bound)
                 return compared
         raise ToolFailed(INVALID_PARAMETER, f"Parameter '{place}' must be text with % and _ as wildcards.")
-
-    def _after(self, keys: Sequence[SortKey], after: Sequence[KeyValue]) -> Expression:
-        """Select the rows that come after the one with these values; where it is null, all of those were before."""
-        ways: list[Expression] = []
-        same: list[Expression] = []
-        for key, value in zip(keys, after, strict=True):
-            if value is None:
-                same.append(key.expression.is_(None))
-                continue
-            bound = self._dialect.bound_key(value, key.column)
-            beyond = key.expression < bound if key.descending else key.expression > bound
-            if key.column.nullable:
-                beyond = sa.or_(beyond, key.expression.is_(None))
-            ways.append(sa.and_(*same, beyond))
-            same.append(key.expression == bound)
-        return sa.or_(*ways) if ways else sa.false()
 
 
 def _whole_pattern(pattern: str, place: str) -> str:

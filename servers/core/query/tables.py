@@ -1,4 +1,4 @@
-"""Describe a table as it is in the database: its columns by what they hold, and what tells its rows apart."""
+"""Describe a table as it is in the database: its columns by what they hold, and its primary key."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Column:
 class Table:
     """A table as of a look at the database; `columns` are those that may be read.
 
-    The columns of `key` together are different in every row; it is empty where none that may be read are.
+    `key` names the columns of its primary key; it is empty where not all of them may be read.
     """
 
     label: str

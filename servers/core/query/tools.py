@@ -9,7 +9,6 @@ from toolweave.servers.core.query.models import Query
 from toolweave.servers.core.query.parameters import (
     DEFAULT_LIMIT,
     Columns,
-    Cursor,
     Filters,
     Limit,
     OrderBy,
@@ -39,13 +38,12 @@ class QueryTools:
         columns: Columns | Absent = None,
         order_by: OrderBy | Absent = None,
         limit: Limit = DEFAULT_LIMIT,
-        cursor: Cursor | Absent = None,
     ) -> ToolResult:
-        """Read rows of a database table: look records up, filter and sort them, go through them page by page.
+        """Read rows of a database table: look records up, filter and sort them.
 
         Use it to answer questions about stored data, such as "which todos are due this week?" or "what did this
         customer order last?". It only reads, and only the tables that the operator allows. Answers the rows as
-        objects; metadata.has_more tells whether there are others, metadata.next_cursor is the cursor to get them.
+        objects; metadata.has_more tells whether there are others.
         """
         try:
             if isinstance(self._queries, ConfigError):
@@ -54,6 +52,6 @@ class QueryTools:
             rows = min(limit, self._most_rows) if limit == DEFAULT_LIMIT else limit
             names = tuple(dict.fromkeys(columns)) if columns else None
             query = Query(table, read_filters(filters), names, read_order(order_by), rows)
-            return await self._queries.answer(query, cursor)
+            return await self._queries.answer(query)
         except ToolFailed as error:
             return failure(error.code, str(error), error.suggestion)

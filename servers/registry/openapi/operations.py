@@ -7,19 +7,17 @@ from typing import Any
 from openapi_pydantic import Parameter
 from pydantic import ValidationError
 
-from toolweave.schema import FORM_STEPS
 from toolweave.servers.registry.openapi.bodies import BodyFields, body_fields, json_content
 from toolweave.servers.registry.openapi.budget import Budget, TooLarge
 from toolweave.servers.registry.openapi.descriptions import LONGEST_DESCRIPTION, description_of, title_of
 from toolweave.servers.registry.openapi.fields import FlatInput, flat_input, safe_name
-from toolweave.servers.registry.openapi.own_words import KEYWORD, with_own_words
 from toolweave.servers.registry.openapi.parameters import RawParameter, Warn, declared_parameters, parameter_fields
 from toolweave.servers.registry.openapi.parts import read_operation
 from toolweave.servers.registry.openapi.references import Document, ExternalReference, Unusable, shown
 from toolweave.servers.registry.openapi.schemas import LeftOut, SchemaConversion
 from toolweave.servers.registry.openapi.security import Security, security_of
 from toolweave.servers.registry.openapi.servers import base_url
-from toolweave.tool_config import LONGEST_PATH, PLACEHOLDER, WITHOUT_BODY, ApiAuth, Method, ToolConfig, within
+from toolweave.tool_config import LONGEST_PATH, PLACEHOLDER, WITHOUT_BODY, ApiAuth, Method, ToolConfig
 
 WRITTEN_OUT_PARTS = 600
 """How large a schema may get by writing references out; larger ones keep them."""
@@ -52,7 +50,6 @@ class Conversion:
     auth: ApiAuth | None = None
     input_budget: Budget = field(default_factory=Budget)
     output_budget: Budget = field(default_factory=Budget)
-    form_steps: list[int] = field(default_factory=lambda: [FORM_STEPS])
 
     def tool(self, tool_id: str, site: Site, warn: Warn) -> ToolConfig:
         """Make the tool of an operation.
@@ -98,10 +95,7 @@ class Conversion:
             "output_schema": output,
             "field_mappings": {"request": given.mappings},
         }
-        # What SchemaConversion made is of the right form; looking again takes longer than all the rest.
-        form_steps = self.form_steps if KEYWORD in site.raw else None
-        self.document.look_into(site.raw.get(KEYWORD))
-        return _checked(with_own_words(config, site.raw, warn), warn, form_steps)
+        return _checked(config, warn)
 
     def _security(self, site: Site, warn: Warn) -> Security:
         if self.auth is not None:
@@ -215,16 +209,15 @@ def _declared_placeholders(path: str, parameters: list[RawParameter], warn: Warn
     return path, [*filled, *others]
 
 
-def _checked(config: dict[str, Any], warn: Warn, form_steps: list[int] | None) -> ToolConfig:
+def _checked(config: dict[str, Any], warn: Warn) -> ToolConfig:
     try:
-        if form_steps is None:
-            return ToolConfig.stored(config)
-        return ToolConfig.model_validate(config, context=within(form_steps))
+        # What SchemaConversion made is of the right form; looking again takes longer than all the rest.
+        return ToolConfig.stored(config)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
     if all(problem["loc"][:1] == ("output_schema",) for problem in problems) and config["output_schema"]:
         warn(f"it has no output_schema: {_told(problems[0])}")
-        return _checked({**config, "output_schema": {}}, warn, form_steps)
+        return _checked({**config, "output_schema": {}}, warn)
     raise Unusable(_told(problems[0])) from None
 
 

@@ -15,8 +15,6 @@ from pydantic import BaseModel, ValidationError
 from toolweave.servers.registry.openapi.references import Document, Unusable, shown
 
 Model = TypeVar("Model", bound=BaseModel)
-VARIABLE = "x-toolweave-variable"
-"""Names the variable in a scheme that we wrote ourselves; a scheme cannot name more than its title and name could."""
 _STEPS_OF_MODEL = 20
 _STEPS_OF_FIELD = 10
 _LONGEST_TITLE = 1_000
@@ -59,7 +57,7 @@ def read_title(document: Document) -> str:
 
 def _read(document: Document, model: type[Model], raw: Mapping[str, Any], what: str) -> Model:
     document.look_through(raw)
-    read_here = (name for name in raw if name == VARIABLE or not (name in _READ_ELSEWHERE or name.startswith("x-")))
+    read_here = (name for name in raw if not (name in _READ_ELSEWHERE or name.startswith("x-")))
     own = {name: raw[name] for name in read_here}
     document.steps.take(_STEPS_OF_MODEL)
     document.look_into(own, _STEPS_OF_FIELD)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from openapi_pydantic import SecurityScheme
 from pydantic import ValidationError
 
-from toolweave.servers.registry.openapi.parts import VARIABLE, read_scheme, read_title
+from toolweave.servers.registry.openapi.parts import read_scheme, read_title
 from toolweave.servers.registry.openapi.references import Document, Unusable, shown
 from toolweave.tool_config import MOST_HEADERS, ApiAuth
 
@@ -21,7 +21,6 @@ MOST_ALTERNATIVES = 50
 LONGEST_SLUG = 40
 LONGEST_NAME = 1_000
 _TOO_MANY = "it wants more credentials at once than a tool sends"
-_OWN_VARIABLE = re.compile(r"TOOL_[A-Z0-9_]{1,200}")
 _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9]+")
 
@@ -125,18 +124,11 @@ def _shown(document: Document, name: str, warn: Warn) -> Shown:
     if not isinstance(declared, dict) or name not in declared:
         raise Unusable(f"the security scheme {shown(name)} is not in the document")
     scheme = read_scheme(document, declared[name])
-    variable = _variable(document, name, scheme)
+    variable = f"TOOL_{slug(read_title(document), 'API')}_{slug(name, 'KEY')}"
     kind = _kind(scheme, name)
     if scheme.type in ("oauth2", "openIdConnect"):
         warn(f"the scheme {shown(name)} is {scheme.type}: put a token for it into {variable}; none is asked for")
     return Shown(kind, scheme.name or "", variable)
-
-
-def _variable(document: Document, name: str, scheme: SecurityScheme) -> str:
-    own = (scheme.model_extra or {}).get(VARIABLE)
-    if isinstance(own, str) and _OWN_VARIABLE.fullmatch(own):
-        return own
-    return f"TOOL_{slug(read_title(document), 'API')}_{slug(name, 'KEY')}"
 
 
 def _kind(scheme: SecurityScheme, name: str) -> Kind:

@@ -85,6 +85,11 @@ async def test_ids_that_are_no_uuids_are_refused(sdk: LangGraphClient) -> None:
             await attempt
 
 
+async def test_too_many_ids_are_refused_as_a_request(http: httpx.AsyncClient) -> None:
+    refused = await http.post("/threads/search", json={"ids": [NOBODY] * 10_001})
+    assert (refused.status_code, "ids" in refused.text) == (422, True)
+
+
 @pytest.mark.api("POST /threads/search", "200 finds by metadata, values, ids and status")
 @pytest.mark.api("POST /threads/count", "200 counts what a search would find")
 async def test_a_search_finds_by_metadata_values_ids_and_status(sdk: LangGraphClient) -> None:

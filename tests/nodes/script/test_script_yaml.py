@@ -5,7 +5,7 @@ import random
 import pytest
 import yaml
 
-from toolweave.nodes.script.script_yaml import script_yaml
+from toolweave.nodes.script.script_file import script_yaml
 from toolweave.video_script import Narration, ScriptSection, VideoScript
 
 SENTENCE = "Bees fly far on a warm day and bring home what the flowers of the meadow give them."

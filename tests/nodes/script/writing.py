@@ -10,7 +10,6 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTurn
-from toolweave.config.model_price import ModelPrice
 from toolweave.config.settings import load_settings
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_model_source import ChatModel
@@ -76,13 +75,11 @@ def model_at(server: WireServer, timeout_s: str = "20") -> BaseChatModel:
     return build_chat_model(load_settings(environ), max_retries=0)
 
 
-def writing_graph(
-    model: ChatModel | ScriptModels, price: ModelPrice | None = None
-) -> CompiledStateGraph[Any, Any, Any]:
+def writing_graph(model: ChatModel | ScriptModels) -> CompiledStateGraph[Any, Any, Any]:
     """Draw write → validate."""
     graph = StateGraph(WritingState)
-    graph.add_node("write", write_node(model, price))
-    graph.add_node("validate", validate_node(model, price))
+    graph.add_node("write", write_node(model))
+    graph.add_node("validate", validate_node(model))
     graph.add_edge(START, "write")
     graph.add_edge("write", "validate")
     graph.add_edge("validate", END)
@@ -133,7 +130,6 @@ class Endpoint:
         *turns: WireTurn,
         of: Page | None = None,
         settings: dict[str, Any] | None = None,
-        price: ModelPrice | None = None,
         repeat: bool = False,
     ) -> Written:
         """Write a script of a page while the endpoint gives the scripted answers."""
@@ -143,7 +139,7 @@ class Endpoint:
         written = Written(self.server.requests)
         asked = {"page": of or page(), "settings": settings}
         try:
-            stream: Any = writing_graph(self.model, price).astream(asked, stream_mode=["values", "custom"])
+            stream: Any = writing_graph(self.model).astream(asked, stream_mode=["values", "custom"])
             async for mode, value in stream:
                 if mode == "values":
                     written.state = value

@@ -9,7 +9,6 @@ from langchain_core.language_models import BaseChatModel
 
 from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTurn
 from tests.fixtures.shop_api import ShopApi
-from toolweave.config.model_price import ModelPrice
 from toolweave.config.settings import load_settings
 from toolweave.errors import SelectionFailed
 from toolweave.nodes.chat_model_source import as_lazy
@@ -46,11 +45,9 @@ def saying(text: str) -> WireTurn:
     return WireTurn(text=text, piece=50, usage=USAGE)
 
 
-async def select(
-    model: BaseChatModel, tools: Sequence[ToolConfig], instructions: str, price: ModelPrice | None = None
-) -> WorkflowUpdate:
+async def select(model: BaseChatModel, tools: Sequence[ToolConfig], instructions: str) -> WorkflowUpdate:
     """Run the node as the graph does after retrieve."""
-    node = select_node(FixedToolConfigs(tuple(tools)), WorkflowPrompts(as_lazy(model), price))
+    node = select_node(FixedToolConfigs(tuple(tools)), WorkflowPrompts(as_lazy(model)))
     state: Any = {
         "user_instructions": instructions,
         "tool_ids": [tool.tool_id for tool in tools],
@@ -111,7 +108,7 @@ class Endpoint:
     async def told(self, turn: WireTurn, response: dict[str, Any], **more: Any) -> Formatted:
         """Format an API's answer while the endpoint gives the scripted one."""
         self.script(turn)
-        prompts = WorkflowPrompts(as_lazy(self.model), more.pop("price", None))
+        prompts = WorkflowPrompts(as_lazy(self.model))
         return await prompts.format(instructions="Where is my order?", response=response, config={}, **more)
 
 

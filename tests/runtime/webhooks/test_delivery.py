@@ -23,8 +23,7 @@ from toolweave.runtime.persistence.webhooks import (
     insert_delivery,
 )
 from toolweave.runtime.streaming.codec import loads
-from toolweave.runtime.webhooks.delivery import MOST_AT_ONCE_PER_HOST, delivering_webhooks
-from toolweave.runtime.webhooks.schedule import MOST_ATTEMPTS, pause_after
+from toolweave.runtime.webhooks.delivery import MOST_AT_ONCE_PER_HOST, MOST_ATTEMPTS, delivering_webhooks, pause_after
 
 BOUND_S = 60.0
 URL = "https://a.example/hook"

@@ -15,7 +15,7 @@ from tests.servers.todo.in_memory import TodoClient
 
 LARGE = "x" * 1_000_000
 TOOLS: dict[str, tuple[str, ...]] = {
-    "query_database": ("table", "filters", "columns", "order_by", "limit", "cursor"),
+    "query_database": ("table", "filters", "columns", "order_by", "limit"),
     "execute_job": ("endpoint", "params"),
     "check_job_status": ("endpoint", "job_id", "wait_s"),
     "read_file": ("path", "start_line", "max_lines"),

@@ -127,11 +127,5 @@ WHOLE: dict[str, dict[str, Any]] = {
     "placeholders": document(
         {f"/{n}/" + "".join(f"{{p{m}}}" for m in range(300)): {"get": operation()} for n in range(1_500)}
     ),
-    "own words": shared(
-        operation(
-            "op",
-            **{"x-toolweave": {"input_schema": {"properties": {f"p{n}": {"type": "string"} for n in range(2_000)}}}},
-        )
-    ),
 }
 """Each of their many operations is readable alone; together they are too much."""

@@ -5,11 +5,9 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from openapi_pydantic import OpenAPI
 
 from tests.servers.registry.openapi_documents import imported
 from toolweave.errors import DocumentRefused
-from toolweave.servers.registry.openapi.exporting import export_openapi
 from toolweave.servers.registry.openapi.importing import Imported
 from toolweave.tool_config import ToolConfig
 
@@ -103,13 +101,6 @@ SERVER = some(
     variables=st.dictionaries(st.just("v"), some(default=NAMES)),
 )
 SERVERS = seldom(st.lists(SERVER, max_size=2), st.just([{"url": "https://other.example/v1"}]))
-OWN_WORDS = some(
-    name=NAMES,
-    input_schema=SCHEMAS,
-    timeout_s=SCALARS,
-    headers=st.dictionaries(NAMES, NAMES, max_size=2),
-    field_mappings=ANYTHING,
-)
 OPERATIONS = some(
     {
         "responses": st.dictionaries(
@@ -123,7 +114,6 @@ OPERATIONS = some(
     requestBody=referring("requestBodies/B") | some({"content": CONTENT}, required=st.booleans()),
     security=SECURITY,
     servers=SERVERS,
-    **{"x-toolweave": seldom(OWN_WORDS, st.just({}))},
 )
 GOOD_PATHS = st.sampled_from(["/a/{id}", "/b", "/c/{a b}/{id}", "/g#h", "/i/{name}:run"])
 BAD_PATHS = st.sampled_from(["", "/d/..", "/e?x", "x-f", "/{", "/i/{}", "j"])
@@ -178,17 +168,6 @@ def test_an_import_answers_whatever_a_document_says(document: Any) -> None:
         assert f"{skipped.operation}{skipped.reason}".isprintable()
     assert all(warning.isprintable() for warning in found.warnings)
     assert len({tool.tool_id for tool in found.tools}) == len(found.tools)
-
-
-@QUICK
-@given(DOCUMENTS)
-def test_what_was_imported_is_exported_and_imported_again(document: Any) -> None:
-    tools = {tool.tool_id: tool for tool in getattr(_import(document), "tools", [])}
-    exported = export_openapi(tools.values())
-    OpenAPI.model_validate(exported)
-    again = imported(json.dumps(exported))
-    assert again.skipped == []
-    assert {tool.tool_id: tool for tool in again.tools} == tools
 
 
 @QUICK

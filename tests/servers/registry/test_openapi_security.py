@@ -140,13 +140,6 @@ def test_the_variable_is_named_after_the_documents_title(title: Any, variable: s
     assert secured({"bearer": []}, info={"title": title}).api.auth.value == f"{{env:{variable}}}"
 
 
-@pytest.mark.parametrize("variable", ["HOME", "AWS_SECRET_ACCESS_KEY", "TOOL_A}{env:HOME", "TOOL_", 5, ["TOOL_A"]])
-def test_a_document_cannot_name_other_variables(variable: Any) -> None:
-    scheme = {**SCHEMES["bearer"], "x-toolweave-variable": variable}
-    whole = document({"/t": {"get": operation(security=[{"b": []}])}}, components={"securitySchemes": {"b": scheme}})
-    assert the_tool(whole).api.auth.value == "{env:TOOL_PET_STORE_B}"
-
-
 def test_no_default_or_example_of_a_document_becomes_a_credential() -> None:
     scheme = {**SCHEMES["headerKey"], "example": "sk-secret", "x-default": "sk-secret", "value": "sk-secret"}
     whole = document({"/t": {"get": operation(security=[{"k": []}])}}, components={"securitySchemes": {"k": scheme}})

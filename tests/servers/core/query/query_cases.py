@@ -30,8 +30,10 @@ _TEXT = st.one_of(st.sampled_from(_HOSTILE), st.text("abAB %_\\'\"é\N{SNOWMAN}\
 _INTEGER = st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1))
 _WEIGHT = st.one_of(st.sampled_from([-1.5, 0.0, 0.1, 1e300, 2.0]), st.floats(allow_nan=False, allow_infinity=False))
 _DAY = st.dates(date(1, 1, 1), date(9999, 12, 31)) | st.dates(date(2026, 1, 1), date(2026, 1, 3))
-_DAYS_WITH_TIMES = (datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 0, 1))  # noqa: DTZ001  as the column has them
-_AT = st.datetimes() | st.sampled_from(_DAYS_WITH_TIMES)
+_DAYS_WITH_TIMES = (datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 0, 1_000))  # noqa: DTZ001  as the column has them
+# SQLite compares moments to the millisecond.
+_MILLISECONDS = st.datetimes().map(lambda at: at.replace(microsecond=at.microsecond // 1_000 * 1_000))
+_AT = _MILLISECONDS | st.sampled_from(_DAYS_WITH_TIMES)
 _VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "id": st.integers(-1, 60),
     "name": _TEXT,

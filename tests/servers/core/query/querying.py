@@ -31,18 +31,6 @@ class QueryClient(TodoClient):
     async def refused(self, table: str, **arguments: Any) -> dict[str, str]:
         return await self.error("query_database", {"table": table, **arguments})
 
-    async def all_pages(self, table: str, **arguments: Any) -> list[list[dict[str, Any]]]:
-        pages: list[list[dict[str, Any]]] = []
-        cursor: dict[str, Any] = {}
-        while True:
-            answer = await self.query(table, **arguments, **cursor)
-            pages.append(answer["data"])
-            metadata = answer["metadata"]
-            assert metadata["has_more"] == (metadata["next_cursor"] is not None), metadata
-            if not metadata["has_more"]:
-                return pages
-            cursor = {"cursor": metadata["next_cursor"]}
-
 
 @asynccontextmanager
 async def query_client(url: str, tables: str, **settings: Any) -> AsyncIterator[QueryClient]:

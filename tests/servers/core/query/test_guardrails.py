@@ -140,11 +140,12 @@ async def test_more_rows_than_the_operator_allows_are_refused(sqlite_url: str) -
     async with query_client(sqlite_url, "orders", max_rows=3) as client:
         error = await client.refused("orders", limit=4)
         assert "Parameter 'limit' must be at most 3." in _guardrail(error, "limit_cap")
-        assert "go on with the answer's next_cursor" in error["suggestion"]
+        assert error["suggestion"] == "Ask for at most 3 rows, or filter by more."
         assert len(await client.rows("orders", limit=3)) == 3
         by_default = await client.query("orders")
     assert by_default["metadata"]["limit"] == len(by_default["data"]) == 3
     assert by_default["metadata"]["has_more"] is True
+    assert "There are more rows. Filter by more" in by_default["metadata"]["note"]
 
 
 @pytest.mark.requirement("D-12")

@@ -79,5 +79,4 @@ async def test_any_other_database_is_read_with_what_sqlalchemy_knows_of_it(
         assert await client.found("orders", [{"column": "customer", "op": "like", "value": "%B%"}]) == [2]
         for order in ("-total", "due_on", "placed_at", "is_paid"):
             whole = await client.rows("orders", columns=["id"], order_by=order)
-            pages = await client.all_pages("orders", columns=["id"], order_by=order, limit=1)
-            assert [row for page in pages for row in page] == whole
+            assert await client.rows("orders", columns=["id"], order_by=order, limit=2) == whole[:2]

@@ -1,0 +1,129 @@
+"""An answer longer than its limit is cut, says so, and is the beginning of the whole (C-03)."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import sqlalchemy as sa
+
+from tests.fixtures.mcp_server import held
+from tests.servers.core.query.querying import QueryClient, query_client
+
+
+@pytest.fixture(scope="module")
+def items_url(shop_url: str) -> str:
+    """Add a table with many equal and missing values in what rows are ordered by."""
+    metadata = sa.MetaData()
+    items = sa.Table(
+        "items",
+        metadata,
+        sa.Column("shelf", sa.Integer, primary_key=True),
+        sa.Column("place", sa.String(20), primary_key=True),
+        sa.Column("name", sa.Text),
+        sa.Column("price", sa.Numeric(10, 3, asdecimal=False)),
+        sa.Column("weight", sa.Float),
+        sa.Column("sold_at", sa.DateTime),
+        sa.Column("is_new", sa.Boolean),
+    )
+    rows = [
+        {
+            "shelf": number % 3,
+            "place": f"p{number}",
+            "name": [None, "a", "B", "ä", "a'b", 'a"b', "a%"][number % 7],
+            "price": [None, 0.1, 0.125, 100][number % 4],
+            "weight": [None, 0.1, 1e300, -1.5, 5e-324][number % 5],
+            "is_new": [None, True, False][number % 3],
+        }
+        for number in range(40)
+    ]
+    engine = sa.create_engine(shop_url)
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+        connection.execute(items.insert(), rows)
+        for number, moment in enumerate(["2026-01-01 10:00:00", "2026-01-01 10:00:00.000001", "1999-12-31 00:00:00"]):
+            stated = sa.text("UPDATE items SET sold_at = :moment WHERE shelf = :number")
+            if engine.dialect.name == "postgresql":
+                stated = sa.text("UPDATE items SET sold_at = CAST(:moment AS TIMESTAMP) WHERE shelf = :number")
+            connection.execute(stated, {"moment": moment, "number": number})
+    engine.dispose()
+    return shop_url
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def items(items_url: str) -> AsyncIterator[QueryClient]:
+    async with held(query_client(items_url, "items")) as client:
+        yield client
+
+
+@pytest.mark.requirement("C-03")
+@pytest.mark.parametrize(
+    "order",
+    [
+        None,
+        "name",
+        "-name",
+        ["price desc", "name"],
+        ["-weight", "is_new"],
+        ["sold_at", "-place"],
+        ["-sold_at", "price"],
+        ["place", "shelf"],
+        ["is_new desc", "-shelf", "weight"],
+    ],
+)
+async def test_a_cut_answer_is_the_beginning_of_the_whole_in_its_order(items: QueryClient, order: Any) -> None:
+    arguments = {"columns": ["shelf", "place"]} | ({"order_by": order} if order else {})
+    whole = await items.query("items", **arguments)
+    cut = await items.query("items", **arguments, limit=15)
+    assert (len(whole["data"]), whole["metadata"]["has_more"], "note" in whole["metadata"]) == (40, False, False)
+    assert cut["data"] == whole["data"][:15]
+    assert cut["metadata"]["has_more"] is True
+    assert "There are more rows. Filter by more" in cut["metadata"]["note"]
+
+
+async def test_rows_beyond_the_limit_are_reached_by_a_filter(items: QueryClient) -> None:
+    first = await items.rows("items", order_by=["place"], limit=25)
+    beyond = {"column": "place", "op": "gt", "value": first[-1]["place"]}
+    others = await items.rows("items", order_by=["place"], filters=[beyond])
+    assert [*first, *others] == await items.rows("items", order_by=["place"])
+
+
+async def test_a_table_without_a_key_is_cut_at_the_limit_too(shop: QueryClient) -> None:
+    answer = await shop.query("log", limit=2)
+    assert (len(answer["data"]), answer["metadata"]["has_more"]) == (2, True)
+    assert (await shop.query("log"))["metadata"]["has_more"] is False
+
+
+async def test_a_key_that_may_not_be_read_orders_nothing_and_is_not_shown(shop_url: str) -> None:
+    async with query_client(shop_url, "customers(name)") as client:
+        answer = await client.query("customers", limit=1)
+    assert [list(row) for row in answer["data"]] == [["name"]]
+
+
+async def test_texts_that_only_sqlite_takes_for_texts_are_ordered_and_whole(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'data.db'}"
+    engine = sa.create_engine(url)
+    names = ("a", "a\0b", "a\0c", "", "\0", "b\ufffd", "c")
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE t (name TEXT PRIMARY KEY)"))
+        connection.execute(sa.text("INSERT INTO t VALUES (:name)"), [{"name": name} for name in names])
+    engine.dispose()
+    async with query_client(url, "t") as client:
+        for order in ("name", "-name"):
+            found = [row["name"] for row in await client.rows("t", order_by=order)]
+            assert found == sorted(names, reverse=order == "-name")
+
+
+async def test_an_answer_that_is_large_enough_ends_early_and_says_so(empty_url: str) -> None:
+    engine = sa.create_engine(empty_url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT)"))
+        rows = [{"id": number, "body": "x" * 9_000} for number in range(120)]
+        connection.execute(sa.text("INSERT INTO t VALUES (:id, :body)"), rows)
+    engine.dispose()
+    async with query_client(empty_url, "t") as client:
+        answer = await client.query("t", limit=1000)
+        assert "large enough" in answer["metadata"]["note"]
+        assert 40 < answer["metadata"]["count"] < 60
+    assert [row["id"] for row in answer["data"]] == list(range(answer["metadata"]["count"]))
