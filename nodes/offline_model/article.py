@@ -140,7 +140,7 @@ class _Reader:
             elif found := _HEADING.fullmatch(line):
                 self._end_paragraph()
                 self._start_part(without_marks(found["text"]))
-                fence = "```" if _begins_in_code(line, lines[place + 1 :]) else ""
+                fence = "```" if line.endswith(_CONTINUED) and _begins_in_code(lines, place + 1) else ""
             elif not self._stands_alone(line):
                 self._read_words(line)
         self._end_paragraph()
@@ -226,10 +226,12 @@ class _Reader:
             self._place += 1
 
 
-def _begins_in_code(heading: str, lines: Sequence[str]) -> bool:
-    """Say of a section that was divided whether it was divided in the middle of code."""
+def _begins_in_code(lines: Sequence[str], start: int) -> bool:
+    """Say of a section that was divided, from `start` on, whether it was divided in the middle of code."""
     fences = 0
-    for line in lines if heading.endswith(_CONTINUED) else ():
+    # Not a slice: a page may have 100 000 headings.
+    for place in range(start, len(lines)):
+        line = lines[place]
         if _HEADING.fullmatch(line) and fences % 2 == 0:
             break
         fences += bool(_FENCE.match(line))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fixtures.forked_python import REAL_PYTHON
+from tests.fixtures.forked_python import REAL_PYTHON, pid_behind
 
 BOUND_S = 60.0
 READY = "Toolweave is ready at "
@@ -48,7 +48,7 @@ class Running:
 
     @property
     def pid(self) -> int:
-        return self.process.pid
+        return pid_behind(self.process.pid)
 
     def stderr(self) -> str:
         """Return what was written so far, without the watchdog's lines: on a busy machine anything blocks the loop."""

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import SAMPLE_APP, Ended, serving, toolweave
-from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.openai_wire import WireTurn, openai_wire
 from tests.servers.registry.tools import opened, tool
 from toolweave.cli.checks.data_folder import check_data_folder
@@ -82,7 +81,7 @@ def test_a_setting_of_the_wrong_form_ends_the_checks_that_need_the_settings(else
 
 def test_a_running_server_is_no_failure(tmp_path: Path) -> None:
     arguments = ("--config", str(SAMPLE_APP), "--data-dir", str(tmp_path / "data"))
-    with serving(*arguments, cwd=tmp_path, python=REAL_PYTHON) as server:
+    with serving(*arguments, cwd=tmp_path) as server:
         env = {"TOOLWEAVE_PORT": server.url.rpartition(":")[2]}
         ended = doctor(tmp_path, {}, *arguments, **env)
         assert f"is in use by process {server.pid}" in ended.stdout

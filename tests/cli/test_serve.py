@@ -109,7 +109,7 @@ def test_a_port_in_use_is_told_before_anything_is_opened(sample_server: Running,
 
 def test_a_second_server_on_a_data_folder_is_told_who_has_it_and_the_first_goes_on(tmp_path: Path) -> None:
     arguments = ("--config", str(SAMPLE_APP), "--data-dir", str(tmp_path / "data"))
-    with serving(*arguments, cwd=tmp_path, python=REAL_PYTHON) as first:
+    with serving(*arguments, cwd=tmp_path) as first:
         second = toolweave("serve", "--port", "0", *arguments, cwd=tmp_path)
         assert (second.code, second.stdout) == (1, "")
         assert f"{tmp_path / 'data'} is in use by process {first.pid} (serving on {first.url})" in second.paragraph

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from loguru import logger
 
+from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.mcp_server import child_pids
 from tests.fixtures.web_pages import PAGES, five_megabytes
 from tests.nodes.script.reading import read_article
@@ -75,7 +76,8 @@ def test_pages_are_read_within_limits_of_the_system_by_no_module_of_the_working_
     assert ("slept well." in done.stdout, done.stderr) == (True, "")
 
 
-async def test_a_reading_ends_with_its_process_however_often_it_is_cancelled() -> None:
+async def test_a_reading_ends_with_its_process_however_often_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", REAL_PYTHON)
     million = b"<p " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b">Hi</p>"
     reading = asyncio.create_task(extract_page(million, "https://site.example/x", "text/html"))
     readers: list[int] = []

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.mcp_server import todo_environment
 from toolweave.config.settings import Settings
 from toolweave.servers.todo.command import database_url
@@ -87,7 +88,7 @@ def test_lines_that_are_no_requests_are_survived_and_the_end_of_stdin_ends_the_p
 def test_the_program_dies_with_its_parent_though_its_stdin_stays_open(tmp_path: Path) -> None:
     starts_it = "import signal, subprocess, sys; subprocess.Popen(sys.argv[1:]); signal.pause()"
     parent = subprocess.Popen(
-        (sys.executable, "-c", starts_it, *PROGRAM),
+        (REAL_PYTHON, "-c", starts_it, REAL_PYTHON, *PROGRAM[1:]),
         env=environment(tmp_path),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
