@@ -53,7 +53,9 @@ format: setup
 	.venv/bin/ruff check --fix .
 
 coverage: setup   ## run the tests with coverage and print what no test reaches
-	.venv/bin/python -m pytest --workers $(WORKERS) -p pytest_cov --cov --cov-report=term
+	.venv/bin/python -m coverage run -m pytest --workers $(WORKERS)
+	.venv/bin/python -m coverage combine --quiet
+	.venv/bin/python -m coverage report
 
 slow: setup   ## the long suites, and random examples for every property
 	.venv/bin/python -m pytest --workers $(WORKERS) -m 'slow or hypothesis' --hypothesis-profile random
