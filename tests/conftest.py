@@ -17,12 +17,13 @@ SELDOM = (20_000, 20, 50)
 # `make test` tries the same examples each time and measures no time; `make slow` tries others (--hypothesis-profile).
 settings.register_profile(
     "fixed",
+    max_examples=25,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.register_profile("random", settings.get_profile("fixed"), derandomize=False, print_blob=True)
+settings.register_profile("random", settings.get_profile("fixed"), max_examples=300, derandomize=False, print_blob=True)
 settings.load_profile("fixed")
 
 # Now: the plugins below and the tests take it for a default.

@@ -4,7 +4,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -268,7 +268,6 @@ def test_the_form_of_a_long_list_of_choices_takes_few_steps(draft: str) -> None:
     Schema({"$schema": draft, "enum": [{"a": number} for number in range(2_000)]}, form_steps=steps)
 
 
-@settings(max_examples=200)
 @given(schema=SCHEMAS, value=VALUES)
 def test_a_schema_accepts_what_the_library_accepts_compiled_or_not(schema: dict[str, Any], value: Any) -> None:
     valid = Draft202012Validator(schema).is_valid(value)

@@ -62,6 +62,7 @@ async def test_a_document_in_a_text_has_no_more_values_than_one_in_a_body(http: 
     assert (refused.status_code, refused.json()) == (413, {"detail": REFUSAL.format(most="400,000")})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     [

@@ -79,6 +79,7 @@ def test_a_server_raises_its_limit_of_open_files_but_not_beyond_what_it_can_use(
     assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (most, hard)
 
 
+@pytest.mark.slow
 def test_out_of_files_a_run_and_an_mcp_server_name_the_limit_and_what_to_do(process: AppProcess) -> None:
     process.start()
     _, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)

@@ -164,7 +164,7 @@ def test_the_log_says_which_mcp_file_counts_and_what_is_wrong_in_it(tmp_path: Pa
 
 
 @pytest.mark.requirement("T-09")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_stop_ends_an_mcp_server_that_ignores_every_hint(number: signal.Signals, tmp_path: Path) -> None:
     stubborn = {"stubborn": {"command": REAL_PYTHON, "args": [str(MCP_SERVER), "--behave", "stubborn"]}}
     env = mcp_file(tmp_path, stubborn)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.config.header_templates import CallerField, HeaderTemplate, parse_template
@@ -52,7 +52,6 @@ def test_each_form_of_template_is_understood(text: str, parts: tuple[str | Calle
     assert parse_template(text, {"SERVICE": "s3rvice"}) == HeaderTemplate(parts)
 
 
-@settings(max_examples=100)
 @given(st.text(min_size=1).filter(lambda text: not set(text) & set("\r\n\0")))
 def test_what_a_variable_brings_is_never_read_as_a_template(value: str) -> None:
     text = "{env:A}{user:b:-{env:A}}"

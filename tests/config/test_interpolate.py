@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.config.interpolate import find_references, holds_reference, malformed_references, resolve
@@ -40,14 +40,12 @@ def test_values_at_every_depth_are_filled_in_and_keys_are_not() -> None:
     assert resolve(value, {"A": "x"}) == {"{env:A}": ["x", 1, None, {"b": "x"}]}
 
 
-@settings(max_examples=100)
 @given(PLAIN, NAMES, st.text(min_size=1), PLAIN)
 def test_a_value_is_inserted_as_it_is_and_never_read_again(before: str, name: str, value: str, after: str) -> None:
     assert resolve(f"{before}{{env:{name}}}{after}", {name: value}) == f"{before}{value}{after}"
     assert resolve(f"{{env:{name}}}", {name: "{env:OTHER}", "OTHER": "x"}) == "{env:OTHER}"
 
 
-@settings(max_examples=100)
 @given(st.lists(st.tuples(NAMES, st.booleans(), st.booleans())))
 def test_exactly_the_variables_without_value_and_default_are_missing(uses: list[tuple[str, bool, bool]]) -> None:
     environ = {name: "x" for name, is_set, _ in uses if is_set}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.config import configuration_text
@@ -43,14 +43,12 @@ def keys_of(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | in
 
 
 @pytest.mark.requirement("A-06")
-@settings(max_examples=100)
 @given(VALUES)
 def test_comments_and_trailing_commas_change_no_value(value: Any) -> None:
     assert parse_jsonc(decorated(value), source="x").value == value
 
 
 @pytest.mark.requirement("A-06")
-@settings(max_examples=100)
 @given(st.dictionaries(st.text(), VALUES, max_size=4))
 def test_every_key_is_on_the_line_where_it_is_written(value: dict[str, Any]) -> None:
     text = json.dumps(value, indent=1)
@@ -60,7 +58,6 @@ def test_every_key_is_on_the_line_where_it_is_written(value: dict[str, Any]) -> 
         assert lines[document.lines[path] - 1].lstrip().startswith(f"{json.dumps(path[-1])}: ")
 
 
-@settings(max_examples=300)
 @given(st.text(alphabet=NOISE, max_size=40))
 def test_any_text_is_read_or_refused_with_a_configuration_error(text: str) -> None:
     try:

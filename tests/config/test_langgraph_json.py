@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.config.http_section import CorsRules
@@ -248,7 +248,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150)
 @given(st.dictionaries(KEYS, VALUES))
 def test_any_object_is_read_or_refused_with_a_configuration_error(tmp_path: Path, value: dict[str, Any]) -> None:
     file = written(tmp_path, value)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.config.mcp import load_mcp_config
@@ -59,7 +59,6 @@ def everything_shown(file: Path, environ: dict[str, str], *, strict: bool) -> st
     return f"{config} {config!r} {config.servers} {config.warnings} {reasons}"
 
 
-@settings(max_examples=200)
 @given(entry=ENTRIES, strict=st.booleans(), value=st.sampled_from([SECRET, f"{SECRET}\n", f"http://{SECRET}/"]))
 def test_no_secret_shows_wherever_it_stands(tmp_path: Path, entry: dict[str, Any], strict: bool, value: str) -> None:
     file = tmp_path / "mcp.jsonc"

@@ -17,14 +17,14 @@ CACHE = Path(__file__).parent / ".toolweave"
 INSTALLED = ("filesystem", "git", "fetch", "time")
 
 
-@pytest.fixture(scope="session")
-def installed() -> Path:
-    """Give the folder that the programs are in; they are installed if that has not been done."""
+@pytest.fixture(scope="module")
+def installed(request: pytest.FixtureRequest) -> Path:
+    """Return the folder of the programs; those that the module NEEDS, else all, are installed if they are not there."""
     for program in ("npm", "node", "git"):
         if shutil.which(program) is None:
             _unavailable(f"{program} is not installed")
     said: list[str] = []
-    for name in INSTALLED:
+    for name in getattr(request.module, "NEEDS", INSTALLED):
         installation = installation_of(name)
         assert installation is not None
         try:

@@ -15,7 +15,7 @@ from tests.external.stub_apis import StubApis, stub_apis
 from tests.external.test_git import git
 from tests.servers.connections.peers import is_running
 
-pytestmark = [pytest.mark.external]
+pytestmark = [pytest.mark.external, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "external-servers.md"
 # Named on the page as what it is not offered with.

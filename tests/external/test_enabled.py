@@ -12,7 +12,7 @@ from tests.external.shipped import KEYS
 from tests.external.stub_apis import PROJECT, stub_apis
 from tests.external.test_git import git
 
-pytestmark = [pytest.mark.external]
+pytestmark = [pytest.mark.external, pytest.mark.slow]
 
 ENABLED = ("core", "brave", "supabase", "filesystem", "git", "git-files", "memory")
 

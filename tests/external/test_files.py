@@ -10,7 +10,7 @@ import pytest_asyncio
 from tests.external.shipped import answer, offered, plane_with, refusal
 from toolweave.servers.connections.plane import ToolPlane
 
-pytestmark = [pytest.mark.external]
+pytestmark = [pytest.mark.external, pytest.mark.slow]
 
 SECRET = "not for anybody"
 READING = {

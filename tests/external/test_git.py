@@ -12,6 +12,7 @@ from tests.servers.connections.peers import call
 from toolweave.servers.connections.plane import ToolPlane
 
 pytestmark = [pytest.mark.external]
+NEEDS = ("git",)
 
 WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
 

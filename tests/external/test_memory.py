@@ -13,7 +13,7 @@ from tests.fixtures.mcp_server import child_pids
 from tests.servers.connections.peers import connection, until
 from toolweave.servers.connections.plane import ToolPlane
 
-pytestmark = [pytest.mark.external]
+pytestmark = [pytest.mark.external, pytest.mark.slow]
 
 ENTITY = {"name": "Ada", "entityType": "person", "observations": ["prefers short answers"]}
 

@@ -15,7 +15,7 @@ from tests.nodes.script.writing import model_at
 from toolweave.config.script_job import read_script_job
 from toolweave.graphs.script_writer import build_script_writer
 
-pytestmark = [pytest.mark.external]
+pytestmark = [pytest.mark.external, pytest.mark.slow]
 
 URL = "https://example.com/blog"
 MCP_FILE = """

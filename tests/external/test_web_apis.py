@@ -11,7 +11,7 @@ from tests.external.shipped import KEYS, answer, configs_of, offered, plane_with
 from tests.external.stub_apis import PAGE, PROJECT, StubApis, stub_apis
 from toolweave.servers.connections.plane import ToolPlane
 
-pytestmark = [pytest.mark.external]
+pytestmark = [pytest.mark.external, pytest.mark.slow]
 
 URL = "https://shop.example/hours"
 

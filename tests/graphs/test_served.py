@@ -38,6 +38,7 @@ def run_script(script: str, data_dir: Path, **variables: str) -> subprocess.Comp
     )
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("S-04")
 def test_served_graphs_work_without_a_server_on_several_loops(tmp_path: Path) -> None:
     turns = [

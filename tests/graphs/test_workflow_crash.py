@@ -45,6 +45,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("W-02")
 @pytest.mark.parametrize(
     ("tool_ids", "turns", "stage", "told"),

@@ -87,6 +87,7 @@ async def test_endless_headers_are_left_long_before_time_is_up(start: bytes, blo
     assert raised.value.reason == "transfer"
 
 
+@pytest.mark.slow
 async def test_a_body_of_tiny_pieces_is_left_though_it_is_small() -> None:
     pieces = b"1\r\nx\r\n" * (MOST_PIECES + 1)
     async with serving(always(CHUNKED + pieces + b"0\r\n\r\n")) as peer:

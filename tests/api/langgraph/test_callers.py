@@ -65,6 +65,7 @@ def said(state: dict[str, Any]) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_fifty_users_at_once_each_reach_the_server_as_themselves(client: httpx.Client) -> None:
     def seen_by(number: int) -> dict[str, Any]:
         headers = {"authorization": f"Bearer t{number}", "x-tenant": f"tenant-{number}"}

@@ -45,6 +45,7 @@ def check_whole(heard: list[Frame]) -> None:
     assert ids == sorted(set(ids))
 
 
+@pytest.mark.slow
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 loses and repeats nothing over cut connections")
 async def test_nothing_is_lost_or_repeated_at_two_hundred_cuts(
     app_server: AppServer, sdk: LangGraphClient, http: httpx.AsyncClient

@@ -23,6 +23,7 @@ KINDS: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 closes when the run has ended, not before")
 async def test_no_stream_closes_before_its_run_has_ended(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
     at_once = asyncio.Semaphore(AT_ONCE)

@@ -276,6 +276,7 @@ async def test_the_operations_beside_an_endless_one_are_imported(http: httpx.Asy
     assert ([tool["api"]["path"] for tool in told["tools"]], len(told["skipped"])) == (["/beside"], 1)
 
 
+@pytest.mark.slow
 async def test_eight_endless_documents_at_once_keep_nobody_waiting(http: httpx.AsyncClient) -> None:
     importing = [asyncio.create_task(http.post("/tools/import/openapi", json=ALL_OF)) for _ in range(8)]
     assert (await created(http))["tool_id"]
@@ -345,6 +346,7 @@ async def test_a_document_of_many_operations_holds_nobody_up(http: httpx.AsyncCl
     assert (answer.status_code, len(answer.json()["created"]), lives) == (201, 100, [200] * 5)
 
 
+@pytest.mark.slow
 async def test_hundreds_of_tools_are_imported_at_once_while_others_are_answered(http: httpx.AsyncClient) -> None:
     prefix = f"many_{uuid4().hex[:8]}"
     tools = [config(tool_id=f"{prefix}_{number}", name=prefix) for number in range(500)]
@@ -356,6 +358,7 @@ async def test_hundreds_of_tools_are_imported_at_once_while_others_are_answered(
     assert listed.headers["x-pagination-total"] == "500"
 
 
+@pytest.mark.slow
 async def test_others_are_answered_while_large_tools_are_read(http: httpx.AsyncClient) -> None:
     fields = {f"field_{number}": {"type": "string", "maxLength": 100} for number in range(300)}
     schema = {"type": "object", "properties": {"city": {"type": "string"}, **fields}}

@@ -154,6 +154,7 @@ async def test_a_private_host_is_stored_and_refused_only_when_it_is_called(
     assert "TOOLWEAVE_OUTBOUND_ALLOW" in told["error"]
 
 
+@pytest.mark.slow
 async def test_two_hundred_at_once_get_each_their_own_answer(http: httpx.AsyncClient, shop: ShopApi) -> None:
     before = await threads(http)
     amounts = range(1, 201)

@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import BASE, FLAG, NUMBER, TEXT, WHOLE, tool, written
@@ -34,7 +34,6 @@ scalar_arguments = st.fixed_dictionaries(
 @pytest.mark.requirement("W-05")
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @given(arguments=scalar_arguments)
-@settings(max_examples=80)
 def test_the_arguments_of_a_built_request_are_those_it_was_built_from(method: str, arguments: dict[str, Any]) -> None:
     mapping = {"trace": "header.X-Trace", "count": "query.n"}
     if method == "POST":
@@ -172,6 +171,7 @@ def test_what_the_configuration_does_not_name_is_refused() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_thousand_fields_that_are_slow_to_check_are_read_in_a_bounded_number_of_steps() -> None:
     slow = {"anyOf": [{"type": "array", "items": WHOLE}] * 400}
     names = [f"f{number}" for number in range(1_500)]

@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import tool
@@ -156,7 +156,6 @@ parts = st.sampled_from(
 
 
 @given(bodies, st.lists(parts, max_size=5).map(lambda found: "$" + "".join(found)))
-@settings(max_examples=300)
 def test_any_path_into_any_answer_gives_a_value_or_a_list(body: Any, path: str) -> None:
     search = PathSearch(body)
     found = search.find(checked_path(path))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import BASE, FLAG, TEXT, WHOLE, tool, written
@@ -227,7 +227,6 @@ json_values = st.recursive(
 
 
 @given(json_values, json_values)
-@settings(max_examples=100)
 def test_any_body_is_the_same_as_itself_and_any_two_can_be_compared(one: Any, other: Any) -> None:
     assert differences(posted(one), posted(one)) == []
     assert isinstance(differences(posted(one), posted(other)), list)
@@ -237,7 +236,6 @@ def test_any_body_is_the_same_as_itself_and_any_two_can_be_compared(one: Any, ot
     st.text(max_size=40) | st.text(alphabet="htps:/.@%2e?#[]\\evil", max_size=30),
     st.dictionaries(st.text(max_size=5), json_values),
 )
-@settings(max_examples=100)
 @example("https://[::1", {})
 @example("https://api.example.com/v1/orders/%", {})
 def test_any_written_request_is_compared_or_refused_in_words(url: str, query: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -139,7 +139,6 @@ def tools(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("O-01")
-@settings(max_examples=100)
 @given(texts, texts)
 def test_any_text_is_answered(first: str, second: str) -> None:
     model = offline_model().bind_tools(TOOLS)
@@ -152,7 +151,6 @@ def test_any_text_is_answered(first: str, second: str) -> None:
 
 
 @pytest.mark.requirement("O-02")
-@settings(max_examples=100)
 @given(texts, st.lists(tools(), min_size=1, max_size=4))
 def test_what_is_sent_always_fits_the_schema(text: str, offered: list[dict[str, Any]]) -> None:
     reply = offline_model().bind_tools(offered).invoke(text)
@@ -168,7 +166,6 @@ def _fits(schema: dict[str, Any], arguments: dict[str, Any]) -> bool:
     return Draft202012Validator(json.loads(text)).is_valid(arguments)
 
 
-@settings(max_examples=50)
 @given(texts, st.lists(tools(), min_size=1, max_size=3))
 def test_a_call_that_must_be_made_is_made_with_every_required_argument(
     text: str, offered: list[dict[str, Any]]
@@ -194,7 +191,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=100)
 @given(
     st.one_of(json_values.map(json.dumps), st.text(max_size=100)),
     st.sampled_from(["create_todo", "list_todos", "update_todo", "search_todos", "delete_todo", "echo", "x"]),

@@ -158,6 +158,7 @@ async def test_what_images_show_is_passed_on_without_where_they_lie(endpoint: En
     assert "example.org" not in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["!", "![", "![a](b", "![a](<b", "```\n", "<", "</ ", "\n "], ids=repr)
 async def test_a_hostile_article_takes_no_longer_than_its_length(endpoint: Endpoint, text: str) -> None:
     given = page(("Hostile", text * (1_000_000 // len(text)) + "\n\n" + SENTENCE * 9))

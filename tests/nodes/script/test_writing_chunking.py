@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.script.writing import SENTENCE
@@ -34,7 +34,6 @@ TEXTS = st.lists(PIECES, max_size=60).map("".join)
 BLOCKS = st.lists(st.builds(Block, st.sampled_from(["", "Heading", "見出し", "h" * 300]), TEXTS), max_size=8)
 
 
-@settings(max_examples=200)
 @given(BLOCKS, st.integers(500, 700))
 def test_every_part_has_room_and_joined_the_parts_are_the_article(blocks: list[Block], budget: int) -> None:
     parts = parts_of(blocks, budget)
@@ -44,7 +43,6 @@ def test_every_part_has_room_and_joined_the_parts_are_the_article(blocks: list[B
     assert parts == parts_of(blocks, budget)
 
 
-@settings(max_examples=50)
 @given(BLOCKS)
 def test_parts_are_filled_as_far_as_whole_sections_go(blocks: list[Block]) -> None:
     parts = parts_of(blocks, 600)

@@ -162,7 +162,7 @@ def test_odd_schemas_become_something_that_is_a_schema(odd: dict[str, Any]) -> N
     Schema(plain_schema(odd))
 
 
-@pytest.mark.parametrize(("fields", "told"), [(100, True), (1_200, False)])
+@pytest.mark.parametrize(("fields", "told"), [(100, True), pytest.param(1_200, False, marks=pytest.mark.slow)])
 def test_schemas_that_are_too_large_together_lose_their_words_first(fields: int, told: bool) -> None:
     many = {f"f{number}": {"type": "string", "description": "w" * 400} for number in range(fields)}
     tools = [tool(f"t{number}", many, required=["f0"]) for number in range(8)]

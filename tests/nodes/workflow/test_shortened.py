@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.nodes.workflow.shortened import LONGEST, shortened
@@ -83,7 +83,6 @@ def test_odd_shapes_are_bounded_too(value: Any) -> None:
     assert len(text) <= LONGEST
 
 
-@settings(max_examples=60)
 @given(JSON, st.integers(min_value=120, max_value=600))
 def test_any_answer_fits_and_is_whole_or_marked(value: Any, longest: int) -> None:
     text, cut = shortened(value, longest)

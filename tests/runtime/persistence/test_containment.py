@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.runtime.persistence.containment import contains, json_contains
@@ -39,13 +39,11 @@ def test_containment_by_example(document: Any, pattern: Any, expected: bool) -> 
 
 
 @given(documents)
-@settings(max_examples=60)
 def test_everything_contains_itself(document: Any) -> None:
     assert contains(document, document)
 
 
 @given(st.dictionaries(st.sampled_from("xyz"), documents), st.dictionaries(st.sampled_from("xyz"), documents))
-@settings(max_examples=60)
 def test_a_document_contains_every_part_that_was_merged_into_it(document: Any, part: Any) -> None:
     assert contains({**document, **part}, part)
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.errors import InvalidRequest
@@ -18,13 +18,11 @@ documents = st.recursive(
 
 
 @given(documents)
-@settings(max_examples=100)
 def test_json_comes_back_as_it_was(document: Any) -> None:
     assert from_json(to_json(document)) == document
 
 
 @given(documents)
-@settings(max_examples=100)
 def test_json_text_can_be_stored_as_text(document: Any) -> None:
     to_json(document).encode("utf-8")
 
@@ -55,7 +53,6 @@ def test_the_deepest_nesting_that_is_stored_can_be_read() -> None:
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
-@settings(max_examples=100)
 def test_moments_come_back_to_the_microsecond(moment: datetime) -> None:
     assert from_micros(to_micros(moment)) == moment
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.runtime.streaming import channel as channel_module
@@ -60,7 +60,6 @@ async def test_a_reader_too_far_behind_is_cut_off_while_others_go_on() -> None:
     assert len(await collect(slow)) == 2
 
 
-@settings(max_examples=50)
 @given(attempts=st.lists(st.integers(0, 30), min_size=1, max_size=4))
 async def test_ids_are_unique_and_sort_as_text_over_all_attempts(attempts: list[int]) -> None:
     channel = Channel("run", id_prefix="1795293224275")

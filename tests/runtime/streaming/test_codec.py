@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from langgraph.types import Interrupt, Send
@@ -116,7 +116,6 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=200)
 @given(anything)
 def test_every_value_encodes_to_compact_json_on_one_line(value: Any) -> None:
     encoded = dumps(value)

@@ -102,7 +102,7 @@ class BreakerMachine(RuleBasedStateMachine):
 
 @pytest.mark.requirement("D-6")
 def test_the_breaker_does_what_its_model_does() -> None:
-    run_state_machine_as_test(BreakerMachine, settings=settings(max_examples=200, stateful_step_count=40))
+    run_state_machine_as_test(BreakerMachine, settings=settings(stateful_step_count=40))
 
 
 def breaker_at(now: list[float]) -> Breaker:

@@ -87,6 +87,7 @@ async def test_names_that_models_cannot_use_lead_back_to_the_servers_own(plane: 
         assert json.loads(answer.text) == {"a": 1}
 
 
+@pytest.mark.slow
 async def test_a_catalogue_of_five_thousand_tools_is_offered_whole_and_kept_through_a_refresh() -> None:
     config = talkative("--catalogue", "5000", prefix="", exclude=("*_flood",), include=("tool_*", "progress*"))
     with log_records() as records:

@@ -132,8 +132,8 @@ HOST = """
     [
         (signal.SIGKILL, "asyncio", ()),
         pytest.param(signal.SIGKILL, "asyncio", ("--behave", "stubborn"), marks=GUARDED),
-        pytest.param(signal.SIGKILL, "uvloop", ("--behave", "stubborn"), marks=GUARDED),
-        (signal.SIGTERM, "asyncio", ()),
+        pytest.param(signal.SIGKILL, "uvloop", ("--behave", "stubborn"), marks=[GUARDED, pytest.mark.slow]),
+        pytest.param(signal.SIGTERM, "asyncio", (), marks=pytest.mark.slow),
         (signal.SIGINT, "uvloop", ("--behave", "stubborn")),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fixtures.core_world import SECRET, CoreWorld, core_client, core_world
@@ -53,7 +53,6 @@ async def core(world: CoreWorld) -> AsyncIterator[TodoClient]:
 
 
 @pytest.mark.requirement("C-06")
-@settings(max_examples=150)
 @given(st.data())
 async def test_any_json_gets_an_envelope_and_never_an_internal_error(
     core: TodoClient, world: CoreWorld, data: st.DataObject

@@ -11,7 +11,7 @@ from toolweave.errors import DocumentRefused
 from toolweave.servers.registry.openapi.importing import Imported
 from toolweave.tool_config import ToolConfig
 
-QUICK = settings(max_examples=80, suppress_health_check=list(HealthCheck))
+QUICK = settings(suppress_health_check=list(HealthCheck))
 
 NAMES = st.sampled_from(
     ["id", "name", "a b", "X-Y", "__a__", "", "日本", "$ref", "body", "a.b", "x" * 70, "\r\n", "'\"\\", "{id}"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fixtures.mcp_server import held
@@ -80,7 +80,6 @@ async def test_text_that_looks_like_code_is_kept_as_text(either: TodoClient, tit
     assert (await either.data("delete_todo", {"id": todo["id"]}))["description"] == title
 
 
-@settings(max_examples=60)
 @given(st.text(st.characters(), max_size=210))
 async def test_any_title_is_either_kept_or_refused(either: TodoClient, title: str) -> None:
     answer = await either.call("create_todo", {"title": title})
@@ -105,7 +104,6 @@ TOOLS = {
 }
 
 
-@settings(max_examples=60)
 @given(st.data())
 async def test_any_json_gets_an_envelope_and_never_an_internal_error(either: TodoClient, data: st.DataObject) -> None:
     tool = data.draw(st.sampled_from(sorted(TOOLS)))

@@ -115,6 +115,7 @@ async def test_a_script_that_was_refused_as_too_short_says_its_lists_too_at_the_
     assert "harbor and harbor and more of harbor" in written.narrations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["[a](", "`a", "(a.) ", "## a\n\nb.\n\n", "## a (continued)\n\nb.\n\n", "<a ", "_a"])
 def test_hostile_texts_are_read_in_linear_time(piece: str) -> None:
     few, many = (calls_in(partial(read_article, piece * count)) for count in (1_000, 4_000))

@@ -62,6 +62,7 @@ async def guarded(running: Guarded) -> Guarded:
     return running
 
 
+@pytest.mark.slow
 async def test_processes_that_renew_at_once_lose_no_tokens(guarded: Guarded, tmp_path: Path) -> None:
     place = file_place(tmp_path, "a key for all")
     await signed_in(guarded.config(), place)

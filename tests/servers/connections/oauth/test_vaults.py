@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
@@ -120,7 +120,6 @@ def test_a_key_file_that_is_gone_or_damaged_is_named(tmp_path: Path) -> None:
         SealedFiles(tmp_path).read(KEY)
 
 
-@settings(max_examples=200)
 @given(where=st.floats(0, 0.999), bits=st.integers(1, 255), cut=st.booleans())
 def test_no_damage_gives_anything_but_an_error_or_the_text(
     tmp_path_factory: pytest.TempPathFactory, where: float, bits: int, cut: bool
@@ -185,6 +184,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_it_writes_leaves_the_old_or_the_new(tmp_path: Path) -> None:
     newest = 0
     for round_ in range(6):

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.servers.connections.peers import (
@@ -52,7 +52,6 @@ def test_lines_come_out_as_they_went_in_wherever_they_were_cut(lines: list[bytes
     assert [line for piece in in_pieces(text, cuts) for line in splitter.feed(piece)] == lines
 
 
-@settings(max_examples=50)
 @given(st.booleans(), st.lists(st.integers(0, 10**6), max_size=30))
 def test_a_line_over_the_limit_is_dropped_and_its_request_told(id_last: bool, cuts: list[int]) -> None:
     splitter = LineSplitter(limit=LIMIT)
@@ -99,7 +98,6 @@ def test_events_within_the_limit_pass_untouched(events: list[tuple[bytes, bytes]
     assert b"".join(limiter.feed(piece) for piece in in_pieces(text, cuts)) == text
 
 
-@settings(max_examples=50)
 @given(st.sampled_from(BLANKS), st.booleans(), st.integers(16, 400))
 def test_an_event_over_the_limit_is_replaced_by_an_error_for_its_request(
     blank: bytes, id_last: bool, step: int

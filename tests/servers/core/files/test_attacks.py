@@ -122,7 +122,7 @@ async def check_any_path(place: Place, template: str) -> None:
 
 
 @pytest.mark.requirement("C-05")
-@settings(max_examples=200, phases=[Phase.explicit, Phase.generate])
+@settings(phases=[Phase.explicit, Phase.generate])
 @example("docs/up/inner")
 @given(PATHS)
 async def test_any_path_shows_what_is_inside_or_is_refused(place: Place, path: str) -> None:
@@ -130,7 +130,6 @@ async def test_any_path_shows_what_is_inside_or_is_refused(place: Place, path: s
 
 
 @pytest.mark.slow
-@settings(max_examples=3000)
 @given(PATHS)
 async def test_any_of_many_paths_shows_what_is_inside_or_is_refused(place: Place, path: str) -> None:
     await check_any_path(place, path)

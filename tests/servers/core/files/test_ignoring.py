@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.servers.core.files.file_client import FileClient, file_client, tree
@@ -202,7 +202,6 @@ def test_of_the_rules_that_match_the_last_one_counts(rules: list[str], path: str
     assert RuleSet(rules).decision(path.rstrip("/").split("/"), is_folder=is_folder) is decision
 
 
-@settings(max_examples=100)
 @given(st.lists(st.text("ab/*?[]!-^\\(){}|#. &~é\u2028", max_size=8), max_size=4), st.text("ab[]é.", min_size=1))
 def test_any_line_is_a_rule_or_refused_and_passed_by_where_git_would(lines: list[str], name: str) -> None:
     assert RuleSet(lines, pass_by_others=True).decision((name, name), is_folder=True) in {True, False, None}

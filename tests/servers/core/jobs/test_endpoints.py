@@ -4,7 +4,7 @@ import posixpath
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.outbound.peers import always, serving, text
@@ -102,7 +102,6 @@ def test_a_url_that_could_be_read_in_two_ways_is_refused(endpoint: str) -> None:
 
 
 @pytest.mark.requirement("C-04")
-@settings(max_examples=150)
 @given(
     st.lists(
         st.sampled_from(
