@@ -14,20 +14,22 @@ from loguru import logger
 from toolweave.errors import ClaimLost, Conflict, NotFound, PersistenceError
 from toolweave.runtime.models import TERMINAL, CancelAction, NewRun, Run, RunStatus
 from toolweave.runtime.persistence.claims import CLAIMED, DELETING, ThreadClaim
+from toolweave.runtime.persistence.opening import Persistence
 from toolweave.runtime.persistence.run_transitions import RollbackAskedError
 from toolweave.runtime.persistence.runs import Alongside
 from toolweave.runtime.protocol.modes import speaks_protocol
 from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run, state_left
 from toolweave.runtime.runs.job_metadata import with_job_metadata
 from toolweave.runtime.runs.live_run import LiveRun, StartedRun, body_of
-from toolweave.runtime.runs.result import result_of
 from toolweave.runtime.streaming.channel import LoggedEvent
+from toolweave.runtime.streaming.codec import dumps
 from toolweave.runtime.streaming.thread_hub import ThreadStreamMode, ThreadSubscription
 from toolweave.runtime.webhooks.outbox import superseded_by, telling
 
 STOP_SECONDS = 4.0
 CLAIM_SECONDS = 30.0
 RETAKE_SECONDS = 5.0
+_UNKNOWN_ERROR = {"error": "RunError", "message": "The run failed; a later run has replaced its error."}
 
 
 @dataclass(slots=True)
@@ -69,7 +71,7 @@ class EmbeddedEngine:
         """Wait for a run to end; gives the thread's values, or {"__error__": …}, as JSON. Raises NotFound."""
         live = self.live.get(run.run_id)
         if live is None:
-            return await result_of(self.runtime.persistence, run)
+            return await _result_of(self.runtime.persistence, run)
         return await body_of(live.ended)
 
     async def event_batches(self, run: Run, after: int | None = None) -> AsyncGenerator[Sequence[LoggedEvent]]:
@@ -413,7 +415,7 @@ class EmbeddedEngine:
                 timer.cancel()
             if current is not None:
                 self.ended[current.status] += 1
-            self._end(live, None if current is None else await result_of(self.runtime.persistence, current))
+            self._end(live, None if current is None else await _result_of(self.runtime.persistence, current))
 
     def _abandon(self, live: LiveRun, error: Exception) -> None:
         """Tell whoever waits that a run's end could not be written; it is taken up again as after a restart."""
@@ -465,3 +467,18 @@ async def open_engine(runtime: Runtime, *, max_concurrent: int) -> AsyncIterator
         yield engine
     finally:
         await engine.stop()
+
+
+async def _result_of(persistence: Persistence, run: Run) -> bytes:
+    """Give the JSON body for a run read from the database (langgraph_api.md 5.2). Raises NotFound."""
+    thread = await persistence.threads.get(run.thread_id)
+    if run.status == "error":
+        return dumps({"__error__": thread.error or _UNKNOWN_ERROR})
+    values = thread.values
+    waiting = [interrupt for interrupts in (thread.interrupts or {}).values() for interrupt in interrupts]
+    if waiting:
+        values = {
+            **(values if isinstance(values, dict) else {}),
+            "__interrupt__": [{**interrupt, "response_schema": None} for interrupt in waiting],
+        }
+    return dumps(values)

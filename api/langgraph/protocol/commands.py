@@ -1,13 +1,15 @@
 """Carry out the protocol's commands, wherever they come from."""
 
+from collections.abc import Sequence
 from uuid import uuid4
 
-from toolweave.api.langgraph.protocol.agent_tree import agent_tree
 from toolweave.api.langgraph.protocol.envelopes import ProtocolCommand, RefusedCommand
 from toolweave.api.langgraph.protocol.run_commands import respond, start_run
 from toolweave.api.langgraph.protocol.subscribing import listed_channels, unsupported
 from toolweave.api.langgraph.served import Served
 from toolweave.runtime.models import JsonObject
+from toolweave.runtime.protocol.thread_event import ThreadEvent
+from toolweave.runtime.streaming.codec import loads
 
 NO_RUN = "No active run is bound to this thread."
 
@@ -67,7 +69,21 @@ def subscription_id(command: ProtocolCommand) -> str:
 async def _tree(here: Served, thread_id: str, params: JsonObject) -> JsonObject:
     run_id = params.get("run_id")
     told = await here.engine.runtime.announcements.log.lifecycle(thread_id, run_id if isinstance(run_id, str) else None)
-    tree = agent_tree(told)
+    tree = _agent_tree(told)
     if tree is None:
         raise RefusedCommand("no_such_run", NO_RUN)
     return {"tree": tree}
+
+
+def _agent_tree(events: Sequence[ThreadEvent]) -> JsonObject | None:
+    """Return the graphs that a run has run: {namespace, status, graph_name, children?}; None without events."""
+    nodes: dict[tuple[str, ...], JsonObject] = {}
+    for event in events:
+        told = loads(event.data)["params"]["data"]
+        node = nodes.setdefault(event.namespace, {"namespace": list(event.namespace), "status": "", "graph_name": ""})
+        node |= {"status": told["event"], "graph_name": told.get("graph_name") or node["graph_name"]}
+    for namespace, node in nodes.items():
+        parent = nodes.get(namespace[:-1]) if namespace else None
+        if parent is not None:
+            parent.setdefault("children", []).append(node)
+    return nodes.get(())
