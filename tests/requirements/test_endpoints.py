@@ -4,6 +4,7 @@ import ast
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.requirements import endpoints
@@ -23,17 +24,20 @@ def listed() -> set[tuple[str, str]]:
     return found
 
 
+@cache
 def carried() -> set[tuple[str, str]]:
     """Gather the arguments of `@pytest.mark.api(endpoint, behaviour)`, on tests and in `pytest.param(marks=…)`."""
     found: set[tuple[str, str]] = set()
     for path in sorted(TESTS.rglob("test_*.py")):
-        found.update(marks(ast.parse(path.read_text(encoding="utf-8"))))
+        text = path.read_text(encoding="utf-8")
+        if "mark.api(" in text:
+            found.update(marks(ast.parse(text)))
     return found
 
 
 def marks(tree: ast.Module) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.api":
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "api":
             endpoint, behaviour = (ast.literal_eval(argument) for argument in node.args)
             yield endpoint, behaviour
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.requirements.manifest import ALL_IDS, PLANNED
@@ -9,11 +10,13 @@ from tests.requirements.manifest import ALL_IDS, PLANNED
 TESTS = Path(__file__).parent.parent
 
 
+@cache
 def carried() -> dict[str, list[str]]:
     """Map requirement ids to the tests that carry them."""
     found: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
-        for requirement, name in marks(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for requirement, name in marks(ast.parse(text)) if "mark.requirement(" in text else ():
             found.setdefault(requirement, []).append(f"{path.relative_to(TESTS)}::{name}")
     return found
 

@@ -15,6 +15,13 @@ MAX_WORK = 20_000_000
 MAX_PATTERNS = 50
 MAX_PATTERN_BYTES = 100_000
 
+# Any other draft would be fetched.
+_DRAFTS = (
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema#",
+    "http://json-schema.org/draft-07/schema",
+)
 _LISTS_OF_SCHEMAS = frozenset({"anyOf", "allOf", "oneOf"})
 _KEYWORDS = _LISTS_OF_SCHEMAS | {
     *("type", "enum", "required", "properties", "additionalProperties", "items", "pattern"),
@@ -57,11 +64,15 @@ class CompiledSchema:
 def _quick_validator(schema: dict[str, Any]) -> Validator | None:
     parts = list(_subschemas({keyword: rule for keyword, rule in schema.items() if keyword != "$schema"}))
     patterns = [part for part in parts if isinstance(part, Mapping) and "pattern" in part]
-    if len(patterns) > MAX_PATTERNS or not all(map(_is_usual, parts)):
+    if (
+        schema.get("$schema", _DRAFTS[0]) not in _DRAFTS
+        or len(patterns) > MAX_PATTERNS
+        or not all(map(_is_usual, parts))
+    ):
         return None
     options = RegexOptions(size_limit=MAX_PATTERN_BYTES)
     try:
-        return validator_for(schema, validate_formats=False, offline=True, pattern_options=options)
+        return validator_for(schema, validate_formats=False, pattern_options=options)
     except (ValidationError, ReferencingError):
         return None
 
