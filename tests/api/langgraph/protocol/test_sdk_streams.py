@@ -104,6 +104,9 @@ async def test_a_second_client_reattaches_to_a_run_in_flight(sdk: LangGraphClien
     async with asyncio.timeout(BOUND_S), sdk.threads.stream(thread_id, assistant_id="gated") as first:
         await first.run.start(input={"n": 1, "gate": gate})
         await http.get(f"/gates/{gate}/reached")
+        # Checkpoints are written beside the run, and the SDK takes a thread without one for a thread whose runs ended.
+        while not (await sdk.threads.get_state(thread_id))["next"]:
+            await asyncio.sleep(0.01)
         async with sdk.threads.stream(thread_id, assistant_id="gated") as second:
             waiting = asyncio.ensure_future(second.output)
             await http.post(f"/gates/{gate}/open")
