@@ -105,7 +105,7 @@ async def test_a_second_client_reattaches_to_a_run_in_flight(sdk: LangGraphClien
         await first.run.start(input={"n": 1, "gate": gate})
         await http.get(f"/gates/{gate}/reached")
         # Checkpoints are written beside the run, and the SDK takes a thread without one for a thread whose runs ended.
-        while not (await sdk.threads.get_state(thread_id))["next"]:
+        while not (await sdk.threads.get_state(thread_id))["next"]:  # noqa: ASYNC110  nothing reports that a checkpoint is written
             await asyncio.sleep(0.01)
         async with sdk.threads.stream(thread_id, assistant_id="gated") as second:
             waiting = asyncio.ensure_future(second.output)
