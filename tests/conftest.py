@@ -50,6 +50,7 @@ pytest_plugins = [
     "tests.fixtures.app_server",
     "tests.fixtures.mcp_server",
     "tests.fixtures.postgres",
+    "tests.servers.connections.oauth.guarded",
 ]
 
 

@@ -2,32 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest_asyncio
 
 from tests.cli.command import BOUND_S, Ended, Running, serving, started, toolweave
-from tests.servers.connections.oauth.guarded import Guarded, browse, guarded_server
+from tests.servers.connections.oauth.guarded import Guarded, browse
 
 SECRET = "s3cr3t-9f8e7d"
 ENV = {"TOOLWEAVE_TOKEN_STORE": "file", "TOOLWEAVE_MCP_CONFIG": "mcp.jsonc"}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def running() -> AsyncIterator[Guarded]:
-    """Run one guarded server for the tests of a module."""
-    async with guarded_server() as server:
-        yield server
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def guarded(running: Guarded) -> Guarded:
-    """Give it as if freshly started."""
-    await running.tell(reset=True, revoke="all", release=True)
-    return running
 
 
 def write_config(folder: Path, **servers: Any) -> None:

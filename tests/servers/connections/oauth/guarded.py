@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import httpx
+import pytest_asyncio
 
 from tests.fixtures.mcp_server import HttpMcpServer, free_port, http_mcp_server
 from tests.fixtures.oauth_server import MACHINE
@@ -73,6 +74,20 @@ async def guarded_server(
     args = (SCRIPT, "--port", "{port}", "--login-port", str(login_port), "--transport", transport, *options)
     async with http_mcp_server(*args, transport=transport, env=env, name=name) as server:
         yield Guarded(server, f"http://127.0.0.1:{login_port}")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def guarded_process() -> AsyncIterator[Guarded]:
+    """Run one guarded server for the tests of a module."""
+    async with guarded_server() as server:
+        yield server
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def guarded(guarded_process: Guarded) -> Guarded:
+    """Reset the module's guarded server to what it is after a start."""
+    await guarded_process.tell(reset=True, revoke="all", release=True)
+    return guarded_process
 
 
 @asynccontextmanager

@@ -2,14 +2,12 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from tests.servers.connections.oauth.guarded import (
     PATIENCE_S,
@@ -17,7 +15,6 @@ from tests.servers.connections.oauth.guarded import (
     browse,
     eavesdropper,
     file_place,
-    guarded_server,
     kept,
     open_browser,
     signed_in,
@@ -29,20 +26,6 @@ from toolweave.servers.connections.oauth.destinations import Destinations, refus
 from toolweave.servers.connections.oauth.exchange import LARGEST_ANSWER
 from toolweave.servers.connections.oauth.login import sign_in
 from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def running() -> AsyncIterator[Guarded]:
-    """Run one guarded server for the tests of a module."""
-    async with guarded_server() as server:
-        yield server
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def guarded(running: Guarded) -> Guarded:
-    """Give it as if freshly started."""
-    await running.tell(reset=True, revoke="all", release=True)
-    return running
 
 
 async def refused(guarded: Guarded, folder: Path, auth: OAuth | None = None, **knobs: Any) -> str:

@@ -4,19 +4,16 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from tests.servers.connections.oauth.guarded import (
     ROOT,
     Guarded,
     failed_attempts,
     file_place,
-    guarded_server,
     kept,
     signed_in,
     stored_text,
@@ -46,20 +43,6 @@ async def main(url, folder, rounds):
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def running() -> AsyncIterator[Guarded]:
-    """Run one guarded server for the tests of a module."""
-    async with guarded_server() as server:
-        yield server
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def guarded(running: Guarded) -> Guarded:
-    """Give it as if freshly started."""
-    await running.tell(reset=True, revoke="all", release=True)
-    return running
 
 
 @pytest.mark.slow

@@ -1,10 +1,7 @@
 """Sessions with a real server that asks for OAuth: tokens come, are renewed and refused."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
-
-import pytest_asyncio
 
 from tests.fixtures.mcp_server import free_port
 from tests.servers.connections.oauth.guarded import (
@@ -19,20 +16,6 @@ from tests.servers.connections.oauth.guarded import (
 from tests.servers.connections.peers import BOUND_S, QUICK, call, failure_kind, text_of, until
 from toolweave.servers.connections.oauth.login import sign_out
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def running() -> AsyncIterator[Guarded]:
-    """Run one guarded server for the tests of a module."""
-    async with guarded_server() as server:
-        yield server
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def guarded(running: Guarded) -> Guarded:
-    """Give it as if freshly started."""
-    await running.tell(reset=True, revoke="all", release=True)
-    return running
 
 
 def last_error(plane: ToolPlane) -> str:
