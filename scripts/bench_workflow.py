@@ -67,7 +67,7 @@ class Bench:
         assert (await self._shop.get("/currency/convert", params=params)).json()["amount"] == amount
 
     async def workflow(self, amount: int) -> dict[str, Any]:
-        body = {"user_instructions": f"How much is {amount} euros in dollars?", "tool_ids": TOOLS}
+        body = {"user_instructions": f"Convert {amount} from EUR to USD", "tool_ids": TOOLS}
         told: dict[str, Any] = (await self._server.post("/workflow", json=body)).json()
         return told
 
