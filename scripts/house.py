@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tokenize
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import StringIO
@@ -65,10 +65,8 @@ def tracked() -> list[Path]:
     return [path for name in found if (path := Path(name)).is_file() and not path.is_symlink()]
 
 
-def code_lines(text: str) -> int:
-    """Count the lines that hold code."""
-    docstrings: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+def docstrings_of(tree: ast.AST) -> Iterator[ast.Constant]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
             first = node.body[0]
             if (
@@ -76,7 +74,14 @@ def code_lines(text: str) -> int:
                 and isinstance(first.value, ast.Constant)
                 and isinstance(first.value.value, str)
             ):
-                docstrings.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+                yield first.value
+
+
+def code_lines(text: str) -> int:
+    """Count the lines that hold code."""
+    docstrings: set[int] = set()
+    for text_node in docstrings_of(ast.parse(text)):
+        docstrings.update(range(text_node.lineno, (text_node.end_lineno or text_node.lineno) + 1))
     lines: set[int] = set()
     for token in tokenize.generate_tokens(StringIO(text).readline):
         if token.type not in NOT_CODE:
@@ -104,16 +109,21 @@ def read_module(path: Path) -> Module:
 
 
 def resolve_imports(modules: Mapping[str, Module]) -> None:
-    """Fill in which modules each one imports, those under TYPE_CHECKING and those that strings name included."""
+    """Fill in which modules each one imports, those under TYPE_CHECKING and those that strings name included.
+
+    The root package defines the version and loads public names late: what imports it depends on none of these.
+    """
     for module in modules.values():
-        for node in ast.walk(ast.parse(module.path.read_text(encoding="utf-8"))):
+        tree = ast.parse(module.path.read_text(encoding="utf-8"))
+        docstrings = set(docstrings_of(tree))
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 module.imports.update(known(modules, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:
                 module.imports.update(known(modules, f"{node.module}.{alias.name}") for alias in node.names)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                module.imports.update(known(modules, name) for name in MODULE_NAME.findall(node.value))
-        module.imports -= {"", module.name}
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings:
+                module.imports.update(name for name in MODULE_NAME.findall(node.value) if name in modules)
+        module.imports -= {"", "toolweave", module.name}
 
 
 def known(modules: Mapping[str, Module], dotted: str) -> str:
@@ -151,11 +161,11 @@ def components(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def floors(graph: Mapping[str, set[str]]) -> int:
-    """Count the nodes of the longest chain of imports; a cycle counts as one node."""
+    """Count the nodes of the longest chain of imports; each node of a cycle counts."""
     height: dict[str, int] = {}
     for group in components(graph):
         below = [height[target] for node in group for target in graph[node] if target not in group]
-        height.update(dict.fromkeys(group, 1 + max(below, default=0)))
+        height.update(dict.fromkeys(group, len(group) + max(below, default=0)))
     return max(height.values(), default=0)
 
 
@@ -209,16 +219,16 @@ def figures(modules: Mapping[str, Module], tests: int, exempt: list[str]) -> dic
     crowd = {folder: sum(m.path.parent == folder for m in real.values()) for folder in folders}
     height = {folder: floors(inside(folder, modules)) for folder in folders}
     graph = {name: module.imports for name, module in modules.items()}
-    cycles = [" ".join(sorted(group)) for group in components(graph) if len(group) > 1]
+    cycles = [group for group in components(graph) if len(group) > 1]
     every = list(modules.values())
     return {
         "product_code_lines": Figure(sum(module.code for module in every), 33_000, []),
         "product_files": Figure(len(every), 270, []),
         "one_importer_percent": Figure(round(100 * len(single) / len(every), 1), 20, single),
-        "class_names_defined_twice": Figure(len(twice), 0, twice),
+        "class_names_defined_twice": Figure(sum(len(paths) - 1 for paths in owners.values()), 0, twice),
         "modules_in_a_folder": Figure(max(crowd.values()), 16, [f"{n} {f}" for f, n in crowd.items() if n > 16]),
         "floors_of_a_folder": Figure(max(height.values()), 7, [f"{n} {f}" for f, n in height.items() if n > 7]),
-        "import_cycles": Figure(len(cycles), 0, cycles),
+        "modules_in_import_cycles": Figure(sum(map(len, cycles)), 0, [" ".join(sorted(group)) for group in cycles]),
         "longest_function": Figure(max(module.longest_function for module in every), 60, []),
         "longest_file": Figure(max(module.lines for module in every), 600, []),
         "test_code_lines": Figure(tests, 34_000, []),
@@ -261,6 +271,9 @@ def print_table(
             print(*(f"    {place}" for place in figure.names), sep="\n")
     for name, goal in CALL_PATHS.items():
         print(f"{name:<28}{'in tests':>8}{limits[name]:>12g}{goal:>8g}")
+    files = Counter(module.path.name for module in modules.values())
+    shared = [f"{count} {name}" for name, count in files.most_common() if count > 2 and not name.startswith("__")]
+    print(f"\nfiles of one name: {', '.join(shared)}")
 
 
 def lower(table: Mapping[str, Figure]) -> None:

@@ -26,7 +26,6 @@ from toolweave.servers.connections import loading
 from toolweave.servers.connections.breaker import Verdict
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallObserver, CallRecord, Outcome
-from toolweave.servers.connections.checks.arguments import check_arguments
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.redaction import in_brief
 from toolweave.servers.connections.registry import is_selected
@@ -109,7 +108,8 @@ async def _permitted(
     # What is not offered is not asked for either; a call may come from elsewhere than the list of offered tools.
     if not is_selected(connection.config, tool):
         raise left_out(connection.config.name, tool)
-    if problem := await check_arguments(connection, tool, arguments):
+    spec = connection.spec(tool)
+    if spec and (problem := await connection.argument_checks.refusal(spec, arguments)):
         raise InvalidArguments(problem, server=connection.config.name, tool=tool, executed="no")
     permit = connection.breaker.permit()
     if permit is None:

@@ -5,7 +5,7 @@ can act on. A server whose schemas cannot be used is asked without a check: it j
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from loguru import logger
 
@@ -14,21 +14,7 @@ from toolweave.servers.connections.tool_spec import ToolSpec
 from toolweave.servers.connections.untrusted import in_bytes
 from toolweave.visible import visible
 
-if TYPE_CHECKING:
-    from toolweave.servers.connections.connection import ServerConnection
-
 LONGEST_TEXT = 1_900
-
-
-async def check_arguments(connection: "ServerConnection", tool: str, arguments: dict[str, Any]) -> str | None:
-    """Say in a text for the model what is wrong with a call's arguments; None when they fit or cannot be judged."""
-    spec = connection.spec(tool)
-    check = await connection.argument_checks.of(spec) if spec else None
-    problems = check.problems(arguments) if check else []
-    if not problems:
-        return None
-    text = f"The call of {tool!r} was not sent, its arguments do not fit: {'; '.join(problems)}."
-    return f"{in_bytes(visible(text), LONGEST_TEXT)} Correct them and call the tool again."
 
 
 class ArgumentChecks:
@@ -37,6 +23,14 @@ class ArgumentChecks:
     def __init__(self, server: str) -> None:
         self._server = server
         self._checks: dict[str, ArgumentCheck] = {}
+
+    async def refusal(self, spec: ToolSpec, arguments: dict[str, Any]) -> str | None:
+        """Write for the model what is wrong with a call's arguments; None when they fit or cannot be judged."""
+        problems = (await self.of(spec)).problems(arguments)
+        if not problems:
+            return None
+        text = f"The call of {spec.name!r} was not sent, its arguments do not fit: {'; '.join(problems)}."
+        return f"{in_bytes(visible(text), LONGEST_TEXT)} Correct them and call the tool again."
 
     async def of(self, spec: ToolSpec) -> "ArgumentCheck":
         """Return the check for a tool as it is listed now."""
