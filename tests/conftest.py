@@ -1,18 +1,15 @@
 """Make the fixtures that run real servers known to every test; keep the collector off what lives as long as the run."""
 
 import gc
-import os
 import signal
 import sys
 from collections.abc import Generator
 from contextlib import ExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.fixtures.certificates import one_authority
 from tests.fixtures.forked_python import forked_python
 
 # Allocations between two looks for garbage, and how many young looks come before an old one: tests make little.
@@ -31,19 +28,9 @@ settings.register_profile("random", settings.get_profile("fixed"), max_examples=
 settings.load_profile("fixed")
 
 # Now: the plugins below and the tests take it for a default.
-_FORKING = ExitStack()
-sys.executable = _FORKING.enter_context(forked_python())
-
-
-def _trust_one_authority() -> None:
-    """Have HTTP clients read one certificate instead of 140: some thousands of clients are opened, each for 10 ms."""
-    first, end, _ = certifi.contents().partition("-----END CERTIFICATE-----\n")
-    file = Path(_FORKING.enter_context(TemporaryDirectory()), "authority.pem")
-    file.write_text(first + end, encoding="ascii")
-    os.environ["SSL_CERT_FILE"] = str(file)
-
-
-_trust_one_authority()
+_UNTIL_THE_END = ExitStack()
+sys.executable = _UNTIL_THE_END.enter_context(forked_python())
+_UNTIL_THE_END.enter_context(one_authority())
 
 pytest_plugins = [
     "tests.fixtures.forked_workers",
@@ -56,7 +43,7 @@ pytest_plugins = [
 
 def pytest_configure(config: pytest.Config) -> None:
     """End what forks the processes of the tests; let SIGINT reach these: a shell's background jobs ignore it."""
-    config.add_cleanup(_FORKING.close)
+    config.add_cleanup(_UNTIL_THE_END.close)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
