@@ -1,8 +1,9 @@
 """Read the functions of ours on a stack, joined with the stacks that created its tasks and gave its thread its work.
 
 A task's stack begins where its coroutine does: `await asyncio.create_task(work())` instead of `await work()` would
-otherwise hide everything above it. So the stack is remembered at each creation of a task while `JoinedStacks` is in
-use, and at each item that is put on a `SimpleQueue`: executors and threads of ours take their work from one.
+otherwise hide everything above it. So the stack is remembered at each creation of a task and each `call_soon` while
+`JoinedStacks` is in use, and at each item that is put on a `SimpleQueue`: executors and threads of ours take their work
+from one.
 """
 
 import asyncio
@@ -10,12 +11,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from types import CodeType, FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import pytest
 import starlette.routing
 from scripts.house import ROOMS
 
@@ -30,6 +33,7 @@ class JoinedStacks:
     def __init__(self) -> None:
         self._creators: WeakKeyDictionary[asyncio.Task[Any], Stack] = WeakKeyDictionary()
         self._handed_over: Stack = ()
+        self._scheduled: Stack = ()
         self._loop_thread = threading.get_ident()
         self._joining: asyncio.Task[Any] | None = None
 
@@ -40,11 +44,14 @@ class JoinedStacks:
         before, self._joining = loop.get_task_factory(), asyncio.current_task()
         loop.set_task_factory(self._create)
         sys.setprofile(self._notice)
-        try:
-            yield
-        finally:
-            sys.setprofile(None)
-            loop.set_task_factory(before)
+        with pytest.MonkeyPatch.context() as scheduling:
+            for name in ("call_soon", "call_soon_threadsafe"):
+                scheduling.setattr(loop, name, partial(self._schedule, getattr(loop, name)))
+            try:
+                yield
+            finally:
+                sys.setprofile(None)
+                loop.set_task_factory(before)
 
     def now(self) -> Stack:
         """Read the joined stack of the caller."""
@@ -58,7 +65,17 @@ class JoinedStacks:
         if threading.get_ident() != self._loop_thread:
             return (*codes, *self._handed_over)
         task = asyncio.current_task()
-        return (*codes, *(self._creators.get(task, ()) if task else ()))
+        return (*codes, *(self._creators.get(task, ()) if task else self._scheduled))
+
+    def _schedule(self, call_soon: Any, callback: Any, *arguments: Any, **options: Any) -> Any:
+        scheduled = self.now()
+
+        def joined(*arguments: Any) -> None:
+            self._scheduled = scheduled
+            callback(*arguments)
+            self._scheduled = ()
+
+        return call_soon(joined, *arguments, **options)
 
     def _create(self, loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> "asyncio.Task[Any]":
         task = asyncio.Task(work, loop=loop, **options)
@@ -74,8 +91,12 @@ class JoinedStacks:
 
 
 def from_route(stack: Stack) -> Stack:
-    """Cut a stack off where Starlette's router called the route: middleware is around every request."""
-    outside = next((n for n, code in enumerate(stack) if code.co_filename == starlette.routing.__file__), len(stack))
+    """Cut a stack off where Starlette's router called the route: middleware is around every request.
+
+    Raises:
+        StopIteration: no route called it, so something hides a part of the stack.
+    """
+    outside = next(n for n, code in enumerate(stack) if code.co_filename == starlette.routing.__file__)
     return stack[:outside]
 
 
