@@ -6,7 +6,7 @@ export UV_PYTHON_DOWNLOADS := never
 # Compiled once at installation: the todo server starts in a second instead of three (T-01).
 export UV_COMPILE_BYTECODE := 1
 export PYTHONWARNDEFAULTENCODING := 1
-# Tests read their own modules in three processes, and start ours in hundreds: compiled once, whatever the shell says.
+# Tests run in two processes per core, and start hundreds of others: modules are compiled once, whatever the shell says.
 unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= auto
 # Never installed beside ours: it is under another licence, and brings packages that ours must not need.
@@ -27,7 +27,7 @@ demo: setup   ## start the server, drive it through the official SDK, print ever
 dev: setup   ## serve on http://127.0.0.1:2024 and stay up
 	.venv/bin/toolweave dev
 
-test: setup   ## run all tests
+test: setup   ## run all tests but the slow ones, which `make slow` runs
 	.venv/bin/python -m pytest --workers $(WORKERS)
 
 official: .venv-langgraph/.ready   ## put the official server beside us, to serve this repository in a test

@@ -11,6 +11,8 @@ from toolweave.cli.servers_config import ConfigFile, DataFolder, read_servers
 from toolweave.cli.terminal import harmless
 from toolweave.errors import SignInFailed
 from toolweave.servers.connections.oauth.login import PATIENCE_S, sign_in, sign_out
+from toolweave.servers.connections.oauth.opening import open_vault
+from toolweave.servers.connections.oauth.vault import GrantKey
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault
 
@@ -44,8 +46,12 @@ def login(
 def logout(name: Name, config: ConfigFile = None, data_dir: DataFolder = None) -> None:
     """Delete a server's tokens and the client we registered with it; a running `serve` stops to use them when they end.
 
-    POST /servers/NAME/reconnect makes it stop at once.
+    POST /servers/NAME/reconnect makes it stop at once. Tokens in files can also be deleted when the server is no longer
+    in mcp.jsonc; a keyring finds them by the server's URL only.
     """
     servers = read_servers(config, data_dir)
-    was_signed_in = asyncio.run(sign_out(servers.find(name), servers.place))
+    if name in servers.names:
+        was_signed_in = asyncio.run(sign_out(servers.find(name), servers.place))
+    elif not (was_signed_in := open_vault(servers.place).delete(GrantKey(name, url=""))):
+        servers.expect(name)
     print(f"Signed out of {name}." if was_signed_in else f"You were not signed in to {name}.")

@@ -21,8 +21,8 @@ def remove(
 ) -> None:
     """Take a server's entry out of mcp.jsonc; all else in the file stays as it is.
 
-    Only the file is changed: a server's program, its data and its tokens stay. `servers logout` deletes the tokens of a
-    server that has an entry.
+    Only the file is changed: a server's program, its data and its tokens stay. `servers logout` deletes the tokens; run
+    it before this command if they are in a keyring.
     """
     servers = read_servers(config, data_dir)
     servers.expect(name)

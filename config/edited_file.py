@@ -11,7 +11,7 @@ from typing import IO
 
 from toolweave.config.configuration_text import MAX_BYTES
 from toolweave.errors import ConfigError
-from toolweave.private_files import make_folder
+from toolweave.private_files import make_folder, opened_folder
 
 _BOM = "\ufeff"
 Edit = Callable[[str], str]
@@ -49,7 +49,7 @@ def make_file(path: Path, text: str) -> bool:
     """
     with _explained(path):
         make_folder(path.parent)
-        with _opened_folder(path.parent) as folder:
+        with opened_folder(path.parent) as folder:
             fcntl.flock(folder, fcntl.LOCK_EX)
             if os.path.lexists(path):
                 return False
@@ -83,17 +83,8 @@ def _replace(target: Path, content: bytes) -> None:
         with suppress(PermissionError):  # another's file: it becomes ours, as with any editor
             os.chown(written, was.st_uid, was.st_gid)
         written.replace(target)
-    with _opened_folder(target.parent) as folder:
+    with opened_folder(target.parent) as folder:
         os.fsync(folder)
-
-
-@contextmanager
-def _opened_folder(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ FORMAT_INSTRUCTIONS = Field(
 
 
 class WorkflowMetadata(TypedDict):
-    """What a run has used: `usage` sums the tokens and dollars of its model calls."""
+    """What a run has used: `usage` sums the tokens of its model calls."""
 
     usage: dict[str, Any]
 

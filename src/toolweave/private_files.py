@@ -6,6 +6,7 @@ All rooms create their folders and files here. Windows has no such modes: there,
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,6 +97,16 @@ def write_file(file: Path, content: bytes) -> None:
         written.write(content)
         written.flush()
         os.fsync(descriptor)
+
+
+@contextmanager
+def opened_folder(folder: Path) -> Iterator[int]:
+    """Open a folder to lock it, or to write its names down to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def make_data_folder(folder: Path) -> None:

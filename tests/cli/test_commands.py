@@ -1,13 +1,36 @@
 """The commands as a whole: the overview, their help, and how failures leave the process."""
 
+import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import BOUND_S, clean_environment, cold, toolweave
+from tests.fixtures.forked_python import REAL_PYTHON
+from toolweave.cli import servers
 from toolweave.cli.commands import COMMANDS
+
+ENTRY_POINTS = Path(__file__).parents[1] / "public_names" / "entry_points.txt"
+# Each command starts without any module of ours; libraries are imported once, since they take half of the CPU.
+FRESHLY = """
+import gc, os, runpy, sys
+gc.disable()
+import fastapi, fastmcp.server, langchain_core.tools, langgraph.graph, langgraph_sdk, sqlalchemy.ext.asyncio, typer
+gc.freeze()
+assert not any(name.startswith("toolweave") for name in sys.modules)
+for line in sys.argv[1:]:
+    pid = os.fork()
+    if not pid:
+        sys.argv = [*line.split(), "--help"]
+        try:
+            runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        except SystemExit as ended:
+            sys.stdout.flush()
+            os._exit(ended.code or 0)
+    if os.waitpid(pid, 0)[1]:
+        sys.exit(f"{line} --help has failed")
+"""
 
 
 def test_the_overview_lists_every_command_in_a_line_and_imports_none_of_them(tmp_path: Path) -> None:
@@ -43,6 +66,18 @@ def test_the_module_runs_as_a_program_and_knows_its_version(tmp_path: Path) -> N
     assert ended.stdout.startswith("toolweave 0.")
 
 
+def test_every_command_and_program_starts_without_the_preloaded_parent(tmp_path: Path) -> None:
+    """That parent has imported all modules of ours, so its forks hide an import that is missing."""
+    rows = {f"toolweave {name}": row for name, row in COMMANDS.items()}
+    rows |= {f"toolweave servers {name}": row for name, row in servers.COMMANDS.items()}
+    commands = {row[0].partition(":")[0]: line for line, row in rows.items()}
+    programs = re.findall(r"(?m)^python -m (\S+)$", ENTRY_POINTS.read_text(encoding="utf-8"))
+    done = _python(FRESHLY, tmp_path, *programs, *commands.values())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.findall(r"Usage: (toolweave .*?) \[OPTIONS\]", done.stdout) == list(commands.values())
+    assert done.stdout.lower().count("usage: ") == len(programs) + len(commands)
+
+
 def test_wrong_usage_ends_with_code_two(tmp_path: Path) -> None:
     for args in (("sreve",), ("serve", "--port", "70000"), ("run",), ()):
         assert toolweave(*args, cwd=tmp_path).code == 2
@@ -74,9 +109,9 @@ def test_an_unforeseen_error_keeps_its_traceback_and_fails(tmp_path: Path) -> No
     assert ended.stderr.splitlines()[-1].startswith("NameError: name 'undefined_name' is not defined (")
 
 
-def _python(program: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+def _python(program: str, cwd: Path, *args: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-c", program],
+        [REAL_PYTHON, "-c", program, *args],
         cwd=cwd,
         env=clean_environment(COLUMNS="120"),
         capture_output=True,

@@ -87,6 +87,16 @@ async def test_a_sign_out_deletes_what_a_sign_in_has_kept(guarded: Guarded, tmp_
     assert list(folder.glob("*.tokens")) == []
 
 
+async def test_a_sign_out_deletes_the_tokens_of_a_removed_server_as_well(guarded: Guarded, tmp_path: Path) -> None:
+    write_config(tmp_path, peer={"url": guarded.server.url, "auth": "oauth"})
+    await sign_in(tmp_path)
+    removed, out, again = [await run(tmp_path, command, "peer") for command in ("remove", "logout", "logout")]
+    assert removed.stdout == "peer is removed from mcp.jsonc.\n"
+    assert out.stdout == "Signed out of peer.\n"
+    assert list((tmp_path / ".toolweave" / "oauth").glob("*.tokens")) == []
+    assert "there is no server 'peer'" in again.paragraph
+
+
 async def test_what_cannot_be_signed_in_to_is_said_in_a_paragraph(guarded: Guarded, tmp_path: Path) -> None:
     secret = {"grant": "client_credentials", "client_id": "me", "client_secret": SECRET}
     write_config(

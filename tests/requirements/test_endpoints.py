@@ -1,13 +1,14 @@
-"""Every behaviour of an endpoint is carried by a test, and no test names one that is not listed."""
+"""Each behaviour of an endpoint is carried by a test that is not slow, and no test names one that is not listed."""
 
 import ast
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 from tests.requirements import endpoints
+from tests.requirements.slow_tests import walk_without_slow
 from toolweave.api.langgraph.app import ENDPOINTS
 
 TESTS = Path(__file__).parent.parent
@@ -25,25 +26,25 @@ def listed() -> set[tuple[str, str]]:
 
 
 @cache
-def carried() -> set[tuple[str, str]]:
+def carried(walk: Callable[[ast.AST], Iterable[ast.AST]] = ast.walk) -> set[tuple[str, str]]:
     """Gather the arguments of `@pytest.mark.api(endpoint, behaviour)`, on tests and in `pytest.param(marks=…)`."""
     found: set[tuple[str, str]] = set()
     for path in sorted(TESTS.rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
         if "mark.api(" in text:
-            found.update(marks(ast.parse(text)))
+            found.update(marks(walk(ast.parse(text))))
     return found
 
 
-def marks(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+def marks(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "api":
             endpoint, behaviour = (ast.literal_eval(argument) for argument in node.args)
             yield endpoint, behaviour
 
 
 def test_every_listed_behaviour_is_carried_by_a_test() -> None:
-    assert sorted(listed() - carried()) == []
+    assert sorted(listed() - carried(walk_without_slow)) == []
 
 
 def test_tests_name_only_behaviours_that_are_listed() -> None:

@@ -25,7 +25,7 @@ class Notes(TypedDict):
 
 
 class ScriptMetadata(TypedDict):
-    """What a run has used: `usage` sums the tokens and dollars of its model calls."""
+    """What a run has used: `usage` sums the tokens of its model calls."""
 
     usage: dict[str, Any]
 

@@ -25,16 +25,14 @@ def open_vault(place: TokenPlace) -> Vault:
     Raises:
         TokenStoreError: a keyring is wanted and there is none.
     """
-    if place.store == "file":
-        return SealedFiles(place.folder, place.key)
-    backend = os_keyring()
+    backend = None if place.store == "file" else os_keyring()
     if backend is not None:
         return KeyringVault(backend, place.folder)
     if place.store == "keyring":
         raise TokenStoreError(
             "TOOLWEAVE_TOKEN_STORE is keyring, and this machine has none that can be used. Set it to file or auto."
         )
-    logger.debug("no keyring here: tokens are kept in encrypted files in {}", place.folder)
+    logger.debug("tokens are kept in encrypted files in {}", place.folder)
     return SealedFiles(place.folder, place.key)
 
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from toolweave.errors import TokenStoreError
-from toolweave.private_files import make_folder, write_file
+from toolweave.private_files import make_folder, opened_folder, write_file
 from toolweave.sealing import Seal
 from toolweave.servers.connections.oauth.vault import GrantKey
 
@@ -44,7 +44,8 @@ class SealedFiles:
             make_folder(self._folder)
             write_file(draft, self._seal.close(text))
             draft.replace(path)
-            _settle(self._folder)
+            with opened_folder(self._folder) as folder:
+                os.fsync(folder)
         except OSError as error:
             raise TokenStoreError(f"{path}: {error.strerror}") from error
 
@@ -61,12 +62,3 @@ class SealedFiles:
 
     def _path(self, key: GrantKey) -> Path:
         return self._folder / f"{key.label}.tokens"
-
-
-def _settle(folder: Path) -> None:
-    """Bring a file's new name down to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

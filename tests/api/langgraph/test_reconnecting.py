@@ -15,7 +15,7 @@ from tests.fixtures.cutting_proxy import open_cutting_proxy
 from tests.fixtures.event_frames import Frame, read_until_cut
 
 LANGGRAPH_JSON = Path(__file__).parent / "runs_app" / "langgraph.json"
-CUTS, SEED, AT_ONCE = 200, 20261122, 4
+SEED, AT_ONCE = 20261122, 4
 STEPS, PER_STEP, STREAMS = 3, 60, 10
 TICKS, DONE = STEPS * PER_STEP, [PER_STEP * (number + 1) for number in range(STEPS)]
 RUN: dict[str, Any] = {
@@ -45,10 +45,10 @@ def check_whole(heard: list[Frame]) -> None:
     assert ids == sorted(set(ids))
 
 
-@pytest.mark.slow
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 loses and repeats nothing over cut connections")
-async def test_nothing_is_lost_or_repeated_at_two_hundred_cuts(
-    app_server: AppServer, sdk: LangGraphClient, http: httpx.AsyncClient
+@pytest.mark.parametrize("cuts", [5, pytest.param(200, marks=pytest.mark.slow)])
+async def test_nothing_is_lost_or_repeated_over_cut_connections(
+    app_server: AppServer, sdk: LangGraphClient, http: httpx.AsyncClient, cuts: int
 ) -> None:
     dice = random.Random(SEED)
 
@@ -66,7 +66,7 @@ async def test_nothing_is_lost_or_repeated_at_two_hundred_cuts(
         open_cutting_proxy(app_server.url, lambda _: dice.randint(0, 1500)) as proxy,
         httpx.AsyncClient(base_url=proxy.url, limits=EACH_ITS_OWN, timeout=60) as proxied,
     ):
-        while proxy.cuts < CUTS:
+        while proxy.cuts < cuts:
             await asyncio.gather(*(one_run(proxied) for _ in range(AT_ONCE)))
 
 

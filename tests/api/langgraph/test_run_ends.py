@@ -11,7 +11,7 @@ from langgraph_sdk.client import LangGraphClient
 from tests.api.langgraph.steering import new_thread
 
 LANGGRAPH_JSON = Path(__file__).parent / "runs_app" / "langgraph.json"
-STREAMS, AT_ONCE = 120, 12
+AT_ONCE = 12
 # What is streamed, and how its run ends.
 KINDS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"assistant_id": "letters", "input": {}}, "success"),
@@ -23,9 +23,11 @@ KINDS: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 closes when the run has ended, not before")
-async def test_no_stream_closes_before_its_run_has_ended(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+@pytest.mark.parametrize("streams", [len(KINDS), pytest.param(120, marks=pytest.mark.slow)])
+async def test_no_stream_closes_before_its_run_has_ended(
+    http: httpx.AsyncClient, sdk: LangGraphClient, streams: int
+) -> None:
     at_once = asyncio.Semaphore(AT_ONCE)
 
     async def one(number: int) -> tuple[str, str]:
@@ -42,7 +44,7 @@ async def test_no_stream_closes_before_its_run_has_ended(http: httpx.AsyncClient
             return (await http.get(path)).json()["status"], status
 
     async with asyncio.timeout(60):
-        ends = await asyncio.gather(*(one(number) for number in range(STREAMS)))
+        ends = await asyncio.gather(*(one(number) for number in range(streams)))
     assert [found for found, _ in ends] == [expected for _, expected in ends]
 
 
