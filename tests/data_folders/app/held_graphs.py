@@ -1,4 +1,4 @@
-"""A graph that is killed in its second node, one that waits for a person, and one that needs its caller's token."""
+"""Graphs that are killed in a node, that wait for a person, that do both, and one that needs its caller's token."""
 
 import asyncio
 import operator
@@ -36,5 +36,7 @@ async def question(state: Log) -> Log:
 builder = StateGraph(Log).add_node("first", first).add_node("hold", hold)
 held = builder.add_edge(START, "first").add_edge("first", "hold").add_edge("hold", END).compile()
 ask = StateGraph(Log).add_node("question", question).add_edge(START, "question").add_edge("question", END).compile()
+asking = StateGraph(Log).add_node("question", question).add_node("hold", hold)
+ask_held = asking.add_edge(START, "question").add_edge("question", "hold").add_edge("hold", END).compile()
 called = StateGraph(Log).add_node("hold", hold).add_node("tell_token", tell_token)
 token = called.add_edge(START, "hold").add_edge("hold", "tell_token").add_edge("tell_token", END).compile()
