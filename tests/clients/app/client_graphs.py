@@ -1,7 +1,6 @@
 """Graphs for the clients' tests: tokens, tools, a question to a human, a subgraph, a failure, the store."""
 
 import operator
-from itertools import pairwise
 from typing import Annotated, Any
 
 from client_model import WordByWord  # type: ignore[import-not-found]
@@ -9,12 +8,11 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessa
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
 
-Graph = Pregel[Any, Any, Any, Any]
+from tests.fixtures.gated_app import Graph, chain
 
 
 class Style(TypedDict, total=False):
@@ -35,16 +33,6 @@ class Errand(TypedDict, total=False):
 class Memory(TypedDict, total=False):
     key: str
     value: Any
-
-
-def chain(state: type[Any], *nodes: tuple[str, Any], context: type[Any] | None = None) -> Graph:
-    builder = StateGraph(state, context_schema=context)
-    names = [START, *(name for name, _ in nodes), END]
-    for name, node in nodes:
-        builder.add_node(name, node)
-    for before, after in pairwise(names):
-        builder.add_edge(before, after)
-    return builder.compile()
 
 
 async def prepare(state: MessagesState) -> None:

@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-from client_gates import pass_gate  # type: ignore[import-not-found]
 from langchain_core.language_models.chat_models import BaseChatModel, agenerate_from_stream
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
+
+from tests.fixtures.gated_app import pass_gate
 
 GATE_MARK = "@"
 

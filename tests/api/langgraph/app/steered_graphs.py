@@ -1,18 +1,17 @@
 """Graphs for the API's tests: deterministic, offline, and steered by gates."""
 
 import operator
-from itertools import pairwise
 from typing import Annotated, Any
 
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_stream_writer
-from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.pregel import Pregel
+from langgraph.graph import MessagesState
 from langgraph.types import interrupt
-from steered_gates import pass_gate  # type: ignore[import-not-found]
 from typing_extensions import TypedDict
+
+from tests.fixtures.gated_app import Graph, chain, pass_gate
 
 
 class Log(TypedDict, total=False):
@@ -53,16 +52,6 @@ async def say(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
     return {"messages": [await model.ainvoke(state["messages"], config)]}
 
 
-def chain(state: type[Any], *nodes: tuple[str, Any], context: type[Any] | None = None) -> "Pregel[Any, Any, Any, Any]":
-    builder = StateGraph(state, context_schema=context)
-    names = [START, *(name for name, _ in nodes), END]
-    for name, node in nodes:
-        builder.add_node(name, node)
-    for before, after in pairwise(names):
-        builder.add_edge(before, after)
-    return builder.compile()
-
-
 steps = chain(Log, ("add", add), ("double", double))
 talk = chain(MessagesState, ("say", say), context=Style)
 ask = chain(Log, ("ask_human", ask_human), ("add", add))
@@ -71,6 +60,6 @@ broken = chain(Log, ("add", add), ("explode", explode))
 nested = chain(Log, ("add", add), ("inner", chain(Log, ("double", double))))
 
 
-def make_steps(config: RunnableConfig) -> "Pregel[Any, Any, Any, Any]":
+def make_steps(config: RunnableConfig) -> Graph:
     """Make a graph for one run."""
     return chain(Log, ("add", add))

@@ -7,8 +7,8 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from steered_gates import GATES  # type: ignore[import-not-found]
 
+from tests.fixtures.gated_app import gate_routes
 from toolweave.api.clients import api_client
 from toolweave.config.settings import Settings
 
@@ -36,16 +36,7 @@ class Signature:
 
 app = FastAPI(title="Steered", version="7.0", lifespan=lifespan)
 app.add_middleware(Signature)
-
-
-@app.get("/gates/{name}/reached")
-async def reached(name: str) -> None:
-    await GATES[name].reached.wait()
-
-
-@app.post("/gates/{name}/open")
-async def open_gate(name: str) -> None:
-    GATES[name].opened.set()
+app.include_router(gate_routes)
 
 
 @app.get("/greeting")

@@ -4,9 +4,11 @@ import asyncio
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from steered_gates import GATES  # type: ignore[import-not-found]
+
+from tests.fixtures.gated_app import gate_routes
 
 app = FastAPI()
+app.include_router(gate_routes)
 HEARD: dict[str, list[dict[str, Any]]] = {}
 NEWS = asyncio.Condition()
 
@@ -30,13 +32,3 @@ async def first_heard(k: str) -> dict[str, Any]:
     async with NEWS:
         await NEWS.wait_for(lambda: k in HEARD)
         return HEARD[k][0]
-
-
-@app.get("/gates/{name}/reached")
-async def reached(name: str) -> None:
-    await GATES[name].reached.wait()
-
-
-@app.post("/gates/{name}/open")
-async def open_gate(name: str) -> None:
-    GATES[name].opened.set()

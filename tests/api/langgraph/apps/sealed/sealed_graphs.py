@@ -6,8 +6,9 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
-from sealed_gates import OPENED, REACHED  # type: ignore[import-not-found]
 from typing_extensions import TypedDict
+
+from tests.fixtures.gated_app import pass_gate
 
 
 class State(TypedDict, total=False):
@@ -42,8 +43,7 @@ async def failing(_state: State) -> State:
 
 
 async def holding(state: State) -> State:
-    REACHED[state["gate"]].set()
-    await OPENED[state["gate"]].wait()
+    await pass_gate(state["gate"])
     return {}
 
 

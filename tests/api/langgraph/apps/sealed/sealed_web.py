@@ -1,20 +1,8 @@
 """Let a test learn that a node waits, and let the node go on."""
 
-from sealed_gates import OPENED, REACHED  # type: ignore[import-not-found]
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from fastapi import FastAPI
 
+from tests.fixtures.gated_app import gate_routes
 
-async def reached(request: Request) -> Response:
-    await REACHED[request.path_params["gate"]].wait()
-    return Response()
-
-
-async def opened(request: Request) -> Response:
-    OPENED[request.path_params["gate"]].set()
-    return Response()
-
-
-app = Starlette(routes=[Route("/gates/{gate}/reached", reached), Route("/gates/{gate}/open", opened, methods=["POST"])])
+app = FastAPI()
+app.include_router(gate_routes)

@@ -1,23 +1,20 @@
 """Graphs for the tests of the newer protocol: deterministic and offline."""
 
 import operator
-from itertools import pairwise
 from typing import Annotated, Any
 
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.config import get_stream_writer
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
-from langgraph.pregel import Pregel
 from langgraph.stream import StreamChannel, StreamTransformer
 from langgraph.stream.transformers import CustomTransformer, UpdatesTransformer
 from langgraph.types import interrupt
-from protocol_gates import GATES  # type: ignore[import-not-found]
 from typing_extensions import TypedDict
 
-Graph = Pregel[Any, Any, Any, Any]
+from tests.fixtures.gated_app import Graph, chain, pass_gate
 
 
 class Log(TypedDict, total=False):
@@ -51,9 +48,7 @@ async def ask_second(_state: Log) -> Log:
 
 
 async def wait_at_gate(state: Log) -> Log:
-    gate = GATES[state["gate"]]
-    gate.reached.set()
-    await gate.opened.wait()
+    await pass_gate(state["gate"])
     return {"log": ["passed"]}
 
 
@@ -88,16 +83,6 @@ async def call_tools(_state: MessagesState) -> dict[str, Any]:
         {"id": "call-2", "name": "fall_over", "args": {"a": 7}},
     ]
     return {"messages": [AIMessage("", id="calling", tool_calls=calls)]}
-
-
-def chain(state: type[Any], *nodes: tuple[str, Any], **compiling: Any) -> Graph:
-    builder = StateGraph(state)
-    names = [START, *(name for name, _ in nodes), END]
-    for name, node in nodes:
-        builder.add_node(name, node)
-    for before, after in pairwise(names):
-        builder.add_edge(before, after)
-    return builder.compile(**compiling)
 
 
 def both(state: type[Any], *nodes: tuple[str, Any]) -> Graph:
