@@ -10,9 +10,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from loguru import logger
 
 from tests.fixtures.app_server import AppProcess
+from tests.fixtures.logged import logged
 from toolweave.private_files import make_data_folder, make_file, make_folder
 
 pytestmark = pytest.mark.requirement("R-02")
@@ -60,16 +60,6 @@ def modes(folder: Path) -> dict[str, int]:
 
 def open_to_others(found: dict[str, int]) -> dict[str, str]:
     return {name: f"{mode:04o}" for name, mode in found.items() if mode & 0o077}
-
-
-@contextmanager
-def warnings_logged() -> Iterator[list[str]]:
-    logged: list[str] = []
-    sink = logger.add(logged.append, format="{message}", level="WARNING")
-    try:
-        yield logged
-    finally:
-        logger.remove(sink)
 
 
 @pytest.mark.parametrize("mask", [0, 0o022])
@@ -127,15 +117,15 @@ def test_a_folder_that_holds_files_of_others_stays_open_and_our_files_in_it_are_
     tmp_path.chmod(0o755)
     (tmp_path / "index.html").touch(0o644)
     (tmp_path / "app.db").touch(0o644)
-    with warnings_logged() as logged:
+    with logged() as lines:
         make_data_folder(tmp_path)
     assert modes(tmp_path) == {".": 0o755, "index.html": 0o644, "app.db": 0o600}
-    (warning,) = logged
+    (warning,) = lines
     assert "app.db (0644 → 0600)" in warning
     assert "also holds index.html, which is not Toolweave's" in warning
-    with warnings_logged() as logged:
+    with logged() as lines:
         make_data_folder(tmp_path)
-    assert "--data-dir" in logged[0]
+    assert "--data-dir" in lines[0]
 
 
 @pytest.mark.parametrize("whose", ["another user's", "shared by all"])
@@ -148,11 +138,11 @@ def test_a_folder_that_is_not_ours_alone_is_warned_about_and_used(tmp_path: Path
         tmp_path.chmod(0o755)
         os.chown(tmp_path, 12345, -1)
     before = modes(tmp_path)
-    with warnings_logged() as logged:
+    with logged() as lines:
         make_data_folder(tmp_path)
         make_file(tmp_path / "app.db")
     assert modes(tmp_path) == {**before, "app.db": 0o600}
-    (warning,) = logged
+    (warning,) = lines
     assert f"{tmp_path} can be read by other users" in warning
     assert "--data-dir" in warning
 
@@ -177,13 +167,13 @@ def test_an_existing_folder_is_not_changed_by_what_is_made_in_it(tmp_path: Path)
 def test_a_file_is_never_open_to_others_not_even_for_a_moment(tmp_path: Path) -> None:
     with umask(0):
         make_file(tmp_path / "todo.db")
-    with (tmp_path / "todo.db").open("rb"), warnings_logged() as logged:
+    with (tmp_path / "todo.db").open("rb"), logged() as lines:
         make_file(tmp_path / "todo.db")
-    assert logged == []
+    assert lines == []
     (tmp_path / "todo.db-wal").touch(0o644)
-    with warnings_logged() as logged:
+    with logged() as lines:
         make_file(tmp_path / "todo.db")
-    assert ["todo.db-wal (0644 → 0600)" in line for line in logged] == [True]
+    assert ["todo.db-wal (0644 → 0600)" in line for line in lines] == [True]
     assert modes(tmp_path)["todo.db-wal"] == 0o600
 
 
@@ -196,8 +186,8 @@ def test_programs_of_other_projects_keep_their_modes_and_nobody_is_warned_of_the
         path.chmod(0o755)
     make_folder(tmp_path / "data")
     (tmp_path / "data" / "servers").symlink_to(program.parent)
-    with warnings_logged() as logged:
+    with logged() as lines:
         make_data_folder(tmp_path / "data")
         make_data_folder(tmp_path / "real")
-    assert ["real (0755 → 0700)" in line and "servers (" not in line for line in logged] == [True]
+    assert ["real (0755 → 0700)" in line and "servers (" not in line for line in lines] == [True]
     assert modes(program.parent) == {".": 0o755, "program": 0o755}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import typer
 from langgraph.graph import END, START, StateGraph
-from loguru import logger
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 import toolweave
+from tests.fixtures.logged import logged
 from tests.fixtures.openai_wire import openai_wire
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.scripted_model import calling as scripted_call
@@ -65,12 +65,8 @@ def test_its_settings_file_loads_without_a_warning(tmp_path: Path) -> None:
     (block,) = blocks("yaml")
     file = tmp_path / "script.yaml"
     file.write_text(block, encoding="utf-8")
-    warnings: list[str] = []
-    sink = logger.add(warnings.append, level="WARNING")
-    try:
+    with logged() as warnings:
         settings = load_script_settings(file, {})
-    finally:
-        logger.remove(sink)
     assert warnings == []
     assert [persona.name for persona in settings.personas] == ["Mika", "Ada"]
 

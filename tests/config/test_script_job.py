@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loguru import logger
 
+from tests.fixtures.logged import logged
 from toolweave.config.script_job import ScriptJob, job_mcp_config, read_script_job
 from toolweave.config.script_settings import ScriptSettings
 from toolweave.config.settings import Settings
@@ -209,17 +209,13 @@ def test_a_variable_of_the_wrong_form_is_the_jobs_failure_too(tmp_path: Path) ->
 
 
 def test_unknown_keys_of_both_files_are_logged_and_nothing_more(tmp_path: Path) -> None:
-    lines: list[str] = []
-    sink = logger.add(lambda line: lines.append(str(line)), level="WARNING", format="{message}")
-    try:
+    with logged() as lines:
         read_script_job(
             {
                 "CONFIG_PATH": str(file_of(tmp_path, f"sections: {{}}\nlangauge: {SECRET}", "script.yaml")),
                 "MCP_CONFIG_PATH": str(file_of(tmp_path, servers(a={"command": "x", "tiemout_s": SECRET}))),
             }
         )
-    finally:
-        logger.remove(sink)
 
     assert len(lines) == 2
     assert "langauge" in lines[0]

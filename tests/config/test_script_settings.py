@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loguru import logger
 
+from tests.fixtures.logged import logged
 from toolweave.config import script_settings
 from toolweave.config.script_settings import ScriptSettings, load_script_settings
 from toolweave.errors import ConfigError
@@ -14,10 +14,8 @@ from toolweave.errors import ConfigError
 
 @pytest.fixture
 def warned() -> Iterator[list[str]]:
-    lines: list[str] = []
-    sink = logger.add(lambda line: lines.append(str(line)), level="WARNING", format="{message}")
-    yield lines
-    logger.remove(sink)
+    with logged() as lines:
+        yield lines
 
 
 def written(folder: Path, text: str) -> Path:

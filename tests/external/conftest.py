@@ -1,13 +1,12 @@
 """Install the external servers for their tests: once for every content of the pinned lists, by our own installer."""
 
-import os
 import shutil
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
 from tests.fixtures.certificates import every_authority
+from tests.fixtures.node_packages import unavailable
 from toolweave.errors import ConfigError
 from toolweave.servers.external.catalogue import installation_of
 from toolweave.servers.external.installing import install
@@ -23,7 +22,7 @@ def installed(request: pytest.FixtureRequest) -> Path:
     """Return the folder of the programs; those that the module NEEDS, else all, are installed if they are not there."""
     for program in ("npm", "node", "git"):
         if shutil.which(program) is None:
-            _unavailable(f"{program} is not installed")
+            unavailable(f"{program} is not installed")
     said: list[str] = []
     for name in getattr(request.module, "NEEDS", INSTALLED):
         installation = installation_of(name)
@@ -32,7 +31,7 @@ def installed(request: pytest.FixtureRequest) -> Path:
             with every_authority():
                 install(installation, CACHE, said.append)
         except ConfigError as error:
-            _unavailable(str(error))
+            unavailable(str(error))
     return CACHE / "servers"
 
 
@@ -53,10 +52,3 @@ def data_dir(tmp_path: Path, installed: Path) -> Path:
 def module_data_dir(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Path:
     """Give a module a data folder of its own, with the servers installed."""
     return new_data_dir(tmp_path_factory.mktemp("external") / "data", installed)
-
-
-def _unavailable(why: str) -> NoReturn:
-    """Skip where a developer has no Node; where CI should have it, that is a failure."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(why)
-    pytest.skip(why)

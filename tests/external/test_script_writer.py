@@ -11,7 +11,7 @@ from tests.external.shipped import KEYS
 from tests.external.stub_apis import PAGE, StubApis, stub_apis
 from tests.fixtures.openai_wire import openai_wire
 from tests.graphs.script_agent import DONE, WRITES, asks
-from tests.nodes.script.writing import model_at
+from tests.nodes.model_at import model_at
 from toolweave.config.script_job import read_script_job
 from toolweave.graphs.script_writer import build_script_writer
 

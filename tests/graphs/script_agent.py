@@ -2,18 +2,18 @@
 
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Checkpointer
-from loguru import logger
 
 from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTurn
-from tests.nodes.script.writing import calling, model_at, script
+from tests.nodes.model_at import model_at
+from tests.nodes.script.writing import calling, script
 from toolweave.config.mcp import McpConfig, McpServerConfig
 from toolweave.config.script_job import ScriptJob
 from toolweave.errors import ToolweaveError
@@ -63,17 +63,6 @@ async def kept_open(*servers: McpServerConfig, **more: Any) -> AsyncIterator[Age
             yield tools
 
         yield AgentFetch(open_tools=kept, **more)
-
-
-@contextmanager
-def warnings_logged() -> Iterator[list[str]]:
-    """Collect what is logged as warnings."""
-    told: list[str] = []
-    sink = logger.add(lambda message: told.append(message.record["message"]), level="WARNING")
-    try:
-        yield told
-    finally:
-        logger.remove(sink)
 
 
 @dataclass

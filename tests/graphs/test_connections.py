@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from langchain_core.messages import ToolMessage
-from loguru import logger
 
+from tests.fixtures.logged import logged
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from toolweave import AgentLoop
 from toolweave.config.mcp import McpConfig, McpServerConfig
@@ -29,12 +29,8 @@ async def test_tools_of_all_servers_that_answer_are_used_and_the_others_are_repo
         timeout_s=60,
     )
     model = ScriptedModel(turns=[calling(("todo_create_todo", {"title": "Buy milk"})), "Added."])
-    lines: list[str] = []
-    sink = logger.add(lines.append, level="WARNING", format="{message}", filter="toolweave.graphs")
-    try:
+    with logged(filter="toolweave.graphs") as lines:
         answer = await AgentLoop({"todo": todo, "dead": DEAD, "silent": SILENT}, model).run("Add a task to buy milk")
-    finally:
-        logger.remove(sink)
 
     assert answer == "Added."
     assert "todo_create_todo" in model.offered[0]

@@ -12,10 +12,10 @@ from langchain_core.tools import BaseTool, tool
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.schema import Config
-from loguru import logger
 
 from tests.api.routes.conftest import serve_ours
 from tests.fixtures.app_server import AppProcess
+from tests.fixtures.logged import logged
 from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from tests.fixtures.shop_api import SHOP_KEY, ShopApi
@@ -117,18 +117,14 @@ async def test_what_is_no_list_of_ids_ends_the_run(shop: ShopApi, tool_ids: Any)
 
 
 async def test_a_name_that_a_server_has_taken_is_left_out_with_one_warning(shop: ShopApi) -> None:
-    lines: list[str] = []
-    sink = logger.add(lines.append, level="WARNING", format="{message}")
-    try:
+    with logged() as lines:
         model = ScriptedModel(turns=[calling(("get_order", {"order_id": "A-1"})), "done"])
         catalog = catalogue(shop, get_order)
         messages = await run(catalog, model, {"tool_ids": ["get_order", "get_product"]})
         await run(catalog, ScriptedModel(turns=["done"]), {"tool_ids": ["get_order"]})
-    finally:
-        logger.remove(sink)
     assert model.offered[0] == ["get_order", "get_product"]
     assert "A-1 of a server" in [message.text for message in messages]
-    assert lines == ["the registered tool get_order is left out: a server's tool has that name\n"]
+    assert lines == ["the registered tool get_order is left out: a server's tool has that name"]
 
 
 async def test_a_change_of_a_tool_holds_from_the_next_turn_on(shop: ShopApi) -> None:

@@ -12,11 +12,12 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from tests.fixtures.fetching_server import BEES as SENTENCE
 from tests.fixtures.fetching_server import long_lines
+from tests.fixtures.logged import logged
 from tests.fixtures.openai_wire import openai_wire
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.scripted_model import calling as scripted_call
 from tests.fixtures.web_pages import five_megabytes, long_paragraphs, truth_of
-from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, job_with, kept_open, warnings_logged
+from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, job_with, kept_open
 from tests.nodes.script.reading import articles, left_out, standing_around
 from tests.nodes.script.writing import script
 from toolweave.graphs.fetch_agent import AgentFetch
@@ -78,7 +79,7 @@ async def test_tools_of_all_servers_are_offered_and_called_one_after_the_other(a
 
 @pytest.mark.requirement("A-07")
 async def test_a_server_that_is_down_is_reported_and_the_others_do_the_work(agent: Agent) -> None:
-    with warnings_logged() as told:
+    with logged() as told:
         servers = [absent("brave"), fetching(), fetching("unwanted", enabled=False)]
         job = await agent.run(servers, asks(("web_read", {"url": BEES})), DONE)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from loguru import logger
 
 import toolweave
+from tests.fixtures.logged import logged
 from tests.fixtures.openai_wire import MAX_WAIT_S, WireServer, WireTurn, openai_wire
 from tests.fixtures.web_pages import WebPages, web_pages
 from tests.graphs.script_agent import BEES, DONE, FETCHING, asks, fetching
@@ -151,12 +151,8 @@ def test_without_an_event_loop_the_sync_form_does_the_same_again_and_a_failing_o
         failed(percent, message)
         raise OSError("the pipe is closed")
 
-    lines: list[str] = []
-    sink = logger.add(lines.append, level="WARNING", format="{message} {exception}")
-    try:
+    with logged(format="{message} {exception}") as lines:
         scripts = [generate_script_from_url_sync(site.page("news.html"), on_progress=each) for each in (told, failing)]
-    finally:
-        logger.remove(sink)
     assert scripts == [WRITTEN, WRITTEN]
     told.check()
     assert failed.percents == [0.0]

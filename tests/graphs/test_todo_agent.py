@@ -8,8 +8,8 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
-from loguru import logger
 
+from tests.fixtures.logged import logged
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from toolweave.graphs import build_todo_agent
 from toolweave.graphs.todo_agent import TODO_TOOLS
@@ -35,10 +35,8 @@ class Servers:
 
 @pytest.fixture
 def critical() -> Iterator[list[str]]:
-    lines: list[str] = []
-    sink = logger.add(lines.append, level="CRITICAL", format="{message}")
-    yield lines
-    logger.remove(sink)
+    with logged("CRITICAL") as lines:
+        yield lines
 
 
 async def test_it_uses_the_todo_tools_and_no_others() -> None:

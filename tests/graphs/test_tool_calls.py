@@ -10,8 +10,8 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command, interrupt
-from loguru import logger
 
+from tests.fixtures.logged import logged
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from toolweave.errors import ToolTimeout
 from toolweave.graphs import build_agent_loop
@@ -91,12 +91,8 @@ async def test_a_failing_tool_is_answered_in_words_meant_for_the_model(error: Ex
 
 
 async def test_an_internal_error_of_a_tool_reaches_the_log_and_not_the_model() -> None:
-    lines: list[str] = []
-    sink = logger.add(lines.append, level="ERROR", format="{extra[tool]} {message} {exception}")
-    try:
+    with logged("ERROR", format="{extra[tool]} {message} {exception}") as lines:
         [result] = await results_of(calling(("fail", {})), failing(RuntimeError("password=hunter2 at /srv/app.py")))
-    finally:
-        logger.remove(sink)
 
     assert result.text == "The tool failed because of an internal error. Please try again later."
     assert len(lines) == 1

@@ -3,8 +3,8 @@
 import pytest
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
-from loguru import logger
 
+from tests.fixtures.logged import logged
 from tests.fixtures.openai_wire import WireTurn, openai_wire
 from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError, ModelError
@@ -64,12 +64,8 @@ def test_a_model_name_without_an_endpoint_is_refused_instead_of_answered_offline
 
 
 def test_without_any_setting_the_offline_model_answers_with_a_warning() -> None:
-    lines: list[str] = []
-    sink = logger.add(lines.append, level="WARNING", format="{level} {message}")
-    try:
+    with logged(format="{level} {message}") as lines:
         chat_model = build_chat_model(load_settings({}))
-    finally:
-        logger.remove(sink)
 
     assert isinstance(chat_model, OfflineChatModel)
     assert model_label(load_settings({})) == "offline"

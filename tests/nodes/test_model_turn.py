@@ -16,18 +16,12 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 
 from tests.fixtures.loop_clock import pass_time
-from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
+from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 from tests.fixtures.scripted_model import ScriptedModel, calling
-from toolweave.config.settings import load_settings
+from tests.nodes.model_at import model_at
 from toolweave.errors import ModelError
-from toolweave.nodes.chat_models import build_chat_model
 from toolweave.nodes.model_endpoint import KEYLESS
 from toolweave.nodes.model_turn import answer_status, model_turn
-
-
-def model_at(server: WireServer, timeout_s: str = "600") -> BaseChatModel:
-    environ = {"OPENAI_BASE_URL": server.base_url, "TOOLWEAVE_MODEL": "m", "TOOLWEAVE_MODEL_TIMEOUT_S": timeout_s}
-    return build_chat_model(load_settings(environ), max_retries=0)
 
 
 async def answer_to(turns: Sequence[WireTurn], timeout_s: str = "600") -> AIMessage:

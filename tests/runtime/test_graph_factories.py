@@ -11,10 +11,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph_sdk.runtime import ServerRuntime
-from loguru import logger
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
+from tests.fixtures.logged import logged
 from toolweave.errors import ConfigError, NotFound
 from toolweave.runtime.caller import USER, Caller, User, calling
 from toolweave.runtime.graphs import GraphRegistry
@@ -159,16 +159,12 @@ async def test_annotations_that_do_not_exist_at_run_time_leave_the_names() -> No
 
 
 async def test_a_graph_with_a_checkpointer_and_store_of_its_own_gets_ours_with_one_warning() -> None:
-    said: list[str] = []
-    sink = logger.add(lambda message: said.append(message.record["message"]))
-    try:
+    with logged() as said:
         served = registry(lambda: telling("x").compile(checkpointer=InMemorySaver(), store=InMemoryStore()))
         for _ in range(2):
             async with served.open("g") as graph:
                 assert graph.checkpointer is not None
                 assert graph.name == "g"
-    finally:
-        logger.remove(sink)
     assert said == [
         "graph g was compiled with a checkpointer of its own; the server's is used",
         "graph g was compiled with a store of its own; the server's is used",

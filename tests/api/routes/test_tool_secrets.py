@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from loguru import logger
 
 from tests.api.routes.tool_bodies import KEY, config, created, stored
 from tests.fixtures.app_server import AppServer
+from tests.fixtures.logged import logged
 
 SERVER_ENV = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_TOOL_ENV": "TOOL_*,SHOP_*@api.example.org"}
 
@@ -26,10 +26,8 @@ SECRETS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def log() -> Iterator[list[str]]:
-    lines: list[str] = []
-    sink = logger.add(lambda message: lines.append(str(message)), level="TRACE", serialize=True)
-    yield lines
-    logger.remove(sink)
+    with logged("TRACE", serialize=True) as lines:
+        yield lines
 
 
 @pytest.mark.requirement("W-01")

@@ -4,7 +4,6 @@ import asyncio
 import socket
 import time
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from tests.fixtures.gzipping import gzipped
 from tests.fixtures.loop_clock import pass_time
-from tests.fixtures.shop_api import ShopApi, shop_api
+from tests.fixtures.shop_api import ShopApi
 from tests.nodes.http_tools.hostile_api import calls, json_answer, operation, serving_operation
 from tests.outbound.peers import Names, Received, certificates, text
 from toolweave import __version__
@@ -22,12 +21,6 @@ from toolweave.nodes.http_tools.api_calls import api_calls
 from toolweave.nodes.http_tools.specs import HTTPRequestSpec
 
 HERE = [["127.0.0.1"]]
-
-
-@pytest.fixture(scope="module")
-def shop() -> Iterator[ShopApi]:
-    with shop_api() as running:
-        yield running
 
 
 @pytest.mark.requirement("W-06")

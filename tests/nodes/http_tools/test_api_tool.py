@@ -1,7 +1,6 @@
 """An operation of an HTTP API is a LangChain tool like any other."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,24 +10,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from tests.fixtures.scripted_model import ScriptedModel, calling
-from tests.fixtures.shop_api import SHOP_KEY, SHOP_KEY_VARIABLE, ShopApi, shop_api
+from tests.fixtures.shop_api import SHOP_KEY, ShopApi
 from tests.nodes.http_tools.hostile_api import calls, json_answer, serving_operation
 from tests.outbound.peers import text
 from toolweave.graphs import build_agent_loop, http_tools
 from toolweave.nodes.http_tools.api_tool import PERHAPS_DONE, ApiTool
-
-
-@pytest.fixture(scope="module")
-def running_shop() -> Iterator[ShopApi]:
-    with shop_api() as running:
-        yield running
-
-
-@pytest.fixture
-def shop(running_shop: ShopApi, monkeypatch: pytest.MonkeyPatch) -> ShopApi:
-    monkeypatch.setenv(SHOP_KEY_VARIABLE, SHOP_KEY)
-    running_shop.clear()
-    return running_shop
 
 
 def tools_of(shop: ShopApi) -> dict[str, ApiTool]:

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
-from loguru import logger
 
+from tests.fixtures.logged import logged
 from tests.nodes.http_tools.hostile_api import calls, json_answer, serving_operation
 from tests.outbound.peers import Received, text
 from toolweave.errors import ApiCallFailed
@@ -285,17 +285,13 @@ async def test_another_origin_never_gets_credentials() -> None:
 
 @pytest.mark.requirement("W-08")
 async def test_nothing_logs_a_credential_or_an_answer(caplog: pytest.LogCaptureFixture) -> None:
-    lines: list[str] = []
-    sink = logger.add(lines.append, level=0, format="{message} {extra}")
     caplog.set_level(logging.INFO)
-    try:
+    with logged(0, "{message} {extra}") as lines:
         async with serving_operation(echoing("200 OK", "json"), auth=key()) as api:
             await api.call()
         async with serving_operation(echoing("500 Oops", "json"), auth=key()) as api:
             with pytest.raises(ApiCallFailed):
                 await api.call()
-    finally:
-        logger.remove(sink)
     assert PLAIN not in f"{lines}{caplog.text}"
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -20,18 +19,6 @@ from toolweave.nodes.script.fetching.visit import USER_AGENT
 HTML = {"content-type": "text/html; charset=utf-8"}
 TEXT = {"content-type": "text/plain"}
 ARTICLE = b"<html><body><article><h1>Ropes</h1>" + b"<p>A rope is only as good as its last knot, they say.</p>" * 4
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[WebPages]:
-    with web_pages() as site:
-        yield site
-
-
-@pytest.fixture
-def site(running: WebPages) -> WebPages:
-    running.forget()
-    return running
 
 
 # One for all: reading the certificates takes longer than most of the requests.

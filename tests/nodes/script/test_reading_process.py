@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from loguru import logger
 
 from tests.fixtures.forked_python import REAL_PYTHON
+from tests.fixtures.logged import logged
 from tests.fixtures.mcp_server import child_pids
 from tests.fixtures.web_pages import PAGES, five_megabytes
 from tests.nodes.script.reading import read_article
@@ -134,13 +134,8 @@ async def test_where_pages_cannot_be_read_at_all_the_page_is_not_blamed_and_the_
 ) -> None:
     (tmp_path / "trafilatura.py").write_text("raise ImportError('only half of it is installed')", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    lines: list[str] = []
-    sink = logger.add(lambda line: lines.append(str(line)), level="WARNING", format="{message}")
 
-    try:
-        with pytest.raises(FetchFailed, match="nothing here can read it; the log says why"):
-            await extract_page((PAGES / "blog.html").read_bytes(), "https://site.example/x", "text/html")
-    finally:
-        logger.remove(sink)
+    with logged() as lines, pytest.raises(FetchFailed, match="nothing here can read it; the log says why"):
+        await extract_page((PAGES / "blog.html").read_bytes(), "https://site.example/x", "text/html")
 
-    assert lines == ["the process that reads pages ended with code 1: ImportError: only half of it is installed\n"]
+    assert lines == ["the process that reads pages ended with code 1: ImportError: only half of it is installed"]

@@ -1,12 +1,11 @@
 """A script is written from an article: what the model is told, how it may answer, and what that used (A-04)."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
+from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.nodes.script.writing import (
     SENTENCE,
     USAGE,
@@ -14,7 +13,6 @@ from tests.nodes.script.writing import (
     calling,
     framed,
     headings,
-    model_at,
     page,
     saying,
     script,
@@ -24,12 +22,6 @@ from toolweave.nodes.script.reading.markdown_page import page_of_markdown
 from toolweave.video_script import VideoScript
 
 PERSONAS = [{"id": "host", "name": "Mika", "character": "Curious"}, {"id": "guest", "name": "Dr Ito", "character": ""}]
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[Endpoint]:
-    with openai_wire([]) as server:
-        yield Endpoint(server, model_at(server))
 
 
 async def test_a_script_is_written_checked_and_accounted_for(endpoint: Endpoint) -> None:

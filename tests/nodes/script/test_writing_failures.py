@@ -1,12 +1,12 @@
 """A model that fails, is cut off or says nothing ends the script, and the reason is told (A-04)."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
-from tests.nodes.script.writing import USAGE, Endpoint, calling, model_at, page, script, writing_graph
+from tests.nodes.model_at import model_at
+from tests.nodes.script.writing import USAGE, Endpoint, calling, page, script, writing_graph
 from toolweave.config.script_settings import ScriptSettings
 from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError, ScriptFailed
@@ -16,12 +16,6 @@ from toolweave.nodes.progress_events import tell_progress
 from toolweave.nodes.script.writing.script_model import ScriptModels, script_endpoint
 
 BROKEN = WireCall("write_script", '{"title": "Be')
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[Endpoint]:
-    with openai_wire([]) as server:
-        yield Endpoint(server, model_at(server))
 
 
 @pytest.mark.parametrize(

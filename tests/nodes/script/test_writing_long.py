@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 from pydantic import Field, PrivateAttr
 
-from tests.fixtures.openai_wire import WireTurn, openai_wire
+from tests.fixtures.openai_wire import WireTurn
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.scripted_model import calling as answering
 from tests.nodes.script.writing import (
@@ -19,7 +19,6 @@ from tests.nodes.script.writing import (
     calling,
     framed,
     headings,
-    model_at,
     noting,
     page,
     saying,
@@ -31,12 +30,6 @@ from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.writing import notes
 
 SMALL = {"article_tokens": 500, "target_length_s": 60}
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[Endpoint]:
-    with openai_wire([]) as server:
-        yield Endpoint(server, model_at(server))
 
 
 def long_page(sections: int = 9, length: int = 10) -> Page:

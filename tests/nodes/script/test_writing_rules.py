@@ -1,20 +1,13 @@
 """A script that breaks the form or the settings is corrected once, or refused with the reasons (A-04)."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.fixtures.openai_wire import WireTurn, openai_wire
-from tests.nodes.script.writing import SENTENCE, Endpoint, calling, model_at, page, saying, script
+from tests.fixtures.openai_wire import WireTurn
+from tests.nodes.script.writing import SENTENCE, Endpoint, calling, page, saying, script
 
 PERSONAS = [{"id": "host", "name": "Mika"}, {"id": "guest", "name": "Dr Ito"}]
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[Endpoint]:
-    with openai_wire([]) as server:
-        yield Endpoint(server, model_at(server))
 
 
 def spoken(persona_id: Any) -> dict[str, Any]:

@@ -10,10 +10,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTurn
-from toolweave.config.settings import load_settings
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_model_source import ChatModel
-from toolweave.nodes.chat_models import build_chat_model
 from toolweave.nodes.script.page import Page, PageImage, PageSection
 from toolweave.nodes.script.writing.script_model import ScriptModels
 from toolweave.nodes.script.writing.validate import validate_node
@@ -68,11 +66,6 @@ def noting(*entries: tuple[str, str]) -> WireTurn:
 
 def saying(text: str) -> WireTurn:
     return WireTurn(text=text, piece=200_000, usage=USAGE)
-
-
-def model_at(server: WireServer, timeout_s: str = "20") -> BaseChatModel:
-    environ = {"OPENAI_BASE_URL": server.base_url, "TOOLWEAVE_MODEL": "m", "TOOLWEAVE_MODEL_TIMEOUT_S": timeout_s}
-    return build_chat_model(load_settings(environ), max_retries=0)
 
 
 def writing_graph(model: ChatModel | ScriptModels) -> CompiledStateGraph[Any, Any, Any]:

@@ -12,7 +12,6 @@ from tests.fixtures.shop_api import ShopApi
 from toolweave.config.settings import load_settings
 from toolweave.errors import SelectionFailed
 from toolweave.nodes.chat_model_source import as_lazy
-from toolweave.nodes.chat_models import build_chat_model
 from toolweave.nodes.http_tools.api_calls import ApiCalls, api_calls
 from toolweave.nodes.http_tools.registry import FixedToolConfigs
 from toolweave.nodes.http_tools.specs import HTTPRequestSpec
@@ -24,11 +23,6 @@ from toolweave.tool_config import ToolConfig
 
 RIGHT: dict[str, Any] = {"tool_id": "get_order", "arguments": {"order_id": "A-1001"}}
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
-
-
-def model_at(server: WireServer, timeout_s: str = "20") -> BaseChatModel:
-    environ = {"OPENAI_BASE_URL": server.base_url, "TOOLWEAVE_MODEL": "m", "TOOLWEAVE_MODEL_TIMEOUT_S": timeout_s}
-    return build_chat_model(load_settings(environ), max_retries=0)
 
 
 def choosing(**written: Any) -> WireTurn:

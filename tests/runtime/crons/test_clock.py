@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.fixtures.hand_clock import HandClock
 from toolweave.errors import NotFound, PersistenceError
 from toolweave.runtime.crons.clock import RETRY, running_cron_clock
 from toolweave.runtime.crons.schedule import next_firing
@@ -19,26 +20,6 @@ from toolweave.runtime.persistence.opening import Persistence, open_persistence
 
 START = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC)
 BOUND_S = 60.0
-
-
-class HandClock:
-    """A clock whose hands tests move."""
-
-    def __init__(self) -> None:
-        self._moment = START
-        self._moved = asyncio.Condition()
-
-    def now(self) -> datetime:
-        return self._moment
-
-    async def sleep_until(self, moment: datetime) -> None:
-        async with self._moved:
-            await self._moved.wait_for(lambda: self._moment >= moment)
-
-    async def move_to(self, moment: datetime) -> None:
-        async with self._moved:
-            self._moment = moment
-            self._moved.notify_all()
 
 
 class Firings:
@@ -77,7 +58,7 @@ async def persistence(tmp_path: Path) -> AsyncIterator[Persistence]:
 
 @pytest.fixture
 def hands() -> HandClock:
-    return HandClock()
+    return HandClock(START)
 
 
 @pytest.fixture

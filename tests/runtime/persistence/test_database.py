@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from loguru import logger
 from sqlalchemy import Connection, text
 
+from tests.fixtures.logged import logged
 from toolweave.errors import NotFound, PersistenceError
 from toolweave.runtime.persistence.database import Database, open_database
 
@@ -204,14 +204,10 @@ async def test_closing_does_everything_that_is_queued(tmp_path: Path) -> None:
 
 
 async def test_a_failed_write_that_nobody_waits_for_is_logged(tmp_path: Path) -> None:
-    lines: list[str] = []
-    sink = logger.add(lines.append, level="ERROR")
-    try:
+    with logged("ERROR") as lines:
         async with open_database(tmp_path / "notes.db", prepare) as database:
             database.write_soon(lambda connection: insert(connection, "twice"))
             database.write_soon(lambda connection: insert(connection, "twice"))
-    finally:
-        logger.remove(sink)
 
     assert len(lines) == 1
     assert "is not stored" in lines[0]

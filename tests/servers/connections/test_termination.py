@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ from tests.servers.connections.peers import (
     pid_of,
     until,
 )
+from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.connections.transport.launching import death_guard
 
@@ -110,13 +112,13 @@ GUARDED = pytest.mark.skipif(
     not death_guard() and "CI" not in os.environ, reason="needs util-linux's setpriv with --pdeathsig"
 )
 HOST = """
-    import asyncio, sys, {loop}
+    import asyncio, json, sys, {loop}
     from toolweave.config.mcp import McpServerConfig
     from toolweave.servers.connections.call_context import CallContext
     from toolweave.servers.connections.plane import open_tool_plane
 
     async def main():
-        server = McpServerConfig(name="peer", transport="stdio", command=sys.executable, args=tuple(sys.argv[1:]))
+        server = McpServerConfig(name="peer", command=sys.executable, **json.loads(sys.argv[1]))
         async with open_tool_plane([server]) as plane:
             await plane.settle(timeout_s=60)
             print((await plane.call("peer", "pid", {{}}, CallContext())).content[0].text, flush=True)
@@ -126,34 +128,39 @@ HOST = """
 """
 
 
-@pytest.mark.requirement("T-09")
-@pytest.mark.parametrize(
-    ("number", "loop", "behave"),
-    [
-        (signal.SIGKILL, "asyncio", ()),
-        pytest.param(signal.SIGKILL, "asyncio", ("--behave", "stubborn"), marks=GUARDED),
-        pytest.param(signal.SIGKILL, "uvloop", ("--behave", "stubborn"), marks=[GUARDED, pytest.mark.slow]),
-        pytest.param(signal.SIGTERM, "asyncio", (), marks=pytest.mark.slow),
-        (signal.SIGINT, "uvloop", ("--behave", "stubborn")),
-    ],
-)
-async def test_no_server_outlives_the_process_that_started_it(
-    number: signal.Signals, loop: str, behave: tuple[str, ...]
-) -> None:
+async def ends_with_its_host(server: McpServerConfig, number: signal.Signals, loop: str) -> None:
+    """Start a process that connects to the server, end that process by the signal, and wait for the server's end."""
+    given = {"transport": server.transport, "args": server.args, "url": server.url, "spawn": server.spawn}
     code = textwrap.dedent(HOST.format(loop=loop))
     host = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
         code,
-        MISBEHAVING,
-        *behave,
+        json.dumps(given),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
     assert host.stdout is not None
     async with asyncio.timeout(BOUND_S):
-        server = int(await host.stdout.readline())
-        assert is_running(server)
+        pid = int(await host.stdout.readline())
+        assert is_running(pid)
         host.send_signal(number)
         await host.wait()
-        await ended(server)
+        await ended(pid)
+
+
+@pytest.mark.requirement("T-09")
+@pytest.mark.parametrize(
+    ("number", "loop", "behave"),
+    [
+        (signal.SIGKILL, "asyncio", ()),
+        pytest.param(signal.SIGKILL, "asyncio", ("stubborn",), marks=GUARDED),
+        pytest.param(signal.SIGKILL, "uvloop", ("stubborn",), marks=[GUARDED, pytest.mark.slow]),
+        pytest.param(signal.SIGTERM, "asyncio", (), marks=pytest.mark.slow),
+        (signal.SIGINT, "uvloop", ("stubborn",)),
+    ],
+)
+async def test_no_server_outlives_the_process_that_started_it(
+    number: signal.Signals, loop: str, behave: tuple[str, ...]
+) -> None:
+    await ends_with_its_host(misbehaving(*behave), number, loop)

@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from loguru import logger
 
+from tests.fixtures.logged import logged
 from tests.servers.core.tokens import (
     AUDIENCE,
     ISSUER,
@@ -154,13 +154,9 @@ WRONG = {
 
 @pytest.mark.parametrize("kind", WRONG)
 async def test_a_token_is_refused_that_is(kind: str, key_file: Path) -> None:
-    lines: list[str] = []
-    sink = logger.add(lines.append, level="TRACE", format="{message} {exception}")
-    try:
+    with logged("TRACE", format="{message} {exception}") as lines:
         async with guarded(core_jwt_public_key=key_file, core_token=TOKEN, **SIGNED) as server:
             refused = await server.hello(WRONG[kind])
-    finally:
-        logger.remove(sink)
     assert refused.status_code == 401
     assert refused.headers["www-authenticate"].startswith("Bearer ")
     assert WRONG[kind] not in "".join(lines) + refused.text
@@ -187,15 +183,10 @@ async def test_published_keys_are_fetched_and_the_token_names_which() -> None:
 async def test_keys_that_cannot_be_had_are_reported_to_the_operator_and_the_other_token_still_opens(
     answer: Any, status: int
 ) -> None:
-    lines: list[str] = []
-    sink = logger.add(lines.append, level="ERROR", format="{message}")
-    try:
-        with published(answer, status=status) as url:
-            async with guarded(core_jwks_url=url, core_token=TOKEN, **SIGNED) as server:
-                assert (await server.hello(signed(KEY, claims(), kid="new"))).status_code == 401
-                assert (await server.hello(TOKEN)).status_code == 200
-    finally:
-        logger.remove(sink)
+    with logged("ERROR") as lines, published(answer, status=status) as url:
+        async with guarded(core_jwks_url=url, core_token=TOKEN, **SIGNED) as server:
+            assert (await server.hello(signed(KEY, claims(), kid="new"))).status_code == 401
+            assert (await server.hello(TOKEN)).status_code == 200
     assert any("TOOLWEAVE_CORE_JWKS_URL" in line for line in lines)
 
 

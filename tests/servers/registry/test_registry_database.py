@@ -7,13 +7,13 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from loguru import logger
 
+from tests.fixtures.logged import logged
+from tests.servers.databases.held import held_for_writing
 from tests.servers.registry.tools import many_tools, opened, tool
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError, Conflict, NewerSchema, NotFound, PersistenceError
@@ -22,15 +22,6 @@ from toolweave.servers.registry.opening import open_registry_at, open_tool_regis
 
 ROOT = Path(__file__).parents[3]
 SETTING = "TOOLWEAVE_TOOLS_DATABASE_URL"
-
-
-@contextmanager
-def held_for_writing(path: Path) -> Iterator[None]:
-    """Hold the write lock of a SQLite file as another program would."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
-        other.execute("ROLLBACK")
 
 
 def change(folder: Path, statement: str, *values: object) -> None:
@@ -46,16 +37,6 @@ def open_to_others(folder: Path) -> None:
 def write_beside(folder: Path) -> None:
     with held_for_writing(folder / "tools.db"):
         pass
-
-
-@contextmanager
-def warnings_logged() -> Iterator[list[str]]:
-    said: list[str] = []
-    sink = logger.add(said.append, format="{message}", level="WARNING")
-    try:
-        yield said
-    finally:
-        logger.remove(sink)
 
 
 def modes(folder: Path) -> dict[str, int]:
@@ -324,7 +305,7 @@ async def test_a_tool_that_cannot_be_read_is_left_out_with_one_warning(tmp_path:
     async with opened(tmp_path) as registry:
         await registry.import_all([tool("broken"), tool("whole"), tool("z")])
     change(tmp_path, "UPDATE registered_tools SET document = ? WHERE tool_id = 'broken'", DAMAGES[damage])
-    with warnings_logged() as said:
+    with logged() as said:
         async with opened(tmp_path) as registry:
             page = await registry.search(limit=2)
             assert ([found.config.tool_id for found in page.tools], page.total) == (["whole"], 3)

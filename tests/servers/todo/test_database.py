@@ -3,26 +3,17 @@
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.servers.databases.held import held_for_writing
 from tests.servers.todo.in_memory import todo_client, todo_url
 from toolweave.errors import ConfigError, NewerSchema, PersistenceError
 from toolweave.servers.todo.opening import open_todo_database
 
 pytestmark = pytest.mark.requirement("T-13")
-
-
-@contextmanager
-def held_for_writing(path: Path) -> Iterator[None]:
-    """Hold the write lock of a SQLite file as another program would."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
-        other.execute("ROLLBACK")
 
 
 async def test_folder_and_file_are_created_and_todos_outlive_the_server(tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
 """The offline model writes usable scripts of the pages: the article's own sentences, in its order (A-04, O-01)."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.fixtures.web_pages import WebPages, truth_of, web_pages
+from tests.fixtures.web_pages import WebPages, truth_of
 from tests.nodes.offline_model.scripts.asking import Written, in_order, plain, written_of
 from tests.nodes.script.reading import articles, page_of
 from toolweave.config.script_job import ScriptJob
@@ -12,12 +10,6 @@ from toolweave.config.settings import load_settings
 from toolweave.graphs.script_writer import build_script_writer
 from toolweave.nodes.offline_model.model import OfflineChatModel
 from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[WebPages]:
-    with web_pages() as served:
-        yield served
 
 
 @pytest.mark.requirement("A-04")

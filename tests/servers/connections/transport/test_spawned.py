@@ -4,9 +4,7 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
-import textwrap
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +17,6 @@ from tests.servers.connections.peers import (
     MISBEHAVING,
     QUICK,
     call,
-    ended,
     failure_kind,
     is_running,
     log_records,
@@ -28,7 +25,7 @@ from tests.servers.connections.peers import (
     text_of,
     until,
 )
-from tests.servers.connections.test_termination import GUARDED, moment, nothing_left
+from tests.servers.connections.test_termination import GUARDED, ends_with_its_host, moment, nothing_left
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import Transport
 from toolweave.servers.connections.plane import open_tool_plane
@@ -168,26 +165,6 @@ async def test_a_plane_that_loses_its_server_again_and_again_leaves_nothing_behi
     assert child_pids(MISBEHAVING) == []
 
 
-HOST = """
-    import asyncio, sys, uvloop
-    from toolweave.config.mcp import McpServerConfig
-    from toolweave.servers.connections.call_context import CallContext
-    from toolweave.servers.connections.plane import open_tool_plane
-
-    async def main():
-        url, *args = sys.argv[1:]
-        server = McpServerConfig(
-            name="peer", transport="http", url=url, spawn=True, command=sys.executable, args=tuple(args)
-        )
-        async with open_tool_plane([server]) as plane:
-            await plane.settle(timeout_s=60)
-            print((await plane.call("peer", "pid", {}, CallContext())).content[0].text, flush=True)
-            await asyncio.Event().wait()
-
-    asyncio.Runner(loop_factory=uvloop.new_event_loop).run(main())
-"""
-
-
 @pytest.mark.parametrize(
     ("number", "behave"),
     [pytest.param(signal.SIGKILL, ("stubborn",), marks=GUARDED), (signal.SIGINT, ())],
@@ -196,33 +173,4 @@ HOST = """
 async def test_no_spawned_server_outlives_the_process_that_started_it(
     number: signal.Signals, behave: tuple[str, ...]
 ) -> None:
-    config = spawned("http", *behave)
-    host = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        textwrap.dedent(HOST),
-        str(config.url),
-        *config.args,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    assert host.stdout is not None
-    async with asyncio.timeout(BOUND_S):
-        server = int(await host.stdout.readline())
-        assert is_running(server)
-        host.send_signal(number)
-        await host.wait()
-        await ended(server)
-
-
-def test_the_port_is_free_again_at_once() -> None:
-    port = free_port()
-
-    async def once() -> None:
-        async with open_tool_plane([spawned("http", port=port)], pace=QUICK) as plane:
-            await pid_of(plane)
-
-    asyncio.run(once())
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", port))
+    await ends_with_its_host(spawned("http", *behave), number, "uvloop")

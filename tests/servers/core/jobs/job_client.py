@@ -7,18 +7,18 @@ from typing import Any
 from fastmcp import Client
 
 from tests.outbound.peers import Peer
-from tests.servers.todo.in_memory import envelope
+from tests.servers.todo.in_memory import TodoClient, envelope
 from toolweave.config.settings import Settings
 from toolweave.servers.core.server import open_core_server
 
 Progress = tuple[float, float | None, str | None]
 
 
-class JobClient:
+class JobClient(TodoClient):
     """Call tools and get their envelopes; `told` is the progress of the last call."""
 
     def __init__(self, client: Client[Any]) -> None:
-        self.client = client
+        super().__init__(client)
         self.told: list[Progress] = []
 
     async def call(self, tool: str, arguments: dict[str, Any], **meta: Any) -> dict[str, Any]:
@@ -26,17 +26,6 @@ class JobClient:
         return envelope(
             await self.client.call_tool_mcp(tool, arguments, progress_handler=self._heard, meta=meta or None)
         )
-
-    async def data(self, tool: str, arguments: dict[str, Any], **meta: Any) -> Any:
-        answer = await self.call(tool, arguments, **meta)
-        assert answer["status"] == "success", answer
-        return answer["data"]
-
-    async def error(self, tool: str, arguments: dict[str, Any], **meta: Any) -> dict[str, str]:
-        answer = await self.call(tool, arguments, **meta)
-        assert answer["status"] == "error", answer
-        error: dict[str, str] = answer["error"]
-        return error
 
     async def _heard(self, progress: float, total: float | None, message: str | None) -> None:
         self.told.append((progress, total, message))
