@@ -1,10 +1,12 @@
 """Install the external servers for their tests: once for every content of the pinned lists, by our own installer."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.external.stub_apis import StubApis, stub_apis
 from tests.fixtures.certificates import every_authority
 from tests.fixtures.node_packages import unavailable
 from toolweave.errors import ConfigError
@@ -52,3 +54,9 @@ def data_dir(tmp_path: Path, installed: Path) -> Path:
 def module_data_dir(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Path:
     """Give a module a data folder of its own, with the servers installed."""
     return new_data_dir(tmp_path_factory.mktemp("external") / "data", installed)
+
+
+@pytest.fixture(scope="module")
+def apis() -> Iterator[StubApis]:
+    with stub_apis() as running:
+        yield running

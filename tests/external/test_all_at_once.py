@@ -11,7 +11,7 @@ import pytest
 from tests.api.routes.conftest import wait_for_health
 from tests.external.served import Served, descendants, serve_with, text_in
 from tests.external.shipped import KEYS, plane_with, refusal, shipped_entries
-from tests.external.stub_apis import StubApis, stub_apis
+from tests.external.stub_apis import StubApis
 from tests.external.test_git import git
 from tests.servers.connections.peers import is_running
 
@@ -21,12 +21,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "external-servers.md"
 # Named on the page as what it is not offered with.
 EXCLUDED = {"firecrawl_parse"}
 EXTERNAL = tuple(name for name in shipped_entries() if name not in ("todo", "core"))
-
-
-@pytest.fixture(scope="module")
-def apis() -> Iterator[StubApis]:
-    with stub_apis() as apis:
-        yield apis
 
 
 @pytest.fixture(scope="module")

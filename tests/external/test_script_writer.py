@@ -1,6 +1,5 @@
 """A video script of a page that Firecrawl fetches: its package, a stand-in for its API, and a scripted model (A-04)."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.external.shipped import KEYS
-from tests.external.stub_apis import PAGE, StubApis, stub_apis
+from tests.external.stub_apis import PAGE, StubApis
 from tests.fixtures.openai_wire import openai_wire
 from tests.graphs.script_agent import DONE, WRITES, asks
 from tests.nodes.model_at import model_at
@@ -34,12 +33,6 @@ MCP_FILE = """
   },
 }
 """
-
-
-@pytest.fixture(scope="module")
-def apis() -> Iterator[StubApis]:
-    with stub_apis() as running:
-        yield running
 
 
 @pytest.mark.requirement("A-04")

@@ -6,6 +6,7 @@ import pytest
 
 from tests.fixtures.openai_wire import WireServer, openai_wire
 from tests.fixtures.shop_api import SHOP_KEY, SHOP_KEY_VARIABLE
+from tests.graphs.script_agent import Agent
 from tests.nodes.conftest import running_shop, running_site, shop, site
 
 __all__ = ["running_shop", "running_site", "shop", "site"]
@@ -27,3 +28,9 @@ def serving_env(wire: WireServer) -> dict[str, str]:
         "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1",
         SHOP_KEY_VARIABLE: SHOP_KEY,
     }
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[Agent]:
+    with openai_wire([]) as server:
+        yield Agent(server)

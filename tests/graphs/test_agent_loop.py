@@ -8,15 +8,9 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tests.fixtures.scripted_model import ScriptedModel, calling
+from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from toolweave.errors import ConfigError, InvalidRequest, ModelError
 from toolweave.graphs import build_agent_loop
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 def said(result: dict[str, Any]) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
 import toolweave
-from tests.fixtures.scripted_model import ScriptedModel, calling
+from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from toolweave.graphs import build_agent_loop
 
 pytestmark = pytest.mark.requirement("S-04")
@@ -25,12 +25,6 @@ HEAVY = (
     *("fastapi", "starlette", "uvicorn", "mcp", "fastmcp", "langchain_mcp_adapters", "sqlite3", "sqlalchemy"),
     *("trafilatura", "lxml"),
 )
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 class HostState(TypedDict):

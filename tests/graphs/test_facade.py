@@ -5,20 +5,13 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 
 from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
-from tests.fixtures.scripted_model import ScriptedModel, calling
+from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from toolweave import AgentLoop, IterationLimitError
 from toolweave.errors import ModelError
 from toolweave.graphs.background_loop import background_loop
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 @pytest.mark.requirement("A-02")

@@ -115,24 +115,16 @@ async def test_names_that_models_cannot_use_lead_back_from_a_part_of_the_catalog
     assert [result.text for result in results] == ["this is rocket.fuel", "this is rocket_fuel"]
 
 
-async def test_a_tool_of_the_applications_own_comes_before_ours_of_the_same_name() -> None:
-    async def answer() -> str:
-        return "the application's"
-
-    own = StructuredTool.from_function(coroutine=answer, name="find_tools", description="Find tools.")
-    model, [result] = await run(calling(("find_tools", {})), said="find tools", tools=[own, *TOOLS], max_tools=10)
-    assert result.text == "the application's"
-    assert model.offered[0].count("find_tools") == 1
-
-
 @pytest.mark.parametrize("max_tools", [0, 129])
 def test_a_limit_no_endpoint_takes_is_refused(max_tools: int) -> None:
     with pytest.raises(ValueError, match="max_tools must be from 1 to 128"):
         build_agent_loop(tools=TOOLS, model=ScriptedModel(turns=[]), max_tools=max_tools)
 
 
-@pytest.mark.parametrize("name", ["find.tools", "find tools"])
-async def test_a_tool_whose_name_becomes_one_of_ours_takes_its_place_and_no_name_is_offered_twice(name: str) -> None:
+@pytest.mark.parametrize("name", ["find_tools", "find.tools", "find tools"])
+async def test_a_tool_whose_name_is_or_becomes_one_of_ours_takes_its_place(
+    name: str,
+) -> None:
     async def answer() -> str:
         return "their own"
 

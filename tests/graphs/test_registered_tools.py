@@ -17,7 +17,7 @@ from tests.api.routes.conftest import serve_ours
 from tests.fixtures.app_server import AppProcess
 from tests.fixtures.logged import logged
 from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn
-from tests.fixtures.scripted_model import ScriptedModel, calling
+from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from tests.fixtures.shop_api import SHOP_KEY, ShopApi
 from tests.graphs.shop_workflow import LOOPBACK
 from toolweave.errors import ConfigError, UnknownTools
@@ -29,12 +29,6 @@ from toolweave.nodes.tool_catalog import FixedTools
 from toolweave.tool_config import ToolConfig
 
 GO: Any = {"messages": [{"role": "user", "content": "go"}]}
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 @tool

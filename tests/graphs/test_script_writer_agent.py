@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from langchain_core.messages import AIMessage, BaseMessage
 from tests.fixtures.fetching_server import BEES as SENTENCE
 from tests.fixtures.fetching_server import long_lines
 from tests.fixtures.logged import logged
-from tests.fixtures.openai_wire import openai_wire
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.scripted_model import calling as scripted_call
 from tests.fixtures.web_pages import five_megabytes, long_paragraphs, truth_of
@@ -22,12 +21,6 @@ from tests.nodes.script.reading import articles, left_out, standing_around
 from tests.nodes.script.writing import script
 from toolweave.graphs.fetch_agent import AgentFetch
 from toolweave.graphs.script_writer import build_script_writer
-
-
-@pytest.fixture(scope="module")
-def agent() -> Iterator[Agent]:
-    with openai_wire([]) as server:
-        yield Agent(server)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

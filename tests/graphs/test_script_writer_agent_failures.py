@@ -1,21 +1,15 @@
 """A fetch by an agent that brings no content fails the run, and says which servers and tools were the reason (A-04)."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 
-from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
+from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, kept_open
 from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import FetchFailed
 from toolweave.graphs.fetch_agent import AgentFetch
-
-
-@pytest.fixture(scope="module")
-def agent() -> Iterator[Agent]:
-    with openai_wire([]) as server:
-        yield Agent(server)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

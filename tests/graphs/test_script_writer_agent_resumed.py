@@ -1,7 +1,6 @@
 """A fetch by an agent goes on where it was: after a person's approval, and after a run that broke off (A-04, S-07)."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from tests.fixtures.openai_wire import WireTurn, openai_wire
+from tests.fixtures.openai_wire import WireTurn
 from tests.graphs.script_agent import BEES, DONE, WRITES, Agent, asks, fetching, job_with
 from toolweave.config.script_job import ScriptJob
 from toolweave.errors import ConfigError, FetchFailed
@@ -17,12 +16,6 @@ from toolweave.graphs.script_writer import build_script_writer
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 READS = asks(("web_read", {"url": BEES}))
-
-
-@pytest.fixture(scope="module")
-def agent() -> Iterator[Agent]:
-    with openai_wire([]) as server:
-        yield Agent(server)
 
 
 def recorded(record: Path) -> list[dict[str, Any]]:

@@ -3,19 +3,12 @@
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk, HumanMessage, ToolMessage
-from langchain_core.tools import tool
 
 from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
-from tests.fixtures.scripted_model import ScriptedModel, calling
+from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from toolweave.config.settings import load_settings
 from toolweave.graphs import build_agent_loop
 from toolweave.nodes.chat_models import build_chat_model
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 async def test_every_token_is_streamed_once_and_no_whole_message_repeats_it() -> None:

@@ -12,17 +12,11 @@ from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command, interrupt
 
 from tests.fixtures.logged import logged
-from tests.fixtures.scripted_model import ScriptedModel, calling
+from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from toolweave.errors import ToolTimeout
 from toolweave.graphs import build_agent_loop
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
-
-
-@tool
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 async def results_of(turn: AIMessage, *tools: BaseTool) -> list[ToolMessage]:

@@ -16,7 +16,7 @@ from tests.fixtures.logged import logged
 from tests.servers.databases.held import held_for_writing
 from tests.servers.registry.tools import many_tools, opened, tool
 from toolweave.config.settings import Settings
-from toolweave.errors import ConfigError, Conflict, NewerSchema, NotFound, PersistenceError
+from toolweave.errors import Conflict, NewerSchema, NotFound, PersistenceError
 from toolweave.servers.registry.importing import ImportReport
 from toolweave.servers.registry.opening import open_registry_at, open_tool_registry
 
@@ -106,31 +106,6 @@ async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
             pass
     assert SETTING in str(refusal.value)
     assert (tmp_path / "tools.db").read_bytes() == before
-
-
-@pytest.mark.parametrize("url", ["tools.db", "", "nonsense://x", "sqlite+pysqlite:///x.db", "mysql://u:secret@h/d"])
-async def test_a_url_without_asynchronous_driver_is_refused_without_its_password(url: str) -> None:
-    with pytest.raises(ConfigError, match=SETTING) as refusal:
-        async with open_registry_at(url):
-            pass
-    assert "secret" not in str(refusal.value)
-
-
-async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "tools.db").write_text("these are my notes\n" * 100, encoding="utf-8")
-    with pytest.raises(PersistenceError, match=f"tool registry .*tools.db: .*is not a SQLite database.*{SETTING}"):
-        async with opened(tmp_path):
-            pass
-    assert (tmp_path / "tools.db").read_text(encoding="utf-8").startswith("these are my notes")
-
-
-@pytest.mark.parametrize("name", ["a_folder", "a_file/tools.db"])
-async def test_a_path_that_cannot_hold_a_database_is_refused(tmp_path: Path, name: str) -> None:
-    (tmp_path / "a_folder").mkdir()
-    (tmp_path / "a_file").write_text("x", encoding="utf-8")
-    with pytest.raises(PersistenceError, match=f"{name}: .*{SETTING}"):
-        async with open_registry_at(f"sqlite:///{tmp_path / name}"):
-            pass
 
 
 READ_ONLY_FOLDER = """

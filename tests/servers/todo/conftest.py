@@ -29,6 +29,13 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
         yield url
 
 
+@pytest.fixture
+def url(postgres: PostgresServer) -> Iterator[str]:
+    """Name a PostgreSQL database that nobody has opened yet."""
+    with postgres.fresh_database() as url:
+        yield url
+
+
 @pytest_asyncio.fixture(loop_scope="module", params=DATABASES)
 async def todos(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[TodoClient]:
     async with held(todo_client(empty_url(request, tmp_path))) as client:

@@ -29,12 +29,6 @@ OURS = """
 """
 
 
-@pytest.fixture
-def url(postgres: PostgresServer) -> Iterator[str]:
-    with postgres.fresh_database() as url:
-        yield url
-
-
 @contextmanager
 def held(postgres: PostgresServer, url: str, lock: str = "EXCLUSIVE") -> Iterator[None]:
     """Hold the todos as another program would: for writing, or for everything (ACCESS EXCLUSIVE)."""

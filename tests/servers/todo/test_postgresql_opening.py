@@ -23,12 +23,6 @@ SECRET = "s3cret-password"
 SETTING = "TOOLWEAVE_TODO_DATABASE_URL"
 
 
-@pytest.fixture
-def url(postgres: PostgresServer) -> Iterator[str]:
-    with postgres.fresh_database() as url:
-        yield url
-
-
 @contextmanager
 def role(postgres: PostgresServer, url: str, *granted: str, options: str = "") -> Iterator[str]:
     """Give the URL by which a user connects who may do in this database what is granted."""

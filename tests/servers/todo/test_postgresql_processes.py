@@ -1,7 +1,6 @@
 """A todo server that is killed while it writes to a PostgreSQL loses nothing it told of, leaves nothing half done."""
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -23,12 +22,6 @@ NONE_OF_OURS = """
     SELECT count(*) FROM pg_stat_activity
     WHERE application_name = 'toolweave todo database' AND datname = current_database() HAVING count(*) = 0
 """
-
-
-@pytest.fixture
-def url(postgres: PostgresServer) -> Iterator[str]:
-    with postgres.fresh_database() as url:
-        yield url
 
 
 def todo_process(url: str) -> AbstractAsyncContextManager[StdioMcpServer]:
