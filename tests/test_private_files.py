@@ -34,12 +34,8 @@ def umask(mask: int) -> Iterator[None]:
 
 @contextmanager
 def serving(data_dir: Path) -> Iterator[AppProcess]:
-    process = AppProcess(LANGGRAPH_JSON, data_dir, ENV)
-    try:
-        process.start()
+    with AppProcess(LANGGRAPH_JSON, data_dir, ENV) as process:
         yield process
-    finally:
-        process.close()
 
 
 def use(process: AppProcess) -> None:

@@ -82,13 +82,9 @@ def worker(files: Files, wire: WireServer, folder: Path, **environ: str) -> Iter
         "JOB_KEY": SECRET,
         **environ,
     }
-    process = AppProcess(OURS, folder, env)
-    try:
-        process.start()
+    with AppProcess(OURS, folder, env) as process:
         process.wait_for_log("MCP server served is ready")
         yield process
-    finally:
-        process.close()
 
 
 @pytest.fixture(scope="module")

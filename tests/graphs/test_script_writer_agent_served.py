@@ -42,10 +42,8 @@ def process(wire: WireServer, folder: Path) -> Iterator[AppProcess]:
         "TOOLWEAVE_MCP_CONFIG": str(folder / "served.jsonc"),
         "MCP_CONFIG_PATH": str(folder / "mcp.jsonc"),
     }
-    process = AppProcess(OURS, folder / "data", env)
-    process.start()
-    yield process
-    process.close()
+    with AppProcess(OURS, folder / "data", env) as process:
+        yield process
 
 
 async def test_a_person_approves_the_agents_call_and_the_job_goes_on_in_another_run(

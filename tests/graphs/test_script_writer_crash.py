@@ -46,10 +46,8 @@ def process(wire: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
         "TOOLWEAVE_MCP_CONFIG": str(folder / "served.jsonc"),
         "CONFIG_PATH": str(folder / "config.yaml"),
     }
-    process = AppProcess(OURS, folder / "data", env)
-    process.start()
-    yield process
-    process.close()
+    with AppProcess(OURS, folder / "data", env) as process:
+        yield process
 
 
 @pytest.fixture(autouse=True)

@@ -21,15 +21,11 @@ WORDS = "The chess set costs 49 euros."
 def server(
     running_shop: ShopApi, serving_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AppProcess]:
-    process = AppProcess(OURS, tmp_path_factory.mktemp("data"), serving_env)
-    process.start()
-    try:
+    with AppProcess(OURS, tmp_path_factory.mktemp("data"), serving_env) as process:
         with httpx.Client(base_url=process.url, timeout=60) as client:
             for tool in running_shop.tools():
                 assert client.post("/tools", json=tool.model_dump(mode="json")).status_code == 201
         yield process
-    finally:
-        process.close()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

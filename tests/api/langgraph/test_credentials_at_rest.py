@@ -43,12 +43,8 @@ def data_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def process(data_dir: Path) -> Iterator[AppProcess]:
-    started = AppProcess(LANGGRAPH_JSON, data_dir, ENV)
-    try:
-        started.start()
+    with AppProcess(LANGGRAPH_JSON, data_dir, ENV) as started:
         yield started
-    finally:
-        started.close()
 
 
 def found_in(folder: Path) -> list[str]:
@@ -197,23 +193,19 @@ def test_a_run_whose_tokens_cannot_be_read_any_more_fails_and_says_why(
 
 @pytest.mark.parametrize("key", [None, "a key that several processes share"])
 def test_a_cron_fires_with_its_users_tokens_and_stores_them_encrypted_only(data_dir: Path, key: str | None) -> None:
-    process = AppProcess(LANGGRAPH_JSON, data_dir, {**ENV, **({} if key is None else {"TOOLWEAVE_TOKEN_KEY": key})})
-    try:
-        process.start()
-        with client(process) as http:
-            thread = new_thread(http)
-            body = {"assistant_id": "show", "schedule": "* * * * * *", "input": {}}
-            with http.stream("GET", f"/threads/{thread}/stream?stream_modes=lifecycle") as stream:
-                cron = http.post(f"/threads/{thread}/runs/crons", json=body).json()
-                assert any("run_done" in line for line in stream.iter_lines())
-            assert http.get(f"/threads/{thread}").json()["values"]["known"] == OF_USER
-            assert rows(data_dir, "SELECT count(*) FROM crons WHERE sealed IS NOT NULL") == [(1,)]
-            assert SECRETS["token"] not in http.get(f"/runs/crons/{cron['cron_id']}").text
-            assert found_in(data_dir) == []
-            http.delete(f"/runs/crons/{cron['cron_id']}")
-            assert rows(data_dir, "SELECT count(*) FROM crons") == [(0,)]
-    finally:
-        process.close()
+    env = {**ENV, **({} if key is None else {"TOOLWEAVE_TOKEN_KEY": key})}
+    with AppProcess(LANGGRAPH_JSON, data_dir, env) as process, client(process) as http:
+        thread = new_thread(http)
+        body = {"assistant_id": "show", "schedule": "* * * * * *", "input": {}}
+        with http.stream("GET", f"/threads/{thread}/stream?stream_modes=lifecycle") as stream:
+            cron = http.post(f"/threads/{thread}/runs/crons", json=body).json()
+            assert any("run_done" in line for line in stream.iter_lines())
+        assert http.get(f"/threads/{thread}").json()["values"]["known"] == OF_USER
+        assert rows(data_dir, "SELECT count(*) FROM crons WHERE sealed IS NOT NULL") == [(1,)]
+        assert SECRETS["token"] not in http.get(f"/runs/crons/{cron['cron_id']}").text
+        assert found_in(data_dir) == []
+        http.delete(f"/runs/crons/{cron['cron_id']}")
+        assert rows(data_dir, "SELECT count(*) FROM crons") == [(0,)]
 
 
 def test_what_the_api_shows_of_a_run_has_neither_the_tokens_nor_the_headers(process: AppProcess) -> None:

@@ -60,9 +60,7 @@ def asked(process: AppProcess, path: str) -> tuple[int, object]:
 
 
 def test_a_full_disk_shows_in_the_check_of_the_database_only(small_disk: Path) -> None:
-    process = AppProcess(LANGGRAPH_JSON, small_disk / "data", {})
-    try:
-        process.start()
+    with AppProcess(LANGGRAPH_JSON, small_disk / "data", {}) as process:
         assert asked(process, "/ok?check_db=1") == UP
         filler = fill(small_disk)
         for path in ("/ok", "/"):
@@ -72,8 +70,6 @@ def test_a_full_disk_shows_in_the_check_of_the_database_only(small_disk: Path) -
         filler.unlink()
         assert asked(process, "/ok?check_db=1") == UP
         assert [file.name for file in (small_disk / "data").glob(".*.space")] == []
-    finally:
-        process.close()
 
 
 def test_a_database_that_may_grow_no_more_shows_too(app_process: AppProcess) -> None:

@@ -22,12 +22,8 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def app_process(data_dir: Path) -> Iterator[AppProcess]:
     """Give a running server to stop or to kill; each test leaves it running."""
-    process = AppProcess(LANGGRAPH_JSON, data_dir, {})
-    try:
-        process.start()
+    with AppProcess(LANGGRAPH_JSON, data_dir, {}) as process:
         yield process
-    finally:
-        process.close()
 
 
 @pytest.mark.requirement("S-05")

@@ -39,12 +39,8 @@ class Stop:
 @pytest.fixture(scope="module")
 def stop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stop]:
     """Have a node exit; stop the server under a client that streams and a node that does not end; start it again."""
-    process = AppProcess(LANGGRAPH_JSON, tmp_path_factory.mktemp("stopped"), {})
-    try:
-        process.start()
+    with AppProcess(LANGGRAPH_JSON, tmp_path_factory.mktemp("stopped"), {}) as process:
         yield stop_under_runs(process)
-    finally:
-        process.close()
 
 
 def stop_under_runs(process: AppProcess) -> Stop:

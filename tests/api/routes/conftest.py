@@ -18,12 +18,8 @@ ChatEvent = tuple[str, dict[str, Any]]
 @contextmanager
 def serve_ours(folder: Path, env: Mapping[str, str] | None = None) -> Iterator[AppProcess]:
     """Serve this repository's langgraph.json on a data folder until the block ends."""
-    process = AppProcess(OURS, folder, env or {"TOOLWEAVE_MODEL": "offline"})
-    process.start()
-    try:
+    with AppProcess(OURS, folder, env or {"TOOLWEAVE_MODEL": "offline"}) as process:
         yield process
-    finally:
-        process.close()
 
 
 def wait_for_health(process: AppProcess, status: str) -> dict[str, Any]:
