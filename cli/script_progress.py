@@ -31,7 +31,7 @@ def shown_progress() -> Iterator[Callable[[float, str], None]]:
     )
     with Progress(*columns, console=console, transient=True, expand=True) as bar:
         task = bar.add_task("", total=100.0)
-        yield lambda percent, message: bar.update(task, completed=percent, description=_line(message))
+        yield lambda percent, message: bar.update(task, completed=percent, description=_line(message), refresh=True)
 
 
 def _line(message: str) -> str:
