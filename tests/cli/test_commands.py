@@ -73,7 +73,7 @@ def test_every_command_and_program_starts_without_the_preloaded_parent(tmp_path:
     commands = {row[0].partition(":")[0]: line for line, row in rows.items()}
     programs = re.findall(r"(?m)^python -m (\S+)$", ENTRY_POINTS.read_text(encoding="utf-8"))
     done = _python(FRESHLY, tmp_path, *programs, *commands.values())
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
     assert re.findall(r"Usage: (toolweave .*?) \[OPTIONS\]", done.stdout) == list(commands.values())
     assert done.stdout.lower().count("usage: ") == len(programs) + len(commands)
 
