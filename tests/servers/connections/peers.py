@@ -84,13 +84,16 @@ async def call(plane: ToolPlane, tool: str, *, server: str = "peer", **arguments
         return await plane.call(server, tool, arguments, CallContext())
 
 
+async def compile_checks(plane: ToolPlane) -> None:
+    """Compile the checks of all arguments, which a first call does on a thread before its limit begins."""
+    await plane.settle()
+    for checks, specs in ((each.argument_checks, each.tools) for each in plane._connections.values()):
+        await asyncio.gather(*map(checks.of, specs))
+
+
 async def overdue(plane: ToolPlane, *calls: Coroutine[Any, Any, T]) -> list[T]:
     """Begin calls that are not answered, and let their limit pass once the ready servers have them."""
-    await plane.settle()
-    for each in plane._connections.values():
-        for spec in each.tools:
-            # The first check of a tool's arguments is prepared on a thread.
-            await each.argument_checks.of(spec)
+    await compile_checks(plane)
     begun = [asyncio.create_task(each) for each in calls]
     # Now a call leaves within a few turns of the loop.
     for _ in range(100):

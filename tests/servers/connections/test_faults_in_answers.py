@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from tests.fixtures.loop_clock import pass_time
 from tests.servers.connections.faulty import TRANSPORTS, Faulty, faulty
-from tests.servers.connections.peers import BOUND_S, LIMIT_S, failure_kind, pid_of, text_of
+from tests.servers.connections.peers import BOUND_S, LIMIT_S, compile_checks, failure_kind, pid_of, text_of
 from toolweave.config.mcp_entry import Transport
 from toolweave.servers.connections.call_context import CallContext
 
@@ -83,20 +83,19 @@ async def test_a_spoilt_answer_fails_its_own_call_at_once_and_no_other(patient: 
 
 async def test_an_answer_that_nobody_can_match_to_its_call_costs_no_more_than_the_deadline(hasty: Faulty) -> None:
     pid = await pid_of(hasty.plane)
+    await compile_checks(hasty.plane)
     cases = over(hasty.transport, AT_THE_DEADLINE)
     calling = [asyncio.create_task(hasty.call(tool, **arguments)) for tool, arguments, _ in cases]
     await hasty.call("echo")
     pass_time(LIMIT_S)
-    results = await asyncio.gather(*calling)
-    for (tool, arguments, kind), result in zip(cases, results, strict=True):
+    for (tool, arguments, kind), result in zip(cases, await asyncio.gather(*calling), strict=True):
         assert failure_kind(result) == kind, (tool, arguments)
     await hasty.recovered()
     assert await pid_of(hasty.plane) == pid
 
 
 async def test_a_message_that_is_too_large_is_named_to_the_caller_and_other_calls_go_on(patient: Faulty) -> None:
-    result = await patient.call("huge", size=TOO_MUCH)
-    assert "too large" in text_of(result)
+    assert "too large" in text_of(await patient.call("huge", size=TOO_MUCH))
     assert patient.plane.health()["peer"]["state"] == "ready"
 
 

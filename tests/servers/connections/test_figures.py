@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.fixtures.loop_clock import pass_time
-from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, call, misbehaving, text_of
+from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, call, compile_checks, misbehaving, text_of
 from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.call_record import CallRecord, Outcome
 from toolweave.servers.connections.figures import (
@@ -49,7 +49,7 @@ def counted(*records: CallRecord) -> Figures:
 
 async def test_calls_are_counted_by_tool_and_outcome_while_and_after_they_run() -> None:
     async with open_tool_plane([misbehaving(timeout_s=LIMIT_S), misbehaving(name="other")], pace=QUICK) as plane:
-        await plane.settle()
+        await compile_checks(plane)
         slow = asyncio.create_task(call(plane, "sleep", seconds=BOUND_S))
         await asyncio.sleep(0)
         assert plane.figures.of("peer").in_flight == 1
