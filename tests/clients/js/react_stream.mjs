@@ -4,7 +4,7 @@ import { mount } from "./mounted.mjs";
 import { cuttingProxy } from "./cutting_proxy.mjs";
 import { assert, human, newClient, newGate, runScenarios, scenario, url } from "./scenarios.mjs";
 
-const { STREAM_CONTROLLER, useStream } = await import("@langchain/react");
+const { useMessageMetadata, useStream } = await import("@langchain/react");
 
 const client = newClient();
 const webSocketFactory = (address) => new window.WebSocket(address);
@@ -126,12 +126,15 @@ scenario("an edited message forks the conversation", async () => {
 
 scenario("a page learns which checkpoint its messages came from", async () => {
   const { thread_id: threadId } = await client.threads.create();
-  const hook = mounted({ assistantId: "talk", threadId });
-  await (await hook.until(ready)).submit(human("first"));
-  const about = (stream) => stream[STREAM_CONTROLLER].messageMetadataStore.getSnapshot().get(stream.messages[1]?.id);
-  const stream = await hook.until((shown) => done(shown) && about(shown)?.parentCheckpointId);
+  const useAnswer = () => {
+    const stream = useStream({ apiUrl: url, webSocketFactory, assistantId: "talk", threadId });
+    return { stream, about: useMessageMetadata(stream, stream.messages[1]?.id) };
+  };
+  const hook = mount(useAnswer, ({ stream }) => stream.messages);
+  await (await hook.until(({ stream }) => ready(stream))).stream.submit(human("first"));
+  const { about } = await hook.until((shown) => done(shown.stream) && shown.about?.parentCheckpointId);
   const [head] = await client.threads.getHistory(threadId, { limit: 1 });
-  assert.equal(about(stream).parentCheckpointId, head.parent_checkpoint.checkpoint_id);
+  assert.equal(about.parentCheckpointId, head.parent_checkpoint.checkpoint_id);
   hook.unmount();
 });
 
