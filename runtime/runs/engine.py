@@ -69,9 +69,10 @@ class EmbeddedEngine:
 
     async def wait(self, run: Run) -> bytes:
         """Wait for a run to end; gives the thread's values, or {"__error__": …}, as JSON. Raises NotFound."""
-        live = self.live.get(run.run_id)
-        if live is None:
-            return await _result_of(self.runtime.persistence, run)
+        if (live := self.live.get(run.run_id)) is None:
+            # It may have ended after `run` was read.
+            ended = await self.runtime.persistence.runs.get(run.thread_id, run.run_id)
+            return await _result_of(self.runtime.persistence, ended)
         return await body_of(live.ended)
 
     async def event_batches(self, run: Run, after: int | None = None) -> AsyncGenerator[Sequence[LoggedEvent]]:
