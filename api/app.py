@@ -23,8 +23,7 @@ from toolweave.api.served_registry import open_served_registry
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ToolweaveError
 from toolweave.nodes.model_endpoint import warn_if_offline
-from toolweave.servers.connections.current import expect_plane, publish, withdraw
-from toolweave.servers.connections.served_plane import open_served_plane
+from toolweave.servers.connections.current import expect_plane, open_served_plane, publish, withdraw
 
 # Those with many tools in one body, before those with one.
 TRANSFERS = (tool_transfer.router, openapi_transfer.router)

@@ -16,9 +16,9 @@ from prometheus_client.registry import Collector
 
 from toolweave.servers.connections.breaker import BreakerState
 from toolweave.servers.connections.current import is_current
-from toolweave.servers.connections.figures import SECONDS, ServerFigures
-from toolweave.servers.connections.health import ServerHealth, ServerState
+from toolweave.servers.connections.observation import SECONDS, ServerFigures
 from toolweave.servers.connections.plane import ToolPlane
+from toolweave.servers.connections.status import ServerHealth, ServerState
 
 PREFIX = "toolweave_mcp"
 BOUNDS = (*(str(bound) for bound in SECONDS), "+Inf")

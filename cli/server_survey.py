@@ -13,9 +13,9 @@ from typing import Any
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings
 from toolweave.errors import ServerUnavailable
-from toolweave.servers.connections.health import ServerState
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.status import ServerState
 
 PATIENCE_S = 10.0
 PINGS = 5

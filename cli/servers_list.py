@@ -12,8 +12,7 @@ from toolweave.cli.terminal import compact, stdout_console, styled
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.ready_made import ReadyMade, ready_made
 from toolweave.errors import TokenStoreError
-from toolweave.servers.connections.oauth.opening import open_vault
-from toolweave.servers.connections.oauth.vault import GrantKey
+from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
 from toolweave.servers.connections.redaction import Redaction
 
 SignIn = Literal["none", "by secret", "signed in", "needed", "unreadable"]

@@ -10,11 +10,10 @@ import typer
 from toolweave.cli.servers_config import ConfigFile, DataFolder, read_servers
 from toolweave.cli.terminal import harmless
 from toolweave.errors import SignInFailed
+from toolweave.servers.connections.oauth.exchange import AuthorizationFault
 from toolweave.servers.connections.oauth.login import PATIENCE_S, sign_in, sign_out
-from toolweave.servers.connections.oauth.opening import open_vault
-from toolweave.servers.connections.oauth.vault import GrantKey
+from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault
 
 Name = Annotated[str, typer.Argument(help="The server's name in mcp.jsonc.")]
 

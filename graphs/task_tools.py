@@ -10,9 +10,8 @@ from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ServerUnavailable
 from toolweave.graphs.plane_tools import PlaneTools
-from toolweave.servers.connections.call_log import open_call_log
-from toolweave.servers.connections.call_record import CallObserver
 from toolweave.servers.connections.oauth.place import TokenPlace, token_place
+from toolweave.servers.connections.observation import CallObserver, open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 OpenTools = Callable[[Sequence[McpServerConfig]], AbstractAsyncContextManager[PlaneTools]]

@@ -25,8 +25,8 @@ from tests.fixtures.mcp_server import http_mcp_server
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings
-from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.call_log import open_call_log
+from toolweave.servers.connections.context import CallContext
+from toolweave.servers.connections.observation import open_call_log
 from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.core.server import open_core_server
 

@@ -35,7 +35,7 @@ from tests.fixtures.mcp_server import HttpMcpServer, http_mcp_server
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings
-from toolweave.servers.connections.call_log import open_call_log
+from toolweave.servers.connections.observation import open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 SERVER = str(Path(__file__).parent / "bench_tools_server.py")

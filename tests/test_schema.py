@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from toolweave.schema import Schema, matcher, shown
-from toolweave.servers.connections.checks.compiled_schema import CompiledSchema
+from toolweave.servers.connections.checks import CompiledSchema
 
 TODO: dict[str, Any] = {
     "type": "object",

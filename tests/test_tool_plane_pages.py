@@ -12,12 +12,11 @@ from toolweave.config.mcp import McpServerConfig, load_mcp_config
 from toolweave.config.mcp_entry import BreakerRules, ServerEntry
 from toolweave.config.settings import Settings
 from toolweave.servers.connections.breaker import BreakerState
-from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.call_log import open_call_log
-from toolweave.servers.connections.call_record import Outcome
-from toolweave.servers.connections.health import ServerHealth, ServerState
+from toolweave.servers.connections.context import CallContext
+from toolweave.servers.connections.observation import Outcome, open_call_log
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.transport.message_size import MESSAGE_LIMIT
+from toolweave.servers.connections.sessions.faults import MESSAGE_LIMIT
+from toolweave.servers.connections.status import ServerHealth, ServerState
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = (DOCS / "tool-plane.md").read_text(encoding="utf-8")

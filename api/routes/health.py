@@ -12,8 +12,8 @@ from typing_extensions import TypedDict
 
 from toolweave.api.clients import api_client
 from toolweave.nodes.model_endpoint import model_label
-from toolweave.servers.connections.health import ServerHealth
 from toolweave.servers.connections.plane import ToolPlane
+from toolweave.servers.connections.status import ServerHealth
 
 router = APIRouter(tags=["health"])
 

@@ -11,8 +11,8 @@ from toolweave.api.plane_metrics import PlaneMetrics
 from toolweave.api.routes.callers import known_to_the_api
 from toolweave.runtime.streaming.codec import dumps
 from toolweave.servers.connections.details import ServerDetails, ServerSummary
-from toolweave.servers.connections.health import ServerHealth
 from toolweave.servers.connections.plane import ToolPlane
+from toolweave.servers.connections.status import ServerHealth
 
 router = APIRouter(prefix="/servers", tags=["servers"])
 

@@ -2,26 +2,21 @@
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections import loading
-from toolweave.servers.connections.backoff import Backoff
+from toolweave.errors import ToolError
 from toolweave.servers.connections.breaker import Breaker
-from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.checks.arguments import ArgumentChecks
-from toolweave.servers.connections.health import ServerState
-from toolweave.servers.connections.link import Link
+from toolweave.servers.connections.checks import ArgumentChecks
+from toolweave.servers.connections.context import CallContext, is_doubtful
 from toolweave.servers.connections.oauth.place import TokenPlace
-from toolweave.servers.connections.pace import Pace
-from toolweave.servers.connections.questions import is_doubtful
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.status import ServerStatus
-from toolweave.servers.connections.supervision import Ending, hold_session
-from toolweave.servers.connections.tool_spec import ToolSpec
-from toolweave.servers.connections.wording import (
+from toolweave.servers.connections.registry import ToolSpec
+from toolweave.servers.connections.results import (
     closing,
     never_sent,
     refused,
@@ -30,12 +25,175 @@ from toolweave.servers.connections.wording import (
     unavailable,
     unusable,
 )
+from toolweave.servers.connections.sessions import loading
+from toolweave.servers.connections.sessions.link import Link
+from toolweave.servers.connections.status import Pace, ServerState, ServerStatus
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
     from toolweave.servers.connections.oauth.authorization import ServerAuthorization
-    from toolweave.servers.connections.session import McpSession
+    from toolweave.servers.connections.sessions.session import McpSession
+
+
+async def watch(
+    link: Link,
+    session: "McpSession",
+    config: McpServerConfig,
+    pace: Pace,
+    on_tools: Callable[[tuple[ToolSpec, ...]], None],
+) -> None:
+    """Return when the link is lost, whoever noticed it; never because of a tool that is merely slow."""
+    quiet_s = pace.ping_local_s if config.transport == "stdio" else pace.ping_remote_s
+    while True:
+        await link.disturbance(quiet_s)
+        if link.is_lost:
+            return
+        busy_s = config.timeout_s if link.is_busy else 0.0
+        if link.tools_changed or link.deaf:
+            await _refresh(link, session, pace, max(pace.list_s, busy_s), on_tools)
+        else:
+            await _ping(link, session, max(pace.ping_limit_s, busy_s))
+
+
+async def _ping(link: Link, session: "McpSession", limit_s: float) -> None:
+    try:
+        async with asyncio.timeout(limit_s):
+            await link.race(session.ping())
+        link.heard()
+    except TimeoutError:
+        link.lose(f"it did not answer a ping within {limit_s:g} s")
+    except ToolError as error:
+        link.lose(str(error))
+
+
+async def _refresh(
+    link: Link,
+    session: "McpSession",
+    pace: Pace,
+    limit_s: float,
+    on_tools: Callable[[tuple[ToolSpec, ...]], None],
+) -> None:
+    link.tools_changed = False
+    try:
+        async with asyncio.timeout(limit_s):
+            specs = await link.race(session.list_tools())
+    except TimeoutError:
+        link.lose(f"it did not list its tools within {limit_s:g} s")
+        return
+    except ToolError as error:
+        link.lose(str(error))
+        return
+    link.heard()
+    on_tools(specs)
+    # A server that announces a change with every list would otherwise keep us listing without end.
+    await asyncio.sleep(pace.refresh_pause_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a session ended: why, for how long it had been ready (None: never), and whether the child ended it.
+
+    `declined`: the server is there, and did not open it for whoever asks.
+    """
+
+    reason: str
+    ready_s: float | None
+    exited: bool
+    declined: bool = False
+
+
+class Seat(Protocol):
+    """Where a session is offered to callers while it lives."""
+
+    def take(self, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:
+        """Offer a session that is ready."""
+
+    def refresh(self, tools: tuple[ToolSpec, ...]) -> None:
+        """Replace the tool list."""
+
+    def vacate(self, reason: str) -> None:
+        """Withdraw the session; leaving it may take seconds after this."""
+
+
+async def hold_session(link: Link, config: McpServerConfig, pace: Pace, seat: Seat) -> Ending:
+    """Open a session within `pace.connect_s`, seat it, watch it until it is lost, and leave it within `pace.leave_s`.
+
+    Losing `link` ends it in good order at any time. A failing transport cancels this task from inside the SDK; that,
+    unlike a cancellation from outside, is an ending.
+    """
+    loop = asyncio.get_running_loop()
+    patience = asyncio.timeout(pace.connect_s)
+    ready_at = lost_at = None
+    try:
+        async with patience, loading.open_session(config, link) as session:
+            try:
+                tools = await link.race(session.list_tools())
+                patience.reschedule(None)
+                ready_at = loop.time()
+                seat.take(session, tools)
+                await watch(link, session, config, pace, seat.refresh)
+            finally:
+                link.lose()
+                lost_at = loop.time()
+                seat.vacate(link.why_lost or "the transport failed")
+                if not patience.expired():
+                    patience.reschedule(lost_at + pace.leave_s)
+    except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # What failed meanwhile is no news to whoever has cancelled, and nobody would collect it.
+            raise asyncio.CancelledError from error
+    finally:
+        link.lose()
+        await link.drain()
+    ready_s = None if ready_at is None or lost_at is None else lost_at - ready_at
+    late = ready_s is None and patience.expired()
+    reason = f"it did not get ready within {pace.connect_s:g} s" if late else link.why_lost
+    if link.last_words and (ready_s or 0.0) < pace.steady_s:
+        reason = f"{reason}; it wrote: {link.last_words}"
+    return Ending(
+        reason=reason,
+        ready_s=ready_s,
+        exited=(config.transport == "stdio" or link.exited) and not late,
+        declined=ready_s is None and link.declined,
+    )
+
+
+class Backoff:
+    """Count what went wrong in a row and answer with the next delay.
+
+    Delays are `pace.reconnect_s` with up to a fifth of jitter taken off. A command that ended by itself
+    `pace.exits_before_rest` times in a row rests `pace.rest_s` each time after that.
+    """
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._failures = 0
+        self._quick_exits = 0
+
+    @property
+    def is_resting(self) -> bool:
+        """Say whether the command ended by itself so often that nothing but time or an operator helps."""
+        return self._quick_exits >= self._pace.exits_before_rest
+
+    def reset(self) -> None:
+        """Forget all failures: the connection was up, or an operator asks for it."""
+        self._failures = 0
+        self._quick_exits = 0
+
+    def next_delay(self, *, exited: bool) -> float:
+        """Return the delay in seconds after one more failure.
+
+        Args:
+            exited: the server's own process ended, as opposed to not answering.
+        """
+        self._quick_exits = self._quick_exits + 1 if exited else 0
+        if self.is_resting:
+            return self._pace.rest_s
+        step = min(self._failures, len(self._pace.reconnect_s) - 1)
+        self._failures += 1
+        return self._pace.reconnect_s[step] * random.uniform(0.8, 1.0)  # noqa: S311 - spreads load, guards nothing
 
 
 LATE_CALLS = 3

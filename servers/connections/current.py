@@ -7,12 +7,105 @@ use opens a plane on a daemon thread, closed at exit.
 
 import asyncio
 import atexit
+import contextlib
 import threading
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
 
+from loguru import logger
+
+from toolweave.config.mcp import McpConfig, served_mcp_config
+from toolweave.config.mcp_place import mcp_place
+from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ServerUnavailable
-from toolweave.servers.connections.background import BackgroundPlane
-from toolweave.servers.connections.plane import ToolPlane
+from toolweave.private_files import make_data_folder
+from toolweave.servers.connections.oauth.place import token_place
+from toolweave.servers.connections.observation import open_call_log
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+
+
+@asynccontextmanager
+async def open_served_plane(settings: Settings) -> AsyncIterator[ToolPlane]:
+    """Open the plane, and close it with the block: first its servers, then the log, which has their last calls.
+
+    Raises:
+        ConfigError: mcp.jsonc is wrong.
+    """
+    config = served_mcp_config(settings)
+    # A graph server of another project does not prepare the folder. Without it, the call log says what is wrong.
+    with suppress(OSError):
+        await asyncio.to_thread(make_data_folder, settings.data_dir)
+    _tell(config, mcp_place(settings).in_words())
+    async with (
+        open_call_log(settings.data_dir, settings.mcp_log) as observers,
+        open_tool_plane(config.servers, observers=observers, token_place=token_place(settings)) as plane,
+    ):
+        yield plane
+
+
+def _tell(config: McpConfig, place: str) -> None:
+    """Log which file counts, what in it was passed over, and which enabled servers cannot be started as they are."""
+    enabled = [server for server in config.servers if server.enabled]
+    logger.info("{} of {} MCP servers are enabled in {}", len(enabled), len(config.servers), place)
+    for warning in config.warnings:
+        logger.warning("{}", warning)
+    for server in enabled:
+        if server.misconfigured:
+            logger.bind(server=server.name).error(
+                "MCP server {} is misconfigured: {}", server.name, server.misconfigured
+            )
+
+
+CLOSING_LIMIT_S = 8.0
+
+
+class BackgroundPlane:
+    """A tool plane from the process's own settings that lives until `stop`.
+
+    The caller's loop is not used: it may end (`asyncio.run` of one request) long before the process does.
+
+    Args:
+        on_open: called on the thread with the plane.
+        on_failure: called on the thread instead, when the settings or the MCP configuration are wrong.
+    """
+
+    def __init__(self, on_open: Callable[[ToolPlane], None], on_failure: Callable[[BaseException], None]) -> None:
+        self._on_open = on_open
+        self._on_failure = on_failure
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wanted = True
+        self._stopped = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="toolweave-tool-plane", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def release(self) -> None:
+        """Let the plane close in its own time."""
+        self._wanted = False
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has closed already
+                self._loop.call_soon_threadsafe(self._stopped.set)
+
+    def stop(self) -> None:
+        """Close the plane and wait, bounded, until its servers have ended."""
+        self.release()
+        self._thread.join(CLOSING_LIMIT_S)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:  # noqa: BLE001 - the top-level handler of this thread
+            self._on_failure(error)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        async with open_served_plane(load_settings()) as plane:
+            self._on_open(plane)
+            if self._wanted:
+                await self._stopped.wait()
 
 
 class Slot:

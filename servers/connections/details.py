@@ -8,12 +8,11 @@ from typing_extensions import TypedDict
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import Transport
-from toolweave.servers.connections.call_record import Outcome
 from toolweave.servers.connections.connection import ServerConnection
-from toolweave.servers.connections.figures import ServerFigures, ToolFigures
-from toolweave.servers.connections.health import ServerHealth
+from toolweave.servers.connections.observation import Outcome, ServerFigures, ToolFigures
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import Offer
+from toolweave.servers.connections.status import ServerHealth
 from toolweave.servers.connections.tool import McpTool
 
 SHOWN_ERRORS = 10

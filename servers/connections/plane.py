@@ -2,33 +2,79 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.tools import BaseTool
 from loguru import logger
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import ServerUnavailable
-from toolweave.servers.connections import loading
-from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.call_record import CallObserver
 from toolweave.servers.connections.callers import Callers, for_nobody, lists_for_callers_only
 from toolweave.servers.connections.connection import ServerConnection
+from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.details import ServerDetails, ServerSummary, details_of, summary_of
-from toolweave.servers.connections.figures import Figures
-from toolweave.servers.connections.health import ServerHealth, latency_ms
-from toolweave.servers.connections.home_loop import HomeLoop
 from toolweave.servers.connections.oauth.place import TokenPlace
-from toolweave.servers.connections.pace import PACE, Pace
+from toolweave.servers.connections.observation import CallObserver, Figures
 from toolweave.servers.connections.registry import Registry, build_registry, repeated_names
+from toolweave.servers.connections.results import closing, unusable
+from toolweave.servers.connections.sessions import loading
+from toolweave.servers.connections.status import PACE, Pace, ServerHealth, latency_ms
 from toolweave.servers.connections.tool import McpTool, build_tools
-from toolweave.servers.connections.wording import closing, unusable
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
+
+T = TypeVar("T")
+CLOSED = "The connections to the tool servers are being closed."
+
+
+class HomeLoop:
+    """The running event loop, to be used from any other.
+
+    A loop that ends forgets what it was given by other threads, whose callers would wait for ever: `close` lets
+    nothing more in, `drain` waits for what is in.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._open: set[Future[Any]] = set()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` here and return what it returns; a cancelled caller cancels it.
+
+        Raises:
+            ServerUnavailable: the caller is on another loop, and this one is closed.
+        """
+        if asyncio.get_running_loop() is self._loop:
+            return await work
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise ServerUnavailable(CLOSED, server="*", executed="no")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        return await asyncio.wrap_future(future)
+
+    def close(self) -> None:
+        """Let no more work in from other loops."""
+        with self._lock:
+            self._closed = True
+
+    async def drain(self, limit_s: float) -> None:
+        """Wait, at most `limit_s`, until the work from other loops has ended; call it on this loop, once closed."""
+        still_open = [asyncio.wrap_future(future) for future in list(self._open)]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await asyncio.gather(*still_open, return_exceptions=True)
+
 
 SHOWN_NAMES = 100
 FAREWELL_S = 1.0

@@ -4,9 +4,27 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.tool_spec import ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """One listed tool: `name` is the server's own, `annotations` the MCP hints such as readOnlyHint."""
+
+    name: str
+    description: str | None
+    input_schema: dict[str, Any]
+    annotations: dict[str, Any]
+    meta: dict[str, Any] | None
+    output_schema: dict[str, Any] | None = None
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Say whether the server calls it read-only or idempotent: executing it twice does no harm (D-5)."""
+        return any(self.annotations.get(hint) is True for hint in ("readOnlyHint", "idempotentHint"))
+
 
 Offer = dict[str, ToolSpec]
 """What one server offers: the name shown to models → the tool, sorted by that name."""

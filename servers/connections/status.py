@@ -1,12 +1,48 @@
 """Hold the state of one server and wake whoever waits for another one."""
 
 import asyncio
+import time
 from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal, NotRequired
 
 from loguru import logger
+from typing_extensions import TypedDict
 
-from toolweave.servers.connections.health import ServerState
+from toolweave.servers.connections.breaker import BreakerState
+from toolweave.servers.connections.observation import Latency
+
+ServerState = Literal["connecting", "ready", "down", "misconfigured", "disabled"]
+
+
+class LatencyMs(TypedDict):
+    """How long the newest successful calls of a server took, in milliseconds: half of them, and 99 of 100, at most."""
+
+    p50: float
+    p99: float
+
+
+class ServerHealth(TypedDict):
+    """What /health says of one server; `tools` counts what it offers right now, `since` is when `state` began.
+
+    `connecting` is the first attempt only: a server that was lost is `down` until it is back. `breaker` says whether
+    calls to it are let through. `latency_ms` is there once a call has succeeded.
+    """
+
+    state: ServerState
+    breaker: BreakerState
+    tools: int
+    last_error: str | None
+    since: str
+    latency_ms: NotRequired[LatencyMs]
+
+
+def latency_ms(latency: Latency) -> LatencyMs:
+    """Write a latency as /health shows it."""
+    return LatencyMs(p50=latency.p50, p99=latency.p99)
+
 
 KEPT_ERRORS = 10
 
@@ -57,3 +93,38 @@ class ServerStatus:
         """Tell whoever waits for a `change` that there is one, such as new tools."""
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Hold the plane's waiting times, in seconds; tests pass shorter ones.
+
+    A dead stdio child is noticed by its end of file, so its ping only finds a child that hangs; a remote server is
+    noticed by the ping itself (T-06: a dead one within 3 s). A ping that finds calls in flight waits as long as a
+    call may: a server that is merely busy is not restarted. `reconnect_s` repeats its last delay (D-6).
+    `retry_s` are the pauses before the second and each later attempt of a call, each of which then waits up to
+    `retry_connect_s` for a connection: exhausted retries end after 7 s and little more (D-5). `clock` is what
+    breakers and retries go by, `sleep` makes the pauses.
+    """
+
+    connect_s: float = 15.0
+    list_s: float = 5.0
+    leave_s: float = 6.0
+    first_wait_s: float = 2.0
+    ping_local_s: float = 5.0
+    ping_remote_s: float = 2.0
+    ping_limit_s: float = 2.0
+    refresh_pause_s: float = 0.25
+    reconnect_s: tuple[float, ...] = (0.25, 0.5, 1.0)
+    steady_s: float = 1.0
+    exits_before_rest: int = 5
+    rest_s: float = 30.0
+    caller_idle_s: float = 300.0
+    caller_sessions: int = 64
+    retry_s: tuple[float, ...] = (1.0, 2.0, 4.0)
+    retry_connect_s: float = 0.5
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+PACE = Pace()

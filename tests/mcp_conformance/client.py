@@ -11,10 +11,9 @@ from tests.mcp_conformance.suite import HERE, Check, client_checks
 from toolweave.config.mcp import McpServerConfig
 from toolweave.nodes.answer_form import answer_to
 from toolweave.nodes.human_interrupt import HumanResponse
-from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.context import CallContext, Question, questions_of
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.questions import Question, questions_of
 
 SERVER = "suite"
 BOUND_S = 60.0

@@ -13,7 +13,7 @@ from tests.mcp_conformance.fixture_server import PATH, fixture_app
 from tests.mcp_conformance.suite import SERVER_SCENARIOS, Findings, baseline, passed, server_findings, wrong
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings
-from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import open_tool_plane
 
 pytestmark = pytest.mark.timeout(360)

@@ -13,8 +13,8 @@ from tests.mcp_conformance.suite import SIGN_IN_SCENARIOS, baseline, passed, wro
 from tests.servers.connections.oauth.guarded import PATIENCE_S, file_place, open_browser
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
+from toolweave.servers.connections.oauth.exchange import AuthorizationFault
 from toolweave.servers.connections.oauth.login import sign_in
-from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(360)]
 

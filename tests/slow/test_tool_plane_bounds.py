@@ -14,8 +14,8 @@ import pytest
 from tests.servers.connections.faulty import TRANSPORTS, Faulty, faulty
 from tests.servers.connections.peers import call, failure_kind, misbehaving_http, open_files, pid_of, until
 from toolweave.config.mcp_entry import Transport
-from toolweave.servers.connections.pace import PACE
 from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.status import PACE
 
 pytestmark = [pytest.mark.slow]
 

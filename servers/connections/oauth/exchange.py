@@ -8,21 +8,190 @@ which the old refresh token is worth nothing.
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Final, Protocol, Self
+from urllib.parse import urlsplit
 
 import httpx
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
-from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError, TokenStorage
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.client.auth.oauth2 import OAuthContext
+from mcp.client.auth.utils import issuers_match
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
 from mcp.types import LATEST_PROTOCOL_VERSION
-from pydantic import BaseModel, ValidationError
+from pydantic import AnyHttpUrl, AnyUrl, BaseModel, ConfigDict, ValidationError
 
 from toolweave import __version__
-from toolweave.servers.connections.oauth.destinations import Destinations
-from toolweave.servers.connections.oauth.grant import Grant, GrantDraft
-from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault
-from toolweave.servers.connections.transport.faults import status_line
+from toolweave.config.mcp_entry import LOOPBACK_HOSTS, OAuth
+from toolweave.errors import OutboundFailed, OutboundRefused
+from toolweave.outbound_policy import OutboundPolicy
+
+
+class AuthorizationFault(httpx.ConnectError):
+    """A request was not carried out for want of a token; the text is ours and holds nothing secret.
+
+    A `ConnectError`, so that it takes the way of all faults of HTTP to callers, `last_error` and the log, as one
+    after which nothing was carried out (D-5).
+    """
+
+
+class SignInNeeded(AuthorizationFault):
+    """Only a person can help: `toolweave servers login`."""
+
+    def __init__(self, server: str, why: str = "") -> None:
+        super().__init__(f"needs a sign-in{why and f' ({why})'}: run `toolweave servers login {server}`")
+
+
+def refuse_unsafe(url: httpx.URL, resource: httpx.URL) -> None:
+    """Keep secrets off the open net, and a server elsewhere from sending us to services of this machine.
+
+    Raises:
+        AuthorizationFault: it is not https, or holds credentials; or it is on this machine and `resource` is not.
+    """
+    local = url.host in LOOPBACK_HOSTS
+    if local and resource.host not in LOOPBACK_HOSTS:
+        raise AuthorizationFault("it points at this machine for its authorization, which is refused")
+    if url.scheme not in ("http", "https") or (url.scheme != "https" and not local) or url.userinfo:
+        raise AuthorizationFault(f"it points at {url.scheme}://{url.host} for its authorization: only https is used")
+
+
+class Destinations:
+    """Where one exchange may go.
+
+    Args:
+        resource: the MCP server's URL, as configured.
+        issuer: the authorization server that the configuration names, if it does.
+        policy: tells public addresses from others (W-09).
+    """
+
+    def __init__(self, resource: str, issuer: str | None = None, policy: OutboundPolicy | None = None) -> None:
+        self.resource = httpx.URL(resource)
+        self._written = {self.resource.host, httpx.URL(issuer or resource).host}
+        self._policy = policy or OutboundPolicy()
+
+    async def check(self, url: httpx.URL) -> None:
+        """Refuse what `refuse_unsafe` does, and to be sent by a public server into a private network.
+
+        Hosts that the configuration names are meant. The connection is not bound to the addresses that are checked:
+        a name that changes them has no certificate for what it then stands for.
+
+        Raises:
+            AuthorizationFault: requests do not go there.
+        """
+        refuse_unsafe(url, self.resource)
+        if url.host in self._written or url.host in LOOPBACK_HOSTS:
+            return
+        if await self._is_private(url) and not await self._is_private(self.resource):
+            raise AuthorizationFault(
+                f"it points at {url.host}, in a private network, for its authorization: set auth.issuer if you trust it"
+            )
+
+    async def _is_private(self, url: httpx.URL) -> bool:
+        try:
+            await self._policy.check(str(url))
+        except OutboundRefused:
+            return True
+        except OutboundFailed:
+            pass  # the name is known to a proxy at most
+        return False
+
+
+LONGEST_LIFE_S = 10 * 366 * 24 * 3600
+
+
+class Grant(BaseModel):
+    """Tokens, the client they were given to, and who gave them; `expires_at` is in seconds since 1970.
+
+    The authorization server's metadata is kept because tokens are renewed where they were granted: the MCP server
+    is not asked again, who could name another place for the refresh token to go to.
+    """
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    tokens: OAuthToken
+    client: OAuthClientInformationFull
+    expires_at: float | None = None
+    server: OAuthMetadata | None = None
+    resource: ProtectedResourceMetadata | None = None
+
+    @property
+    def access_token(self) -> str:
+        """Give the token that requests carry."""
+        return self.tokens.access_token
+
+    def is_expired(self, now: float) -> bool:
+        """Say whether the access token's time is over; a server that gave none decides by 401."""
+        return self.expires_at is not None and now >= self.expires_at
+
+    def written(self) -> str:
+        """Write it for a vault."""
+        return self.model_dump_json(exclude_none=True)
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """Read what `written` wrote; None for anything else."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError:
+            return None
+
+
+class GrantDraft(TokenStorage):
+    """The SDK's token storage for the time of one exchange; what it holds afterwards becomes a `Grant`.
+
+    The SDK would store tokens without saying when they end or who gave them, and forgets a refresh token that a
+    server does not repeat (RFC 6749 section 6).
+    """
+
+    def __init__(self, client: OAuthClientInformationFull | None = None, tokens: OAuthToken | None = None) -> None:
+        self.client = client
+        self.tokens = tokens
+        self._received: OAuthToken | None = None
+
+    @property
+    def has_new_tokens(self) -> bool:
+        """Say whether the exchange has come to its end."""
+        return self._received is not None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Give the tokens to begin with."""
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Take new tokens."""
+        kept = self.tokens.refresh_token if self.tokens else None
+        self._received = tokens.model_copy(update={"refresh_token": tokens.refresh_token or kept})
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Give the client to use."""
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Take the client that was registered."""
+        self.client = client_info
+
+    def grant(self, context: OAuthContext) -> Grant | None:
+        """Put together what the exchange has brought; None if it brought no tokens."""
+        if self._received is None or context.client_info is None:
+            return None
+        life = self._received.expires_in
+        return Grant(
+            tokens=self._received,
+            client=context.client_info,
+            expires_at=time.time() + life if life is not None and 0 < life <= LONGEST_LIFE_S else None,
+            server=context.oauth_metadata,
+            resource=context.protected_resource_metadata,
+        )
+
 
 REQUEST_LIMIT_S = 10.0
 EXCHANGE_LIMIT_S = 30.0
@@ -199,9 +368,7 @@ def _check(request: httpx.Request, answer: httpx.Response) -> None:
     elif answer.status_code in (200, 201):
         _refuse_other_than(OAuthClientInformationFull, answer)
     else:
-        raise Refused(
-            f"its authorization server does not register us ({status_line(answer.status_code)}): set auth.client_id"
-        )
+        raise Refused(f"its authorization server does not register us ({_status(answer)}): set auth.client_id")
 
 
 def _declined(answer: httpx.Response) -> AuthorizationFault:
@@ -213,11 +380,15 @@ def _declined(answer: httpx.Response) -> AuthorizationFault:
         code = ""
     if not _ERROR_CODE.fullmatch(code):
         code = ""
-    return Refused(f"its authorization server refuses: {code or status_line(answer.status_code)}", code)
+    return Refused(f"its authorization server refuses: {code or _status(answer)}", code)
+
+
+def _status(answer: httpx.Response) -> str:
+    return f"HTTP {answer.status_code} {answer.reason_phrase}".rstrip()
 
 
 def _trouble(answer: httpx.Response) -> AuthorizationFault:
-    return AuthorizationFault(f"its authorization server has trouble ({status_line(answer.status_code)})")
+    return AuthorizationFault(f"its authorization server has trouble ({_status(answer)})")
 
 
 def _refuse_other_than(form: type[BaseModel], answer: httpx.Response) -> None:
@@ -232,3 +403,101 @@ def _refuse_other_than(form: type[BaseModel], answer: httpx.Response) -> None:
         raise AuthorizationFault("its authorization server gives tokens that no header can carry")
     if not 0 <= (found.expires_in or 0) <= LONGEST_EXPIRY_S:
         raise AuthorizationFault("its authorization server gives tokens of an impossible age")
+
+
+CLIENT_NAME = "Toolweave"
+BASIC: Final = "client_secret_basic"
+POSTED: Final = "client_secret_post"
+NOWHERE = "http://127.0.0.1/callback"
+LONG_AGO = 1.0
+SHOWN_SERVERS = 3
+
+
+class Person(Protocol):
+    """Who signs in: is shown a URL, and comes back to a redirect URI with a code and the state."""
+
+    @property
+    def redirect_uri(self) -> str:
+        """Say where the authorization server sends the person back to."""
+
+    async def show(self, url: str) -> None:
+        """Show the URL to begin at."""
+
+    async def comes_back(self) -> tuple[str, str | None]:
+        """Wait for the code and the state."""
+
+
+class _Held(OAuthClientProvider):
+    """What both grants are held to: the SDK goes wherever the MCP server points, and asks for whatever it names."""
+
+    only_issuer: str | None = None
+    only_scope: str | None = None
+
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        if self.only_issuer is None:
+            return advertised[0]
+        for server in advertised:
+            if issuers_match(server, self.only_issuer):
+                return server
+        named = ", ".join(advertised[:SHOWN_SERVERS])
+        raise OAuthFlowError(f"the server names {named} as its authorization server: if you trust it, set auth.issuer")
+
+    async def _perform_authorization(self) -> httpx.Request:
+        if self.only_scope is not None:
+            self.context.client_metadata.scope = self.only_scope
+        client, server = self.context.client_info, self.context.oauth_metadata
+        methods = (server and server.token_endpoint_auth_methods_supported) or [BASIC]
+        if client and client.token_endpoint_auth_method == BASIC and BASIC not in methods and POSTED in methods:
+            client.token_endpoint_auth_method = POSTED
+        return await super()._perform_authorization()
+
+
+class _Credentials(_Held, ClientCredentialsOAuthProvider):
+    """The client_credentials grant."""
+
+
+def credentials_provider(url: str, auth: OAuth, draft: TokenStorage) -> OAuthClientProvider:
+    """Make the provider for client_credentials; the secret goes to the configured issuer or the server's own origin."""
+    issuer = auth.issuer or _origin(url)
+    provider = _Credentials(
+        url, draft, auth.client_id or "", auth.client_secret or "", scopes=auth.scope, issuer=issuer
+    )
+    provider.only_issuer, provider.only_scope = issuer, auth.scope
+    return provider
+
+
+def renewing_provider(url: str, grant: Grant, draft: GrantDraft) -> OAuthClientProvider:
+    """Make a provider that begins with using `grant`'s refresh token, where that was given out."""
+    provider = OAuthClientProvider(url, _metadata(NOWHERE, None), draft)
+    provider.context.oauth_metadata = grant.server
+    provider.context.protected_resource_metadata = grant.resource
+    provider.context.token_expiry_time = LONG_AGO
+    return provider
+
+
+def person_provider(url: str, auth: OAuth, draft: GrantDraft, person: Person) -> OAuthClientProvider:
+    """Make the provider for a sign-in by a person."""
+    provider = _Held(url, _metadata(person.redirect_uri, auth.scope), draft, person.show, person.comes_back)
+    provider.only_issuer, provider.only_scope = auth.issuer, auth.scope
+    return provider
+
+
+def registered_client(auth: OAuth, redirect_uri: str) -> OAuthClientInformationFull | None:
+    """Give the client that the configuration names; None where we register one ourselves."""
+    if auth.client_id is None:
+        return None
+    return OAuthClientInformationFull(
+        client_id=auth.client_id,
+        client_secret=auth.client_secret,
+        redirect_uris=[AnyUrl(redirect_uri)],
+        token_endpoint_auth_method=BASIC if auth.client_secret else "none",
+    )
+
+
+def _metadata(redirect_uri: str, scope: str | None) -> OAuthClientMetadata:
+    return OAuthClientMetadata(redirect_uris=[AnyUrl(redirect_uri)], client_name=CLIENT_NAME, scope=scope)
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return str(AnyHttpUrl(f"{parts.scheme}://{parts.netloc}"))

@@ -1,8 +1,25 @@
 """Keep one secret text for each server and URL; a token never goes to another URL than it was given for."""
 
+import asyncio
+import fcntl
 import hashlib
+import os
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
+
+import keyring
+from keyring.backend import KeyringBackend
+from keyring.errors import KeyringError, PasswordDeleteError
+from loguru import logger
+
+from toolweave.errors import TokenStoreError
+from toolweave.private_files import FILE_MODE, make_folder, opened_folder, write_file
+from toolweave.sealing import Seal
+from toolweave.servers.connections.oauth.place import TokenPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +62,185 @@ class Vault(Protocol):
         Raises:
             TokenStoreError: it is still there.
         """
+
+
+SERVICE = "toolweave"
+PROBE = "probe"
+
+
+class KeyringVault:
+    """A vault in a keyring; each data folder has its own entries, as it has its own lock.
+
+    Args:
+        backend: the keyring.
+        folder: the folder that stands for this installation.
+    """
+
+    def __init__(self, backend: KeyringBackend, folder: Path) -> None:
+        self._backend = backend
+        self._service = f"{SERVICE}-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
+
+    def read(self, key: GrantKey) -> str | None:
+        """See `Vault.read`."""
+        try:
+            return self._backend.get_password(self._service, key.label)
+        except KeyringError as error:
+            raise _unusable(error) from error
+
+    def write(self, key: GrantKey, text: str) -> None:
+        """See `Vault.write`."""
+        try:
+            self._backend.set_password(self._service, key.label, text)
+        except KeyringError as error:
+            raise _unusable(error) from error
+
+    def delete(self, key: GrantKey) -> bool:
+        """See `Vault.delete`; a keyring cannot list what it has, so only this URL's text goes."""
+        try:
+            if self._backend.get_password(self._service, key.label) is None:
+                return False
+            self._backend.delete_password(self._service, key.label)
+        except PasswordDeleteError:
+            return False
+        except KeyringError as error:
+            raise _unusable(error) from error
+        return True
+
+
+def os_keyring() -> KeyringBackend | None:
+    """Find a keyring that keeps things safely and answers; None where there is none, as on most servers."""
+    try:
+        backend = keyring.get_keyring()
+    except (KeyringError, RuntimeError, ImportError, AttributeError):  # what PYTHON_KEYRING_BACKEND names is no keyring
+        return None
+    return backend if usable(backend) else None
+
+
+def usable(backend: KeyringBackend) -> bool:
+    """Say whether a keyring is a real one (the stand-ins for none have a low priority) and can be reached."""
+    try:
+        if backend.priority < 1:
+            return False
+        backend.get_password(SERVICE, PROBE)
+    except (KeyringError, RuntimeError):
+        return False
+    return True
+
+
+def _unusable(error: KeyringError) -> TokenStoreError:
+    return TokenStoreError(f"the keyring cannot be used ({type(error).__name__})")
+
+
+LARGEST_FILE = 1_000_000
+
+
+class SealedFiles:
+    """A vault of files that are replaced atomically: a process killed at any moment leaves the old text or the new.
+
+    Args:
+        folder: made, for its owner only, when first written to.
+        key: see `Seal`.
+    """
+
+    def __init__(self, folder: Path, key: str | None = None) -> None:
+        self._folder = folder
+        self._seal = Seal(folder, key)
+
+    def read(self, key: GrantKey) -> str | None:
+        """See `Vault.read`."""
+        path = self._path(key)
+        try:
+            with path.open("rb") as file:
+                sealed = file.read(LARGEST_FILE)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise TokenStoreError(f"{path}: {error.strerror}") from error
+        return self._seal.open(sealed)
+
+    def write(self, key: GrantKey, text: str) -> None:
+        """See `Vault.write`; two writers of one key must exclude each other (`hold`)."""
+        path = self._path(key)
+        draft = path.with_suffix(".new")
+        try:
+            make_folder(self._folder)
+            write_file(draft, self._seal.close(text))
+            draft.replace(path)
+            with opened_folder(self._folder) as folder:
+                os.fsync(folder)
+        except OSError as error:
+            raise TokenStoreError(f"{path}: {error.strerror}") from error
+
+    def delete(self, key: GrantKey) -> bool:
+        """See `Vault.delete`."""
+        own = re.compile(rf"{re.escape(key.server)}-[0-9a-f]{{12}}\.(?:tokens|new)")
+        try:
+            found = [path for path in self._folder.glob("*") if own.fullmatch(path.name)]
+            for path in found:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise TokenStoreError(f"{self._folder}: {error.strerror}") from error
+        return bool(found)
+
+    def _path(self, key: GrantKey) -> Path:
+        return self._folder / f"{key.label}.tokens"
+
+
+LOCK_POLL_S = 0.05
+LOCK_PATIENCE_S = 40.0
+
+
+def open_vault(place: TokenPlace) -> Vault:
+    """Open the keyring or the files; blocks, as a keyring may ask its daemon.
+
+    Raises:
+        TokenStoreError: a keyring is wanted and there is none.
+    """
+    backend = None if place.store == "file" else os_keyring()
+    if backend is not None:
+        return KeyringVault(backend, place.folder)
+    if place.store == "keyring":
+        raise TokenStoreError(
+            "TOOLWEAVE_TOKEN_STORE is keyring, and this machine has none that can be used. Set it to file or auto."
+        )
+    logger.debug("tokens are kept in encrypted files in {}", place.folder)
+    return SealedFiles(place.folder, place.key)
+
+
+@asynccontextmanager
+async def hold(place: TokenPlace, key: GrantKey, *, patience_s: float = LOCK_PATIENCE_S) -> AsyncIterator[None]:
+    """Exclude every other process, and every other task, from changing the tokens of `key`.
+
+    A refresh token works once where servers rotate them: whoever uses it must be the only one, and keep the next.
+
+    Raises:
+        TokenStoreError: the folder cannot be written to, or somebody else does not let go.
+    """
+    path = place.folder / f"{key.label}.lock"
+    try:
+        make_folder(place.folder)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    except OSError as error:
+        raise TokenStoreError(f"{path}: {error.strerror}") from error
+    try:
+        await _take(descriptor, patience_s)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+async def _take(descriptor: int, patience_s: float) -> None:
+    try:
+        async with asyncio.timeout(patience_s):
+            while not _try(descriptor):  # noqa: ASYNC110 - another process gives no signal
+                await asyncio.sleep(LOCK_POLL_S)
+    except TimeoutError:
+        raise TokenStoreError("another process has held the stored tokens for too long") from None
+
+
+def _try(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

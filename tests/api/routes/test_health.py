@@ -12,7 +12,7 @@ import pytest
 from tests.api.routes.lifespans import configured, peer, running
 from tests.fixtures.mcp_server import free_port
 from toolweave.config.settings import Settings
-from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import ToolPlane
 
 GOOD = peer(tools={"include": ["echo", "fail"]})

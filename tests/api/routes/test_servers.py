@@ -18,7 +18,7 @@ from tests.api.routes.lifespans import configured, peer, running
 from tests.fixtures.app_server import serve_in_thread
 from toolweave.config.mcp_file import read_mcp_file
 from toolweave.errors import ConfigError
-from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.context import CallContext
 
 SECRET_URL = "http://ann:in-the-userinfo@127.0.0.1:9/in-the-path/mcp?key=in-the-query"
 SERVERS: dict[str, Any] = {

@@ -10,10 +10,10 @@ from mcp.types import CallToolResult
 from tests.fixtures.caller_recorder import seen_in
 from tests.servers.connections.peers import BOUND_S, QUICK, text_of
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.caller_sessions import CallerSessions
-from toolweave.servers.connections.pace import Pace
+from toolweave.servers.connections.callers import CallerSessions
+from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.status import Pace
 
 TOKEN = {"Authorization": "Bearer {user:github_token}"}
 

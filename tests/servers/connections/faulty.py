@@ -15,9 +15,9 @@ from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.mcp_server import HttpMcpServer
 from tests.servers.connections.peers import BOUND_S, QUICK, call, misbehaving, misbehaving_http, pid_of, until
 from toolweave.config.mcp_entry import BreakerRules, Transport
-from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.pace import Pace
+from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.status import Pace
 
 TRANSPORTS: tuple[Transport, ...] = ("stdio", "http", "sse")
 OBLIGING = BreakerRules(failures=1_000, recovery_s=0.001)

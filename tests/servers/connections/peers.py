@@ -15,11 +15,10 @@ from mcp.types import CallToolResult, TextContent
 from tests.fixtures.loop_clock import pass_time
 from tests.fixtures.mcp_server import HttpMcpServer, http_mcp_server
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.call_context import CallContext
 from toolweave.servers.connections.connection import ServerConnection
-from toolweave.servers.connections.health import ServerState
-from toolweave.servers.connections.pace import Pace
+from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import ToolPlane
+from toolweave.servers.connections.status import Pace, ServerState
 
 T = TypeVar("T")
 BOUND_S = 60.0

@@ -6,9 +6,9 @@ import pytest
 from mcp.types import CallToolResult
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.context import CallContext
+from toolweave.servers.connections.registry import ToolSpec
 from toolweave.servers.connections.tool import McpTool, build_tools
-from toolweave.servers.connections.tool_spec import ToolSpec
 
 
 def built(name: str = "delete_file", annotations: dict[str, Any] | None = None, **config: Any) -> McpTool:

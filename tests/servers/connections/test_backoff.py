@@ -1,5 +1,5 @@
-from toolweave.servers.connections.backoff import Backoff
-from toolweave.servers.connections.pace import PACE
+from toolweave.servers.connections.connection import Backoff
+from toolweave.servers.connections.status import PACE
 
 
 def test_delays_grow_to_one_second_and_start_over_after_a_reset() -> None:

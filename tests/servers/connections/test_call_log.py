@@ -18,9 +18,9 @@ from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, log_records
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings
-from toolweave.servers.connections import call_log
-from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.call_log import LONGEST_PART, LogMode, open_call_log
+from toolweave.servers.connections import observation
+from toolweave.servers.connections.context import CallContext
+from toolweave.servers.connections.observation import LONGEST_PART, LogMode, open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 WHO = CallContext(
@@ -272,10 +272,10 @@ async def test_an_application_that_removes_all_sinks_breaks_no_call(tmp_path: Pa
 async def test_the_file_is_rotated_and_only_the_newest_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_log, "ROTATION_BYTES", 5_000)
+    monkeypatch.setattr(observation, "ROTATION_BYTES", 5_000)
     files: list[Path] = []
     async with open_call_log(tmp_path, "full") as (observe,), asyncio.timeout(BOUND_S):
-        while len(files) <= call_log.KEPT_FILES:
+        while len(files) <= observation.KEPT_FILES:
             for _ in range(6):
                 observe(_record_of([{"type": "text", "text": "x" * 1_000}]))
             await asyncio.sleep(0)
@@ -283,7 +283,7 @@ async def test_the_file_is_rotated_and_only_the_newest_are_kept(
         for _ in range(600):
             observe(_record_of([{"type": "text", "text": "x" * 1_000}]))
             await asyncio.sleep(0)
-    names = {"mcp.jsonl", *(f"mcp.jsonl.{number}" for number in range(1, call_log.KEPT_FILES + 1))}
+    names = {"mcp.jsonl", *(f"mcp.jsonl.{number}" for number in range(1, observation.KEPT_FILES + 1))}
     assert {path.name for path in log_file(tmp_path).parent.iterdir()} == names
 
 
@@ -293,8 +293,8 @@ def test_a_process_that_is_killed_has_written_every_call_that_ended(tmp_path: Pa
 import asyncio, os, signal, sys
 from pathlib import Path
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.call_log import open_call_log
+from toolweave.servers.connections.context import CallContext
+from toolweave.servers.connections.observation import open_call_log
 from toolweave.servers.connections.plane import open_tool_plane
 
 async def main():
@@ -319,7 +319,7 @@ asyncio.run(main())
 def _record_of(content: list[dict[str, Any]], **arguments: Any) -> Any:
     from mcp.types import CallToolResult
 
-    from toolweave.servers.connections.call_record import CallRecord
+    from toolweave.servers.connections.observation import CallRecord
     from toolweave.servers.connections.redaction import Redaction
 
     return CallRecord(

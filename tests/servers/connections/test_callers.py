@@ -25,8 +25,8 @@ from tests.servers.connections.peers import (
     until,
 )
 from toolweave.config.header_templates import parse_template
-from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.call_record import CallRecord
+from toolweave.servers.connections.context import CallContext
+from toolweave.servers.connections.observation import CallRecord
 
 WHOAMI = str(Path(__file__).parents[2] / "fixtures" / "whoami_server.py")
 WITH_DEFAULT = {"Authorization": "Bearer {user:github_token:-service-token}"}

@@ -27,7 +27,7 @@ from tests.servers.connections.peers import (
 )
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import BreakerRules
-from toolweave.servers.connections.call_record import CallRecord
+from toolweave.servers.connections.observation import CallRecord
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 UNAVAILABLE = "The tool server 'peer' is temporarily unavailable. Please try again in a few seconds."

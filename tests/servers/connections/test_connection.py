@@ -22,8 +22,8 @@ from tests.servers.connections.peers import (
     text_of,
     until,
 )
-from toolweave.servers.connections.pace import Pace
 from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.status import Pace
 
 REFUSED = "The tool server 'peer' is temporarily unavailable. Please try again in a few seconds."
 RESTING = Pace(first_wait_s=BOUND_S, reconnect_s=(0.0,), steady_s=60.0, rest_s=600.0)

@@ -95,7 +95,7 @@ def test_a_wrong_configuration_is_the_callers_error_and_can_be_repaired(served_c
 def test_the_background_plane_ends_its_servers_when_the_process_ends(served_config: Path) -> None:
     code = (
         "import asyncio\n"
-        "from toolweave.servers.connections.call_context import CallContext\n"
+        "from toolweave.servers.connections.context import CallContext\n"
         "from toolweave.servers.connections.current import current_plane\n"
         "async def main():\n"
         "    plane = await current_plane(20)\n"

@@ -15,11 +15,10 @@ from mcp.types import CallToolResult, ElicitRequestFormParams
 from tests.fixtures.mcp_server import http_mcp_server
 from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, log_records, overdue, talkative, text_of
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.elicitations import Elicitations
+from toolweave.servers.connections.context import DOUBT_KEY, QUESTIONS_KEY, Answer, CallContext, questions_of
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
-from toolweave.servers.connections.questions import DOUBT_KEY, QUESTIONS_KEY, Answer, questions_of
 from toolweave.servers.connections.redaction import Redaction
+from toolweave.servers.connections.sessions.questions import Elicitations
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ASKING = str(FIXTURES / "asking_server.py")

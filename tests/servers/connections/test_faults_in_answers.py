@@ -11,7 +11,7 @@ from tests.fixtures.loop_clock import pass_time
 from tests.servers.connections.faulty import TRANSPORTS, Faulty, faulty
 from tests.servers.connections.peers import BOUND_S, LIMIT_S, compile_checks, failure_kind, pid_of, text_of
 from toolweave.config.mcp_entry import Transport
-from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.context import CallContext
 
 Case = tuple[str, dict[str, Any], dict[Transport, str]]
 TOO_MUCH = 34_000_000

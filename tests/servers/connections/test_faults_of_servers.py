@@ -27,7 +27,7 @@ from tests.servers.connections.peers import (
 )
 from tests.servers.connections.test_termination import nothing_left
 from toolweave.config.mcp_entry import Transport
-from toolweave.servers.connections.transport.http_faults import STREAM_PAUSE_S
+from toolweave.servers.connections.sessions.http import STREAM_PAUSE_S
 
 over_all = pytest.mark.parametrize("transport", TRANSPORTS)
 over_http = pytest.mark.parametrize("transport", ["http", "sse"])

@@ -7,17 +7,18 @@ from typing import Any
 
 from tests.fixtures.loop_clock import pass_time
 from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, call, compile_checks, misbehaving, text_of
-from toolweave.servers.connections.call_context import CallContext
-from toolweave.servers.connections.call_record import CallRecord, Outcome
-from toolweave.servers.connections.figures import (
+from toolweave.servers.connections.context import CallContext
+from toolweave.servers.connections.observation import (
     ERRORS,
     LATENCIES,
     LONGEST_NAME,
     MOST_TOOLS,
     OTHER_TOOLS,
     SECONDS,
+    CallRecord,
     Figures,
     Latency,
+    Outcome,
 )
 from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.connections.redaction import Redaction

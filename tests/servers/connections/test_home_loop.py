@@ -6,8 +6,7 @@ import pytest
 
 from tests.servers.connections.peers import BOUND_S, QUICK, call, failure_kind, misbehaving
 from toolweave.errors import ServerUnavailable
-from toolweave.servers.connections.home_loop import HomeLoop
-from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.plane import HomeLoop, open_tool_plane
 
 
 async def elsewhere(work: Callable[[], Awaitable[object]]) -> object:

@@ -6,10 +6,7 @@ import pytest
 
 HEAVY = ("mcp", "fastmcp", "langchain_mcp_adapters", "starlette", "uvicorn", "fastapi")
 ROOM = Path(__file__).parents[3] / "servers" / "connections"
-BEHIND_THE_SESSION = {
-    *("session", "supervised_client", "failure", "elicitations", "server_log", "remote_listener"),
-    *("transport.http_answers", "transport.http_faults", "transport.stdio_transport"),
-}
+BEHIND_THE_SESSION = {f"sessions.{name}" for name in ("client", "faults", "http", "questions", "session", "stdio")}
 
 
 @pytest.mark.requirement("S-04")

@@ -16,7 +16,7 @@ from toolweave.config.mcp import McpServerConfig, load_mcp_config, served_mcp_co
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.graphs import AgentLoop
-from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.redaction import Redaction
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.servers.connections.line_file import LOOK_S, LineFile
+from toolweave.servers.connections.observation import LOOK_S, LineFile
 
 
 def opened(path: Path, limit: int) -> LineFile:

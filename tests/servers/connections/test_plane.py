@@ -15,9 +15,9 @@ from tests.servers.connections.peers import (
 )
 from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import ServerUnavailable
-from toolweave.servers.connections.call_record import CallRecord
-from toolweave.servers.connections.pace import Pace
+from toolweave.servers.connections.observation import CallRecord
 from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.status import Pace
 
 MISSING = McpServerConfig(name="missing", transport="stdio", command="/no/such/command-here")
 HANGING = misbehaving("hang-initialize", name="hanging")

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from tests.servers.connections.peers import BOUND_S, QUICK, talkative
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
-from toolweave.servers.connections.progress import ProgressEvents, progress_events
+from toolweave.servers.connections.tool import ProgressEvents, progress_events
 
 Written = list[dict[str, Any]]
 

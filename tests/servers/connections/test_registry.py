@@ -3,8 +3,7 @@ from typing import Any
 import pytest
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.registry import build_registry, offer_of
-from toolweave.servers.connections.tool_spec import ToolSpec
+from toolweave.servers.connections.registry import ToolSpec, build_registry, offer_of
 
 
 def specs(*names: str) -> list[ToolSpec]:

@@ -25,9 +25,9 @@ from tests.servers.connections.peers import (
 )
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import BreakerRules
-from toolweave.servers.connections.call_record import CallRecord
-from toolweave.servers.connections.pace import Pace
+from toolweave.servers.connections.observation import CallRecord
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.status import Pace
 
 # Nothing but the calls themselves notices what becomes of a server; no wait of a retry ends before it must.
 PATIENT = Pace(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.servers.connections.peers import QUICK, call, log_records, talkative, text_of
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.transport.log_budget import LogBudget
+from toolweave.servers.connections.sessions.stdio import LogBudget
 
 Lines = list[dict[str, Any]]
 

@@ -28,7 +28,7 @@ from tests.servers.connections.peers import (
 )
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.transport.launching import death_guard
+from toolweave.servers.connections.sessions.stdio import death_guard
 
 
 async def use_and_lose(http: HttpMcpServer) -> None:
@@ -114,7 +114,7 @@ GUARDED = pytest.mark.skipif(
 HOST = """
     import asyncio, json, sys, {loop}
     from toolweave.config.mcp import McpServerConfig
-    from toolweave.servers.connections.call_context import CallContext
+    from toolweave.servers.connections.context import CallContext
     from toolweave.servers.connections.plane import open_tool_plane
 
     async def main():

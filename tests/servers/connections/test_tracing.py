@@ -13,7 +13,7 @@ from opentelemetry import baggage, context, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
 from tests.servers.connections.peers import BOUND_S, MISBEHAVING, QUICK, misbehaving, text_of
-from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 TRACE_ID, SPAN_ID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -88,7 +88,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import open_tool_plane
 
 exporter = InMemorySpanExporter()

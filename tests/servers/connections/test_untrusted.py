@@ -4,13 +4,8 @@ from typing import Any
 
 import pytest
 
-from toolweave.servers.connections.untrusted import (
-    SchemaTooLarge,
-    description_text,
-    error_text,
-    note,
-    shown_schema,
-)
+from toolweave.servers.connections.results import description_text, error_text, note
+from toolweave.servers.connections.sessions.session import SchemaTooLarge, shown_schema
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}}}
 

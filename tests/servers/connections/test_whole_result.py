@@ -10,8 +10,8 @@ from langchain_core.messages import ToolMessage
 from tests.servers.connections.peers import QUICK, talkative
 from toolweave.nodes.script.fetching import tool_results
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.results import IS_KEPT, WHOLE
 from toolweave.servers.connections.tool import McpTool
-from toolweave.servers.connections.whole_result import IS_KEPT, WHOLE
 
 LIMIT = 100
 

@@ -9,7 +9,7 @@ import pytest_asyncio
 from langchain_core.messages import ToolMessage
 
 from tests.servers.connections.peers import BOUND_S, QUICK, call, talkative, text_of
-from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 KEY = 'op-key-"ü/1234567890'

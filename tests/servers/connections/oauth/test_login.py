@@ -21,11 +21,8 @@ from tests.servers.connections.oauth.guarded import (
 )
 from toolweave.config.mcp_entry import OAuth
 from toolweave.outbound_policy import OutboundPolicy
-from toolweave.servers.connections.oauth.callback import listen
-from toolweave.servers.connections.oauth.destinations import Destinations, refuse_unsafe
-from toolweave.servers.connections.oauth.exchange import LARGEST_ANSWER
-from toolweave.servers.connections.oauth.login import sign_in
-from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault
+from toolweave.servers.connections.oauth.exchange import LARGEST_ANSWER, AuthorizationFault, Destinations, refuse_unsafe
+from toolweave.servers.connections.oauth.login import listen, sign_in
 
 
 async def refused(guarded: Guarded, folder: Path, auth: OAuth | None = None, **knobs: Any) -> str:

@@ -26,7 +26,7 @@ import asyncio, sys
 from pathlib import Path
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
-from toolweave.servers.connections.call_context import CallContext
+from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.plane import open_tool_plane
 

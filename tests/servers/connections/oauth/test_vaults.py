@@ -18,11 +18,8 @@ from keyring.errors import KeyringLocked, PasswordDeleteError
 
 from toolweave.config.settings import load_settings
 from toolweave.errors import TokenStoreError
-from toolweave.servers.connections.oauth.keyring_vault import KeyringVault, usable
-from toolweave.servers.connections.oauth.opening import hold, open_vault
 from toolweave.servers.connections.oauth.place import TokenPlace, token_place
-from toolweave.servers.connections.oauth.sealed_files import SealedFiles
-from toolweave.servers.connections.oauth.vault import GrantKey
+from toolweave.servers.connections.oauth.vault import GrantKey, KeyringVault, SealedFiles, hold, open_vault, usable
 
 KEY = GrantKey("peer", "https://peer.example/mcp")
 SECRET = "rt-very-secret-0123456789"
@@ -172,7 +169,7 @@ def test_all_who_make_the_key_file_at_once_make_the_same(tmp_path: Path) -> None
 WRITER = """
 import sys
 from pathlib import Path
-from toolweave.servers.connections.oauth.sealed_files import SealedFiles
+from toolweave.servers.connections.oauth.vault import SealedFiles
 from toolweave.servers.connections.oauth.vault import GrantKey
 files, key = SealedFiles(Path(sys.argv[1])), GrantKey("peer", "https://peer.example/mcp")
 print("begun", flush=True)
@@ -239,7 +236,7 @@ OPENER = """
 import sys
 from pathlib import Path
 from toolweave.errors import TokenStoreError
-from toolweave.servers.connections.oauth.opening import open_vault
+from toolweave.servers.connections.oauth.vault import open_vault
 from toolweave.servers.connections.oauth.place import TokenPlace
 try:
     print(type(open_vault(TokenPlace(Path(sys.argv[1]), sys.argv[2]))).__name__)

@@ -1,0 +1,493 @@
+"""Keep what one tool call was and how it ended, for whoever counts, logs or shows calls (T-03)."""
+
+import asyncio
+import json
+import os
+import re
+import threading
+import time
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from loguru import logger
+from opentelemetry import propagate, trace
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.trace import INVALID_SPAN, ProxyTracerProvider, Span, SpanKind, StatusCode, Tracer
+
+from toolweave import __version__
+from toolweave.config.mcp import McpServerConfig
+from toolweave.private_files import FILE_MODE, make_folder
+from toolweave.redact import CUT
+from toolweave.servers.connections.context import TRACEPARENT, TRACESTATE, CallContext
+from toolweave.servers.connections.redaction import Redaction
+
+if TYPE_CHECKING:
+    from loguru import Record
+    from mcp.types import CallToolResult
+
+Outcome = Literal["ok", "tool_error", "invalid_arguments", "refused", "transport", "timeout", "protocol", "cancelled"]
+"""How a call ended. `tool_error`: the server answered with an error; `refused`: the breaker or a known-down server kept
+it from leaving; the last four are the taxonomy's failures (mcp.md section 4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """One call that has ended; `tool` is the server's own name, `reason` the operator's text of a failure, redacted."""
+
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+    context: CallContext
+    redaction: Redaction
+    started: datetime
+    duration_ms: float
+    attempts: int
+    outcome: Outcome
+    reason: str
+    result: "CallToolResult | None"
+
+
+class CallObserver(Protocol):
+    """Something that is told of every call once it has ended; it must be quick and must not raise."""
+
+    def __call__(self, record: CallRecord, /) -> None:
+        """Take note of a call."""
+        ...
+
+
+MOST_TOOLS = 256
+LONGEST_NAME = 128
+OTHER_TOOLS = "(other)"
+LATENCIES = 512
+ERRORS = 10
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Upper bounds of the histogram's buckets; one more, for what took longer, follows."""
+ANSWERED: frozenset[Outcome] = frozenset({"ok", "tool_error"})
+NOT_FAILED: frozenset[Outcome] = frozenset({"ok", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class CallError:
+    """One failed call: when it had begun, of which tool, how it ended, and the operator's text, redacted."""
+
+    time: datetime
+    tool: str
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(slots=True)
+class ToolFigures:
+    """The calls of one tool since the start; `buckets` counts the answered ones by `SECONDS`, `seconds` sums them."""
+
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    retries: int = 0
+    seconds: float = 0.0
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(SECONDS) + 1))
+
+    @property
+    def calls(self) -> int:
+        """Return how many calls have ended."""
+        return self.outcomes.total()
+
+    @property
+    def failures(self) -> int:
+        """Return how many of them failed; one that its caller gave up did not."""
+        return sum(count for outcome, count in self.outcomes.items() if outcome not in NOT_FAILED)
+
+    def copy(self) -> "ToolFigures":
+        """Return the figures of this moment."""
+        return ToolFigures(self.outcomes.copy(), self.retries, self.seconds, [*self.buckets])
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How long the newest successful calls of a server took, in milliseconds."""
+
+    p50: float
+    p99: float
+
+
+@dataclass(slots=True)
+class ServerFigures:
+    """The calls of one server by the tools' own names, and how many are under way."""
+
+    tools: dict[str, ToolFigures] = field(default_factory=dict)
+    in_flight: int = 0
+    errors: deque[CallError] = field(default_factory=lambda: deque(maxlen=ERRORS))
+    _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=LATENCIES))
+
+    def latency(self) -> Latency | None:
+        """Return the latency of the newest successful calls; None before the first."""
+        ordered = sorted(self._latencies)
+        if not ordered:
+            return None
+        return Latency(ordered[(len(ordered) - 1) // 2], ordered[(len(ordered) * 99 - 1) // 100])
+
+    def count(self, record: CallRecord) -> None:
+        """Take in a call that has ended."""
+        name = record.tool[:LONGEST_NAME]
+        tool = self.tools.get(name)
+        if tool is None:
+            name = name if len(self.tools) < MOST_TOOLS else OTHER_TOOLS
+            tool = self.tools.setdefault(name, ToolFigures())
+        tool.outcomes[record.outcome] += 1
+        tool.retries += max(record.attempts - 1, 0)
+        if record.outcome in ANSWERED:
+            seconds = record.duration_ms / 1000
+            tool.seconds += seconds
+            tool.buckets[bisect_left(SECONDS, seconds)] += 1
+        if record.outcome == "ok":
+            self._latencies.append(record.duration_ms)
+        elif record.outcome != "cancelled":
+            self.errors.append(CallError(record.started, name, record.outcome, record.reason))
+
+    def copy(self) -> "ServerFigures":
+        """Return the figures of this moment."""
+        tools = {name: figures.copy() for name, figures in self.tools.items()}
+        return ServerFigures(tools, self.in_flight, self.errors.copy(), self._latencies.copy())
+
+
+class Figures:
+    """The figures of all servers of one plane; may be read from any thread while calls go on."""
+
+    def __init__(self, servers: Iterable[str]) -> None:
+        self._lock = threading.Lock()
+        self._servers = {name: ServerFigures() for name in servers}
+
+    def __call__(self, record: CallRecord) -> None:
+        """Take in a call that has ended."""
+        with self._lock:
+            self._servers[record.server].count(record)
+
+    @contextmanager
+    def under_way(self, server: str) -> Iterator[None]:
+        """Count one call as under way while the block runs."""
+        with self._lock:
+            self._servers[server].in_flight += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._servers[server].in_flight -= 1
+
+    def of(self, server: str) -> ServerFigures:
+        """Return the figures of one server at this moment."""
+        with self._lock:
+            return self._servers[server].copy()
+
+    def latency(self, server: str) -> Latency | None:
+        """Return how long the newest successful calls of a server took; None before the first."""
+        with self._lock:
+            return self._servers[server].latency()
+
+    def all(self) -> dict[str, ServerFigures]:
+        """Return the figures of every server at this moment, in configuration order."""
+        with self._lock:
+            return {name: figures.copy() for name, figures in self._servers.items()}
+
+
+LOOK_S = 1.0
+
+
+class LineFile:
+    """A file of lines that begins anew when it is full: `name` is then `name.1`, what was that `name.2`, and so on.
+
+    Every line is one system call, so nothing waits in a buffer, and several processes may write. What may take its
+    time is in `look_after`, for a thread of its own: call it first, and again when `is_due`. A sink for loguru.
+
+    Args:
+        path: the file, made for its owner alone; its folder is made, too.
+        limit: how many bytes it may have, about.
+        kept: how many full ones stay.
+        clock: seconds that only ever grow.
+    """
+
+    def __init__(self, path: Path, *, limit: int, kept: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._limit = limit
+        self._kept = kept
+        self._clock = clock
+        self._file: int | None = None
+        self._size = 0
+        self._looked = clock()
+        self._problem = "it is not open"
+        self._is_broken = False
+
+    def write(self, line: str) -> None:
+        """Append a line, which ends with a line feed.
+
+        Raises:
+            OSError: it could not be written; a later one may be.
+        """
+        if self._file is None:
+            raise OSError(self._problem)
+        data = line.encode("utf-8", "backslashreplace")
+        # After half a line, the next is one of its own.
+        rest = memoryview(b"\n" + data if self._is_broken else data)
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+            self._is_broken = len(rest) > 0
+        self._size += len(data)
+
+    @property
+    def is_due(self) -> bool:
+        """Say whether the file is full, or nobody has looked for a while whether it is still there."""
+        return self._size > self._limit or self._clock() - self._looked >= LOOK_S
+
+    def look_after(self) -> None:
+        """Open the file, begin a full one anew, and make it again if it was moved away; keeps what hinders it."""
+        self._looked = self._clock()
+        try:
+            there = self._there()
+            if there is not None and there.st_size > self._limit:
+                self._make_room()
+                there = None
+            if self._file is None or there is None or not os.path.samestat(os.fstat(self._file), there):
+                self._open()
+            self._size = 0 if self._file is None else os.fstat(self._file).st_size
+        except OSError as error:
+            self._problem = str(error)
+
+    def stop(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            file, self._file = self._file, None
+            os.close(file)
+
+    def _open(self) -> None:
+        make_folder(self._path.parent)
+        # A file is never waited for; those who look for what blocks an event loop go by the flag.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+        file = os.open(self._path, flags, FILE_MODE)
+        if self._file is None:
+            self._file = file
+            return
+        # Takes the place of the former one at once, even while a line is being written.
+        os.dup2(file, self._file, inheritable=False)
+        os.close(file)
+        self._is_broken = False
+
+    def _there(self) -> os.stat_result | None:
+        with suppress(FileNotFoundError):
+            return self._path.stat()
+        return None
+
+    def _make_room(self) -> None:
+        numbered = [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, self._kept + 1))]
+        for newer, older in reversed(list(pairwise(numbered))):
+            with suppress(FileNotFoundError):
+                newer.replace(older)
+
+
+LogMode = Literal["full", "ids", "off"]
+FOLDER, FILE = "logs", "mcp.jsonl"
+LEVEL = 1
+LONGEST_PART = 2_048
+LONGEST_ID = 200
+MOST_BLOCKS = 100
+# JSON leaves these as they are, and some readers take them for the end of a line.
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+ROTATION_BYTES = 10_000_000
+KEPT_FILES = 5
+PATIENCE_S = 2.0
+
+
+@asynccontextmanager
+async def open_call_log(data_dir: Path, mode: LogMode) -> AsyncIterator[tuple[CallObserver, ...]]:
+    """Give what writes the log while the block runs; nothing with the mode "off".
+
+    The mode "ids" leaves arguments and answers out. A file that cannot be written is warned about once and tried again
+    later: calls go on without it.
+    """
+    if mode == "off":
+        yield ()
+        return
+    log = CallLog(data_dir / FOLDER / FILE, with_contents=mode == "full")
+    await log.look_after_file()
+    try:
+        yield (log,)
+    finally:
+        await log.close()
+
+
+class CallLog:
+    """The log of one tool plane; several may write to one file, each its own calls."""
+
+    def __init__(self, path: Path, *, with_contents: bool) -> None:
+        self._path = path
+        self._with_contents = with_contents
+        self._plane = uuid4().hex[:12]
+        self._warned = False
+        self._file = LineFile(path, limit=ROTATION_BYTES, kept=KEPT_FILES)
+        # Whatever may block is done on a thread; a line itself is one system call that does not.
+        self._looking: asyncio.Task[None] | None = None
+        self._sink = logger.add(
+            self._file,
+            level=LEVEL,
+            format="{message}",
+            filter=self._is_ours,
+            serialize=True,
+            # Else the record of a failed write would go to stderr, and its error to nobody.
+            catch=False,
+            backtrace=False,
+            diagnose=False,
+        )
+
+    def __call__(self, record: CallRecord) -> None:
+        """Write a call that has ended."""
+        facts = self._facts(record)
+        if self._file.is_due and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self.look_after_file())
+        try:
+            logger.bind(plane=self._plane, **facts).log(
+                LEVEL, "MCP call {}/{} {}", record.server, record.tool, record.outcome
+            )
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                logger.warning("MCP calls cannot be written to {}: {}; they go on", self._path, error)
+
+    async def look_after_file(self) -> None:
+        """Open the file, or see to it that it is still there and not too large."""
+        await asyncio.to_thread(self._file.look_after)
+
+    async def close(self) -> None:
+        """Write no more."""
+        if self._looking is not None:
+            await asyncio.wait([self._looking], timeout=PATIENCE_S)
+        # It may be gone: an application may have removed all sinks.
+        with suppress(ValueError):
+            logger.remove(self._sink)
+        self._file.stop()
+
+    def _is_ours(self, record: "Record") -> bool:
+        return record["level"].no == LEVEL and record["extra"].get("plane") is self._plane
+
+    def _facts(self, record: CallRecord) -> dict[str, Any]:
+        context, redaction = record.context, record.redaction
+        facts: dict[str, Any] = {
+            "timestamp": record.started.isoformat(),
+            "server": record.server,
+            "tool": record.tool,
+            "outcome": record.outcome,
+            "reason": record.reason,
+            "attempts": record.attempts,
+            "duration_ms": record.duration_ms,
+            "thread_id": _bounded(context.thread_id),
+            "run_id": _bounded(context.run_id),
+            "user_id": _bounded(context.user_id),
+            "correlation_id": _bounded(context.correlation_id),
+            "tool_call_id": _bounded(context.tool_call_id),
+        }
+        if self._with_contents:
+            facts["arguments"] = shortened(json.dumps(redaction.redact(record.arguments), ensure_ascii=False))
+            facts["response"] = None if record.result is None else shortened(response_text(record.result, redaction))
+        return facts
+
+
+def response_text(result: "CallToolResult", redaction: Redaction) -> str:
+    """Give the beginning of an answer as text, without secrets: texts as they are, other blocks by their type."""
+    texts: list[str] = []
+    room = LONGEST_PART
+    for block in result.content[:MOST_BLOCKS]:
+        if room <= 0:
+            break
+        text = getattr(block, "text", None) or getattr(getattr(block, "resource", None), "text", None)
+        texts.append(redaction.redact(text) if isinstance(text, str) else f"[{block.type}]")
+        room -= len(texts[-1])
+    if not texts and result.structuredContent is not None:
+        return json.dumps(redaction.redact(result.structuredContent), ensure_ascii=False)
+    return "\n".join(texts if len(texts) == len(result.content) else [*texts, CUT])
+
+
+def shortened(text: str) -> str:
+    """Cut a text to `LONGEST_PART` bytes of UTF-8, with a sign that it is cut."""
+    written = text.encode("utf-8", "backslashreplace")
+    if len(written) <= LONGEST_PART:
+        return text.translate(_LINE_ENDS)
+    return written[: LONGEST_PART - len(CUT.encode())].decode("utf-8", "ignore").translate(_LINE_ENDS) + CUT
+
+
+def _bounded(given: str | None) -> str | None:
+    return None if given is None else given[:LONGEST_ID]
+
+
+LONGEST_TRACESTATE = 512
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+FAILURE_KEY = "toolweave/failure"
+
+
+@contextmanager
+def call_span(config: McpServerConfig, tool: str, configurable: Mapping[str, Any]) -> Iterator[Span]:
+    """Make one tool call the current span: below the caller's, else below the trace the run was asked for with."""
+    parent = None if trace.get_current_span().get_span_context().is_valid else _given_trace(configurable)
+    if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
+        # Nobody has set up an SDK: spans that are nothing would still cost 20 µs.
+        with nullcontext() if parent is None else _within(parent):
+            yield INVALID_SPAN
+        return
+    attributes = {
+        "mcp.method.name": "tools/call",
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": tool,
+        "toolweave.server": config.name,
+    }
+    with _tracer().start_as_current_span(
+        f"tools/call {tool}", context=parent, kind=SpanKind.CLIENT, attributes=attributes
+    ) as span:
+        if span.is_recording():
+            span.set_attributes(_target(config))
+        yield span
+
+
+def show_result(span: Span, result: "CallToolResult") -> None:
+    """Note on its span how a call ended; neither arguments nor answers."""
+    if result.isError and span.is_recording():
+        kind = (result.meta or {}).get(FAILURE_KEY)
+        span.set_attribute("error.type", str(kind or "tool_error"))
+        span.set_status(StatusCode.ERROR)
+
+
+@contextmanager
+def _within(outer: Context) -> Iterator[None]:
+    token = attach(outer)
+    try:
+        yield
+    finally:
+        detach(token)
+
+
+@cache
+def _tracer() -> Tracer:
+    return trace.get_tracer("toolweave", __version__)
+
+
+def _target(config: McpServerConfig) -> dict[str, str | int]:
+    if config.transport == "stdio":
+        return {"network.transport": "pipe"}
+    if config.transport == "in_process":
+        return {}
+    url = urlsplit(config.url or "")
+    port = url.port or (443 if url.scheme == "https" else 80)
+    return {"network.transport": "tcp", "server.address": url.hostname or "", "server.port": port}
+
+
+def _given_trace(configurable: Mapping[str, Any]) -> Context | None:
+    parent, state = configurable.get(TRACEPARENT), configurable.get(TRACESTATE)
+    if not isinstance(parent, str) or not _TRACEPARENT.fullmatch(parent):
+        return None
+    carrier = {TRACEPARENT: parent}
+    if isinstance(state, str) and len(state) <= LONGEST_TRACESTATE:
+        carrier[TRACESTATE] = state
+    return propagate.extract(carrier)

@@ -1,0 +1,218 @@
+"""Sort what a session raises into the error taxonomy (mcp.md section 4) and describe it for an operator."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import httpx
+from mcp.shared.exceptions import McpError
+from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
+
+from toolweave import open_files
+from toolweave.errors import ToolError
+from toolweave.json_values import MAX_VALUES
+from toolweave.servers.connections.oauth.exchange import AuthorizationFault
+from toolweave.servers.connections.redaction import in_brief
+from toolweave.servers.connections.results import declined, lost, not_understood, too_large, unauthorized, unavailable
+
+TRANSPORT_FAULT = -32080
+NOT_MCP = -32081
+OVERSIZE = -32082
+ABANDONED = "nobody waits for it any more"
+
+
+def error_message(request_id: int | str, code: int, message: str, **data: Any) -> dict[str, Any]:
+    """Build the JSON-RPC error that answers a request in the server's place."""
+    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message, "data": data}}
+
+
+def in_short(error: httpx.HTTPError) -> str:
+    """Describe a transport error without the URL, which may hold credentials."""
+    if isinstance(error, AuthorizationFault):
+        return str(error)
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def status_line(status: int) -> str:
+    """Write a status as `HTTP 503 Service Unavailable`."""
+    return f"HTTP {status} {httpx.codes.get_reason_phrase(status)}".rstrip()
+
+
+def executed_after(error: httpx.RequestError) -> str:
+    """Say whether a server can have begun with a request that failed like this: no or maybe (D-5)."""
+    never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    return "no" if never_sent else "maybe"
+
+
+BAD_REQUEST = 400
+UNAUTHORIZED = (401, 403)
+PASSING = (None, BAD_REQUEST, 404, 408, 425, 429)
+"""Statuses of requests that may succeed later; older servers answer 400 to a session they have forgotten."""
+BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors inside nested groups: the SDK's task groups wrap twice."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
+def ends_session(error: BaseException) -> bool:
+    """Say whether no further request can succeed on the session that raised `error`."""
+    if isinstance(error, McpError):
+        code, message, data = error.error.code, error.error.message, error.error.data
+        session_unknown = code == TRANSPORT_FAULT and isinstance(data, dict) and data.get("http_status") == 404
+        closed = code == CONNECTION_CLOSED and message == "Connection closed"
+        return closed or session_unknown
+    return isinstance(error, BROKEN)
+
+
+def is_sign_of_life(error: BaseException) -> bool:
+    """Say whether `error` is a JSON-RPC error that the server itself sent."""
+    faults = (TRANSPORT_FAULT, NOT_MCP, OVERSIZE)
+    return isinstance(error, McpError) and not ends_session(error) and error.error.code not in faults
+
+
+def was_refused(error: BaseException) -> bool:
+    """Say whether the server understood the request and declines it: unknown tool, wrong arguments."""
+    return isinstance(error, McpError) and error.error.code in (INVALID_PARAMS, METHOD_NOT_FOUND)
+
+
+def declines_caller(error: BaseException) -> bool:
+    """Say whether the server is there and will not open a session for whoever asks; by then, any no is one."""
+    return is_unauthorized(error) or any(
+        is_sign_of_life(leaf) or _status(leaf) == BAD_REQUEST for leaf in leaves(error)
+    )
+
+
+def is_unauthorized(error: BaseException) -> bool:
+    """Say whether the server wants other credentials than the request had."""
+    return any(_status(leaf) in UNAUTHORIZED for leaf in leaves(error))
+
+
+def surely_not_executed(error: BaseException) -> bool:
+    """Say whether a request failed before the server can have begun (D-5).
+
+    That is so if nobody took it off our hands, if HTTP did not get a connection, or if a 4xx came in its place.
+    """
+    if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
+        return True
+    data = error.error.data if isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT else None
+    return isinstance(data, dict) and data.get("executed") == "no"
+
+
+def classify(error: BaseException, server: str, tool: str | None = None) -> ToolError:
+    """Return the error of our own that stands for `error`; never its raw text."""
+    if isinstance(error, ToolError):
+        return error
+    if is_unauthorized(error):
+        return unauthorized(server, tool)
+    if surely_not_executed(error):
+        return unavailable(server, tool) if _status(error) in PASSING else declined(server, tool)
+    if ends_session(error) or (isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT):
+        return lost(server, tool)
+    if isinstance(error, McpError) and error.error.code == OVERSIZE:
+        return too_large(server, tool)
+    return not_understood(server, tool)
+
+
+def describe(error: BaseException, *, command: str | None = None) -> str:
+    """Describe `error` in one line for a log, `last_error` and `doctor`."""
+    found = list(leaves(error))
+    # A cancellation beside a real error only says that the SDK's other tasks were stopped because of it.
+    real = [leaf for leaf in found if not isinstance(leaf, asyncio.CancelledError)] or found
+    told = "; ".join(dict.fromkeys(_describe_one(leaf, command) for leaf in real))
+    advice = open_files.advice(error)
+    return f"{told}. {advice}" if advice else told
+
+
+def _status(error: BaseException) -> int | None:
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code
+    data = error.error.data if isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT else None
+    return data.get("http_status") if isinstance(data, dict) else None
+
+
+def _describe_one(error: BaseException, command: str | None) -> str:
+    match error:
+        case McpError():
+            return error.error.message
+        case FileNotFoundError():
+            return f"{error.filename or command} was not found"
+        case PermissionError():
+            return f"{error.filename or command} may not be executed"
+        case httpx.HTTPStatusError():
+            return status_line(error.response.status_code)
+        case httpx.HTTPError():
+            return in_short(error)
+        case asyncio.CancelledError():
+            return "the transport failed"
+        case NotADirectoryError():
+            return f"its working directory {error.filename} was not found"
+        case _:
+            return in_brief(error)
+
+
+MESSAGE_LIMIT = 32 * 1024 * 1024
+# Catalogues of thousands of tools come in one message.
+MOST_VALUES = 2 * MAX_VALUES
+TOO_LARGE = f"it sent a message of more than {MESSAGE_LIMIT >> 20} MiB or {MOST_VALUES} values"
+EDGE = 256
+_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,\s*"(?:result|error)"')
+_ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+
+
+@dataclass(frozen=True, slots=True)
+class Oversize:
+    """What is left of a message over the limit: the request it answers, None where that does not show."""
+
+    request_id: int | None
+
+
+class LineSplitter:
+    """Cut a stream of bytes into lines; a line over `limit` bytes comes out as an `Oversize`."""
+
+    def __init__(self, limit: int = MESSAGE_LIMIT) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._head = b""
+        self._tail = b""
+
+    def feed(self, data: bytes) -> list[bytes | Oversize]:
+        """Return the lines that `data` completes, without their ends."""
+        *ends, rest = data.split(b"\n")
+        lines = []
+        for end in ends:
+            self._keep(end)
+            lines.append(self._take())
+        self._keep(rest)
+        return lines
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        self._parts.append(part)
+        if self._size > self._limit:
+            text = b"".join(self._parts)
+            self._head = self._head or text[:EDGE]
+            self._tail = (self._tail + text)[-EDGE:]
+            self._parts.clear()
+
+    def _take(self) -> bytes | Oversize:
+        too_large = self._size > self._limit
+        line = b"".join(self._parts)
+        found = Oversize(answered_id(self._head, self._tail)) if too_large else line
+        self._parts, self._size, self._head, self._tail = [], 0, b"", b""
+        return found
+
+
+def answered_id(head: bytes, tail: bytes) -> int | None:
+    """Read the id of the request that a JSON-RPC response answers from the response's two ends."""
+    found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
+    return int(found[1]) if found else None

@@ -1,0 +1,518 @@
+"""Give the caller of an MCP request its answer when HTTP fails (mcp.md 3.1: the SDK lets it wait for its deadline).
+
+The SDK posts each request in a background task. There a dead server, an error status or a body that is no answer
+either vanishes in a debug log or tears down the session with every other call on it. This client answers such a
+request in the server's place, with a JSON-RPC error for exactly that request, and reports the fault, upon which the
+owner's ping decides whether the session still lives. It is a client and not a transport on purpose: proxies from the
+environment and authentication flows, which live in `httpx.AsyncClient`, keep working and see the real statuses.
+"""
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import cache
+from typing import Any, Protocol
+
+import anyio
+import httpx
+from loguru import logger
+from mcp import ClientSession
+from mcp.shared._httpx_utils import next_request_within_origin
+from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
+from pydantic_core import from_json
+
+from toolweave.config.mcp import McpServerConfig
+from toolweave.json_values import ValueCount, collecting_later, has_more_values
+from toolweave.servers.connections.sessions.faults import (
+    ABANDONED,
+    EDGE,
+    MESSAGE_LIMIT,
+    MOST_VALUES,
+    NOT_MCP,
+    OVERSIZE,
+    TOO_LARGE,
+    TRANSPORT_FAULT,
+    answered_id,
+    error_message,
+    executed_after,
+    in_short,
+    status_line,
+)
+from toolweave.servers.connections.sessions.link import Link
+from toolweave.servers.connections.sessions.questions import Elicitations
+
+# Its name keeps the SDK from parsing what it has got of the event.
+GIVEN_UP = b"\nevent: oversize\n\n"
+_BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_OVERLAP = 3
+PIECE = 64 * 1024
+
+
+class EventLimiter:
+    """Pass the bytes of an event stream on; of an event that is too large the rest is dropped as it comes.
+
+    That is one over `limit` bytes, or with too many values. Where the dropped event was the answer to a request, an
+    error takes its place.
+    """
+
+    def __init__(self, limit: int = MESSAGE_LIMIT) -> None:
+        self._limit = limit
+        self._size = 0
+        self._head = b""
+        self._edge = b""
+        self._values = ValueCount()
+        self.is_dropping = False
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return what to pass on in the place of `chunk`."""
+        # Decompressed, a chunk can be of any length, with whole events in it.
+        pieces = (chunk[begin : begin + PIECE] for begin in range(0, len(chunk), PIECE))
+        return b"".join(map(self._feed, pieces))
+
+    def _feed(self, chunk: bytes) -> bytes:
+        seen = self._edge + chunk
+        if self.is_dropping:
+            end = _after_first_blank(seen)
+            if end < 0:
+                self._edge = seen[-EDGE:]
+                return b""
+            answered = answered_id(_data(self._head), seen[:end].rstrip())
+            self._start(seen[end:])
+            return (b"" if answered is None else error_event(answered, OVERSIZE, TOO_LARGE)) + seen[end:]
+        end = _after_last_blank(seen)
+        if end >= 0:
+            self._start(seen[end:])
+        else:
+            self._size += len(chunk)
+            self._values.add(chunk)
+            self._head = self._head if len(self._head) == EDGE else (self._head + chunk)[:EDGE]
+        self._edge = seen[-_OVERLAP:]
+        self.is_dropping = self._size > self._limit or self._values.values > MOST_VALUES
+        return GIVEN_UP if self.is_dropping else chunk
+
+    def _start(self, event: bytes) -> None:
+        self.is_dropping = False
+        self._size, self._head, self._edge = len(event), event[:EDGE], event[-_OVERLAP:]
+        self._values = ValueCount()
+        self._values.add(event)
+
+
+def error_event(request_id: int | str, code: int, message: str) -> bytes:
+    """Write that error as an event."""
+    return f"event: message\ndata: {json.dumps(error_message(request_id, code, message))}\n\n".encode()
+
+
+def _after_first_blank(text: bytes) -> int:
+    return min((at + len(blank) for blank in _BLANK_LINES if (at := text.find(blank)) >= 0), default=-1)
+
+
+def _after_last_blank(text: bytes) -> int:
+    return max(at + len(blank) if (at := text.rfind(blank)) >= 0 else -1 for blank in _BLANK_LINES)
+
+
+def _data(event: bytes) -> bytes:
+    return event.partition(b"data:")[2]
+
+
+ENDED = "the event stream ended without an answer"
+ELICITATION = b"elicitation/create"
+LONGEST_LINE = 64 * 1024
+"""Of a line that has come in part so much is kept, to see whether it is a question; longer ones nobody is shown."""
+OnElicitation = Callable[[int | str, int | str], None]
+"""Called with the ids of a question of the server and of the request on whose stream it came."""
+
+
+def nobody_asked(*_: int | str) -> None:
+    """Take no note of a question."""
+
+
+class EventStream(httpx.AsyncByteStream):
+    """An event stream that says when it ends, and ends with an error event for the request that waits on it.
+
+    Args:
+        response: the stream as the server sends it.
+        report: called with why it ended.
+        request_id: the request whose answer this stream brings; None for the stream of all other messages.
+        on_elicitation: called with the server's questions on it.
+        on_close: called when the SDK is done with it.
+    """
+
+    def __init__(
+        self,
+        response: httpx.Response,
+        report: Callable[[str], None],
+        request_id: int | str | None = None,
+        on_elicitation: OnElicitation = nobody_asked,
+        on_close: Callable[[], None] = nobody_asked,
+    ) -> None:
+        self._response = response
+        self._report = report
+        self._request_id = request_id
+        self._on_elicitation = on_elicitation
+        self._on_close = on_close
+        self._limiter = EventLimiter()
+        self._begun = b""
+        self._abandoned = False
+        self._scope = anyio.CancelScope()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        resumable = False
+        code, fault = TRANSPORT_FAULT, ENDED
+        chunks = self._response.aiter_bytes()
+        try:
+            while (chunk := await self._next(chunks)) is not None:
+                # A stream with event ids is one the SDK itself takes up again.
+                resumable = resumable or chunk.startswith(b"id:") or b"\nid:" in chunk
+                if self._request_id is not None:
+                    self._note_elicitations(chunk, self._request_id)
+                yield self._limiter.feed(chunk)
+                if self._limiter.is_dropping and self._request_id is not None:
+                    code, fault = OVERSIZE, TOO_LARGE
+                    break
+        except httpx.RequestError as error:
+            fault = in_short(error)
+        if self._abandoned:
+            fault = ABANDONED
+        else:
+            self._report(fault)
+        if self._request_id is not None and (self._abandoned or code == OVERSIZE or not resumable):
+            yield b"\n\n" + error_event(self._request_id, code, fault)
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        self._on_close()
+        await self._response.aclose()
+
+    def abandon(self) -> None:
+        """End the stream: nobody waits for its answer any more."""
+        self._abandoned = True
+        self._scope.cancel()
+
+    async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+        if self._abandoned:
+            return None
+        with anyio.CancelScope() as self._scope:
+            return await anext(chunks, None)
+        return None
+
+    def _note_elicitations(self, chunk: bytes, request_id: int | str) -> None:
+        """Tell whose stream a question came on, also one that comes in pieces."""
+        seen = self._begun + chunk
+        end = max(seen.rfind(b"\n"), seen.rfind(b"\r")) + 1
+        self._begun = seen[end : end + LONGEST_LINE]
+        if ELICITATION not in seen[:end]:
+            return
+        for line in seen[:end].splitlines():
+            if line.startswith(b"data:") and ELICITATION in line:
+                with contextlib.suppress(ValueError, TypeError, KeyError):
+                    message = json.loads(line[5:])
+                    if message["method"] == ELICITATION.decode():
+                        self._on_elicitation(message["id"], request_id)
+
+
+Problem = tuple[int, str]
+"""A code of `faults` and what to say in the log."""
+ENCODINGS = ("gzip", "deflate")
+"""Of the encodings httpx knows those whose worst blow-up of one read (64 KiB) fits into memory."""
+CHECKED_SIZE = 1024 * 1024
+"""Larger answers are not parsed twice: what is wrong with them is found at the deadline."""
+UNREAD_LIMIT = 64 * 1024
+OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+
+
+def problem_of(response: httpx.Response, *, expects_answer: bool) -> Problem | None:
+    """Say what is wrong with the head of a response, None if nothing is."""
+    line = status_line(response.status_code)
+    if not response.is_success:
+        return TRANSPORT_FAULT, line
+    if not expects_answer:
+        return None
+    if response.status_code == httpx.codes.ACCEPTED:
+        return NOT_MCP, f"{line} in place of an answer"
+    if response.headers.get("content-encoding", "identity").lower() not in {"identity", *ENCODINGS}:
+        return NOT_MCP, f"{line} in an encoding nobody asked for"
+    if not content_type(response).startswith(("application/json", "text/event-stream")):
+        return NOT_MCP, f"{line} with content type {content_type(response) or 'none'}"
+    return None
+
+
+async def problem_in(body: bytes | None, request_id: int | str) -> Problem | None:
+    """Say what is wrong with a JSON body, None if it is the answer to that request; `body` None: it was too large."""
+    if body is None or await has_more_values(body, MOST_VALUES):
+        return OVERSIZE, TOO_LARGE
+    if len(body) > CHECKED_SIZE:
+        return None
+    try:
+        with collecting_later():
+            value = from_json(body)
+        message = JSONRPCMessage.model_validate(value).root
+    except ValueError:
+        return NOT_MCP, "a body that is not a JSON-RPC message"
+    if isinstance(message, JSONRPCResponse | JSONRPCError) and str(message.id) == str(request_id):
+        return None
+    return NOT_MCP, "a body that is not the answer"
+
+
+def content_type(response: httpx.Response) -> str:
+    """Return the content type in lower case, empty if there is none."""
+    return str(response.headers.get("content-type", "")).lower()
+
+
+async def read_body(response: httpx.Response, limit: int = MESSAGE_LIMIT) -> bytes | None:
+    """Read and decode a body; None if it has more than `limit` bytes."""
+    parts, size = [], 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > limit:
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def emptied(response: httpx.Response) -> httpx.Response:
+    """Return `response` without its body, which nobody reads; its connection is kept if the body is short."""
+    await read_body(response, UNREAD_LIMIT)
+    await response.aclose()
+    return with_body(response, b"")
+
+
+def with_body(response: httpx.Response, body: bytes | EventStream) -> httpx.Response:
+    """Return `response` with another body, decoded."""
+    headers = [(name, value) for name, value in response.headers.multi_items() if name not in OF_THE_BODY]
+    given = {"content": body} if isinstance(body, bytes) else {"stream": body}
+    changed = httpx.Response(response.status_code, headers=headers, request=response.request, **given)
+    changed.next_request = response.next_request
+    return changed
+
+
+CANCELLED = "notifications/cancelled"
+CLOSING_LIMIT_S = 1.0
+NOTICE_LIMIT_S = 2.0
+STREAM_PAUSE_S = 0.25
+"""How long a stream is not opened again at least: a server may ask the SDK to do so without a pause."""
+LIMITS = httpx.Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=3.0)
+"""Room for all calls at once; idle connections go before servers (mostly after 5 s) close them under a call."""
+
+
+class Listener(Protocol):
+    """Who is told what becomes of the requests of a session."""
+
+    def fault(self, reason: str) -> None:
+        """Something failed; a ping should tell whether the session lives."""
+
+    def reject(self, request_id: int | str, error: dict[str, Any]) -> None:
+        """A request will not be answered; the JSON-RPC error message stands for the answer."""
+
+    def elicited(self, question_id: int | str, request_id: int | str) -> None:
+        """A question of the server's came with the answer to this request."""
+
+    def stream_opened(self) -> None:
+        """The stream of the server's own messages was opened; what it would have said before is lost."""
+
+    def stream_refused(self) -> None:
+        """That stream could not be opened."""
+
+    def stream_ended(self, reason: str) -> None:
+        """That stream has ended."""
+
+    def beside(self, work: Coroutine[Any, Any, object]) -> object:
+        """Do this meanwhile, as long as the session lives."""
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """Read the trusted certificates once: for each caller's session that would block the event loop for 30 ms."""
+    return httpx.create_ssl_context()
+
+
+class FaultReportingClient(httpx.AsyncClient):
+    """An HTTP client for MCP transports that turns faults into JSON-RPC errors.
+
+    Args:
+        listener: is told about faults.
+        answers_in_posts: a request's answer comes with its POST (streamable HTTP), not over another stream (SSE).
+        **options: as for `httpx.AsyncClient`.
+    """
+
+    def __init__(self, listener: Listener, *, answers_in_posts: bool, **options: Any) -> None:
+        super().__init__(limits=LIMITS, verify=_trust(), **options)
+        self.headers["accept-encoding"] = ", ".join(ENCODINGS)
+        self._listener = listener
+        self._answers_in_posts = answers_in_posts
+        self._waiting: dict[int | str, Callable[[], object]] = {}
+        self._next_stream_at = 0.0
+
+    async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        """Send one request; a POST always comes back with something the SDK can pass on."""
+        if request.method == "POST":
+            return await self._post(request, **options)
+        if request.method == "GET":
+            return await self._open_stream(request, **options)
+        # A frozen server must not hold up the closing of a session, and through it our shutdown.
+        request.extensions["timeout"] = httpx.Timeout(CLOSING_LIMIT_S).as_dict()
+        return await super().send(request, **options)
+
+    async def _open_stream(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        now = asyncio.get_running_loop().time()
+        early_s = max(0.0, self._next_stream_at - now)
+        self._next_stream_at = now + early_s + STREAM_PAUSE_S
+        await asyncio.sleep(early_s)
+        try:
+            response = await super().send(request, **options)
+        except httpx.RequestError as error:
+            self._listener.fault(in_short(error))
+            self._listener.stream_refused()
+            raise
+        if next_request_within_origin(response) is not None:
+            return await emptied(response)
+        if not response.is_success:
+            if response.status_code != httpx.codes.METHOD_NOT_ALLOWED:
+                self._listener.stream_refused()
+            return response
+        self._listener.stream_opened()
+        return with_body(response, EventStream(response, self._listener.stream_ended))
+
+    async def _post(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        message = json.loads(request.content)
+        request_id = message.get("id") if "method" in message else None
+        if message.get("method") == CANCELLED:
+            # One after the other, as the SDK sends what has no answer, many would take too long.
+            self._listener.beside(self._cancel(request, message, **options))
+            return httpx.Response(httpx.codes.ACCEPTED, request=request)
+        if request_id is None:
+            return await self._notify(request, **options)
+        with anyio.CancelScope() as scope:
+            let_go = self._waiting[request_id] = scope.cancel
+            try:
+                response = await super().send(request, **options)
+                return await self._checked(request_id, response)
+            except httpx.RequestError as error:
+                return self._failed(
+                    request, request_id, TRANSPORT_FAULT, in_short(error), executed=executed_after(error)
+                )
+            finally:
+                if self._waiting[request_id] == let_go:
+                    del self._waiting[request_id]
+        return self._failed(request, request_id, TRANSPORT_FAULT, ABANDONED, is_news=False)
+
+    async def _cancel(self, request: httpx.Request, message: dict[str, Any], **options: Any) -> None:
+        """Tell the server that nobody waits for a request, and wait no more."""
+        following: httpx.Request | None = request
+        try:
+            for _ in range(1 + self.max_redirects):
+                following = following and next_request_within_origin(await self._notify(following, **options))
+        finally:
+            # A server that hangs would hold the connection of the cancelled request for minutes.
+            self._waiting.get(message["params"]["requestId"], bool)()
+
+    async def _notify(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        """Send what has no answer; whatever comes back, the SDK is told that it is through."""
+        # The SDK sends nothing else before this one is through.
+        request.extensions["timeout"] = httpx.Timeout(NOTICE_LIMIT_S).as_dict()
+        try:
+            response = await super().send(request, **options)
+            if next_request_within_origin(response) is not None:
+                return await emptied(response)
+            await emptied(response)
+            if problem := problem_of(response, expects_answer=False):
+                self._listener.fault(problem[1])
+        except httpx.RequestError as error:
+            self._listener.fault(in_short(error))
+        return httpx.Response(httpx.codes.ACCEPTED, request=request)
+
+    async def _checked(self, request_id: int | str, response: httpx.Response) -> httpx.Response:
+        if next_request_within_origin(response) is not None:
+            return await emptied(response)
+        problem = problem_of(response, expects_answer=self._answers_in_posts)
+        if problem is None and not self._answers_in_posts:
+            return await emptied(response)
+        if problem is None and content_type(response).startswith("text/event-stream"):
+            return with_body(response, self._answering_stream(request_id, response))
+        if problem is None:
+            body = await read_body(response)
+            problem = await problem_in(body, request_id)
+            if problem is None and body is not None:
+                await response.aclose()
+                return with_body(response, body)
+        await response.aclose()
+        # A server that refuses a request has not begun with it; what a 5xx has done nobody knows.
+        executed = "no" if 300 <= response.status_code < 500 else "maybe"
+        code, text = problem or (NOT_MCP, "")
+        return self._failed(
+            response.request, request_id, code, text, http_status=response.status_code, executed=executed
+        )
+
+    def _answering_stream(self, request_id: int | str, response: httpx.Response) -> EventStream:
+        def forget() -> None:
+            self._waiting.pop(request_id, None)
+
+        stream = EventStream(response, self._listener.fault, request_id, self._listener.elicited, forget)
+        self._waiting[request_id] = stream.abandon
+        return stream
+
+    def _failed(
+        self, request: httpx.Request, request_id: int | str, code: int, text: str, *, is_news: bool = True, **data: Any
+    ) -> httpx.Response:
+        """Answer a request in the server's place: in its POST, or past the event stream that brings answers."""
+        if is_news:
+            self._listener.fault(text)
+        error = error_message(request_id, code, text, **data)
+        if self._answers_in_posts:
+            return httpx.Response(httpx.codes.OK, json=error, request=request)
+        self._listener.reject(request_id, error)
+        return httpx.Response(httpx.codes.ACCEPTED, request=request)
+
+
+REFUSALS_TO_BE_DEAF = 2
+"""So often in a row the SDK tries to open the stream of the server's own messages, and then no more."""
+
+
+class RemoteListener:
+    """The listener of one remote session's `FaultReportingClient`; `session` is set once there is one."""
+
+    def __init__(self, config: McpServerConfig, link: Link, elicitations: Elicitations) -> None:
+        self._log = logger.bind(server=config.name)
+        self._server = config.name
+        self._streamable = config.transport == "http"
+        self._link = link
+        self._was_opened = False
+        self._refusals = 0
+        self.elicited = elicitations.arrived_with
+        self.beside = link.spawn
+        self.session: ClientSession | None = None
+
+    def fault(self, reason: str) -> None:
+        """Note the fault and have a ping tell whether the session lives."""
+        self._log.debug("MCP server {}: {}", self._server, reason)
+        self._link.suspect()
+
+    def reject(self, request_id: int | str, error: dict[str, Any]) -> None:
+        """Give a request its answer where the SDK waits for it: no answer of the server will come."""
+        if self.session is None:
+            self._link.lose(error["error"]["message"])
+            return
+        waiting = self.session._response_streams.pop(request_id, None)  # noqa: SLF001 - the SDK has no way for this
+        if waiting is not None:
+            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                waiting.send_nowait(JSONRPCError.model_validate(error))
+
+    def stream_opened(self) -> None:
+        """Ask for the tools: news of them may have been sent when there was no stream."""
+        self._refusals = 0
+        self._was_opened = True
+        self._link.deaf = False
+        self._link.announce_new_tools()
+
+    def stream_refused(self) -> None:
+        """Note when the SDK gives the stream up: from then on the tools are asked for instead."""
+        self._refusals += 1
+        self._link.deaf = self._was_opened and self._refusals >= REFUSALS_TO_BE_DEAF
+
+    def stream_ended(self, reason: str) -> None:
+        """End an SSE session, whose answers came on this stream; streamable HTTP opens it anew."""
+        if self._streamable:
+            self.fault(reason)
+        else:
+            self._link.lose(reason)

@@ -1,0 +1,50 @@
+"""Load the MCP libraries when a connection first needs them, and not when this package is imported (S-04).
+
+They bring uvicorn and starlette along and take about a second: `load` belongs on a thread, afterwards the functions
+here cost nothing. No other module imports `toolweave.servers.connections.sessions.session`.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections.oauth.place import TokenPlace
+from toolweave.servers.connections.sessions.link import Link
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+    from toolweave.servers.connections.oauth.authorization import ServerAuthorization
+    from toolweave.servers.connections.sessions.session import McpSession
+
+
+def load() -> None:
+    """Import the MCP libraries."""
+
+
+def open_session(config: McpServerConfig, link: Link) -> "AbstractAsyncContextManager[McpSession]":
+    """Open an initialised session; see `session.open_session`."""
+    from toolweave.servers.connections.sessions import session  # noqa: PLC0415
+
+    return session.open_session(config, link)
+
+
+def open_authorization(
+    config: McpServerConfig, place: TokenPlace | None, learn: Callable[[str], None]
+) -> "AbstractAsyncContextManager[ServerAuthorization | None]":
+    """Open what gives a server's requests their tokens; see `authorization.open_authorization`."""
+    from toolweave.servers.connections.oauth import authorization  # noqa: PLC0415
+
+    return authorization.open_authorization(config, place, learn)
+
+
+async def failed_result(text: str, kind: str) -> "CallToolResult":
+    """Build the result that stands for a failed call; see `session.failed_result`."""
+    if "toolweave.servers.connections.sessions.session" not in sys.modules:
+        await asyncio.to_thread(load)
+    from toolweave.servers.connections.sessions import session  # noqa: PLC0415
+
+    return session.failed_result(text, kind)

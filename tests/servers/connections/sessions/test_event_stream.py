@@ -1,0 +1,45 @@
+"""An event stream tells on which request's answer a question of the server came, however its bytes arrive."""
+
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from toolweave.servers.connections.sessions.http import LONGEST_LINE, EventStream
+
+QUESTION = {"jsonrpc": "2.0", "id": "q-1", "method": "elicitation/create", "params": {"message": "Sure?"}}
+
+
+class Pieces(httpx.AsyncByteStream):
+    """A body that comes in these pieces."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+
+
+async def noted(*pieces: bytes) -> list[tuple[int | str, int | str]]:
+    """Pass the pieces on; return the ids of questions and of the requests they came with."""
+    found: list[tuple[int | str, int | str]] = []
+    response = httpx.Response(200, stream=Pieces(*pieces))
+    stream = EventStream(response, lambda _: None, 7, lambda asked, by: found.append((asked, by)))
+    passed = b"".join([chunk async for chunk in stream])
+    assert passed.startswith(b"".join(pieces))
+    return found
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+async def test_a_question_is_told_from_wherever_its_event_is_cut(end: bytes) -> None:
+    event = b"event: message" + end + b"data: " + json.dumps(QUESTION).encode() + end + end
+    for cut in range(len(event) + 1):
+        assert await noted(b": hello" + end + event[:cut], event[cut:]) == [("q-1", 7)], cut
+
+
+async def test_a_line_without_an_end_is_not_collected() -> None:
+    long = b"data: " + b"x" * (3 * LONGEST_LINE)
+    event = b"data: " + json.dumps(QUESTION).encode() + b"\n\n"
+    assert await noted(long, long, b"\n\n" + event) == [("q-1", 7)]

@@ -1,0 +1,139 @@
+"""Messages of any length are read in bounded memory; what is too large fails the request it answers."""
+
+import json
+import tracemalloc
+from contextlib import AsyncExitStack
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.servers.connections.peers import (
+    BOUND_S,
+    QUICK,
+    call,
+    failure_kind,
+    misbehaving,
+    misbehaving_http,
+    text_of,
+    until,
+)
+from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.sessions.faults import MOST_VALUES, OVERSIZE, LineSplitter, Oversize, answered_id
+from toolweave.servers.connections.sessions.http import GIVEN_UP, EventLimiter
+
+LIMIT = 1_000
+BLANKS = [b"\n\n", b"\r\n\r\n", b"\r\r"]
+
+
+def response(request_id: object, *, id_last: bool = False, size: int = 5_000) -> bytes:
+    result = {"content": [{"type": "text", "text": "x" * size}], "id": 99}
+    message = {"jsonrpc": "2.0", "id": request_id, "result": result}
+    return json.dumps(dict(reversed(message.items())) if id_last else message).encode()
+
+
+def event(data: bytes, blank: bytes) -> bytes:
+    return b"event: message" + blank[: len(blank) // 2] + b"data: " + data + blank
+
+
+def in_pieces(text: bytes, cuts: list[int]) -> list[bytes]:
+    edges = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
+    return [text[begin:end] for begin, end in pairwise(edges)]
+
+
+@given(st.lists(st.binary().map(lambda line: line.replace(b"\n", b"")), max_size=20), st.lists(st.integers(0, 10**6)))
+def test_lines_come_out_as_they_went_in_wherever_they_were_cut(lines: list[bytes], cuts: list[int]) -> None:
+    splitter = LineSplitter(limit=10**9)
+    text = b"".join(line + b"\n" for line in lines)
+    assert [line for piece in in_pieces(text, cuts) for line in splitter.feed(piece)] == lines
+
+
+@given(st.booleans(), st.lists(st.integers(0, 10**6), max_size=30))
+def test_a_line_over_the_limit_is_dropped_and_its_request_told(id_last: bool, cuts: list[int]) -> None:
+    splitter = LineSplitter(limit=LIMIT)
+    text = b"before\n" + response(7, id_last=id_last) + b"\nafter\n"
+    lines = [line for piece in in_pieces(text, cuts) for line in splitter.feed(piece)]
+    assert lines == [b"before", Oversize(request_id=7), b"after"]
+
+
+def test_a_line_without_an_end_takes_no_more_memory_than_the_limit() -> None:
+    splitter = LineSplitter(limit=1_000_000)
+    piece = b"x" * 65_536
+    tracemalloc.start()
+    try:
+        for _ in range(500):
+            assert splitter.feed(piece) == []
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"jsonrpc":"2.0","method":"notifications/message","params":{"id":5}}',
+        b'{"jsonrpc":"2.0","id":5,"method":"ping"}',
+        b'{"result":{"id":5}}',
+        b'{"id":"five","result":{}}',
+        b'{"id":' + b"9" * 30 + b',"result":{}}',
+        b"",
+        b"[]",
+    ],
+)
+def test_what_answers_no_request_of_ours_is_not_taken_for_an_answer(message: bytes) -> None:
+    assert answered_id(message, message) is None
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([b"{}", b'{"a": 1}', b"x" * 300]), st.sampled_from(BLANKS)), max_size=10),
+    st.lists(st.integers(0, 10**6)),
+)
+def test_events_within_the_limit_pass_untouched(events: list[tuple[bytes, bytes]], cuts: list[int]) -> None:
+    text = b"".join(event(data, blank) for data, blank in events)
+    limiter = EventLimiter(limit=LIMIT)
+    assert b"".join(limiter.feed(piece) for piece in in_pieces(text, cuts)) == text
+
+
+@given(st.sampled_from(BLANKS), st.booleans(), st.integers(16, 400))
+def test_an_event_over_the_limit_is_replaced_by_an_error_for_its_request(
+    blank: bytes, id_last: bool, step: int
+) -> None:
+    limiter = EventLimiter(limit=LIMIT)
+    text = event(b"{}", blank) + event(response(7, id_last=id_last), blank) + event(b'{"last": 1}', blank)
+    passed = b"".join(limiter.feed(text[at : at + step]) for at in range(0, len(text), step))
+    begin, _, rest = passed.partition(GIVEN_UP)
+    assert begin.startswith(event(b"{}", blank))
+    assert len(begin) <= len(event(b"{}", blank)) + LIMIT
+    error, _, last = rest.partition(b"\n\n")
+    message = json.loads(error.partition(b"data: ")[2])
+    assert (message["id"], message["error"]["code"]) == (7, OVERSIZE)
+    assert last == event(b'{"last": 1}', blank)
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_an_event_of_too_many_values_gives_way_to_an_error_and_the_next_one_passes(blank: bytes) -> None:
+    answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"rows": [0] * (MOST_VALUES + 50_000)}}).encode()
+    limiter = EventLimiter()
+    passed = limiter.feed(event(answer, blank) + event(b"{}", blank))
+    assert GIVEN_UP in passed
+    assert b'"id": 7, "error"' in passed
+    assert passed.endswith(event(b"{}", blank))
+    assert len(passed) < len(answer)
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
+async def test_an_answer_of_too_many_values_is_refused_and_the_session_goes_on(transport: Any) -> None:
+    async with AsyncExitStack() as stack:
+        config = misbehaving(timeout_s=BOUND_S)
+        if transport != "stdio":
+            remote = await stack.enter_async_context(misbehaving_http(transport=transport))
+            config = McpServerConfig(name="peer", transport=transport, url=remote.url, timeout_s=BOUND_S)
+        plane = await stack.enter_async_context(open_tool_plane([config], pace=QUICK))
+        await until(plane, "ready")
+        refused = await call(plane, "intricate", values=MOST_VALUES + 50_000)
+        assert "too large to be read" in text_of(refused)
+        assert failure_kind(refused) == "protocol"
+        assert text_of(await call(plane, "intricate", values=1_000)) == "see there"

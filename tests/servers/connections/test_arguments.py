@@ -1,0 +1,122 @@
+"""Arguments are checked before they leave, and the model is told what to correct (T-10)."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from mcp.types import CallToolResult
+
+from tests.servers.connections.peers import QUICK, call, connection, failure_kind, log_records, talkative, text_of
+from toolweave.servers.connections.checks import ArgumentCheck
+from toolweave.servers.connections.observation import CallRecord
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.registry import ToolSpec
+
+
+class Records(list[CallRecord]):
+    """What an observer is told."""
+
+    def __call__(self, record: CallRecord) -> None:
+        self.append(record)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def records() -> Records:
+    return Records()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def plane(records: Records) -> AsyncIterator[ToolPlane]:
+    async with open_tool_plane([talkative()], pace=QUICK, observers=[records]) as opened:
+        yield opened
+
+
+async def ask(plane: ToolPlane, tool: str, **arguments: Any) -> CallToolResult:
+    return await call(plane, tool, server="talk", **arguments)
+
+
+async def created(plane: ToolPlane) -> int:
+    return int(text_of(await ask(plane, "created_so_far")))
+
+
+@pytest.mark.requirement("T-10")
+async def test_wrong_arguments_are_answered_with_field_and_expectation_and_never_sent(
+    plane: ToolPlane, records: Records
+) -> None:
+    before = await created(plane)
+
+    result = await ask(plane, "create_todo", priority="urgent", position="first")
+
+    assert failure_kind(result) == "invalid_arguments"
+    assert text_of(result) == (
+        "The call of 'create_todo' was not sent, its arguments do not fit: "
+        "priority must be one of low, medium, high; got 'urgent'; position must be an integer; got 'first'; "
+        "title is required. Correct them and call the tool again."
+    )
+    assert (records[-1].outcome, records[-1].attempts) == ("invalid_arguments", 0)
+    assert await created(plane) == before
+
+
+async def test_right_arguments_are_sent_as_they_are(plane: ToolPlane) -> None:
+    arguments = {"title": "Buy milk", "tags": ["home"], "position": 1}
+    assert json.loads(text_of(await ask(plane, "create_todo", **arguments))) == arguments
+
+
+@pytest.mark.requirement("T-10")
+async def test_wrong_arguments_say_nothing_about_the_server(plane: ToolPlane) -> None:
+    for _ in range(20):
+        assert failure_kind(await ask(plane, "create_todo")) == "invalid_arguments"
+    assert connection(plane, "talk").breaker.state == "CLOSED"
+    assert text_of(await ask(plane, "create_todo", title="still there")) == '{"title": "still there"}'
+
+
+async def test_the_text_for_the_model_is_short_and_the_log_quotes_no_arguments(plane: ToolPlane) -> None:
+    many = {f"\x1b[31munknown_{number}": "secret" * 10_000 for number in range(2_000)}
+    with log_records() as lines:
+        text = text_of(await ask(plane, "create_todo", title="hunter2" * 100, **many))
+    assert len(text.encode()) <= 2_000
+    assert "\x1b" not in text
+    assert "title must have at most 200 characters" in text
+    assert "unknown_0" in text
+    assert not [line["text"] for line in lines if "hunter2" in line["message"] or "secret" in line["message"]]
+
+
+@pytest.mark.parametrize("tool", ["remote_reference", "circle", "no_schema", "monster"])
+async def test_a_schema_nobody_can_use_lets_the_server_judge(plane: ToolPlane, tool: str) -> None:
+    with log_records() as lines:
+        results = [await ask(plane, tool, a={"b": 1}) for _ in range(3)]
+    assert [text_of(result) for result in results] == ['{"a": {"b": 1}}'] * 3
+    about_it = [line["message"] for line in lines if f"talk/{tool} are sent unchecked" in line["message"]]
+    assert len(about_it) == (1 if tool == "no_schema" else 0)
+    assert all("its schema cannot be used" in warning for warning in about_it)
+
+
+async def test_a_pattern_that_could_run_for_ever_is_judged_at_once(plane: ToolPlane) -> None:
+    assert failure_kind(await ask(plane, "slow_pattern", a="a" * 100_000 + "!")) == "invalid_arguments"
+    assert text_of(await ask(plane, "slow_pattern", a="aaa")) == '{"a": "aaa"}'
+
+
+async def test_a_tool_that_is_not_listed_is_the_servers_to_refuse(plane: ToolPlane) -> None:
+    assert text_of(await ask(plane, "unlisted", anything=1)) == '{"anything": 1}'
+
+
+async def test_a_schema_is_compiled_once_while_the_tool_stays_the_same(plane: ToolPlane) -> None:
+    checks = connection(plane, "talk").argument_checks
+    spec = ToolSpec("t", None, {"type": "object", "required": ["a"]}, {}, None)
+    same = ToolSpec("t", None, {"type": "object", "required": ["a"]}, {}, None)
+    other = ToolSpec("t", None, {"type": "object", "required": ["b"]}, {}, None)
+
+    first = await checks.of(spec)
+
+    assert await checks.of(spec) is first
+    assert await checks.of(same) is first
+    assert (await checks.of(other)).problems({"a": 1}) == ["b is required"]
+
+
+def test_only_usual_schemas_take_the_quick_way() -> None:
+    unusual = {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "integer"}}}
+    check = ArgumentCheck("s", ToolSpec("t", None, unusual, {}, None))
+    assert check.problems({"a": "x"}) == ["a must be an integer; got 'x'"]
+    assert check.problems({"a": 1}) == []
