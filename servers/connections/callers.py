@@ -1,10 +1,14 @@
-"""Tell callers of remote servers apart: which connection carries a call, and which tools somebody is offered."""
+"""Open and find the connections of single callers, for servers that are called with headers of theirs (T-03).
+
+A session is found by the whole set of headers it was opened with, so nobody ever uses another's. The values of the
+headers are secrets: they go into requests and nowhere else.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet
 
 from loguru import logger
@@ -13,105 +17,23 @@ from toolweave.config.header_templates import CallerField, HeaderTemplate
 from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import CallRefused
 from toolweave.redact import names_a_secret
-from toolweave.servers.connections.call import carry
 from toolweave.servers.connections.connection import ServerConnection
-from toolweave.servers.connections.context import AUTH_USER, CallContext, member
-from toolweave.servers.connections.observation import CallObserver, call_span, show_result
+from toolweave.servers.connections.context import AUTH_USER, member
 from toolweave.servers.connections.registry import ToolSpec, build_registry
 from toolweave.servers.connections.results import closing, too_many_callers, unknown_caller, unsendable_header
 from toolweave.servers.connections.tool import Call, McpTool, build_tools
 
-if TYPE_CHECKING:
-    from mcp.types import CallToolResult
-
 LONGEST_VALUE = 16_384
-Headers = dict[str, str]
-
-
-def headers_without_caller(config: McpServerConfig) -> Headers:
-    """Return the headers that a session for nobody in particular is opened with: those that need a caller are left out.
-
-    Raises:
-        CallRefused: a value cannot be sent in a header.
-    """
-    known = {name: template for name, template in config.caller_headers.items() if not template.needs_caller}
-    return _filled(config, known, {}, tool=None)
-
-
-def headers_of(config: McpServerConfig, configurable: Mapping[str, Any], tool: str | None = None) -> Headers:
-    """Return the headers with which a server is called for whom `configurable` is about.
-
-    A header whose value comes out empty is left out.
-
-    Raises:
-        CallRefused: something has no value for this caller and no default, or one that cannot be sent in a header.
-    """
-    fields = [part for template in config.caller_headers.values() for part in template.parts]
-    missing = [
-        part
-        for part in fields
-        if isinstance(part, CallerField) and part.default is None and _value(part, configurable) is None
-    ]
-    if missing:
-        of_user = [part.path for part in missing if part.source == "user"]
-        of_request = [part.path for part in missing if part.source == "configurable"]
-        raise unknown_caller(config.name, tool, of_user, of_request)
-    return _filled(config, config.caller_headers, configurable, tool)
-
-
-def caller_secrets(config: McpServerConfig, configurable: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the values that `headers_of` takes from the caller."""
-    fields = [part for template in config.caller_headers.values() for part in template.parts]
-    values = (_value(part, configurable) for part in fields if isinstance(part, CallerField))
-    return tuple(value for value in values if value is not None)
-
-
-def caller_credentials(config: McpServerConfig, configurable: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return those of them that are secrets for certain: the names of their fields say so."""
-    fields = [part for template in config.caller_headers.values() for part in template.parts]
-    named = [part for part in fields if isinstance(part, CallerField) and names_a_secret(part.path)]
-    return tuple(value for part in named if (value := _value(part, configurable)) is not None)
-
-
-def _filled(
-    config: McpServerConfig, templates: Mapping[str, HeaderTemplate], configurable: Mapping[str, Any], tool: str | None
-) -> Headers:
-    headers = dict(config.headers)
-    for name, template in templates.items():
-        text = "".join(
-            part if isinstance(part, str) else _value(part, configurable) or part.default or ""
-            for part in template.parts
-        )
-        # Line breaks would make headers of their own; blanks around a value are no part of it (RFC 9110, 5.5).
-        value = text.strip(" \t")
-        if len(value) > LONGEST_VALUE or any(not _is_sendable(character) for character in value):
-            raise unsendable_header(config.name, tool, name)
-        if value:
-            headers[name] = value
-    return headers
-
-
-def _is_sendable(character: str) -> bool:
-    code = ord(character)
-    return 32 <= code < 127 or 160 <= code < 256
-
-
-def _value(field: CallerField, configurable: Mapping[str, Any]) -> str | None:
-    holder: Any = configurable.get(AUTH_USER) if field.source == "user" else configurable
-    found = member(holder, field.path)
-    if found is None:
-        found = holder
-        for step in field.path.split("."):
-            found = member(found, step)
-    if isinstance(found, bool) or not isinstance(found, str | int | float):
-        return None
-    return str(found) or None
-
-
+KEPT_OFFERS = 128
 CLOCK_S = 0.01
 """How much too early a timer may be."""
+
+Headers = dict[str, str]
+Values = dict[CallerField, str | None]
+"""What each field of a server's headers has for one caller."""
+
 Key = frozenset[tuple[str, str]]
-Connect = Callable[[McpServerConfig, ServerConnection], ServerConnection]
+Specs = tuple[ToolSpec, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -132,12 +54,10 @@ class CallerSessions:
 
     Args:
         shared: the connection for nobody in particular.
-        connect: makes and starts a connection like `shared`, for another configuration.
     """
 
-    def __init__(self, shared: ServerConnection, connect: Connect) -> None:
+    def __init__(self, shared: ServerConnection) -> None:
         self.shared = shared
-        self._connect = connect
         self._pace = shared.pace
         self._shared_key = _key(shared.config.headers)
         # In the order of their last use.
@@ -160,12 +80,13 @@ class CallerSessions:
         if not config.caller_headers or not self.shared.is_wanted:
             yield self.shared
             return
-        headers = headers_of(config, configurable, tool)
+        values = _values(config, configurable)
+        headers = _headers_of(config, values, tool)
         key = _key(headers)
         if key == self._shared_key:
             yield self.shared
             return
-        held = self._held.pop(key, None) or self._opened(headers, configurable, tool)
+        held = self._held.pop(key, None) or self._opened(headers, values, tool)
         self._held[key] = held
         held.uses += 1
         if held.expiry is not None:
@@ -200,7 +121,7 @@ class CallerSessions:
         while self._closing:
             await asyncio.wait(self._closing)
 
-    def _opened(self, headers: Headers, configurable: Mapping[str, Any], tool: str | None) -> _Held:
+    def _opened(self, headers: Headers, values: Values, tool: str | None) -> _Held:
         config = self.shared.config
         if self._closed:
             raise closing(config.name, tool)
@@ -210,11 +131,14 @@ class CallerSessions:
             if idle is None or len(self._closing) >= self._pace.caller_sessions:
                 raise too_many_callers(config.name, tool)
             self._close(idle)
-        filled_in = (*config.filled_in, *caller_secrets(config, configurable))
+        filled_in = (*config.filled_in, *filter(None, values.values()))
         own = replace(config, headers=headers, caller_headers={}, filled_in=filled_in)
-        connection = self._connect(own, self.shared)
-        for credential in caller_credentials(config, configurable):
-            connection.redaction.add(credential)
+        connection = ServerConnection(own, self._pace, _note_tools, shared=self.shared)
+        connection.start()
+        for field, value in values.items():
+            # A field whose name says so holds a secret for certain.
+            if value and names_a_secret(field.path):
+                connection.redaction.add(value)
         return _Held(connection)
 
     def _leave_idle(self, key: Key, held: _Held) -> None:
@@ -249,14 +173,6 @@ class CallerSessions:
         task.add_done_callback(self._closing.discard)
 
 
-def _key(headers: Mapping[str, str]) -> Key:
-    return frozenset((name.lower(), value) for name, value in headers.items())
-
-
-KEPT_OFFERS = 128
-Specs = tuple[ToolSpec, ...]
-
-
 class Callers:
     """The callers of a plane's servers; everything here runs on the plane's event loop.
 
@@ -268,24 +184,9 @@ class Callers:
     def __init__(self, connections: Mapping[str, ServerConnection], call: Call) -> None:
         self._connections = connections
         self._call = call
-        self._sessions = {name: CallerSessions(shared, _connect) for name, shared in connections.items()}
+        self.sessions = {name: CallerSessions(shared) for name, shared in connections.items()}
         # The lists it was made of keep their identity, by which it is found, as long as it is kept.
         self._offers: dict[tuple[int, ...], tuple[Sequence[Specs], dict[str, list[McpTool]]]] = {}
-
-    async def carry(
-        self, server: str, tool: str, arguments: dict[str, Any], context: CallContext, observers: Iterable[CallObserver]
-    ) -> "CallToolResult":
-        """Carry one call over the session that its caller's headers belong to, as one span; never raises an error."""
-        sessions = self._sessions[server]
-        with call_span(sessions.shared.config, tool, context.configurable) as span, ExitStack() as stack:
-            refusal = None
-            try:
-                connection = stack.enter_context(sessions.lease(context.configurable, tool))
-            except CallRefused as error:
-                connection, refusal = sessions.shared, error
-            result = await carry(connection, tool, arguments, context, observers, refusal=refusal)
-            show_result(span, result)
-            return result
 
     async def tools(
         self, servers: Sequence[str], configurable: Mapping[str, Any], common: Mapping[str, list[McpTool]]
@@ -295,20 +196,16 @@ class Callers:
         They are those in `common`, which servers list for nobody in particular, and those of servers that list nothing
         without a caller: this one's session with each of `servers` is asked for these, and waited for once.
         """
-        asked = [self._sessions[name] for name in servers if lists_for_callers_only(self._connections[name])]
+        asked = [self.sessions[name] for name in servers if lists_for_callers_only(self._connections[name])]
         if not asked:
             return common
         listed = await asyncio.gather(*(_listed(sessions, configurable) for sessions in asked))
         own = {sessions.shared.config.name: specs for sessions, specs in zip(asked, listed, strict=True) if specs}
         return self._offered(own, common) if own else common
 
-    def close_idle(self, server: str) -> None:
-        """Close the sessions of a server that no call is using."""
-        self._sessions[server].close_idle()
-
     async def stop(self) -> None:
         """Leave the sessions of all callers, in parallel and bounded."""
-        await asyncio.gather(*(sessions.stop() for sessions in self._sessions.values()))
+        await asyncio.gather(*(sessions.stop() for sessions in self.sessions.values()))
 
     def _offered(self, own: Mapping[str, Specs], common: Mapping[str, list[McpTool]]) -> dict[str, list[McpTool]]:
         lists = [own.get(name, connection.tools) for name, connection in self._connections.items()]
@@ -336,9 +233,10 @@ class Callers:
 
 
 def for_nobody(config: McpServerConfig) -> McpServerConfig:
-    """Return the configuration of a server's session for nobody in particular."""
+    """Return the configuration of the session for nobody in particular, without the headers that need a caller."""
+    known = {name: template for name, template in config.caller_headers.items() if not template.needs_caller}
     try:
-        return replace(config, headers=headers_without_caller(config))
+        return replace(config, headers=_filled(config, known, {}, tool=None))
     except CallRefused as error:
         return replace(config, misconfigured=config.misconfigured or str(error))
 
@@ -346,12 +244,6 @@ def for_nobody(config: McpServerConfig) -> McpServerConfig:
 def lists_for_callers_only(connection: ServerConnection) -> bool:
     """Say whether only the sessions of callers can tell which tools a server has."""
     return connection.needs_caller and not connection.tools
-
-
-def _connect(config: McpServerConfig, shared: ServerConnection) -> ServerConnection:
-    connection = ServerConnection(config, shared.pace, _note_tools, shared=shared)
-    connection.start()
-    return connection
 
 
 def _note_tools(connection: ServerConnection) -> None:
@@ -366,3 +258,61 @@ async def _listed(sessions: CallerSessions, configurable: Mapping[str, Any]) -> 
             return connection.tools if connection.status.state == "ready" else ()
     except CallRefused:
         return ()
+
+
+def _key(headers: Mapping[str, str]) -> Key:
+    return frozenset((name.lower(), value) for name, value in headers.items())
+
+
+def _headers_of(config: McpServerConfig, values: Values, tool: str | None) -> Headers:
+    """Fill in the headers with which a server is called for one caller; one whose value comes out empty is left out.
+
+    Raises:
+        CallRefused: something has no value for this caller and no default, or one that cannot be sent in a header.
+    """
+    missing = [field for field, value in values.items() if value is None and field.default is None]
+    if missing:
+        of_user = ", ".join(field.path for field in missing if field.source == "user")
+        of_request = ", ".join(field.path for field in missing if field.source == "configurable")
+        needed = [of_user and f"{of_user} of the signed-in user", of_request and f"{of_request} given with the request"]
+        subject = f"the tool {tool!r} of the server {config.name!r}" if tool else f"the server {config.name!r}"
+        raise unknown_caller(config.name, tool, subject=subject, needed=" and ".join(filter(None, needed)))
+    return _filled(config, config.caller_headers, values, tool)
+
+
+def _filled(
+    config: McpServerConfig, templates: Mapping[str, HeaderTemplate], values: Values, tool: str | None
+) -> Headers:
+    headers = dict(config.headers)
+    for name, template in templates.items():
+        text = "".join(
+            part if isinstance(part, str) else values.get(part) or part.default or "" for part in template.parts
+        )
+        # Line breaks would make headers of their own; blanks around a value are no part of it (RFC 9110, 5.5).
+        value = text.strip(" \t")
+        if len(value) > LONGEST_VALUE or any(not _is_sendable(ord(character)) for character in value):
+            raise unsendable_header(config.name, tool, header=name)
+        if value:
+            headers[name] = value
+    return headers
+
+
+def _is_sendable(code: int) -> bool:
+    return 32 <= code < 127 or 160 <= code < 256
+
+
+def _values(config: McpServerConfig, configurable: Mapping[str, Any]) -> Values:
+    parts = [part for template in config.caller_headers.values() for part in template.parts]
+    return {part: _value(part, configurable) for part in parts if isinstance(part, CallerField)}
+
+
+def _value(field: CallerField, configurable: Mapping[str, Any]) -> str | None:
+    holder: Any = configurable.get(AUTH_USER) if field.source == "user" else configurable
+    found = member(holder, field.path)
+    if found is None:
+        found = holder
+        for step in field.path.split("."):
+            found = member(found, step)
+    if isinstance(found, bool) or not isinstance(found, str | int | float):
+        return None
+    return str(found) or None

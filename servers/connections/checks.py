@@ -1,11 +1,11 @@
-"""Check a call's arguments against the schema its tool was listed with, before the call leaves (T-10).
+"""Check values of a call against the schemas its tool was listed with (T-10; MCP 2025-11-25, tools, output schema).
 
 Models send wrong types and forget fields; what the server would answer, if it looks at all, is rarely something a model
-can act on. A server whose schemas cannot be used is asked without a check: it judges for itself.
+can act on. Where a schema cannot be used nothing is checked: the server judges arguments for itself.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jsonschema_rs import ReferencingError, RegexOptions, ValidationError, Validator, validator_for
@@ -13,9 +13,6 @@ from loguru import logger
 from pydantic_core import to_json
 
 from toolweave.schema import Schema, check_size
-from toolweave.servers.connections.registry import ToolSpec
-from toolweave.servers.connections.results import in_bytes
-from toolweave.visible import visible
 
 # jsonschema-rs holds the GIL for a whole check. With these keywords, which refer to nothing and compare no large
 # values, it takes at most 5 ns for each part of the schema and byte of the value: 100 ms.
@@ -38,6 +35,40 @@ _KEYWORDS = _LISTS_OF_SCHEMAS | {
     *("$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format"),
     *("$defs", "definitions"),
 }
+
+
+class SchemaChecks:
+    """The compiled schemas of one server's tools, each made when it is first needed and kept while it stays the same.
+
+    Args:
+        server: the server's name.
+        unusable: the warning about a schema that cannot be used, of the server, the tool and the reason.
+    """
+
+    def __init__(self, server: str, unusable: str) -> None:
+        self._server = server
+        self._unusable = unusable
+        self._compiled: dict[str, tuple[dict[str, Any], CompiledSchema | None]] = {}
+
+    async def problems(self, tool: str, schema: dict[str, Any], value: Any) -> list[str]:
+        """Name what is wrong with a value of a tool; nothing where the schema cannot be used."""
+        check = await self.of(tool, schema)
+        return check.problems(value) if check else []
+
+    async def of(self, tool: str, schema: dict[str, Any]) -> "CompiledSchema | None":
+        """Return the compiled form of a tool's schema, None if it cannot be used."""
+        known, check = self._compiled.get(tool, (None, None))
+        if known is not schema and known != schema:
+            check = await asyncio.to_thread(self._compile, tool, schema)
+        self._compiled[tool] = schema, check
+        return check
+
+    def _compile(self, tool: str, schema: dict[str, Any]) -> "CompiledSchema | None":
+        try:
+            return CompiledSchema(schema)
+        except ValueError as error:
+            logger.bind(server=self._server, tool=tool).warning(self._unusable, self._server, tool, error)
+            return None
 
 
 class CompiledSchema:
@@ -107,83 +138,3 @@ def _is_usual(schema: Any) -> bool:
         and isinstance(choices, list)
         and all(isinstance(choice, str) or choice is None for choice in choices)
     )
-
-
-LONGEST_TEXT = 1_900
-
-
-class ArgumentChecks:
-    """The compiled schemas of one server's tools, made when a tool is first called and kept while it stays the same."""
-
-    def __init__(self, server: str) -> None:
-        self._server = server
-        self._checks: dict[str, ArgumentCheck] = {}
-
-    async def refusal(self, spec: ToolSpec, arguments: dict[str, Any]) -> str | None:
-        """Write for the model what is wrong with a call's arguments; None when they fit or cannot be judged."""
-        problems = (await self.of(spec)).problems(arguments)
-        if not problems:
-            return None
-        text = f"The call of {spec.name!r} was not sent, its arguments do not fit: {'; '.join(problems)}."
-        return f"{in_bytes(visible(text), LONGEST_TEXT)} Correct them and call the tool again."
-
-    async def of(self, spec: ToolSpec) -> "ArgumentCheck":
-        """Return the check for a tool as it is listed now."""
-        check = self._checks.get(spec.name)
-        if check is None or (check.spec is not spec and check.spec != spec):
-            check = await asyncio.to_thread(ArgumentCheck, self._server, spec)
-            self._checks[spec.name] = check
-        check.spec = spec
-        return check
-
-
-class ArgumentCheck:
-    """The compiled schema of one listed tool."""
-
-    def __init__(self, server: str, spec: ToolSpec) -> None:
-        self.spec = spec
-        self._compiled: CompiledSchema | None = None
-        try:
-            self._compiled = CompiledSchema(spec.input_schema)
-        except ValueError as error:
-            logger.bind(server=server, tool=spec.name).warning(
-                "the arguments of {}/{} are sent unchecked, its schema cannot be used: {}", server, spec.name, error
-            )
-
-    def problems(self, arguments: dict[str, Any]) -> list[str]:
-        """Name what is wrong."""
-        return self._compiled.problems(arguments) if self._compiled else []
-
-
-class ResultChecks:
-    """The output schemas of one session's tools, compiled when a tool first answers."""
-
-    def __init__(self, server: str) -> None:
-        self._server = server
-        self._schemas: dict[str, dict[str, Any]] = {}
-        self._compiled: dict[str, CompiledSchema | None] = {}
-
-    def take(self, specs: Iterable[ToolSpec]) -> None:
-        """Take the tools that the server lists now."""
-        self._schemas = {spec.name: spec.output_schema for spec in specs if spec.output_schema is not None}
-        self._compiled = {}
-
-    async def problems(self, tool: str, structured: dict[str, Any] | None) -> list[str]:
-        """Name what is wrong with the structured content of a successful result; nothing where no schema is listed."""
-        if tool not in self._schemas:
-            return []
-        if structured is None:
-            return ["it has no structured content"]
-        if tool not in self._compiled:
-            self._compiled[tool] = await asyncio.to_thread(self._compile, tool, self._schemas[tool])
-        check = self._compiled[tool]
-        return check.problems(structured) if check else []
-
-    def _compile(self, tool: str, schema: dict[str, Any]) -> CompiledSchema | None:
-        try:
-            return CompiledSchema(schema)
-        except ValueError as error:
-            logger.bind(server=self._server, tool=tool).warning(
-                "the results of {}/{} are not checked, its output schema cannot be used: {}", self._server, tool, error
-            )
-            return None

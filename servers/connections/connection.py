@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import ToolError
 from toolweave.servers.connections.breaker import Breaker
-from toolweave.servers.connections.checks import ArgumentChecks
+from toolweave.servers.connections.checks import SchemaChecks
 from toolweave.servers.connections.context import CallContext, is_doubtful
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.redaction import Redaction
@@ -36,128 +36,12 @@ if TYPE_CHECKING:
     from toolweave.servers.connections.sessions.session import McpSession
 
 
-async def watch(
-    link: Link,
-    session: "McpSession",
-    config: McpServerConfig,
-    pace: Pace,
-    on_tools: Callable[[tuple[ToolSpec, ...]], None],
-) -> None:
-    """Return when the link is lost, whoever noticed it; never because of a tool that is merely slow."""
-    quiet_s = pace.ping_local_s if config.transport == "stdio" else pace.ping_remote_s
-    while True:
-        await link.disturbance(quiet_s)
-        if link.is_lost:
-            return
-        busy_s = config.timeout_s if link.is_busy else 0.0
-        if link.tools_changed or link.deaf:
-            await _refresh(link, session, pace, max(pace.list_s, busy_s), on_tools)
-        else:
-            await _ping(link, session, max(pace.ping_limit_s, busy_s))
+T = TypeVar("T")
 
-
-async def _ping(link: Link, session: "McpSession", limit_s: float) -> None:
-    try:
-        async with asyncio.timeout(limit_s):
-            await link.race(session.ping())
-        link.heard()
-    except TimeoutError:
-        link.lose(f"it did not answer a ping within {limit_s:g} s")
-    except ToolError as error:
-        link.lose(str(error))
-
-
-async def _refresh(
-    link: Link,
-    session: "McpSession",
-    pace: Pace,
-    limit_s: float,
-    on_tools: Callable[[tuple[ToolSpec, ...]], None],
-) -> None:
-    link.tools_changed = False
-    try:
-        async with asyncio.timeout(limit_s):
-            specs = await link.race(session.list_tools())
-    except TimeoutError:
-        link.lose(f"it did not list its tools within {limit_s:g} s")
-        return
-    except ToolError as error:
-        link.lose(str(error))
-        return
-    link.heard()
-    on_tools(specs)
-    # A server that announces a change with every list would otherwise keep us listing without end.
-    await asyncio.sleep(pace.refresh_pause_s)
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a session ended: why, for how long it had been ready (None: never), and whether the child ended it.
-
-    `declined`: the server is there, and did not open it for whoever asks.
-    """
-
-    reason: str
-    ready_s: float | None
-    exited: bool
-    declined: bool = False
-
-
-class Seat(Protocol):
-    """Where a session is offered to callers while it lives."""
-
-    def take(self, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:
-        """Offer a session that is ready."""
-
-    def refresh(self, tools: tuple[ToolSpec, ...]) -> None:
-        """Replace the tool list."""
-
-    def vacate(self, reason: str) -> None:
-        """Withdraw the session; leaving it may take seconds after this."""
-
-
-async def hold_session(link: Link, config: McpServerConfig, pace: Pace, seat: Seat) -> Ending:
-    """Open a session within `pace.connect_s`, seat it, watch it until it is lost, and leave it within `pace.leave_s`.
-
-    Losing `link` ends it in good order at any time. A failing transport cancels this task from inside the SDK; that,
-    unlike a cancellation from outside, is an ending.
-    """
-    loop = asyncio.get_running_loop()
-    patience = asyncio.timeout(pace.connect_s)
-    ready_at = lost_at = None
-    try:
-        async with patience, loading.open_session(config, link) as session:
-            try:
-                tools = await link.race(session.list_tools())
-                patience.reschedule(None)
-                ready_at = loop.time()
-                seat.take(session, tools)
-                await watch(link, session, config, pace, seat.refresh)
-            finally:
-                link.lose()
-                lost_at = loop.time()
-                seat.vacate(link.why_lost or "the transport failed")
-                if not patience.expired():
-                    patience.reschedule(lost_at + pace.leave_s)
-    except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            # What failed meanwhile is no news to whoever has cancelled, and nobody would collect it.
-            raise asyncio.CancelledError from error
-    finally:
-        link.lose()
-        await link.drain()
-    ready_s = None if ready_at is None or lost_at is None else lost_at - ready_at
-    late = ready_s is None and patience.expired()
-    reason = f"it did not get ready within {pace.connect_s:g} s" if late else link.why_lost
-    if link.last_words and (ready_s or 0.0) < pace.steady_s:
-        reason = f"{reason}; it wrote: {link.last_words}"
-    return Ending(
-        reason=reason,
-        ready_s=ready_s,
-        exited=(config.transport == "stdio" or link.exited) and not late,
-        declined=ready_s is None and link.declined,
-    )
+LATE_CALLS = 3
+FORCED_ROUNDS = 4
+FORCED_ROUND_S = 0.5
+RENEWAL = "a reconnect was asked for"
 
 
 class Backoff:
@@ -196,19 +80,25 @@ class Backoff:
         return self._pace.reconnect_s[step] * random.uniform(0.8, 1.0)  # noqa: S311 - spreads load, guards nothing
 
 
-LATE_CALLS = 3
-FORCED_ROUNDS = 4
-FORCED_ROUND_S = 0.5
-RENEWAL = "a reconnect was asked for"
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a session ended: why, for how long it had been ready (None: never), and whether the child ended it.
+
+    `declined`: the server is there, and did not open it for whoever asks.
+    """
+
+    reason: str
+    ready_s: float | None
+    exited: bool
+    declined: bool = False
 
 
 class ServerConnection:
     """One configured server, held connected from `start` to `stop`.
 
     Callers never touch a session: `call` is one attempt, raced against the loss of the connection and the deadline.
-    Retry and breaker policies wrap `call` (see `calls.py`); the `breaker` is only told here of new sessions. `tools`
-    keeps the last known list while the server is down; only a `ready` server offers it. Everything here runs on the
-    event loop that called `start`.
+    `call.carry_out` has the policies of retry and breaker. `tools` keeps the last known list while the server is down;
+    only a `ready` server offers it. Everything here runs on the event loop that called `start`.
 
     Args:
         config: the server.
@@ -230,7 +120,9 @@ class ServerConnection:
         self.config = config
         label = f"{config.name} (session of a caller)" if shared else config.name
         self.redaction = Redaction(config)
-        self.argument_checks = ArgumentChecks(config.name)
+        self.argument_checks = SchemaChecks(
+            config.name, "the arguments of {}/{} are sent unchecked, its schema cannot be used: {}"
+        )
         self.status = ServerStatus(config.name, _first_state(config), config.misconfigured, shown_as=label)
         self.breaker = Breaker(label, config.breaker, pace.clock)
         self.closing = asyncio.Event()
@@ -244,10 +136,11 @@ class ServerConnection:
         self._on_tools = on_tools
         self._backoff = Backoff(pace)
         self._owner: asyncio.Task[None] | None = None
-        self._link = Link(config.name)
-        self._live: McpSession | None = None
+        self._link = Link(config.name, self.redaction)
+        self._session: McpSession | None = None
+        self.is_known_down = False
+        """The newest attempt to connect failed: calls are then refused instead of waiting (D-5)."""
         self._failed_connects = 0
-        self._failures_ever = 0
         self._stopping = False
         self._hurry = asyncio.Event()
         self._connecting = False
@@ -257,18 +150,13 @@ class ServerConnection:
         self.slots: AbstractAsyncContextManager[None] = shared.slots if shared else own_slots
 
     @property
-    def is_known_down(self) -> bool:
-        """Say whether the newest attempt to connect failed: calls are then refused instead of waiting (D-5)."""
-        return self._failed_connects > 0
-
-    @property
     def needs_caller(self) -> bool:
         """Say whether it is called with headers of its callers only, so that this session just looks what it has."""
         return any(template.needs_caller for template in self.config.caller_headers.values())
 
     @property
     def _is_up(self) -> bool:
-        return self._live is not None and not self._link.is_lost
+        return self._session is not None and not self._session.link.is_lost
 
     @property
     def is_wanted(self) -> bool:
@@ -293,7 +181,7 @@ class ServerConnection:
         self._hurry.set()
         self.status.close()
         self._link.lose("the tool plane is closing")
-        if self._live is None and self.config.command is None:
+        if self._session is None and self.config.command is None:
             # Connecting to a frozen server ends no sooner; a child being spawned must not be left half-way like this.
             self._owner.cancel()
         limit_s = self.pace.leave_s
@@ -325,11 +213,10 @@ class ServerConnection:
             ServerUnavailable: it is not connected, or was lost meanwhile.
             TimeoutError: the deadline passed.
         """
-        session = self._live
-        if session is None:
-            raise unavailable(self.config.name, None)
+        if self._session is None:
+            raise unavailable(self.config.name)
         async with asyncio.timeout(self.config.timeout_s):
-            await self._link.race(session.ping())
+            await self._session.link.race(self._session.ping())
 
     async def call(
         self, tool: str, arguments: dict[str, Any], context: CallContext, *, again: bool = False
@@ -349,80 +236,144 @@ class ServerConnection:
             ToolProtocolError: the answer is not MCP.
         """
         link: Link | None = None
+        limit_s = self.config.timeout_s
         try:
-            async with asyncio.timeout(self.config.timeout_s), self.slots:
-                connected, session = await (self._reconnected(tool) if again else self._connected(tool))
+            async with asyncio.timeout(limit_s), self.slots:
+                session = await (self._reconnected(tool) if again else self._connected(tool))
                 async with session.turn():
-                    link = connected
-                    result = await link.call(_request(session, tool, arguments, context))
-                if not (is_doubtful(result) and self._may_be_repeated(tool)):
+                    link = session.link
+                    result = await link.race(session.call(tool, arguments, context))
+                spec = self.spec(tool)
+                if not (is_doubtful(result) and spec is not None and spec.may_be_repeated):
                     return result
-                async with session.turn():  # Alone this time, so that what is asked is known to be its question (S-07).
-                    return await link.call(_request(session, tool, arguments, context))
+                async with session.turn():  # Alone this time, so that a question is known to be this call's (S-07).
+                    return await link.race(session.call(tool, arguments, context))
         except TimeoutError as error:
             if link is None:
-                raise never_sent(self.config.name, tool, self.config.timeout_s) from error
+                raise never_sent(self.config.name, tool, limit_s=limit_s) from error
             link.note_overdue(max(LATE_CALLS, self.config.breaker.failures))
-            raise too_slow(self.config.name, tool, self.config.timeout_s) from error
+            raise too_slow(self.config.name, tool, limit_s=limit_s) from error
 
-    async def _connected(self, tool: str) -> tuple[Link, "McpSession"]:
-        while self._live is None or self._link.is_lost:
+    async def _connected(self, tool: str) -> "McpSession":
+        while self._session is None or self._session.link.is_lost:
             self._check_wanted(tool)
             if self.is_declined:
                 raise unauthorized(self.config.name, tool)
             if self.is_known_down:
                 raise refused(self.config.name, tool)
             await self.status.change()
-        return self._link, self._live
+        return self._session
 
-    async def _reconnected(self, tool: str) -> tuple[Link, "McpSession"]:
+    async def _reconnected(self, tool: str) -> "McpSession":
         """Have the owner connect now rather than later, and wait for how that goes, or `retry_connect_s`."""
         if not (self._connecting or self._backoff.is_resting or self._is_up):
             self._hurry.set()
-        failures = self._failures_ever
+        failures = self._failed_connects
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.pace.retry_connect_s):
                 while not self._is_up:
                     self._check_wanted(tool)
-                    if self._backoff.is_resting or self._failures_ever > failures:
+                    if self._backoff.is_resting or self._failed_connects > failures:
                         break
                     await self.status.change()
-        if self._live is None or self._link.is_lost:
+        if self._session is None or self._session.link.is_lost:
             raise unavailable(self.config.name, tool)
-        return self._link, self._live
-
-    def _may_be_repeated(self, tool: str) -> bool:
-        spec = self.spec(tool)
-        return spec is not None and spec.may_be_repeated
+        return self._session
 
     def _check_wanted(self, tool: str) -> None:
         if self._stopping:
             raise closing(self.config.name, tool)
         if not self.is_wanted:
-            raise unusable(self.config.name, tool, f"it is {self.status.state}.")
+            raise unusable(self.config.name, tool, reason=f"it is {self.status.state}.")
 
     async def _own(self) -> None:
         await asyncio.to_thread(loading.load)
-        learn = self.redaction.add
-        async with loading.open_authorization(self.config, self.token_place, learn) as self._authorization:
-            await self._stay_connected()
+        async with loading.open_authorization(self.config, self.token_place, self.redaction.add) as self._authorization:
+            # The flag beside the cancellation is needed: the SDK's cancel scopes can swallow one that comes as they
+            # close.
+            while not self._stopping:
+                await self._connect_once()
 
-    async def _stay_connected(self) -> None:
-        # The flag beside the cancellation is needed: the SDK's cancel scopes can swallow one that comes as they close.
-        while not self._stopping:
-            self._link = Link(self.config.name)
-            self._link.authorization, self._link.redaction = self._authorization, self.redaction
-            self._link.when_lost(self._note_failed_connect)
-            self._connecting = True
-            delay = self._after(await hold_session(self._link, self.config, self.pace, self))
-            self._connecting = False
-            if self._backoff.is_resting and not (self._renewing or self._stopping):
-                self._hurry.clear()  # a caller asked meanwhile, to no avail
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(delay):
-                    await self._hurry.wait()
-            self._hurry.clear()
-            self._renewing = False
+    async def _connect_once(self) -> None:
+        """Hold one session, or fail to open it, and wait until it is time for the next."""
+        self._link = Link(self.config.name, self.redaction, self._authorization)
+        self._link.when_lost(self._note_failed_connect)
+        self._connecting = True
+        delay = self._after(await self._hold_session(self._link))
+        self._connecting = False
+        if self._backoff.is_resting and not (self._renewing or self._stopping):
+            self._hurry.clear()  # a caller asked meanwhile, to no avail
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await self._hurry.wait()
+        self._hurry.clear()
+        self._renewing = False
+
+    async def _hold_session(self, link: Link) -> Ending:
+        """Open a session within `pace.connect_s`, offer it, watch it until it is lost, leave it within `pace.leave_s`.
+
+        Losing `link` ends it in good order at any time. A failing transport cancels this task from inside the SDK;
+        that, unlike a cancellation from outside, is an ending.
+        """
+        loop, pace = asyncio.get_running_loop(), self.pace
+        patience = asyncio.timeout(pace.connect_s)
+        ready_at = lost_at = None
+        try:
+            async with patience, loading.open_session(self.config, link) as session:
+                try:
+                    tools = await link.race(session.list_tools())
+                    patience.reschedule(None)
+                    ready_at = loop.time()
+                    self._offer(session, tools)
+                    await self._watch(session)
+                finally:
+                    link.lose()
+                    lost_at = loop.time()
+                    # Before the time it takes to leave it.
+                    self._withdraw(link.why_lost or "the transport failed")
+                    if not patience.expired():
+                        patience.reschedule(lost_at + pace.leave_s)
+        except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                # What failed meanwhile is no news to whoever has cancelled, and nobody would collect it.
+                raise asyncio.CancelledError from error
+        finally:
+            link.lose()
+            await link.drain()
+        ready_s = None if ready_at is None or lost_at is None else lost_at - ready_at
+        late = ready_s is None and patience.expired()
+        reason = f"it did not get ready within {pace.connect_s:g} s" if late else link.why_lost
+        if link.last_words and (ready_s or 0.0) < pace.steady_s:
+            reason = f"{reason}; it wrote: {link.last_words}"
+        return Ending(
+            reason=reason,
+            ready_s=ready_s,
+            exited=(self.config.transport == "stdio" or link.exited) and not late,
+            declined=ready_s is None and link.declined,
+        )
+
+    async def _watch(self, session: "McpSession") -> None:
+        """Return when the session is lost, whoever noticed it; never because of a tool that is merely slow.
+
+        It is pinged when it is quiet or suspected, and lists its tools when they change.
+        """
+        link, pace = session.link, self.pace
+        quiet_s = pace.ping_local_s if self.config.transport == "stdio" else pace.ping_remote_s
+        while True:
+            await link.disturbance(quiet_s)
+            if link.is_lost:
+                return
+            busy_s = self.config.timeout_s if session.is_busy else 0.0
+            if not (link.tools_changed or link.deaf):
+                await _answer(link, session.ping(), max(pace.ping_limit_s, busy_s), "answer a ping")
+                continue
+            link.tools_changed = False
+            tools = await _answer(link, session.list_tools(), max(pace.list_s, busy_s), "list its tools")
+            if tools is not None:
+                self._refresh(tools)
+                # A server that announces a change with every list would otherwise keep us listing without end.
+                await asyncio.sleep(pace.refresh_pause_s)
 
     def _note_failed_connect(self, link: Link) -> None:
         """Refuse calls as soon as it is known that there will be no session; its process may take long to go."""
@@ -433,8 +384,8 @@ class ServerConnection:
 
     def _count_failed_connect(self) -> None:
         self._connecting = False
+        self.is_known_down = True
         self._failed_connects += 1
-        self._failures_ever += 1
 
     def _after(self, ending: Ending) -> float:
         """Take note of how a session ended; return how long to wait before the next."""
@@ -453,27 +404,24 @@ class ServerConnection:
             return self.pace.rest_s
         return self._backoff.next_delay(exited=ending.exited and not lasted)
 
-    def take(self, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:
-        """Offer a session that is ready."""
-        self._live = session
+    def _offer(self, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:
+        self._session = session
         self._connecting = False
-        self._failed_connects = 0
+        self.is_known_down = False
         self.is_declined = False
         self.breaker.reconnected()
         self.status.set("ready")
-        self.refresh(tools)
+        self._refresh(tools)
 
-    def refresh(self, tools: tuple[ToolSpec, ...]) -> None:
-        """Replace the tool list."""
+    def _refresh(self, tools: tuple[ToolSpec, ...]) -> None:
         self.tools = tools
         self._specs = {spec.name: spec for spec in reversed(tools)}
         self._on_tools(self)
         self.status.wake()
 
-    def vacate(self, reason: str) -> None:
-        """Withdraw the session, before the time it takes to leave it."""
-        if self._live:
-            self._live = None
+    def _withdraw(self, reason: str) -> None:
+        if self._session:
+            self._session = None
             self._show_down(reason)
 
     def _show_down(self, reason: str) -> None:
@@ -482,10 +430,19 @@ class ServerConnection:
             self.status.set("connecting" if self._renewing else "down", fault)
 
 
-def _request(
-    session: "McpSession", tool: str, arguments: dict[str, Any], context: CallContext
-) -> Coroutine[Any, Any, "CallToolResult"]:
-    return session.call(tool, arguments, context.meta(), context.answers, context.on_progress)
+async def _answer(link: Link, request: Coroutine[Any, Any, T], limit_s: float, what: str) -> T | None:
+    """Await the answer to a request of the owner's; the session is lost if it fails or takes too long."""
+    try:
+        async with asyncio.timeout(limit_s):
+            answer = await link.race(request)
+    except TimeoutError:
+        link.lose(f"it did not {what} within {limit_s:g} s")
+    except ToolError as error:
+        link.lose(str(error))
+    else:
+        link.heard()
+        return answer
+    return None
 
 
 def _first_state(config: McpServerConfig) -> ServerState:

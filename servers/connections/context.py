@@ -16,6 +16,9 @@ TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
 
 OUR_KEYS = "toolweave/"
 """How those keys of a result's `_meta` begin that only we set."""
+FAILURE_KEY = "toolweave/failure"
+"""Where a failed result's `_meta` has the kind of its failure."""
+
 QUESTIONS_KEY = "toolweave/questions"
 """Where a result's `_meta`, and the artifact of a tool message, hold the questions that nobody has answered yet."""
 DOUBT_KEY = "toolweave/doubt"
@@ -54,7 +57,7 @@ def unanswered(questions: list[Question], why: str, answered: str) -> str:
 
 
 OnProgress = Callable[[float, float | None, str | None], None]
-"""Told of a call's progress: how far, of how much if that is known, and the server's words."""
+"""Called with a call's progress: how far, of how much if that is known, and the server's words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,11 @@ class CallContext:
 
     @classmethod
     def from_configurable(
-        cls, configurable: Mapping[str, Any], tool_call_id: str | None, answers: tuple[Answer, ...] = ()
+        cls,
+        configurable: Mapping[str, Any],
+        tool_call_id: str | None,
+        answers: tuple[Answer, ...] = (),
+        on_progress: OnProgress | None = None,
     ) -> Self:
         """Pick the ids out of a RunnableConfig's `configurable`, which also holds live objects of LangGraph."""
 
@@ -90,6 +97,7 @@ class CallContext:
             tool_call_id=tool_call_id,
             configurable=configurable,
             answers=answers,
+            on_progress=on_progress,
         )
 
     def ids(self) -> dict[str, str]:

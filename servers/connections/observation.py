@@ -1,4 +1,14 @@
-"""Keep what one tool call was and how it ended, for whoever counts, logs or shows calls (T-03)."""
+"""Observe tool calls: count them, log them, show them as spans (T-03, T-06).
+
+Every call is a `CallRecord`, which observers get once it has ended. `Figures` counts; what servers send bounds nothing:
+beyond `MOST_TOOLS` names of one server the calls are counted together.
+
+`open_call_log` writes one JSON line per call to `<data-dir>/logs/mcp.jsonl`. It is a sink of loguru's with a level of
+its own, below all others: no other sink shows these records. Lines are written before a call's caller goes on, so a
+process that is killed has them up to its last finished call.
+
+Without an OpenTelemetry SDK the spans are nothing, and a trace that a request came with is passed on all the same.
+"""
 
 import asyncio
 import json
@@ -11,24 +21,25 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from loguru import logger
 from opentelemetry import propagate, trace
-from opentelemetry.context import Context, attach, detach
+from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN, ProxyTracerProvider, Span, SpanKind, StatusCode, Tracer
+from typing_extensions import TypedDict
 
 from toolweave import __version__
 from toolweave.config.mcp import McpServerConfig
 from toolweave.private_files import FILE_MODE, make_folder
 from toolweave.redact import CUT
-from toolweave.servers.connections.context import TRACEPARENT, TRACESTATE, CallContext
+from toolweave.servers.connections.context import FAILURE_KEY, TRACEPARENT, TRACESTATE, CallContext
 from toolweave.servers.connections.redaction import Redaction
 
 if TYPE_CHECKING:
@@ -40,29 +51,44 @@ Outcome = Literal["ok", "tool_error", "invalid_arguments", "refused", "transport
 it from leaving; the last four are the taxonomy's failures (mcp.md section 4)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class CallRecord:
-    """One call that has ended; `tool` is the server's own name, `reason` the operator's text of a failure, redacted."""
+    """One call; `tool` is the server's own name, `reason` the operator's text of a failure, redacted."""
 
     server: str
     tool: str
     arguments: dict[str, Any]
     context: CallContext
     redaction: Redaction
-    started: datetime
-    duration_ms: float
-    attempts: int
-    outcome: Outcome
-    reason: str
-    result: "CallToolResult | None"
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    duration_ms: float = 0.0
+    attempts: int = 0
+    outcome: Outcome = "cancelled"
+    reason: str = ""
+    result: "CallToolResult | None" = None
 
 
-class CallObserver(Protocol):
-    """Something that is told of every call once it has ended; it must be quick and must not raise."""
+CallObserver = Callable[[CallRecord], object]
+"""Called with every call once it has ended; it must be quick and must not raise."""
 
-    def __call__(self, record: CallRecord, /) -> None:
-        """Take note of a call."""
-        ...
+
+def log_line(record: CallRecord) -> None:
+    """Write one line into the process's log: who, what, how it ended; never arguments or answers.
+
+    The call log has every call; successful ones appear here on level DEBUG only.
+    """
+    facts = {
+        "server": record.server,
+        "tool": record.tool,
+        "outcome": record.outcome,
+        "duration_ms": record.duration_ms,
+    }
+    logger.bind(**record.context.ids()).log(
+        "WARNING" if record.reason else "DEBUG" if record.outcome == "ok" else "INFO",
+        "MCP call {server}/{tool} {outcome} in {duration_ms} ms{}",
+        f": {record.reason}" if record.reason else "",
+        **facts,
+    )
 
 
 MOST_TOOLS = 256
@@ -76,14 +102,20 @@ ANSWERED: frozenset[Outcome] = frozenset({"ok", "tool_error"})
 NOT_FAILED: frozenset[Outcome] = frozenset({"ok", "cancelled"})
 
 
-@dataclass(frozen=True, slots=True)
-class CallError:
-    """One failed call: when it had begun, of which tool, how it ended, and the operator's text, redacted."""
+class ServerError(TypedDict):
+    """Something that went wrong: a failed call, by the time it began, or a lost connection (outcome "connection")."""
 
-    time: datetime
-    tool: str
-    outcome: Outcome
+    time: str
+    tool: str | None
+    outcome: Outcome | Literal["connection"]
     reason: str
+
+
+class LatencyMs(TypedDict):
+    """How long the newest successful calls of a server took, in milliseconds: half of them, and 99 of 100, at most."""
+
+    p50: float
+    p99: float
 
 
 @dataclass(slots=True)
@@ -110,29 +142,21 @@ class ToolFigures:
         return ToolFigures(self.outcomes.copy(), self.retries, self.seconds, [*self.buckets])
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """How long the newest successful calls of a server took, in milliseconds."""
-
-    p50: float
-    p99: float
-
-
 @dataclass(slots=True)
 class ServerFigures:
     """The calls of one server by the tools' own names, and how many are under way."""
 
     tools: dict[str, ToolFigures] = field(default_factory=dict)
     in_flight: int = 0
-    errors: deque[CallError] = field(default_factory=lambda: deque(maxlen=ERRORS))
+    errors: deque[ServerError] = field(default_factory=lambda: deque(maxlen=ERRORS))
     _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=LATENCIES))
 
-    def latency(self) -> Latency | None:
+    def latency(self) -> LatencyMs | None:
         """Return the latency of the newest successful calls; None before the first."""
         ordered = sorted(self._latencies)
         if not ordered:
             return None
-        return Latency(ordered[(len(ordered) - 1) // 2], ordered[(len(ordered) * 99 - 1) // 100])
+        return LatencyMs(p50=ordered[(len(ordered) - 1) // 2], p99=ordered[(len(ordered) * 99 - 1) // 100])
 
     def count(self, record: CallRecord) -> None:
         """Take in a call that has ended."""
@@ -150,7 +174,8 @@ class ServerFigures:
         if record.outcome == "ok":
             self._latencies.append(record.duration_ms)
         elif record.outcome != "cancelled":
-            self.errors.append(CallError(record.started, name, record.outcome, record.reason))
+            time = record.started.isoformat()
+            self.errors.append(ServerError(time=time, tool=name, outcome=record.outcome, reason=record.reason))
 
     def copy(self) -> "ServerFigures":
         """Return the figures of this moment."""
@@ -186,7 +211,7 @@ class Figures:
         with self._lock:
             return self._servers[server].copy()
 
-    def latency(self, server: str) -> Latency | None:
+    def latency(self, server: str) -> LatencyMs | None:
         """Return how long the newest successful calls of a server took; None before the first."""
         with self._lock:
             return self._servers[server].latency()
@@ -425,7 +450,6 @@ def _bounded(given: str | None) -> str | None:
 
 LONGEST_TRACESTATE = 512
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-FAILURE_KEY = "toolweave/failure"
 
 
 @contextmanager
@@ -434,7 +458,7 @@ def call_span(config: McpServerConfig, tool: str, configurable: Mapping[str, Any
     parent = None if trace.get_current_span().get_span_context().is_valid else _given_trace(configurable)
     if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
         # Nobody has set up an SDK: spans that are nothing would still cost 20 µs.
-        with nullcontext() if parent is None else _within(parent):
+        with nullcontext() if parent is None else trace.use_span(trace.get_current_span(parent)):
             yield INVALID_SPAN
         return
     attributes = {
@@ -457,15 +481,6 @@ def show_result(span: Span, result: "CallToolResult") -> None:
         kind = (result.meta or {}).get(FAILURE_KEY)
         span.set_attribute("error.type", str(kind or "tool_error"))
         span.set_status(StatusCode.ERROR)
-
-
-@contextmanager
-def _within(outer: Context) -> Iterator[None]:
-    token = attach(outer)
-    try:
-        yield
-    finally:
-        detach(token)
 
 
 @cache

@@ -13,17 +13,25 @@ from langchain_core.tools import BaseTool
 from loguru import logger
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.errors import ServerUnavailable
+from toolweave.errors import CallRefused, ServerUnavailable
+from toolweave.servers.connections.call import carry_out
 from toolweave.servers.connections.callers import Callers, for_nobody, lists_for_callers_only
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.details import ServerDetails, ServerSummary, details_of, summary_of
 from toolweave.servers.connections.oauth.place import TokenPlace
-from toolweave.servers.connections.observation import CallObserver, Figures
+from toolweave.servers.connections.observation import CallObserver, Figures, call_span, show_result
 from toolweave.servers.connections.registry import Registry, build_registry, repeated_names
 from toolweave.servers.connections.results import closing, unusable
 from toolweave.servers.connections.sessions import loading
-from toolweave.servers.connections.status import PACE, Pace, ServerHealth, latency_ms
+from toolweave.servers.connections.status import (
+    PACE,
+    Pace,
+    ServerDetails,
+    ServerHealth,
+    ServerSummary,
+    details_of,
+    summary_of,
+)
 from toolweave.servers.connections.tool import McpTool, build_tools
 
 if TYPE_CHECKING:
@@ -46,13 +54,18 @@ class HomeLoop:
         self._closed = False
         self._open: set[Future[Any]] = set()
 
+    @property
+    def is_running_here(self) -> bool:
+        """Say whether the caller is on this loop."""
+        return asyncio.get_running_loop() is self._loop
+
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` here and return what it returns; a cancelled caller cancels it.
 
         Raises:
             ServerUnavailable: the caller is on another loop, and this one is closed.
         """
-        if asyncio.get_running_loop() is self._loop:
+        if self.is_running_here:
             return await work
         with self._lock:
             if self._closed:
@@ -104,10 +117,10 @@ class ToolPlane:
         }
         self._callers = Callers(self._connections, self.call)
         self.figures = Figures(self._connections)
-        self._observers = (self.figures, *observers)
+        self._observers: tuple[CallObserver, ...] = (self.figures, *observers)
         self._registry = Registry({}, {})
         self._tools: dict[str, list[McpTool]] = {}
-        self._told: dict[str, tuple[datetime, list[str]]] = {}
+        self._announced: dict[str, tuple[datetime, list[str]]] = {}
 
     async def tools(
         self, servers: Sequence[str] | None = None, configurable: Mapping[str, Any] | None = None
@@ -145,15 +158,26 @@ class ToolPlane:
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], context: CallContext) -> "CallToolResult":
         """Call a tool by its server's own name for it; a failure is a result with `isError`, never an exception."""
-        connection = self._connections.get(server)
-        if connection is None:
-            return await loading.failed_result(str(unusable(server, tool, NO_SUCH_SERVER)), "transport")
-        try:
-            if not self._closed:
-                return await self._home.run(self._carry(connection, tool, arguments, context))
-        except ServerUnavailable:
-            pass  # it has closed this moment, for callers on other loops
-        return await loading.failed_result(str(closing(server, tool)), "transport")
+        if server not in self._connections:
+            return await loading.failed_result(str(unusable(server, tool, reason=NO_SUCH_SERVER)), "transport")
+        if not self._home.is_running_here and not self._closed:
+            with contextlib.suppress(ServerUnavailable):  # it has closed this moment
+                return await self._home.run(self.call(server, tool, arguments, context))
+        if self._closed:
+            return await loading.failed_result(str(closing(server, tool)), "transport")
+        connection, refusal = self._connections[server], None
+        with (
+            self.figures.under_way(server),
+            call_span(connection.config, tool, context.configurable) as span,
+            contextlib.ExitStack() as stack,
+        ):
+            try:
+                connection = stack.enter_context(self._callers.sessions[server].lease(context.configurable, tool))
+            except CallRefused as error:
+                refusal = error
+            result = await carry_out(connection, tool, arguments, context, self._observers, refusal=refusal)
+            show_result(span, result)
+            return result
 
     def ready(self) -> list[str]:
         """Return the names of the servers whose tools can be called now; cheaper than `health`."""
@@ -176,8 +200,10 @@ class ToolPlane:
         connection = self._connections.get(name)
         if connection is None:
             return None
-        offer, tools = self._registry.offers.get(name, {}), self._tools.get(name, [])
-        return details_of(connection, self._health_of(name), offer, tools, self.figures.of(name))
+        offer, lost = self._registry.offers.get(name, {}), connection.status.errors
+        return details_of(
+            connection.config, self._health_of(name), offer, self.figures.of(name), lost, connection.redaction
+        )
 
     async def ping(self, name: str) -> None:
         """Ask a server for a sign of life.
@@ -186,9 +212,7 @@ class ToolPlane:
             ServerUnavailable: it is not connected, there is none of that name, or the plane is closed.
             TimeoutError: it did not answer within its time limit.
         """
-        if name not in self._connections:
-            raise unusable(name, None, NO_SUCH_SERVER)
-        await self._home.run(self._connections[name].ping())
+        await self._home.run(self._connection(name).ping())
 
     async def reconnect(self, name: str) -> ServerHealth:
         """Connect a server anew, now, and return how that went.
@@ -196,9 +220,7 @@ class ToolPlane:
         Raises:
             ServerUnavailable: there is no server of that name, or the plane is closed.
         """
-        if name not in self._connections:
-            raise unusable(name, None, NO_SUCH_SERVER)
-        await self._home.run(self._reconnect(name))
+        await self._home.run(self._reconnect(self._connection(name)))
         return self._health_of(name)
 
     def start(self) -> None:
@@ -213,15 +235,14 @@ class ToolPlane:
         await asyncio.gather(self._callers.stop(), *(connection.stop() for connection in self._connections.values()))
         await self._home.drain(FAREWELL_S)
 
-    async def _carry(
-        self, connection: ServerConnection, tool: str, arguments: dict[str, Any], context: CallContext
-    ) -> "CallToolResult":
-        with self.figures.under_way(connection.config.name):
-            return await self._callers.carry(connection.config.name, tool, arguments, context, self._observers)
+    def _connection(self, name: str) -> ServerConnection:
+        if name not in self._connections:
+            raise unusable(name, reason=NO_SUCH_SERVER)
+        return self._connections[name]
 
-    async def _reconnect(self, name: str) -> None:
-        self._callers.close_idle(name)
-        await self._connections[name].reconnect()
+    async def _reconnect(self, connection: ServerConnection) -> None:
+        self._callers.sessions[connection.config.name].close_idle()
+        await connection.reconnect()
 
     def _chosen(self, servers: Sequence[str] | None) -> list[ServerConnection]:
         return [each for name, each in self._connections.items() if servers is None or name in servers]
@@ -241,7 +262,7 @@ class ToolPlane:
                 wait.cancel()
 
     def _on_tools(self, connection: ServerConnection) -> None:
-        """Take in a server's new tool list; what it offers may now collide with, or free, another server's names."""
+        """Take in a server's new tool list; its names may now collide with another server's, or free them."""
         name = connection.config.name
         if repeated := repeated_names(connection.tools):
             logger.bind(server=name).warning(
@@ -260,9 +281,9 @@ class ToolPlane:
         }
         offered = self._tools.get(name, [])
         news = (connection.status.since, [tool.name for tool in offered])
-        if self._told.get(name) == news:
+        if self._announced.get(name) == news:
             return  # some servers are asked for their list every few seconds
-        self._told[name] = news
+        self._announced[name] = news
         shown = ", ".join(tool.name for tool in offered[:SHOWN_NAMES]) + (", …" if len(offered) > SHOWN_NAMES else "")
         logger.bind(server=name).info("MCP server {} is ready with {} tools: {}", name, len(offered), shown)
 
@@ -279,7 +300,7 @@ class ToolPlane:
             since=status.since.isoformat(),
         )
         if latency := self.figures.latency(name):
-            health["latency_ms"] = latency_ms(latency)
+            health["latency_ms"] = latency
         return health
 
 

@@ -1,4 +1,4 @@
-"""Turn what an MCP tool answers into what a LangChain ToolMessage holds.
+"""Turn the result or the failure of a tool call into what a model reads.
 
 A result of text alone becomes a plain string: models, and clients of `/chat/stream`, read it as it is, and equal
 results stay equal. What nobody sees but a model obeys is taken out of the text (`visible`); the artifact's structured
@@ -11,7 +11,8 @@ Blocks are told apart by their `type`, so that this module needs no MCP library.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from toolweave.errors import (
     CallRefused,
@@ -19,6 +20,7 @@ from toolweave.errors import (
     RequestDeclined,
     RetriesExhausted,
     ServerUnavailable,
+    ToolError,
     ToolProtocolError,
     ToolTimeout,
 )
@@ -187,174 +189,101 @@ async def whole_parts(
     return (content, {WHOLE: kept}) if kept else (content, artifact)
 
 
-SHOWN_NAME = 128
+Error = TypeVar("Error", bound=ToolError)
 
 
-def unavailable(server: str, tool: str | None = None) -> ServerUnavailable:
-    """Build the error for a server that cannot be reached."""
-    return ServerUnavailable(
-        f"The tool server {server!r} is not available right now. Please try again later.",
-        server=server,
-        tool=tool,
-        executed="no",
-    )
+@dataclass(frozen=True, slots=True)
+class Failure(Generic[Error]):
+    """Build the error of one kind of failed call with the text that a model or user reads; raw texts go to the log."""
+
+    error: type[Error]
+    text: str
+    executed: Literal["no", "maybe"] = "no"
+
+    def __call__(self, server: str, tool: str | None = None, **facts: object) -> Error:
+        """Build the error for a tool of a server; `facts` are what else the text names."""
+        text = self.text.format(server=server, tool=tool, **facts)
+        return self.error(text, server=server, tool=tool, executed=self.executed)
 
 
-def refused(server: str, tool: str) -> CallRefused:
-    """Build the error for a call that is not even tried: its server is known to be down, or keeps failing."""
-    return CallRefused(
-        f"The tool server {server!r} is temporarily unavailable. Please try again in a few seconds.",
-        server=server,
-        tool=tool,
-        executed="no",
-    )
+unavailable = Failure(
+    ServerUnavailable, "The tool server {server!r} is not available right now. Please try again later."
+)
+# The call is not tried: its server is known to be down, or keeps failing.
+refused = Failure(
+    CallRefused, "The tool server {server!r} is temporarily unavailable. Please try again in a few seconds."
+)
+exhausted = Failure(
+    RetriesExhausted,
+    "The tool server {server!r} did not answer: the call was tried {attempts} times. Please try again later.",
+    executed="maybe",
+)
+closing = Failure(
+    CallRefused, "The tool server {server!r} is not available any more: the connection to it is being closed."
+)
+# The server will not come up by itself: it is unknown, disabled or misconfigured.
+unusable = Failure(CallRefused, "The tool server {server!r} cannot be used: {reason}")
+left_out = Failure(CallRefused, "The tool server {server!r} offers no tool of the name {name!r} here. Use another one.")
+lost = Failure(
+    ServerUnavailable,
+    "The connection to the tool server {server!r} broke before it answered; "
+    "the request may or may not have been carried out. Please check, then try again.",
+    executed="maybe",
+)
+# The deadline passed before there was a connection or a free slot for the call.
+never_sent = Failure(
+    ToolTimeout,
+    "The tool server {server!r} was not ready for the call within {limit_s:g} seconds. "
+    "Please try again in a few seconds.",
+)
+too_slow = Failure(
+    ToolTimeout,
+    "The tool {tool!r} took longer than {limit_s:g} seconds and was stopped. "
+    "Please try again later or ask for less at once.",
+    executed="maybe",
+)
+unsent = Failure(InvalidArguments, "The call was not sent: {problem}. Please correct the arguments.")
+# The server refuses the request for what it is: the same again is no use.
+declined = Failure(
+    RequestDeclined,
+    "The tool server {server!r} refused the request, for example because it is too large; nothing was done. "
+    "Please try again with other arguments.",
+)
+unauthorized = Failure(
+    CallRefused,
+    "The tool server {server!r} does not accept the credentials it was called with. "
+    "If they are those of the signed-in user, please sign in again.",
+)
+unknown_caller = Failure(
+    CallRefused, "The call was not sent: {subject} needs {needed}. Please sign in, or ask the operator."
+)
+# The value, which may be a secret, is not shown.
+unsendable_header = Failure(
+    CallRefused,
+    "The call was not sent: what is known of the caller cannot be sent in the header {header!r} of the server "
+    "{server!r}. It is too long, or has a line break or a character that is not Latin-1.",
+)
+too_many_callers = Failure(
+    CallRefused, "Too many users call the tool server {server!r} at this moment. Please try again in a few seconds."
+)
+not_understood = Failure(
+    ToolProtocolError, "The tool server {server!r} gave an answer that could not be understood.", executed="maybe"
+)
+too_large = Failure(
+    ToolProtocolError,
+    "The tool server {server!r} gave an answer that is too large to be read. Please ask for less at once.",
+    executed="maybe",
+)
 
 
-def exhausted(server: str, tool: str, attempts: int) -> RetriesExhausted:
-    """Build the error for a call none of whose attempts was answered."""
-    return RetriesExhausted(
-        f"The tool server {server!r} did not answer: the call was tried {attempts} times. Please try again later.",
-        server=server,
-        tool=tool,
-    )
-
-
-def closing(server: str, tool: str | None) -> CallRefused:
-    """Build the error for a call that the end of this process, or of its connections, cuts short."""
-    return CallRefused(
-        f"The tool server {server!r} is not available any more: the connection to it is being closed.",
-        server=server,
-        tool=tool,
-        executed="no",
-    )
-
-
-def unusable(server: str, tool: str | None, reason: str) -> CallRefused:
-    """Build the error for a server that will not come up by itself: unknown, disabled or misconfigured."""
-    return CallRefused(f"The tool server {server!r} cannot be used: {reason}", server=server, tool=tool, executed="no")
-
-
-def left_out(server: str, tool: str) -> CallRefused:
-    """Build the error for a tool that the operator's filters leave out."""
-    return CallRefused(
-        f"The tool server {server!r} offers no tool of the name {tool[:SHOWN_NAME]!r} here. Use another one.",
-        server=server,
-        tool=tool,
-        executed="no",
-    )
-
-
-def lost(server: str, tool: str | None = None) -> ServerUnavailable:
-    """Build the error for a connection that broke after the request may have left."""
-    return ServerUnavailable(
-        f"The connection to the tool server {server!r} broke before it answered; "
-        "the request may or may not have been carried out. Please check, then try again.",
-        server=server,
-        tool=tool,
-    )
-
-
-def never_sent(server: str, tool: str, limit_s: float) -> ToolTimeout:
-    """Build the error for a call whose deadline passed before there was a connection or a free slot for it."""
-    return ToolTimeout(
-        f"The tool server {server!r} was not ready for the call within {limit_s:g} seconds. "
-        "Please try again in a few seconds.",
-        server=server,
-        tool=tool,
-        executed="no",
-    )
-
-
-def unsent(server: str, tool: str, problem: str) -> InvalidArguments:
-    """Build the error for arguments that cannot be written as JSON."""
-    return InvalidArguments(
-        f"The call was not sent: {problem}. Please correct the arguments.", server=server, tool=tool, executed="no"
-    )
-
-
-def too_slow(server: str, tool: str, limit_s: float) -> ToolTimeout:
-    """Build the error for a call whose deadline passed."""
-    return ToolTimeout(
-        f"The tool {tool!r} took longer than {limit_s:g} seconds and was stopped. "
-        "Please try again later or ask for less at once.",
-        server=server,
-        tool=tool,
-    )
-
-
-def declined(server: str, tool: str | None = None) -> RequestDeclined:
-    """Build the error for a request that a server refuses for what it is; it is no use to try the same again."""
-    return RequestDeclined(
-        f"The tool server {server!r} refused the request, for example because it is too large; nothing was done. "
-        "Please try again with other arguments.",
-        server=server,
-        tool=tool,
-        executed="no",
-    )
-
-
-def unauthorized(server: str, tool: str | None = None) -> CallRefused:
-    """Build the error for a server that does not take the credentials it was called with; it is no use to try again."""
-    return CallRefused(
-        f"The tool server {server!r} does not accept the credentials it was called with. "
-        "If they are those of the signed-in user, please sign in again.",
-        server=server,
-        tool=tool,
-        executed="no",
-    )
-
-
-def unknown_caller(server: str, tool: str | None, of_user: Sequence[str], of_request: Sequence[str]) -> CallRefused:
-    """Build the error for a call that needs to know more of its caller than is known."""
-    needed = [f"{', '.join(of_user)} of the signed-in user"] if of_user else []
-    needed += [f"{', '.join(of_request)} given with the request"] if of_request else []
-    subject = f"the tool {tool!r} of the server {server!r}" if tool else f"the server {server!r}"
-    return CallRefused(
-        f"The call was not sent: {subject} needs {' and '.join(needed)}. Please sign in, or ask the operator.",
-        server=server,
-        tool=tool,
-        executed="no",
-    )
-
-
-def unsendable_header(server: str, tool: str | None, header: str) -> CallRefused:
-    """Build the error for a value of the caller that cannot be in an HTTP header; the value is not shown."""
-    return CallRefused(
-        f"The call was not sent: what is known of the caller cannot be sent in the header {header!r} of the server "
-        f"{server!r}. It is too long, or has a line break or a character that is not Latin-1.",
-        server=server,
-        tool=tool,
-        executed="no",
-    )
-
-
-def too_many_callers(server: str, tool: str | None) -> CallRefused:
-    """Build the error for one caller more than a server has sessions for, all of which are in use."""
-    return CallRefused(
-        f"Too many users call the tool server {server!r} at this moment. Please try again in a few seconds.",
-        server=server,
-        tool=tool,
-        executed="no",
-    )
-
-
-def not_understood(server: str, tool: str | None = None) -> ToolProtocolError:
-    """Build the error for an answer that is not MCP."""
-    return ToolProtocolError(
-        f"The tool server {server!r} gave an answer that could not be understood.", server=server, tool=tool
-    )
-
-
-def too_large(server: str, tool: str | None = None) -> ToolProtocolError:
-    """Build the error for an answer over the limit of what one message may take."""
-    return ToolProtocolError(
-        f"The tool server {server!r} gave an answer that is too large to be read. Please ask for less at once.",
-        server=server,
-        tool=tool,
-    )
+def misfit_text(tool: str, problems: Sequence[str]) -> str:
+    """Write what is wrong with the arguments of a call that was not sent."""
+    text = f"The call of {tool!r} was not sent, its arguments do not fit: {'; '.join(problems)}."
+    return f"{in_bytes(visible(text), LONGEST_MISFIT_BYTES)} Correct them and call the tool again."
 
 
 LONGEST_ERROR_BYTES = 2_000
+LONGEST_MISFIT_BYTES = 1_900
 
 LONGEST_DESCRIPTION = 4_000
 

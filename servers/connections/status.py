@@ -1,98 +1,28 @@
-"""Hold the state of one server and wake whoever waits for another one."""
+"""Hold the state of one server, its waiting times, and what its operator reads of it (T-06)."""
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, NotRequired
+from typing import Any, Literal, NotRequired
+from urllib.parse import urlsplit
 
 from loguru import logger
 from typing_extensions import TypedDict
 
+from toolweave.config.mcp import McpServerConfig
+from toolweave.config.mcp_entry import Transport
 from toolweave.servers.connections.breaker import BreakerState
-from toolweave.servers.connections.observation import Latency
+from toolweave.servers.connections.observation import LatencyMs, ServerError, ServerFigures, ToolFigures
+from toolweave.servers.connections.redaction import Redaction
+from toolweave.servers.connections.registry import Offer, ToolSpec, requires_approval
 
 ServerState = Literal["connecting", "ready", "down", "misconfigured", "disabled"]
 
-
-class LatencyMs(TypedDict):
-    """How long the newest successful calls of a server took, in milliseconds: half of them, and 99 of 100, at most."""
-
-    p50: float
-    p99: float
-
-
-class ServerHealth(TypedDict):
-    """What /health says of one server; `tools` counts what it offers right now, `since` is when `state` began.
-
-    `connecting` is the first attempt only: a server that was lost is `down` until it is back. `breaker` says whether
-    calls to it are let through. `latency_ms` is there once a call has succeeded.
-    """
-
-    state: ServerState
-    breaker: BreakerState
-    tools: int
-    last_error: str | None
-    since: str
-    latency_ms: NotRequired[LatencyMs]
-
-
-def latency_ms(latency: Latency) -> LatencyMs:
-    """Write a latency as /health shows it."""
-    return LatencyMs(p50=latency.p50, p99=latency.p99)
-
-
-KEPT_ERRORS = 10
-
-
-class ServerStatus:
-    """The state of one server, since when, and the last errors; every change is logged."""
-
-    def __init__(
-        self, server: str, state: ServerState, last_error: str | None = None, *, shown_as: str | None = None
-    ) -> None:
-        self._log = logger.bind(server=server)
-        self._server = shown_as or server
-        self.state: ServerState = state
-        self.last_error = last_error
-        self.errors: deque[tuple[datetime, str]] = deque(maxlen=KEPT_ERRORS)
-        self.since = datetime.now(UTC)
-        self._changed = asyncio.Event()
-
-    def set(self, state: ServerState, last_error: str | None = None) -> None:
-        """Enter `state`; without a new error the last one stays to be read."""
-        news = (state, last_error) != (self.state, self.last_error)
-        if state != self.state:
-            self.since = datetime.now(UTC)
-        self.state = state
-        self.last_error = last_error or self.last_error
-        if news and last_error:
-            self.errors.append((datetime.now(UTC), last_error))
-        if news and state == "down":
-            self._log.warning("MCP server {} is down: {}", self._server, self.last_error)
-        self.wake()
-
-    def close(self) -> None:
-        """Enter `down` because it is wanted, which is no news."""
-        self.state = "down"
-        self.since = datetime.now(UTC)
-        self.wake()
-
-    async def change(self) -> None:
-        """Return at the next `set` or `wake`."""
-        await self._changed.wait()
-
-    async def wait_for(self, *states: ServerState) -> None:
-        """Return once the state is one of `states`."""
-        while self.state not in states:
-            await self.change()
-
-    def wake(self) -> None:
-        """Tell whoever waits for a `change` that there is one, such as new tools."""
-        self._changed.set()
-        self._changed = asyncio.Event()
+SHOWN_ERRORS = 10
+LONGEST_DESCRIPTION = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +58,176 @@ class Pace:
 
 
 PACE = Pace()
+
+
+class ServerStatus:
+    """The state of one server, since when, and the last errors; every change is logged."""
+
+    def __init__(
+        self, server: str, state: ServerState, last_error: str | None = None, *, shown_as: str | None = None
+    ) -> None:
+        self._log = logger.bind(server=server)
+        self._server = shown_as or server
+        self.state: ServerState = state
+        self.last_error = last_error
+        self.errors: deque[ServerError] = deque(maxlen=SHOWN_ERRORS)
+        self.since = datetime.now(UTC)
+        self._changed = asyncio.Event()
+
+    def set(self, state: ServerState, last_error: str | None = None) -> None:
+        """Enter `state`; without a new error the last one stays to be read."""
+        news = (state, last_error) != (self.state, self.last_error)
+        if state != self.state:
+            self.since = datetime.now(UTC)
+        self.state = state
+        self.last_error = last_error or self.last_error
+        if news and last_error:
+            now = datetime.now(UTC).isoformat()
+            self.errors.append(ServerError(time=now, tool=None, outcome="connection", reason=last_error))
+        if news and state == "down":
+            self._log.warning("MCP server {} is down: {}", self._server, self.last_error)
+        self.wake()
+
+    def close(self) -> None:
+        """Enter `down` because it is wanted, which is no news."""
+        self.state = "down"
+        self.since = datetime.now(UTC)
+        self.wake()
+
+    async def change(self) -> None:
+        """Return at the next `set` or `wake`."""
+        await self._changed.wait()
+
+    async def wait_for(self, *states: ServerState) -> None:
+        """Return once the state is one of `states`."""
+        while self.state not in states:
+            await self.change()
+
+    def wake(self) -> None:
+        """Tell whoever waits for a `change` that there is one, such as new tools."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+class ServerHealth(TypedDict):
+    """What /health says of one server; `tools` counts what it offers right now, `since` is when `state` began.
+
+    `connecting` is the first attempt only: a server that was lost is `down` until it is back. `breaker` says whether
+    calls to it are let through. `latency_ms` is there once a call has succeeded.
+    """
+
+    state: ServerState
+    breaker: BreakerState
+    tools: int
+    last_error: str | None
+    since: str
+    latency_ms: NotRequired[LatencyMs]
+
+
+class ServerSummary(ServerHealth):
+    """One server in the list of all."""
+
+    name: str
+    transport: Transport
+    enabled: bool
+
+
+class ToolDetails(TypedDict):
+    """One offered tool: `name` is shown to models, `own_name` is the server's."""
+
+    name: str
+    own_name: str
+    description: str | None
+    input_schema: dict[str, Any]
+    annotations: dict[str, Any]
+    requires_approval: bool
+    calls: int
+    failures: int
+
+
+class Filters(TypedDict):
+    """Which of a server's tools are offered: globs on its own names."""
+
+    include: list[str]
+    exclude: list[str]
+
+
+class BreakerDetails(TypedDict):
+    """After how many failed calls in a row the breaker opens, and for how long."""
+
+    failures: int
+    recovery_s: float
+
+
+class ServerDetails(ServerSummary):
+    """All about one server, without secrets; `offers` has its tools as they were listed last, `errors` newest first."""
+
+    target: str
+    prefix: str
+    filters: Filters
+    timeout_s: float
+    max_concurrency: int | None
+    breaker_rules: BreakerDetails
+    calls: int
+    failures: int
+    retries: int
+    in_flight: int
+    offers: list[ToolDetails]
+    errors: list[ServerError]
+
+
+def summary_of(config: McpServerConfig, health: ServerHealth) -> ServerSummary:
+    """Say which server it is and how it is."""
+    return ServerSummary(name=config.name, transport=config.transport, enabled=config.enabled, **health)
+
+
+def details_of(
+    config: McpServerConfig,
+    health: ServerHealth,
+    offer: Offer,
+    figures: ServerFigures,
+    lost: Iterable[ServerError],
+    redaction: Redaction,
+) -> ServerDetails:
+    """Describe a server in full for its operator; `lost` are the errors of its connection."""
+    counted = figures.tools.values()
+    return ServerDetails(
+        **summary_of(config, health),
+        target=_target_of(config, redaction),
+        prefix=f"{config.name}_" if config.prefix is None else config.prefix,
+        filters=Filters(include=list(config.include), exclude=list(config.exclude)),
+        timeout_s=config.timeout_s,
+        max_concurrency=config.max_concurrency,
+        breaker_rules=BreakerDetails(failures=config.breaker.failures, recovery_s=config.breaker.recovery_s),
+        calls=sum(tool.calls for tool in counted),
+        failures=sum(tool.failures for tool in counted),
+        retries=sum(tool.retries for tool in counted),
+        in_flight=figures.in_flight,
+        offers=[_tool(config, name, spec, figures.tools) for name, spec in offer.items()],
+        errors=sorted([*figures.errors, *lost], key=lambda error: error["time"], reverse=True)[:SHOWN_ERRORS],
+    )
+
+
+def _target_of(config: McpServerConfig, redaction: Redaction) -> str:
+    """Name the program that is started or the host that is reached: arguments, paths and queries may hold secrets."""
+    if config.builtin is not None:
+        return f"{config.builtin}, in this process"
+    if config.url is None:
+        return redaction.clean(config.command or "")
+    url = urlsplit(config.url)
+    host = url.netloc.rpartition("@")[2]
+    return redaction.clean(f"{url.scheme}://{host}")
+
+
+def _tool(config: McpServerConfig, name: str, spec: ToolSpec, figures: Mapping[str, ToolFigures]) -> ToolDetails:
+    counted = figures.get(spec.name) or ToolFigures()
+    return ToolDetails(
+        name=name,
+        own_name=spec.name,
+        description=spec.description and spec.description[:LONGEST_DESCRIPTION],
+        input_schema=spec.input_schema,
+        annotations=spec.annotations,
+        requires_approval=requires_approval(config, spec),
+        calls=counted.calls,
+        failures=counted.failures,
+    )

@@ -76,7 +76,7 @@ async def test_a_failure_of_the_server_is_a_sentence_and_its_own_words_are_in_th
     with log_records() as records:
         running = asyncio.create_task(results_of(plane, calling((tool, arguments))))
         if tool == "peer_sleep":
-            while not connection(plane)._link.is_busy:  # noqa: ASYNC110
+            while not (session := connection(plane)._session) or not session.is_busy:  # noqa: ASYNC110
                 await asyncio.sleep(0)
             pass_time(LIMIT_S)
         [result] = await running

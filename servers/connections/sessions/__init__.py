@@ -1,1 +1,1 @@
-"""Carry bytes to and from one MCP server: child processes, streams, HTTP, and what goes wrong with them."""
+"""Speak with one MCP server: the session, its link to owner and callers, its transports, what can go wrong."""

@@ -32,7 +32,7 @@ from toolweave.config.mcp_entry import LOOPBACK_HOSTS
 from toolweave.config.settings import load_settings
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.sessions.faults import describe
-from toolweave.servers.connections.sessions.http import FaultReportingClient, RemoteListener
+from toolweave.servers.connections.sessions.http import FaultReportingClient
 from toolweave.servers.connections.sessions.link import Link
 from toolweave.servers.connections.sessions.questions import Elicitations
 from toolweave.servers.connections.sessions.stdio import (
@@ -52,6 +52,16 @@ LONGEST_DATA = 4_000
 LONGEST_NAME = 100
 # What is an emergency to a server is at most an error of ours.
 LEVELS = {"debug": "DEBUG", "info": "INFO", "notice": "INFO", "warning": "WARNING"}
+
+
+PLAIN_LOGS = {
+    "FASTMCP_CHECK_FOR_UPDATES": "off",
+    "FASTMCP_ENABLE_RICH_LOGGING": "false",
+    "FASTMCP_SHOW_SERVER_BANNER": "false",
+}
+"""Make servers built on FastMCP write plain lines; other servers ignore it and an entry's own `env` wins."""
+REQUEST_TIMEOUT_S = 10.0
+STREAM_TIMEOUT_S = 300.0
 
 
 class ServerLog:
@@ -97,16 +107,6 @@ def _words(data: object) -> str:
     return text[:LONGEST_DATA]
 
 
-PLAIN_LOGS = {
-    "FASTMCP_CHECK_FOR_UPDATES": "off",
-    "FASTMCP_ENABLE_RICH_LOGGING": "false",
-    "FASTMCP_SHOW_SERVER_BANNER": "false",
-}
-"""Make servers built on FastMCP write plain lines; other servers ignore it and an entry's own `env` wins."""
-REQUEST_TIMEOUT_S = 10.0
-STREAM_TIMEOUT_S = 300.0
-
-
 class SupervisedClient(MultiServerMCPClient):
     """A `MultiServerMCPClient` for one server whose sessions report to a link (D-1).
 
@@ -118,61 +118,41 @@ class SupervisedClient(MultiServerMCPClient):
         self._link = link
         self._elicitations = elicitations
         self._config = config
-        self._redaction = link.redaction or Redaction(config)
-        self._server_log = ServerLog(config.name, self._redaction, LogBudget(burst=50, per_s=10))
-        self._listener = RemoteListener(config, link, elicitations)
+        self._server_log = ServerLog(config.name, link.redaction, LogBudget(burst=50, per_s=10))
         self._budget = LogBudget(burst=50, per_s=5)
         super().__init__({config.name: self._connection()})
 
     @asynccontextmanager
     async def session(self, server_name: str, *, auto_initialize: bool = True) -> AsyncIterator[ClientSession]:
         """Open a session as the adapter does, with the server's process if it is ours to start."""
+        config, link = self._config, self._link
         async with AsyncExitStack() as stack:
-            if self._config.transport == "in_process":
-                session = await stack.enter_async_context(self._in_process_session())
-                if auto_initialize:
-                    await session.initialize()
-            elif self._config.transport == "stdio":
-                session = await stack.enter_async_context(self._stdio_session())
-                if auto_initialize:
-                    await session.initialize()
+            enter = stack.enter_async_context
+            session: ClientSession
+            if config.transport == "in_process":
+                await asyncio.to_thread(core.load)
+                settings = config.settings or load_settings()
+                session = await enter(core.open_in_process(settings, self._session_options()))
+            elif config.transport == "stdio":
+                program = await asyncio.to_thread(self._program)
+                stderr = await enter(self._its_stderr())
+                read, write = await enter(stdio_transport(program, stderr, link))
+                session = await enter(ClientSession(read, write, **self._session_options()))
             else:
-                if self._config.spawn:
-                    await stack.enter_async_context(self._spawned())
-                remote = super().session(server_name, auto_initialize=auto_initialize)
-                session = self._listener.session = await stack.enter_async_context(remote)
+                if config.spawn:
+                    program = await asyncio.to_thread(self._program)
+                    output = await enter(self._its_stderr())
+                    await enter(answering_server(program, config.url or "", output, link))
+                session = await enter(super().session(server_name, auto_initialize=False))
+            if auto_initialize:
+                await session.initialize()
             yield session
-
-    @asynccontextmanager
-    async def _in_process_session(self) -> AsyncIterator[ClientSession]:
-        await asyncio.to_thread(core.load)
-        async with core.open_in_process(self._config.settings or load_settings(), self._session_options()) as session:
-            yield session
-
-    @asynccontextmanager
-    async def _stdio_session(self) -> AsyncIterator[ClientSession]:
-        program = await asyncio.to_thread(self._program)
-        async with (
-            self._its_stderr() as stderr,
-            stdio_transport(program, stderr, self._link) as (read, write),
-            ClientSession(read, write, **self._session_options()) as session,
-        ):
-            yield session
-
-    @asynccontextmanager
-    async def _spawned(self) -> AsyncIterator[None]:
-        program = await asyncio.to_thread(self._program)
-        async with (
-            self._its_stderr() as output,
-            answering_server(program, self._config.url or "", output, self._link),
-        ):
-            yield
 
     @asynccontextmanager
     async def _its_stderr(self) -> AsyncIterator[IO[bytes]]:
         reader: ChildStderr | None = None
         try:
-            async with child_stderr(self._config.name, self._redaction) as (for_child, reader):
+            async with child_stderr(self._config.name, self._link.redaction) as (for_child, reader):
                 yield for_child
         finally:
             self._link.last_words = reader.last_words if reader is not None else ""
@@ -214,8 +194,9 @@ class SupervisedClient(MultiServerMCPClient):
         auth: httpx.Auth | None = None,
     ) -> httpx.AsyncClient:
         return FaultReportingClient(
-            self._listener,
-            answers_in_posts=self._config.transport == "http",
+            self._config,
+            self._link,
+            self._elicitations,
             # As text, httpx would take ASCII only.
             headers=[(name.encode(), value.encode("latin-1")) for name, value in (headers or {}).items()],
             timeout=timeout,
@@ -232,7 +213,7 @@ class SupervisedClient(MultiServerMCPClient):
         elif isinstance(message, Exception) and self._budget.admits():
             # An answer that comes after its caller was gone arrives here as a RuntimeError, which quotes it.
             late = isinstance(message, RuntimeError)
-            text = "nobody waits for it" if late else self._redaction.clean(describe(message))
+            text = "nobody waits for it" if late else self._link.redaction.clean(describe(message))
             left_out = self._budget.left_out()
             logger.bind(server=self._config.name).log(
                 "DEBUG" if late else "WARNING",

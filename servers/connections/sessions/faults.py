@@ -13,7 +13,7 @@ from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
 
 from toolweave import open_files
 from toolweave.errors import ToolError
-from toolweave.json_values import MAX_VALUES
+from toolweave.json_values import MAX_VALUES, has_more_values
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault
 from toolweave.servers.connections.redaction import in_brief
 from toolweave.servers.connections.results import declined, lost, not_understood, too_large, unauthorized, unavailable
@@ -47,9 +47,21 @@ def executed_after(error: httpx.RequestError) -> str:
     return "no" if never_sent else "maybe"
 
 
+MESSAGE_LIMIT = 32 * 1024 * 1024
+# Catalogues of thousands of tools come in one message.
+MOST_VALUES = 2 * MAX_VALUES
+TOO_LARGE = f"it sent a message of more than {MESSAGE_LIMIT >> 20} MiB or {MOST_VALUES} values"
+EDGE = 256
+# A message stands by itself on a line, or after `data:` in an event.
+_ID_FIRST = re.compile(
+    rb'(?:[^{]*\bdata:)?\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,\s*"(?:result|error)"'
+)
+_ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+
 BAD_REQUEST = 400
+SESSION_UNKNOWN = 404
 UNAUTHORIZED = (401, 403)
-PASSING = (None, BAD_REQUEST, 404, 408, 425, 429)
+PASSING = (None, BAD_REQUEST, SESSION_UNKNOWN, 408, 425, 429)
 """Statuses of requests that may succeed later; older servers answer 400 to a session they have forgotten."""
 BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
 
@@ -66,10 +78,8 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 def ends_session(error: BaseException) -> bool:
     """Say whether no further request can succeed on the session that raised `error`."""
     if isinstance(error, McpError):
-        code, message, data = error.error.code, error.error.message, error.error.data
-        session_unknown = code == TRANSPORT_FAULT and isinstance(data, dict) and data.get("http_status") == 404
-        closed = code == CONNECTION_CLOSED and message == "Connection closed"
-        return closed or session_unknown
+        closed = error.error.code == CONNECTION_CLOSED and error.error.message == "Connection closed"
+        return closed or _status(error) == SESSION_UNKNOWN
     return isinstance(error, BROKEN)
 
 
@@ -103,8 +113,7 @@ def surely_not_executed(error: BaseException) -> bool:
     """
     if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
         return True
-    data = error.error.data if isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT else None
-    return isinstance(data, dict) and data.get("executed") == "no"
+    return _fault(error).get("executed") == "no"
 
 
 def classify(error: BaseException, server: str, tool: str | None = None) -> ToolError:
@@ -135,8 +144,13 @@ def describe(error: BaseException, *, command: str | None = None) -> str:
 def _status(error: BaseException) -> int | None:
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code
+    return _fault(error).get("http_status")
+
+
+def _fault(error: BaseException) -> dict[str, Any]:
+    """Return what is known of a fault in whose place our HTTP client has answered."""
     data = error.error.data if isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT else None
-    return data.get("http_status") if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else {}
 
 
 def _describe_one(error: BaseException, command: str | None) -> str:
@@ -159,15 +173,6 @@ def _describe_one(error: BaseException, command: str | None) -> str:
             return in_brief(error)
 
 
-MESSAGE_LIMIT = 32 * 1024 * 1024
-# Catalogues of thousands of tools come in one message.
-MOST_VALUES = 2 * MAX_VALUES
-TOO_LARGE = f"it sent a message of more than {MESSAGE_LIMIT >> 20} MiB or {MOST_VALUES} values"
-EDGE = 256
-_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,\s*"(?:result|error)"')
-_ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
-
-
 @dataclass(frozen=True, slots=True)
 class Oversize:
     """What is left of a message over the limit: the request it answers, None where that does not show."""
@@ -175,41 +180,74 @@ class Oversize:
     request_id: int | None
 
 
-class LineSplitter:
-    """Cut a stream of bytes into lines; a line over `limit` bytes comes out as an `Oversize`."""
+class MessageSplitter:
+    """Cut a stream of bytes into messages, in bounded memory; one over `limit` bytes comes out as an `Oversize`.
 
-    def __init__(self, limit: int = MESSAGE_LIMIT) -> None:
+    A message over the limit is dropped as it comes in. The request it answers can still be told, because an id stands
+    at one end or the other of what every JSON library writes.
+
+    Args:
+        end: what ends a message.
+        longest_end: of at most how many bytes that is.
+        limit: how many bytes a message may have.
+    """
+
+    def __init__(self, end: re.Pattern[bytes], longest_end: int, limit: int = MESSAGE_LIMIT) -> None:
+        self._end = end
+        self._overlap = longest_end - 1
         self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._head = b""
-        self._tail = b""
+        self._held = b""
+        self._start()
+
+    @property
+    def is_dropping(self) -> bool:
+        """Say whether the message that is coming in is over the limit."""
+        return self._size > self._limit
 
     def feed(self, data: bytes) -> list[bytes | Oversize]:
-        """Return the lines that `data` completes, without their ends."""
-        *ends, rest = data.split(b"\n")
-        lines = []
-        for end in ends:
-            self._keep(end)
-            lines.append(self._take())
-        self._keep(rest)
-        return lines
+        """Return the messages that `data` completes, with their ends."""
+        data, begin, messages = self._held + data, 0, []
+        for match in self._end.finditer(data):
+            self._keep(data[begin : match.end()])
+            begin = match.end()
+            messages.append(self._taken())
+        # An end may come in pieces.
+        held = max(begin, len(data) - self._overlap)
+        self._keep(data[begin:held])
+        self._held = data[held:]
+        return messages
+
+    def rest(self) -> bytes | Oversize:
+        """Return what came after the last end."""
+        self._keep(self._held)
+        self._held = b""
+        return self._taken()
+
+    def _start(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._head = self._tail = b""
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
         self._parts.append(part)
-        if self._size > self._limit:
+        if self.is_dropping:
             text = b"".join(self._parts)
             self._head = self._head or text[:EDGE]
             self._tail = (self._tail + text)[-EDGE:]
             self._parts.clear()
 
-    def _take(self) -> bytes | Oversize:
-        too_large = self._size > self._limit
-        line = b"".join(self._parts)
-        found = Oversize(answered_id(self._head, self._tail)) if too_large else line
-        self._parts, self._size, self._head, self._tail = [], 0, b"", b""
-        return found
+    def _taken(self) -> bytes | Oversize:
+        message = Oversize(answered_id(self._head, self._tail)) if self.is_dropping else b"".join(self._parts)
+        self._start()
+        return message
+
+
+async def within_limits(message: bytes | Oversize) -> bytes | Oversize:
+    """Replace a message that has so many values that all other servers and users would wait for its parsing."""
+    if isinstance(message, bytes) and await has_more_values(message, MOST_VALUES):
+        return Oversize(answered_id(message[:EDGE], message[-EDGE:]))
+    return message
 
 
 def answered_id(head: bytes, tail: bytes) -> int | None:

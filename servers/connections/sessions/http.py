@@ -10,93 +10,39 @@ environment and authentication flows, which live in `httpx.AsyncClient`, keep wo
 import asyncio
 import contextlib
 import json
+import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import httpx
 from loguru import logger
-from mcp import ClientSession
 from mcp.shared._httpx_utils import next_request_within_origin
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
 from pydantic_core import from_json
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.json_values import ValueCount, collecting_later, has_more_values
+from toolweave.json_values import collecting_later, has_more_values
 from toolweave.servers.connections.sessions.faults import (
     ABANDONED,
-    EDGE,
     MESSAGE_LIMIT,
     MOST_VALUES,
     NOT_MCP,
     OVERSIZE,
     TOO_LARGE,
     TRANSPORT_FAULT,
-    answered_id,
+    MessageSplitter,
+    Oversize,
     error_message,
     executed_after,
     in_short,
     status_line,
+    within_limits,
 )
 from toolweave.servers.connections.sessions.link import Link
 from toolweave.servers.connections.sessions.questions import Elicitations
-
-# Its name keeps the SDK from parsing what it has got of the event.
-GIVEN_UP = b"\nevent: oversize\n\n"
-_BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
-_OVERLAP = 3
-PIECE = 64 * 1024
-
-
-class EventLimiter:
-    """Pass the bytes of an event stream on; of an event that is too large the rest is dropped as it comes.
-
-    That is one over `limit` bytes, or with too many values. Where the dropped event was the answer to a request, an
-    error takes its place.
-    """
-
-    def __init__(self, limit: int = MESSAGE_LIMIT) -> None:
-        self._limit = limit
-        self._size = 0
-        self._head = b""
-        self._edge = b""
-        self._values = ValueCount()
-        self.is_dropping = False
-
-    def feed(self, chunk: bytes) -> bytes:
-        """Return what to pass on in the place of `chunk`."""
-        # Decompressed, a chunk can be of any length, with whole events in it.
-        pieces = (chunk[begin : begin + PIECE] for begin in range(0, len(chunk), PIECE))
-        return b"".join(map(self._feed, pieces))
-
-    def _feed(self, chunk: bytes) -> bytes:
-        seen = self._edge + chunk
-        if self.is_dropping:
-            end = _after_first_blank(seen)
-            if end < 0:
-                self._edge = seen[-EDGE:]
-                return b""
-            answered = answered_id(_data(self._head), seen[:end].rstrip())
-            self._start(seen[end:])
-            return (b"" if answered is None else error_event(answered, OVERSIZE, TOO_LARGE)) + seen[end:]
-        end = _after_last_blank(seen)
-        if end >= 0:
-            self._start(seen[end:])
-        else:
-            self._size += len(chunk)
-            self._values.add(chunk)
-            self._head = self._head if len(self._head) == EDGE else (self._head + chunk)[:EDGE]
-        self._edge = seen[-_OVERLAP:]
-        self.is_dropping = self._size > self._limit or self._values.values > MOST_VALUES
-        return GIVEN_UP if self.is_dropping else chunk
-
-    def _start(self, event: bytes) -> None:
-        self.is_dropping = False
-        self._size, self._head, self._edge = len(event), event[:EDGE], event[-_OVERLAP:]
-        self._values = ValueCount()
-        self._values.add(event)
 
 
 def error_event(request_id: int | str, code: int, message: str) -> bytes:
@@ -104,22 +50,9 @@ def error_event(request_id: int | str, code: int, message: str) -> bytes:
     return f"event: message\ndata: {json.dumps(error_message(request_id, code, message))}\n\n".encode()
 
 
-def _after_first_blank(text: bytes) -> int:
-    return min((at + len(blank) for blank in _BLANK_LINES if (at := text.find(blank)) >= 0), default=-1)
-
-
-def _after_last_blank(text: bytes) -> int:
-    return max(at + len(blank) if (at := text.rfind(blank)) >= 0 else -1 for blank in _BLANK_LINES)
-
-
-def _data(event: bytes) -> bytes:
-    return event.partition(b"data:")[2]
-
-
 ENDED = "the event stream ended without an answer"
 ELICITATION = b"elicitation/create"
-LONGEST_LINE = 64 * 1024
-"""Of a line that has come in part so much is kept, to see whether it is a question; longer ones nobody is shown."""
+EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 OnElicitation = Callable[[int | str, int | str], None]
 """Called with the ids of a question of the server and of the request on whose stream it came."""
 
@@ -128,7 +61,7 @@ def nobody_asked(*_: int | str) -> None:
     """Take no note of a question."""
 
 
-class EventStream(httpx.AsyncByteStream):
+class McpEventStream(httpx.AsyncByteStream):
     """An event stream that says when it ends, and ends with an error event for the request that waits on it.
 
     Args:
@@ -152,25 +85,24 @@ class EventStream(httpx.AsyncByteStream):
         self._request_id = request_id
         self._on_elicitation = on_elicitation
         self._on_close = on_close
-        self._limiter = EventLimiter()
-        self._begun = b""
         self._abandoned = False
         self._scope = anyio.CancelScope()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         resumable = False
         code, fault = TRANSPORT_FAULT, ENDED
-        chunks = self._response.aiter_bytes()
         try:
-            while (chunk := await self._next(chunks)) is not None:
-                # A stream with event ids is one the SDK itself takes up again.
-                resumable = resumable or chunk.startswith(b"id:") or b"\nid:" in chunk
-                if self._request_id is not None:
-                    self._note_elicitations(chunk, self._request_id)
-                yield self._limiter.feed(chunk)
-                if self._limiter.is_dropping and self._request_id is not None:
+            async for event in self._events():
+                if isinstance(event, bytes):
+                    # A stream with event ids is one the SDK itself takes up again.
+                    resumable = resumable or event.startswith(b"id:") or b"\nid:" in event
+                    self._note_elicitation(event)
+                    yield event
+                elif self._request_id is not None:
                     code, fault = OVERSIZE, TOO_LARGE
                     break
+                elif event.request_id is not None:
+                    yield error_event(event.request_id, OVERSIZE, TOO_LARGE)
         except httpx.RequestError as error:
             fault = in_short(error)
         if self._abandoned:
@@ -190,6 +122,17 @@ class EventStream(httpx.AsyncByteStream):
         self._abandoned = True
         self._scope.cancel()
 
+    async def _events(self) -> AsyncIterator[bytes | Oversize]:
+        """Cut the stream into events; where one request waits on it, one that is too large is not read to its end."""
+        splitter = MessageSplitter(EVENT_END, longest_end=4)
+        chunks = self._response.aiter_bytes()
+        while (chunk := await self._next(chunks)) is not None:
+            for event in splitter.feed(chunk):
+                yield await within_limits(event)
+            if splitter.is_dropping and self._request_id is not None:
+                break
+        yield splitter.rest()
+
     async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
         if self._abandoned:
             return None
@@ -197,23 +140,21 @@ class EventStream(httpx.AsyncByteStream):
             return await anext(chunks, None)
         return None
 
-    def _note_elicitations(self, chunk: bytes, request_id: int | str) -> None:
-        """Tell whose stream a question came on, also one that comes in pieces."""
-        seen = self._begun + chunk
-        end = max(seen.rfind(b"\n"), seen.rfind(b"\r")) + 1
-        self._begun = seen[end : end + LONGEST_LINE]
-        if ELICITATION not in seen[:end]:
+    def _note_elicitation(self, event: bytes) -> None:
+        """Tell on whose stream a question came."""
+        if self._request_id is None or ELICITATION not in event:
             return
-        for line in seen[:end].splitlines():
-            if line.startswith(b"data:") and ELICITATION in line:
+        for line in event.splitlines():
+            if line.startswith(b"data:"):
                 with contextlib.suppress(ValueError, TypeError, KeyError):
                     message = json.loads(line[5:])
                     if message["method"] == ELICITATION.decode():
-                        self._on_elicitation(message["id"], request_id)
+                        self._on_elicitation(message["id"], self._request_id)
 
 
 Problem = tuple[int, str]
 """A code of `faults` and what to say in the log."""
+
 ENCODINGS = ("gzip", "deflate")
 """Of the encodings httpx knows those whose worst blow-up of one read (64 KiB) fits into memory."""
 CHECKED_SIZE = 1024 * 1024
@@ -278,7 +219,7 @@ async def emptied(response: httpx.Response) -> httpx.Response:
     return with_body(response, b"")
 
 
-def with_body(response: httpx.Response, body: bytes | EventStream) -> httpx.Response:
+def with_body(response: httpx.Response, body: bytes | McpEventStream) -> httpx.Response:
     """Return `response` with another body, decoded."""
     headers = [(name, value) for name, value in response.headers.multi_items() if name not in OF_THE_BODY]
     given = {"content": body} if isinstance(body, bytes) else {"stream": body}
@@ -288,37 +229,16 @@ def with_body(response: httpx.Response, body: bytes | EventStream) -> httpx.Resp
 
 
 CANCELLED = "notifications/cancelled"
+REFUSALS_TO_BE_DEAF = 2
+"""So often in a row the SDK tries to open the stream of the server's own messages, and then no more."""
+
+
 CLOSING_LIMIT_S = 1.0
 NOTICE_LIMIT_S = 2.0
 STREAM_PAUSE_S = 0.25
 """How long a stream is not opened again at least: a server may ask the SDK to do so without a pause."""
 LIMITS = httpx.Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=3.0)
 """Room for all calls at once; idle connections go before servers (mostly after 5 s) close them under a call."""
-
-
-class Listener(Protocol):
-    """Who is told what becomes of the requests of a session."""
-
-    def fault(self, reason: str) -> None:
-        """Something failed; a ping should tell whether the session lives."""
-
-    def reject(self, request_id: int | str, error: dict[str, Any]) -> None:
-        """A request will not be answered; the JSON-RPC error message stands for the answer."""
-
-    def elicited(self, question_id: int | str, request_id: int | str) -> None:
-        """A question of the server's came with the answer to this request."""
-
-    def stream_opened(self) -> None:
-        """The stream of the server's own messages was opened; what it would have said before is lost."""
-
-    def stream_refused(self) -> None:
-        """That stream could not be opened."""
-
-    def stream_ended(self, reason: str) -> None:
-        """That stream has ended."""
-
-    def beside(self, work: Coroutine[Any, Any, object]) -> object:
-        """Do this meanwhile, as long as the session lives."""
 
 
 @cache
@@ -328,21 +248,25 @@ def _trust() -> ssl.SSLContext:
 
 
 class FaultReportingClient(httpx.AsyncClient):
-    """An HTTP client for MCP transports that turns faults into JSON-RPC errors.
+    """An HTTP client for MCP transports that turns faults into JSON-RPC errors and reports them to the session's link.
 
     Args:
-        listener: is told about faults.
-        answers_in_posts: a request's answer comes with its POST (streamable HTTP), not over another stream (SSE).
+        config: the server; over streamable HTTP a request's answer comes with its POST, over SSE on another stream.
+        link: the session.
+        elicitations: gets to know with which answers the server's questions come.
         **options: as for `httpx.AsyncClient`.
     """
 
-    def __init__(self, listener: Listener, *, answers_in_posts: bool, **options: Any) -> None:
+    def __init__(self, config: McpServerConfig, link: Link, elicitations: Elicitations, **options: Any) -> None:
         super().__init__(limits=LIMITS, verify=_trust(), **options)
         self.headers["accept-encoding"] = ", ".join(ENCODINGS)
-        self._listener = listener
-        self._answers_in_posts = answers_in_posts
+        self._link = link
+        self._elicitations = elicitations
+        self._answers_in_posts = config.transport == "http"
         self._waiting: dict[int | str, Callable[[], object]] = {}
         self._next_stream_at = 0.0
+        self._stream_was_opened = False
+        self._streams_refused = 0
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         """Send one request; a POST always comes back with something the SDK can pass on."""
@@ -362,24 +286,24 @@ class FaultReportingClient(httpx.AsyncClient):
         try:
             response = await super().send(request, **options)
         except httpx.RequestError as error:
-            self._listener.fault(in_short(error))
-            self._listener.stream_refused()
+            self._fault(in_short(error))
+            self._stream_refused()
             raise
         if next_request_within_origin(response) is not None:
             return await emptied(response)
         if not response.is_success:
             if response.status_code != httpx.codes.METHOD_NOT_ALLOWED:
-                self._listener.stream_refused()
+                self._stream_refused()
             return response
-        self._listener.stream_opened()
-        return with_body(response, EventStream(response, self._listener.stream_ended))
+        self._stream_opened()
+        return with_body(response, McpEventStream(response, self._stream_ended))
 
     async def _post(self, request: httpx.Request, **options: Any) -> httpx.Response:
         message = json.loads(request.content)
         request_id = message.get("id") if "method" in message else None
         if message.get("method") == CANCELLED:
             # One after the other, as the SDK sends what has no answer, many would take too long.
-            self._listener.beside(self._cancel(request, message, **options))
+            self._link.spawn(self._cancel(request, message, **options))
             return httpx.Response(httpx.codes.ACCEPTED, request=request)
         if request_id is None:
             return await self._notify(request, **options)
@@ -417,9 +341,9 @@ class FaultReportingClient(httpx.AsyncClient):
                 return await emptied(response)
             await emptied(response)
             if problem := problem_of(response, expects_answer=False):
-                self._listener.fault(problem[1])
+                self._fault(problem[1])
         except httpx.RequestError as error:
-            self._listener.fault(in_short(error))
+            self._fault(in_short(error))
         return httpx.Response(httpx.codes.ACCEPTED, request=request)
 
     async def _checked(self, request_id: int | str, response: httpx.Response) -> httpx.Response:
@@ -444,11 +368,11 @@ class FaultReportingClient(httpx.AsyncClient):
             response.request, request_id, code, text, http_status=response.status_code, executed=executed
         )
 
-    def _answering_stream(self, request_id: int | str, response: httpx.Response) -> EventStream:
+    def _answering_stream(self, request_id: int | str, response: httpx.Response) -> McpEventStream:
         def forget() -> None:
             self._waiting.pop(request_id, None)
 
-        stream = EventStream(response, self._listener.fault, request_id, self._listener.elicited, forget)
+        stream = McpEventStream(response, self._fault, request_id, self._elicitations.arrived_with, forget)
         self._waiting[request_id] = stream.abandon
         return stream
 
@@ -457,62 +381,36 @@ class FaultReportingClient(httpx.AsyncClient):
     ) -> httpx.Response:
         """Answer a request in the server's place: in its POST, or past the event stream that brings answers."""
         if is_news:
-            self._listener.fault(text)
+            self._fault(text)
         error = error_message(request_id, code, text, **data)
         if self._answers_in_posts:
             return httpx.Response(httpx.codes.OK, json=error, request=request)
-        self._listener.reject(request_id, error)
+        if self._link.requests is None:
+            self._link.lose(text)
+        else:
+            self._link.requests.answer(request_id, JSONRPCError.model_validate(error))
         return httpx.Response(httpx.codes.ACCEPTED, request=request)
 
-
-REFUSALS_TO_BE_DEAF = 2
-"""So often in a row the SDK tries to open the stream of the server's own messages, and then no more."""
-
-
-class RemoteListener:
-    """The listener of one remote session's `FaultReportingClient`; `session` is set once there is one."""
-
-    def __init__(self, config: McpServerConfig, link: Link, elicitations: Elicitations) -> None:
-        self._log = logger.bind(server=config.name)
-        self._server = config.name
-        self._streamable = config.transport == "http"
-        self._link = link
-        self._was_opened = False
-        self._refusals = 0
-        self.elicited = elicitations.arrived_with
-        self.beside = link.spawn
-        self.session: ClientSession | None = None
-
-    def fault(self, reason: str) -> None:
-        """Note the fault and have a ping tell whether the session lives."""
-        self._log.debug("MCP server {}: {}", self._server, reason)
+    def _fault(self, reason: str) -> None:
+        """Report a fault, so that a ping tells whether the session lives."""
+        logger.bind(server=self._link.server).debug("MCP server {}: {}", self._link.server, reason)
         self._link.suspect()
 
-    def reject(self, request_id: int | str, error: dict[str, Any]) -> None:
-        """Give a request its answer where the SDK waits for it: no answer of the server will come."""
-        if self.session is None:
-            self._link.lose(error["error"]["message"])
-            return
-        waiting = self.session._response_streams.pop(request_id, None)  # noqa: SLF001 - the SDK has no way for this
-        if waiting is not None:
-            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                waiting.send_nowait(JSONRPCError.model_validate(error))
-
-    def stream_opened(self) -> None:
+    def _stream_opened(self) -> None:
         """Ask for the tools: news of them may have been sent when there was no stream."""
-        self._refusals = 0
-        self._was_opened = True
+        self._streams_refused = 0
+        self._stream_was_opened = True
         self._link.deaf = False
         self._link.announce_new_tools()
 
-    def stream_refused(self) -> None:
+    def _stream_refused(self) -> None:
         """Note when the SDK gives the stream up: from then on the tools are asked for instead."""
-        self._refusals += 1
-        self._link.deaf = self._was_opened and self._refusals >= REFUSALS_TO_BE_DEAF
+        self._streams_refused += 1
+        self._link.deaf = self._stream_was_opened and self._streams_refused >= REFUSALS_TO_BE_DEAF
 
-    def stream_ended(self, reason: str) -> None:
+    def _stream_ended(self, reason: str) -> None:
         """End an SSE session, whose answers came on this stream; streamable HTTP opens it anew."""
-        if self._streamable:
-            self.fault(reason)
+        if self._answers_in_posts:
+            self._fault(reason)
         else:
             self._link.lose(reason)

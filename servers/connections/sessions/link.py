@@ -4,15 +4,21 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
-from toolweave.errors import ToolProtocolError
+import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.streams.memory import MemoryObjectSendStream
+
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.results import lost, unavailable
 
 if TYPE_CHECKING:
     import httpx
+    from mcp import ClientSession
 
 T = TypeVar("T")
+
 LAST_ANSWER_S = 0.03
 
 
@@ -20,25 +26,30 @@ class Link:
     """One session's life line between its owner, its callers and its transport.
 
     Callers `race` their requests against the loss. Whoever sees the transport fail reports it: `lose` when it is
-    gone, `suspect` when a ping should decide. The owner sleeps in `disturbance` and acts on what it is told.
+    gone, `suspect` when a ping should decide. The owner sleeps in `disturbance` and acts on what is reported.
     All methods belong to the owner's event loop.
+
+    Args:
+        server: the server's name.
+        redaction: what hides the server's secrets.
+        authorization: what gives its requests their tokens.
     """
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, redaction: Redaction, authorization: "httpx.Auth | None" = None) -> None:
         self._loop = asyncio.get_running_loop()
         self.server = server
+        self.redaction = redaction
+        self.authorization = authorization
+        self.requests: OpenRequests | None = None
         self.last_words = ""
         self.heard_at = self._loop.time()
         self.tools_changed = False
         self.declined = False
-        self.authorization: httpx.Auth | None = None
-        self.redaction: Redaction | None = None
         self.deaf = False
         self.exited = False
-        self._suspected = False
-        self._calls = 0
-        self._overdue = 0
+        self.overdue = 0
         self.why_lost = ""
+        self._suspected = False
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._disturbed = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -48,11 +59,6 @@ class Link:
         """Say whether the session is over."""
         return self._lost.done()
 
-    @property
-    def is_busy(self) -> bool:
-        """Say whether a tool call is waiting for its answer."""
-        return self._calls > 0
-
     def lose(self, reason: str = "") -> None:
         """End the session for everybody who waits on it; the first reason given stays in `why_lost`."""
         self.why_lost = self.why_lost or reason
@@ -60,9 +66,9 @@ class Link:
             self._lost.set_result(None)
             self._disturbed.set()
 
-    def when_lost(self, tell: Callable[["Link"], object]) -> None:
-        """Have somebody told of the loss, shortly after it."""
-        self._lost.add_done_callback(lambda _: tell(self))
+    def when_lost(self, note: Callable[["Link"], object]) -> None:
+        """Call `note` shortly after the loss."""
+        self._lost.add_done_callback(lambda _: note(self))
 
     def suspect(self) -> None:
         """Ask for a ping now."""
@@ -114,24 +120,10 @@ class Link:
             raise lost(self.server)
         return task.result()
 
-    async def call(self, request: Coroutine[Any, Any, T]) -> T:
-        """Race a tool call; while one is open the server counts as busy."""
-        self._calls += 1
-        try:
-            result = await self.race(request)
-        except ToolProtocolError:
-            self._overdue = 0
-            raise
-        finally:
-            self._calls -= 1
-        self._overdue = 0
-        self.heard()
-        return result
-
     def note_overdue(self, limit: int) -> None:
         """Note that a call passed its deadline: a ping decides, but `limit` in a row end the session (mcp.md 4f)."""
-        self._overdue += 1
-        if self._overdue >= limit:
+        self.overdue += 1
+        if self.overdue >= limit:
             self.lose(f"{limit} calls in a row were not answered in time")
         else:
             self.suspect()
@@ -155,3 +147,65 @@ class Link:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()
+
+
+class OpenRequests(dict[Any, Any]):
+    """The open requests of an SDK session by their ids, each with the stream for its answer, which has room for one.
+
+    It takes the place of the SDK's own dictionary, and is the one place that reaches into private parts of the SDK,
+    which has no hooks for what is done here: to know a request's number, to answer it in the server's place, to notice
+    the end of the incoming stream, and to hand answers over without a pause. The SDK takes a request out, lets others
+    run and sends the answer: where its caller was cancelled meanwhile, that fails and ends the session.
+    """
+
+    def __init__(self, session: "ClientSession", on_end: Callable[[], None]) -> None:
+        super().__init__(session._response_streams)  # noqa: SLF001
+        session._response_streams = self  # noqa: SLF001
+        self._session = session
+        # When the incoming stream ends, the SDK answers every open request with an error and informs nobody else. An
+        # entry that no request owns makes that visible at once, where a ping would notice seconds later. Nor does the
+        # server know its name, with which it could claim to answer.
+        self[f"end-{uuid4()}"] = _EndOfStream(on_end)
+
+    @property
+    def next_id(self) -> int:
+        """Return the number that the next request takes."""
+        return self._session._request_id  # noqa: SLF001
+
+    def pop(self, request_id: Any, default: Any = None) -> Any:
+        """Take a request out, to be answered or to be forgotten."""
+        stream = super().pop(request_id, None)
+        return default if stream is None else _AtOnce(stream)
+
+    def answer(self, request_id: Any, answer: Any) -> None:
+        """Answer a request in the server's place, if it is still open."""
+        if stream := self.pop(request_id):
+            stream.send_nowait(answer)
+
+
+class _AtOnce:
+    """A stream for one answer, which is sent before anything else happens."""
+
+    def __init__(self, stream: MemoryObjectSendStream[Any]) -> None:
+        self._stream = stream
+
+    async def send(self, answer: Any) -> None:
+        self.send_nowait(answer)
+
+    def send_nowait(self, answer: Any) -> None:
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._stream.send_nowait(answer)
+
+
+class _EndOfStream:
+    """What the SDK takes for an open request, and sends an error to when the incoming stream ends."""
+
+    def __init__(self, on_end: Callable[[], None]) -> None:
+        self._on_end = on_end
+
+    async def send(self, _: Any) -> None:
+        await checkpoint_if_cancelled()
+        self._on_end()
+
+    async def aclose(self) -> None:
+        pass

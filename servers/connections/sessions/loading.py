@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 def load() -> None:
     """Import the MCP libraries."""
+    from toolweave.servers.connections.sessions import session  # noqa: F401, PLC0415
 
 
 def open_session(config: McpServerConfig, link: Link) -> "AbstractAsyncContextManager[McpSession]":

@@ -78,6 +78,11 @@ class Elicitations:
         self._begun = 0
         self._ended = asyncio.Event()
 
+    @property
+    def has_calls(self) -> bool:
+        """Say whether a call is open."""
+        return bool(self._open)
+
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Wait until a call may begin, and let the next one begin when the block ends."""

@@ -1,13 +1,15 @@
-"""Speak with one MCP server over one session; with what it imports, the only code of ours that loads MCP (S-04)."""
+"""Speak with one MCP server over one session; with what it imports, the only code of ours that loads MCP (S-04).
+
+Names, descriptions and schemas of tools come from any server and go into a prompt: what no model should get as it is,
+is cleaned, cut or left out (D-2). What was done to them is logged once.
+"""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, Protocol
-from uuid import uuid4
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from loguru import logger
 from mcp import ClientSession
 from mcp.shared.exceptions import McpError
@@ -24,12 +26,14 @@ from mcp.types import (
     PaginatedRequestParams,
     RequestParams,
     TextContent,
+    Tool,
 )
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.checks import ResultChecks
-from toolweave.servers.connections.context import Answer, OnProgress
+from toolweave.errors import ToolError, ToolProtocolError
+from toolweave.servers.connections.checks import SchemaChecks
+from toolweave.servers.connections.context import FAILURE_KEY, CallContext, OnProgress
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import ToolSpec
 from toolweave.servers.connections.results import description_text, is_longer, not_understood, note, unsent
@@ -42,41 +46,252 @@ from toolweave.servers.connections.sessions.faults import (
     is_sign_of_life,
     was_refused,
 )
-from toolweave.servers.connections.sessions.link import Link
+from toolweave.servers.connections.sessions.link import Link, OpenRequests
 from toolweave.servers.connections.sessions.questions import Elicitations
 from toolweave.visible import visible
 
-
-class HandedAnswers(dict[Any, Any]):
-    """The open requests of an SDK session by their ids, each with the stream for its answer, which has room for one.
-
-    The SDK takes a request out, lets others run and sends the answer. Where its caller was cancelled meanwhile, that
-    fails, and the session would end with everybody's calls.
-    """
-
-    def pop(self, request_id: Any, default: Any = None) -> Any:
-        """Take a request out, to be answered or to be forgotten."""
-        stream = super().pop(request_id, None)
-        return default if stream is None else _AtOnce(stream)
-
-
-class _AtOnce:
-    """A stream for one answer, which is sent before anything else happens."""
-
-    def __init__(self, stream: MemoryObjectSendStream[Any]) -> None:
-        self._stream = stream
-
-    async def send(self, answer: Any) -> None:
-        self.send_nowait(answer)
-
-    def send_nowait(self, answer: Any) -> None:
-        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._stream.send_nowait(answer)
-
-
+LONGEST_NAME = 128
+LONGEST_META = 4_000
+MOST_HINTS = 20
+NO_PARAMETERS = "Its parameters are too many to be described here."
 MOST_SCHEMA_CHARS = 100_000
 DEEPEST_SCHEMA = 40
+LONGEST_REFUSAL = 2_000
+MOST_PAGES = 200
+MANY_TOOLS = 100
+NOTICE_LIMIT_S = 1.0
 _DEFINITIONS = ("$defs", "definitions")
+
+
+class McpSession:
+    """An initialised session; its methods raise only our own errors."""
+
+    def __init__(self, session: ClientSession, link: Link, elicitations: Elicitations) -> None:
+        self.link = link
+        self.turn = elicitations.turn
+        self._session = session
+        self._elicitations = elicitations
+        self._requests = link.requests = OpenRequests(session, lambda: link.lose("the server closed the connection"))
+        self._listing = Listing(link.server, link.redaction)
+        self._output_schemas: dict[str, dict[str, Any]] = {}
+        self._results = SchemaChecks(
+            link.server, "the results of {}/{} are not checked, its output schema cannot be used: {}"
+        )
+
+    @property
+    def is_busy(self) -> bool:
+        """Say whether a tool call is waiting for its answer."""
+        return self._elicitations.has_calls
+
+    async def initialize(self, command: str | None) -> None:
+        """Initialise the session, and ask the server for its log messages."""
+        try:
+            await self.link.race(self._session.initialize())
+        except Exception as error:
+            # Before its process ends because of it, which is the lesser reason.
+            self.link.declined = declines_caller(error)
+            self.link.lose(describe(error, command=command))
+            raise
+        self.link.spawn(ask_for_messages(self._session))
+
+    async def list_tools(self) -> tuple[ToolSpec, ...]:
+        """List all tools in the server's order; a server without the tools capability has none.
+
+        Raises:
+            ToolError: the server did not answer with tools.
+        """
+        specs: list[ToolSpec] = []
+        cursor: str | None = None
+        try:
+            for _ in range(MOST_PAGES):
+                page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
+                if len(page.tools) > MANY_TOOLS:
+                    specs += await asyncio.to_thread(self._listing.specs, page.tools)
+                else:
+                    specs += self._listing.specs(page.tools)
+                cursor = page.nextCursor
+                if not cursor:
+                    schemas = {spec.name: spec.output_schema for spec in specs}
+                    self._output_schemas = {name: schema for name, schema in schemas.items() if schema is not None}
+                    return tuple(specs)
+        except Exception as error:
+            if isinstance(error, McpError) and error.error.code == METHOD_NOT_FOUND:
+                return ()
+            self.link.declined = declines_caller(error)
+            self.link.lose(f"it cannot list its tools: {describe(error)}")
+            raise classify(error, self.link.server) from error
+        self.link.lose(f"its tool list has more than {MOST_PAGES} pages")
+        raise not_understood(self.link.server)
+
+    async def ping(self) -> None:
+        """Ask for a sign of life; an answer that is an error is one, too.
+
+        Raises:
+            ToolError: the server is gone.
+        """
+        try:
+            await self._session.send_ping()
+        except Exception as error:
+            if is_sign_of_life(error):
+                return
+            self.link.lose(describe(error))
+            raise classify(error, self.link.server) from error
+
+    async def call(self, tool: str, arguments: dict[str, Any], context: CallContext) -> CallToolResult:
+        """Call one tool. When cancelled, the server is told to stop (mcp.md 3.2).
+
+        Raises:
+            ToolError: the call could not be carried out.
+        """
+        meta = context.meta()
+        if problem := unsendable({"arguments": arguments, "meta": meta}):
+            raise unsent(self.link.server, tool, problem=problem)
+        # Nothing runs between here and the use of the number.
+        request_id = self._requests.next_id
+        try:
+            with self._elicitations.during(request_id, context.answers) as call:
+                params = CallToolRequestParams(name=tool, arguments=arguments, _meta=RequestParams.Meta(**meta))
+                result = await self._session.send_request(
+                    ClientRequest(CallToolRequest(params=params)),
+                    CallToolResult,
+                    progress_callback=self._progress_callback(context.on_progress),
+                )
+                result = call.with_questions(result)
+        except asyncio.CancelledError:
+            if not self.link.is_lost:
+                self.link.spawn(self._notify_cancelled(request_id))
+            raise
+        except Exception as error:
+            if not (isinstance(error, McpError) and was_refused(error)):
+                raise self._failure(error, tool) from error
+            result = failed_result(error.error.message[:LONGEST_REFUSAL], "tool")
+        if not result.isError and (problems := await self._misfits(tool, result.structuredContent)):
+            misfit = RuntimeError(f"its structured content does not fit its output schema: {'; '.join(problems)}")
+            raise self._failure(misfit, tool) from misfit
+        self.link.overdue = 0
+        self.link.heard()
+        return result
+
+    def _failure(self, error: Exception, tool: str) -> ToolError:
+        if ends_session(error):
+            self.link.lose(describe(error))
+        failure = classify(error, self.link.server, tool)
+        if isinstance(failure, ToolProtocolError):
+            self.link.overdue = 0
+        return failure
+
+    async def _misfits(self, tool: str, structured: dict[str, Any] | None) -> list[str]:
+        """Check a structured result (MCP 2025-11-25, tools, output schema).
+
+        The SDK does the same with every call anew, judging the schema itself each time, and with expressions that a
+        server can make run for minutes.
+        """
+        schema = self._output_schemas.get(tool)
+        if schema is None:
+            return []
+        if structured is None:
+            return ["it has no structured content"]
+        return await self._results.problems(tool, schema, structured)
+
+    def _progress_callback(self, on_progress: OnProgress | None) -> ProgressFnT | None:
+        if on_progress is None:
+            return None
+
+        async def callback(progress: float, total: float | None, message: str | None) -> None:
+            on_progress(progress, total, self.link.redaction.withhold(message))
+
+        return callback
+
+    async def _notify_cancelled(self, request_id: int) -> None:
+        params = CancelledNotificationParams(requestId=request_id, reason="the caller no longer waits")
+        with contextlib.suppress(TimeoutError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async with asyncio.timeout(NOTICE_LIMIT_S):
+                await self._session.send_notification(ClientNotification(CancelledNotification(params=params)))
+
+
+@contextlib.asynccontextmanager
+async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[McpSession]:
+    """Connect to a server and initialise; enter and leave it in the same task.
+
+    Raises:
+        BaseException: whatever the libraries raise, often in groups; the link's `why_lost` has it in words. A failure
+            of the transport reaches the block as CancelledError.
+    """
+    try:
+        elicitations = Elicitations(config, link.redaction)
+        client = SupervisedClient(config, link, elicitations)
+        async with client.session(config.name, auto_initialize=False) as opened:
+            session = McpSession(opened, link, elicitations)
+            await session.initialize(config.command)
+            yield session
+    except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
+        link.declined = link.declined or declines_caller(error)
+        link.lose(describe(error, command=config.command))
+        raise
+
+
+def failed_result(text: str, kind: str) -> CallToolResult:
+    """Build a result that says a call failed; its `_meta` keeps the kind: tool, transport, timeout or protocol."""
+    return CallToolResult(content=[TextContent(type="text", text=text)], isError=True, _meta={FAILURE_KEY: kind})
+
+
+def unsendable(message: dict[str, Any]) -> str | None:
+    """Say why the SDK could not write `message`; it would find out in its writer and take the session down."""
+    try:
+        to_json(message)
+    except (PydanticSerializationError, ValueError) as error:
+        lone_surrogate = "surrogates" in str(error)
+        return "a text in it is not valid Unicode" if lone_surrogate else "a value in it has no JSON form"
+    return None
+
+
+class Listing:
+    """The tool lists of one session; a warning that was given for one is not repeated for the next."""
+
+    def __init__(self, server: str, redaction: Redaction) -> None:
+        self._server = server
+        self._redaction = redaction
+        self._warned: set[str] = set()
+
+    def specs(self, tools: Iterable[Tool]) -> list[ToolSpec]:
+        """Return the tools that can be offered, in the server's order; takes some 80 µs per tool."""
+        return [self._spec(tool) for tool in tools if self._has_a_name(tool)]
+
+    def _has_a_name(self, tool: Tool) -> bool:
+        if tool.name.strip() and len(tool.name) <= LONGEST_NAME and tool.name.isprintable():
+            return True
+        self._warn(f"a tool named {note(tool.name)[:LONGEST_NAME]!r} is left out: that is no name for a tool")
+        return False
+
+    def _spec(self, tool: Tool) -> ToolSpec:
+        # Cut only then: nothing finds the first half of a credential.
+        description = description_text(self._redaction.withhold(tool.description))
+        try:
+            schema = shown_schema(self._redaction.withhold(tool.inputSchema))
+        except SchemaTooLarge as error:
+            self._warn(
+                f"the tool {tool.name} is offered without its schema, and its arguments are not checked: {error}"
+            )
+            schema, description = {"type": "object"}, f"{description} {NO_PARAMETERS}".strip()
+        hints = tool.annotations.model_dump(exclude_none=True) if tool.annotations else {}
+        return ToolSpec(
+            name=tool.name,
+            description=description or None,
+            input_schema=schema,
+            annotations=dict(list(_short(self._redaction.withhold(hints)).items())[:MOST_HINTS]),
+            meta=None if is_longer(tool.meta, LONGEST_META) else self._redaction.withhold(tool.meta),
+            output_schema=tool.outputSchema,
+        )
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            logger.bind(server=self._server).warning("MCP server {}: {}", self._server, text)
+
+
+def _short(hints: dict[str, Any]) -> dict[str, Any]:
+    texts = {name: note(hint) for name, hint in hints.items() if isinstance(hint, str)}
+    return {name: texts.get(name, hint) for name, hint in hints.items() if isinstance(hint, bool | int | float | str)}
 
 
 class SchemaTooLarge(ValueError):
@@ -136,268 +351,3 @@ class _Copier:
         self._left -= characters
         if self._left < 0:
             raise SchemaTooLarge(f"it has more than {MOST_SCHEMA_CHARS} characters")
-
-
-LONGEST_NAME = 128
-LONGEST_META = 4_000
-MOST_HINTS = 20
-NO_PARAMETERS = "Its parameters are too many to be described here."
-
-
-class Hints(Protocol):
-    """A tool's annotations."""
-
-    def model_dump(self, *, exclude_none: bool) -> dict[str, Any]:
-        """Return them as a dict."""
-        ...
-
-
-class ListedTool(Protocol):
-    """What `mcp.types.Tool` has of interest here; the mcp package itself is not imported."""
-
-    name: str
-    description: str | None
-    inputSchema: dict[str, Any]  # noqa: N815 - the protocol's own spelling
-    outputSchema: dict[str, Any] | None  # noqa: N815
-    meta: dict[str, Any] | None
-
-    @property
-    def annotations(self) -> Hints | None:
-        """The tool's hints."""
-        ...
-
-
-class Listing:
-    """The tool lists of one session; a warning that was given for one is not repeated for the next."""
-
-    def __init__(self, server: str, redaction: Redaction) -> None:
-        self._server = server
-        self._redaction = redaction
-        self._warned: set[str] = set()
-
-    def specs(self, tools: Iterable[ListedTool]) -> list[ToolSpec]:
-        """Return the tools that can be offered, in the server's order; takes some 80 µs per tool."""
-        return [self._spec(tool) for tool in tools if self._has_a_name(tool)]
-
-    def _has_a_name(self, tool: ListedTool) -> bool:
-        if tool.name.strip() and len(tool.name) <= LONGEST_NAME and tool.name.isprintable():
-            return True
-        self._warn(f"a tool named {note(tool.name)[:LONGEST_NAME]!r} is left out: that is no name for a tool")
-        return False
-
-    def _spec(self, tool: ListedTool) -> ToolSpec:
-        # Cut only then: nothing finds the first half of a credential.
-        description = description_text(self._redaction.withhold(tool.description))
-        try:
-            schema = shown_schema(self._redaction.withhold(tool.inputSchema))
-        except SchemaTooLarge as error:
-            self._warn(
-                f"the tool {tool.name} is offered without its schema, and its arguments are not checked: {error}"
-            )
-            schema, description = {"type": "object"}, f"{description} {NO_PARAMETERS}".strip()
-        hints = tool.annotations.model_dump(exclude_none=True) if tool.annotations else {}
-        return ToolSpec(
-            name=tool.name,
-            description=description or None,
-            input_schema=schema,
-            annotations=dict(list(_short(self._redaction.withhold(hints)).items())[:MOST_HINTS]),
-            meta=None if is_longer(tool.meta, LONGEST_META) else self._redaction.withhold(tool.meta),
-            output_schema=tool.outputSchema,
-        )
-
-    def _warn(self, text: str) -> None:
-        if text not in self._warned:
-            self._warned.add(text)
-            logger.bind(server=self._server).warning("MCP server {}: {}", self._server, text)
-
-
-def _short(hints: dict[str, Any]) -> dict[str, Any]:
-    texts = {name: note(hint) for name, hint in hints.items() if isinstance(hint, str)}
-    return {name: texts.get(name, hint) for name, hint in hints.items() if isinstance(hint, bool | int | float | str)}
-
-
-FAILURE_KEY = "toolweave/failure"
-LONGEST_REFUSAL = 2_000
-MOST_PAGES = 200
-MANY_TOOLS = 100
-TELL_LIMIT_S = 1.0
-
-
-class McpSession:
-    """An initialised session; its methods raise only our own errors."""
-
-    def __init__(self, session: ClientSession, link: Link, elicitations: Elicitations, redaction: Redaction) -> None:
-        self._session = session
-        self._link = link
-        self._elicitations = elicitations
-        self._redaction = redaction
-        self._listing = Listing(link.server, redaction)
-        self._results = ResultChecks(link.server)
-
-    async def list_tools(self) -> tuple[ToolSpec, ...]:
-        """List all tools in the server's order; a server without the tools capability has none.
-
-        Raises:
-            ToolError: the server did not answer with tools.
-        """
-        specs: list[ToolSpec] = []
-        cursor: str | None = None
-        try:
-            for _ in range(MOST_PAGES):
-                page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
-                if len(page.tools) > MANY_TOOLS:
-                    specs += await asyncio.to_thread(self._listing.specs, page.tools)
-                else:
-                    specs += self._listing.specs(page.tools)
-                cursor = page.nextCursor
-                if not cursor:
-                    self._results.take(specs)
-                    return tuple(specs)
-        except Exception as error:
-            if isinstance(error, McpError) and error.error.code == METHOD_NOT_FOUND:
-                return ()
-            self._link.declined = declines_caller(error)
-            self._link.lose(f"it cannot list its tools: {describe(error)}")
-            raise classify(error, self._link.server) from error
-        self._link.lose(f"its tool list has more than {MOST_PAGES} pages")
-        raise not_understood(self._link.server)
-
-    async def ping(self) -> None:
-        """Ask for a sign of life; an answer that is an error is one, too.
-
-        Raises:
-            ToolError: the server is gone.
-        """
-        try:
-            await self._session.send_ping()
-        except Exception as error:
-            if is_sign_of_life(error):
-                return
-            self._link.lose(describe(error))
-            raise classify(error, self._link.server) from error
-
-    def turn(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Wait for the turn of a call; it matters only for a server that asks people something (S-07)."""
-        return self._elicitations.turn()
-
-    async def call(
-        self,
-        tool: str,
-        arguments: dict[str, Any],
-        meta: dict[str, Any],
-        answers: Sequence[Answer] = (),
-        on_progress: OnProgress | None = None,
-    ) -> CallToolResult:
-        """Call one tool. When cancelled, the server is told to stop (mcp.md 3.2).
-
-        Raises:
-            ToolError: the call could not be carried out.
-        """
-        if problem := unsendable({"arguments": arguments, "meta": meta}):
-            raise unsent(self._link.server, tool, problem)
-        # The number the request is about to take: nothing runs between here and its use. The SDK offers no other way.
-        request_id = self._session._request_id  # noqa: SLF001
-        try:
-            with self._elicitations.during(request_id, answers) as call:
-                params = CallToolRequestParams(name=tool, arguments=arguments, _meta=RequestParams.Meta(**meta))
-                result = await self._session.send_request(
-                    ClientRequest(CallToolRequest(params=params)),
-                    CallToolResult,
-                    progress_callback=self._progress_callback(on_progress),
-                )
-                result = call.with_questions(result)
-        except asyncio.CancelledError:
-            if not self._link.is_lost:
-                self._link.spawn(self._tell_cancelled(request_id))
-            raise
-        except Exception as error:
-            if isinstance(error, McpError) and was_refused(error):
-                return failed_result(error.error.message[:LONGEST_REFUSAL], "tool")
-            if ends_session(error):
-                self._link.lose(describe(error))
-            raise classify(error, self._link.server, tool) from error
-        if not result.isError:
-            await self._check(tool, result)
-        return result
-
-    async def _check(self, tool: str, result: CallToolResult) -> None:
-        if problems := await self._results.problems(tool, result.structuredContent):
-            said = RuntimeError(f"its structured content does not fit its output schema: {'; '.join(problems)}")
-            raise not_understood(self._link.server, tool) from said
-
-    def _progress_callback(self, on_progress: OnProgress | None) -> ProgressFnT | None:
-        if on_progress is None:
-            return None
-
-        async def callback(progress: float, total: float | None, message: str | None) -> None:
-            on_progress(progress, total, self._redaction.withhold(message))
-
-        return callback
-
-    async def _tell_cancelled(self, request_id: int) -> None:
-        params = CancelledNotificationParams(requestId=request_id, reason="the caller no longer waits")
-        with contextlib.suppress(TimeoutError, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            async with asyncio.timeout(TELL_LIMIT_S):
-                await self._session.send_notification(ClientNotification(CancelledNotification(params=params)))
-
-
-def unsendable(message: dict[str, Any]) -> str | None:
-    """Say why the SDK could not write `message`; it would find out in its writer and take the session down."""
-    try:
-        to_json(message)
-    except (PydanticSerializationError, ValueError) as error:
-        lone_surrogate = "surrogates" in str(error)
-        return "a text in it is not valid Unicode" if lone_surrogate else "a value in it has no JSON form"
-    return None
-
-
-@contextlib.asynccontextmanager
-async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[McpSession]:
-    """Connect to a server and initialise; enter and leave it in the same task.
-
-    Raises:
-        BaseException: whatever the libraries raise, often in groups; the link's `why_lost` has it in words. A failure
-            of the transport reaches the block as CancelledError.
-    """
-    closing, closed = anyio.create_memory_object_stream[Any](1)
-    try:
-        redaction = link.redaction or Redaction(config)
-        elicitations = Elicitations(config, redaction)
-        async with SupervisedClient(config, link, elicitations).session(config.name, auto_initialize=False) as session:
-            session._response_streams = HandedAnswers(session._response_streams)  # noqa: SLF001
-            # When the incoming stream ends, the SDK answers every open request with an error and tells nobody else.
-            # An entry that no request owns makes that visible at once, where a ping would notice seconds later. Nor
-            # does the server know its name, with which it could claim to answer.
-            session._response_streams[f"end-{uuid4()}"] = closing  # noqa: SLF001
-            link.spawn(_report_end(closed, link))
-            await _initialized(session, config, link)
-            link.spawn(ask_for_messages(session))
-            yield McpSession(session, link, elicitations, redaction)
-    except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
-        link.declined = link.declined or declines_caller(error)
-        link.lose(describe(error, command=config.command))
-        raise
-    finally:
-        closing.close()
-        closed.close()
-
-
-async def _initialized(session: ClientSession, config: McpServerConfig, link: Link) -> None:
-    try:
-        await link.race(session.initialize())
-    except Exception as error:
-        # Before its process ends because of it, which is the lesser reason.
-        link.declined = declines_caller(error)
-        link.lose(describe(error, command=config.command))
-        raise
-
-
-async def _report_end(closed: MemoryObjectReceiveStream[Any], link: Link) -> None:
-    with contextlib.suppress(anyio.EndOfStream):
-        await closed.receive()
-        link.lose("the server closed the connection")
-
-
-def failed_result(text: str, kind: str) -> CallToolResult:
-    """Build a result that says a call failed; its `_meta` keeps the kind: tool, transport, timeout or protocol."""
-    return CallToolResult(content=[TextContent(type="text", text=text)], isError=True, _meta={FAILURE_KEY: kind})

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -31,18 +32,10 @@ from mcp.types import ErrorData, JSONRPCError, JSONRPCMessage
 from pydantic_core import from_json
 
 from toolweave.errors import ServerUnavailable
-from toolweave.json_values import collecting_later, has_more_values
+from toolweave.json_values import collecting_later
 from toolweave.redact import TAIL
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.sessions.faults import (
-    EDGE,
-    MOST_VALUES,
-    OVERSIZE,
-    TOO_LARGE,
-    LineSplitter,
-    Oversize,
-    answered_id,
-)
+from toolweave.servers.connections.sessions.faults import OVERSIZE, TOO_LARGE, MessageSplitter, Oversize, within_limits
 from toolweave.servers.connections.sessions.link import Link
 
 GRACE_S = 2.0
@@ -141,6 +134,7 @@ def how_it_ended(code: int) -> str:
 READ_SIZE = 256 * 1024
 MOST_LINES = 100
 LONG_LINE = 16 * 1024
+LINE_END = re.compile(rb"\n")
 LAST_WORDS_S = 0.05
 """How long the end of the output and the end of the process wait for each other: one says why, the other what."""
 Received = SessionMessage | Exception
@@ -250,7 +244,7 @@ async def _outlet(stack: AsyncExitStack) -> tuple[Outlet, IO[bytes]]:
 async def _receive(
     reader: asyncio.StreamReader, received: MemoryObjectSendStream[Received], process: Process, link: Link
 ) -> None:
-    lines = LineSplitter()
+    lines = MessageSplitter(LINE_END, longest_end=1)
     with received:
         while data := await reader.read(READ_SIZE):
             for line in lines.feed(data):
@@ -263,8 +257,7 @@ async def _receive(
 
 
 async def _message(line: bytes | Oversize) -> Received | None:
-    if isinstance(line, bytes) and await has_more_values(line, MOST_VALUES):
-        line = Oversize(answered_id(line[:EDGE], line[-EDGE:]))
+    line = await within_limits(line)
     if isinstance(line, Oversize):
         if line.request_id is None:
             return ValueError(TOO_LARGE)

@@ -44,7 +44,7 @@ async def seen_as(plane: ToolPlane, configurable: dict[str, Any], tool: str = "w
 
 
 def sessions(plane: ToolPlane, name: str = "peer") -> CallerSessions:
-    return plane._callers._sessions[name]
+    return plane._callers.sessions[name]
 
 
 async def eventually(condition: Callable[[], bool]) -> None:

@@ -86,8 +86,8 @@ async def call(plane: ToolPlane, tool: str, *, server: str = "peer", **arguments
 async def compile_checks(plane: ToolPlane) -> None:
     """Compile the checks of all arguments, which a first call does on a thread before its limit begins."""
     await plane.settle()
-    for checks, specs in ((each.argument_checks, each.tools) for each in plane._connections.values()):
-        await asyncio.gather(*map(checks.of, specs))
+    for each in plane._connections.values():
+        await asyncio.gather(*(each.argument_checks.of(spec.name, spec.input_schema) for spec in each.tools))
 
 
 async def overdue(plane: ToolPlane, *calls: Coroutine[Any, Any, T]) -> list[T]:

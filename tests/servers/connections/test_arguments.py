@@ -9,10 +9,9 @@ import pytest_asyncio
 from mcp.types import CallToolResult
 
 from tests.servers.connections.peers import QUICK, call, connection, failure_kind, log_records, talkative, text_of
-from toolweave.servers.connections.checks import ArgumentCheck
+from toolweave.servers.connections.checks import CompiledSchema
 from toolweave.servers.connections.observation import CallRecord
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
-from toolweave.servers.connections.registry import ToolSpec
 
 
 class Records(list[CallRecord]):
@@ -104,19 +103,17 @@ async def test_a_tool_that_is_not_listed_is_the_servers_to_refuse(plane: ToolPla
 
 async def test_a_schema_is_compiled_once_while_the_tool_stays_the_same(plane: ToolPlane) -> None:
     checks = connection(plane, "talk").argument_checks
-    spec = ToolSpec("t", None, {"type": "object", "required": ["a"]}, {}, None)
-    same = ToolSpec("t", None, {"type": "object", "required": ["a"]}, {}, None)
-    other = ToolSpec("t", None, {"type": "object", "required": ["b"]}, {}, None)
+    schema, same, other = ({"type": "object", "required": [name]} for name in "aab")
 
-    first = await checks.of(spec)
+    first = await checks.of("t", schema)
 
-    assert await checks.of(spec) is first
-    assert await checks.of(same) is first
-    assert (await checks.of(other)).problems({"a": 1}) == ["b is required"]
+    assert await checks.of("t", schema) is first
+    assert await checks.of("t", same) is first
+    assert await checks.problems("t", other, {"a": 1}) == ["b is required"]
 
 
 def test_only_usual_schemas_take_the_quick_way() -> None:
     unusual = {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "integer"}}}
-    check = ArgumentCheck("s", ToolSpec("t", None, unusual, {}, None))
+    check = CompiledSchema(unusual)
     assert check.problems({"a": "x"}) == ["a must be an integer; got 'x'"]
     assert check.problems({"a": 1}) == []

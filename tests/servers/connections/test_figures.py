@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from datetime import UTC, datetime
 from typing import Any
 
 from tests.fixtures.loop_clock import pass_time
@@ -17,7 +16,7 @@ from toolweave.servers.connections.observation import (
     SECONDS,
     CallRecord,
     Figures,
-    Latency,
+    LatencyMs,
     Outcome,
 )
 from toolweave.servers.connections.plane import open_tool_plane
@@ -27,7 +26,7 @@ REDACTION = Redaction(misbehaving())
 
 
 def record(tool: str = "echo", outcome: Outcome = "ok", **given: Any) -> CallRecord:
-    facts: dict[str, Any] = {"duration_ms": 1.0, "attempts": 1, "reason": "", **given}
+    facts: dict[str, Any] = {"duration_ms": 1.0, "attempts": 1, **given}
     return CallRecord(
         server="peer",
         tool=tool,
@@ -35,8 +34,6 @@ def record(tool: str = "echo", outcome: Outcome = "ok", **given: Any) -> CallRec
         arguments={},
         context=CallContext(),
         redaction=REDACTION,
-        started=datetime.now(UTC),
-        result=None,
         **facts,
     )
 
@@ -72,7 +69,7 @@ async def test_calls_are_counted_by_tool_and_outcome_while_and_after_they_run() 
         "sleep": (1, 1),
     }
     assert (peer.in_flight, other.tools) == (0, {})
-    assert [(error.tool, error.outcome) for error in peer.errors] == [
+    assert [(error["tool"], error["outcome"]) for error in peer.errors] == [
         ("fail", "tool_error"),
         ("wrong_shape", "protocol"),
         ("sleep", "timeout"),
@@ -94,11 +91,11 @@ def test_attempts_after_the_first_are_retries_and_a_call_that_never_left_has_non
 def test_the_latency_is_that_of_the_newest_successful_calls() -> None:
     assert counted(record(outcome="tool_error")).latency("peer") is None
     figures = counted(*(record(duration_ms=9_999.0) for _ in range(LATENCIES)))
-    assert figures.latency("peer") == Latency(9_999.0, 9_999.0)
+    assert figures.latency("peer") == LatencyMs(p50=9_999.0, p99=9_999.0)
     for number in range(LATENCIES):
         figures(record(duration_ms=float(number)))
         figures(record(duration_ms=70_000.0, outcome="timeout"))
-    assert figures.latency("peer") == Latency(255.0, 506.0)
+    assert figures.latency("peer") == LatencyMs(p50=255.0, p99=506.0)
     assert figures.latency("other") is None
 
 
@@ -123,7 +120,7 @@ def test_names_without_end_are_counted_together_and_long_ones_cut() -> None:
 
 def test_only_the_newest_errors_are_kept() -> None:
     figures = counted(*(record(outcome="timeout", reason=str(number)) for number in range(ERRORS + 3)))
-    assert [error.reason for error in figures.of("peer").errors] == [str(number) for number in range(3, ERRORS + 3)]
+    assert [error["reason"] for error in figures.of("peer").errors] == [str(number) for number in range(3, ERRORS + 3)]
 
 
 def test_figures_are_read_from_another_thread_while_calls_are_counted() -> None:

@@ -104,7 +104,7 @@ async def test_a_call_that_is_cancelled_leaves_the_session_to_the_others() -> No
 
 async def test_a_caller_who_leaves_in_whatever_moment_costs_nobody_the_session() -> None:
     async with opened(core()) as plane:
-        session, outcomes = connection(plane, "core")._live, set()
+        session, outcomes = connection(plane, "core")._session, set()
         for turns in range(160):
             # It is refused at once: nothing but the turns of the event loop decides how far it gets.
             asking = asyncio.create_task(
@@ -117,7 +117,7 @@ async def test_a_caller_who_leaves_in_whatever_moment_costs_nobody_the_session()
             await asyncio.wait({asking})
         assert outcomes == {"answered", "left"}
         assert not (await call(plane, "read_file", server="core", path=str(HERE))).isError
-        assert connection(plane, "core")._live is session
+        assert connection(plane, "core")._session is session
 
 
 async def test_an_agent_of_ones_own_uses_it() -> None:

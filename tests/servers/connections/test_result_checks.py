@@ -5,41 +5,33 @@ from typing import Any
 import pytest
 
 from tests.servers.connections.peers import QUICK, call, failure_kind, log_records, talkative, text_of
-from toolweave.servers.connections.checks import ResultChecks
+from toolweave.servers.connections.checks import SchemaChecks
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.registry import ToolSpec
 
 COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
 
 
-def checks(schema: dict[str, Any] | None) -> ResultChecks:
-    made = ResultChecks("s")
-    made.take([ToolSpec("t", None, {}, {}, None, schema)])
-    return made
+async def problems(schema: dict[str, Any], structured: dict[str, Any]) -> list[str]:
+    return await SchemaChecks("s", "{}/{}: {}").problems("t", schema, structured)
 
 
 async def test_a_result_that_fits_has_no_problems() -> None:
-    assert await checks(COUNT).problems("t", {"count": 3}) == []
+    assert await problems(COUNT, {"count": 3}) == []
 
 
-@pytest.mark.parametrize("structured", [{"count": "three"}, {}, None])
-async def test_a_result_that_does_not_fit_is_named(structured: dict[str, Any] | None) -> None:
-    assert len(await checks(COUNT).problems("t", structured)) == 1
-
-
-async def test_a_tool_without_an_output_schema_may_answer_anything() -> None:
-    assert await checks(None).problems("t", None) == []
-    assert await checks(COUNT).problems("unlisted", {"x": 1}) == []
+@pytest.mark.parametrize("structured", [{"count": "three"}, {}])
+async def test_a_result_that_does_not_fit_is_named(structured: dict[str, Any]) -> None:
+    assert len(await problems(COUNT, structured)) == 1
 
 
 async def test_a_schema_that_cannot_be_used_judges_nothing() -> None:
-    assert await checks({"type": "nonsense"}).problems("t", {"count": 3}) == []
-    assert await checks({"$ref": "http://127.0.0.1:9/schema"}).problems("t", {"count": 3}) == []
+    assert await problems({"type": "nonsense"}, {"count": 3}) == []
+    assert await problems({"$ref": "http://127.0.0.1:9/schema"}, {"count": 3}) == []
 
 
 async def test_an_expression_that_could_run_for_ever_does_not() -> None:
     evil = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
-    assert await checks(evil).problems("t", {"a": "a" * 50_000 + "!"})
+    assert await problems(evil, {"a": "a" * 50_000 + "!"})
 
 
 async def test_a_server_that_breaks_its_own_schema_is_answered_in_general_words_and_named_in_the_log() -> None:
@@ -48,7 +40,10 @@ async def test_a_server_that_breaks_its_own_schema_is_answered_in_general_words_
         with log_records() as lines:
             fits = await call(plane, "only_structure", server="talk", rows=2)
             broken = await call(plane, "only_structure", server="talk", rows=2, row=7)
+            missing = await call(plane, "only_structure", server="talk")
     assert fits.structuredContent == {"rows": ["row", "row"]}
     assert failure_kind(broken) == "protocol"
     assert "could not be understood" in text_of(broken)
-    assert any("does not fit its output schema" in line["message"] for line in lines)
+    assert failure_kind(missing) == "protocol"
+    assert any("does not fit its output schema: rows" in line["message"] for line in lines)
+    assert any("it has no structured content" in line["message"] for line in lines)

@@ -104,9 +104,9 @@ async def eavesdropper() -> AsyncIterator[tuple[str, list[bytes]]]:
 
 async def failed_attempts(plane: ToolPlane, count: int) -> None:
     """Wait until the plane has failed to connect `count` times more."""
-    reached = connection(plane)._failures_ever + count
+    reached = connection(plane)._failed_connects + count
     async with asyncio.timeout(BOUND_S):
-        while connection(plane)._failures_ever < reached:
+        while connection(plane)._failed_connects < reached:
             await connection(plane).status.change()
 
 

@@ -22,8 +22,15 @@ from tests.servers.connections.peers import (
 )
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.sessions.faults import MOST_VALUES, OVERSIZE, LineSplitter, Oversize, answered_id
-from toolweave.servers.connections.sessions.http import GIVEN_UP, EventLimiter
+from toolweave.servers.connections.sessions.faults import (
+    MOST_VALUES,
+    MessageSplitter,
+    Oversize,
+    answered_id,
+    within_limits,
+)
+from toolweave.servers.connections.sessions.http import EVENT_END
+from toolweave.servers.connections.sessions.stdio import LINE_END
 
 LIMIT = 1_000
 BLANKS = [b"\n\n", b"\r\n\r\n", b"\r\r"]
@@ -46,21 +53,22 @@ def in_pieces(text: bytes, cuts: list[int]) -> list[bytes]:
 
 @given(st.lists(st.binary().map(lambda line: line.replace(b"\n", b"")), max_size=20), st.lists(st.integers(0, 10**6)))
 def test_lines_come_out_as_they_went_in_wherever_they_were_cut(lines: list[bytes], cuts: list[int]) -> None:
-    splitter = LineSplitter(limit=10**9)
+    splitter = MessageSplitter(LINE_END, 1)
     text = b"".join(line + b"\n" for line in lines)
-    assert [line for piece in in_pieces(text, cuts) for line in splitter.feed(piece)] == lines
+    found = [line for piece in in_pieces(text, cuts) for line in splitter.feed(piece)]
+    assert found == [line + b"\n" for line in lines]
 
 
 @given(st.booleans(), st.lists(st.integers(0, 10**6), max_size=30))
 def test_a_line_over_the_limit_is_dropped_and_its_request_told(id_last: bool, cuts: list[int]) -> None:
-    splitter = LineSplitter(limit=LIMIT)
+    splitter = MessageSplitter(LINE_END, 1, LIMIT)
     text = b"before\n" + response(7, id_last=id_last) + b"\nafter\n"
     lines = [line for piece in in_pieces(text, cuts) for line in splitter.feed(piece)]
-    assert lines == [b"before", Oversize(request_id=7), b"after"]
+    assert lines == [b"before\n", Oversize(request_id=7), b"after\n"]
 
 
 def test_a_line_without_an_end_takes_no_more_memory_than_the_limit() -> None:
-    splitter = LineSplitter(limit=1_000_000)
+    splitter = MessageSplitter(EVENT_END, 4, 1_000_000)
     piece = b"x" * 65_536
     tracemalloc.start()
     try:
@@ -85,43 +93,34 @@ def test_a_line_without_an_end_takes_no_more_memory_than_the_limit() -> None:
 )
 def test_what_answers_no_request_of_ours_is_not_taken_for_an_answer(message: bytes) -> None:
     assert answered_id(message, message) is None
+    assert answered_id(b"data: " + message, message) is None
 
 
 @given(
     st.lists(st.tuples(st.sampled_from([b"{}", b'{"a": 1}', b"x" * 300]), st.sampled_from(BLANKS)), max_size=10),
     st.lists(st.integers(0, 10**6)),
 )
-def test_events_within_the_limit_pass_untouched(events: list[tuple[bytes, bytes]], cuts: list[int]) -> None:
-    text = b"".join(event(data, blank) for data, blank in events)
-    limiter = EventLimiter(limit=LIMIT)
-    assert b"".join(limiter.feed(piece) for piece in in_pieces(text, cuts)) == text
+def test_events_within_the_limit_come_out_as_they_went_in(events: list[tuple[bytes, bytes]], cuts: list[int]) -> None:
+    wanted = [event(data, blank) for data, blank in events]
+    splitter = MessageSplitter(EVENT_END, 4, LIMIT)
+    assert [found for piece in in_pieces(b"".join(wanted), cuts) for found in splitter.feed(piece)] == wanted
+    assert splitter.rest() == b""
 
 
 @given(st.sampled_from(BLANKS), st.booleans(), st.integers(16, 400))
-def test_an_event_over_the_limit_is_replaced_by_an_error_for_its_request(
-    blank: bytes, id_last: bool, step: int
-) -> None:
-    limiter = EventLimiter(limit=LIMIT)
-    text = event(b"{}", blank) + event(response(7, id_last=id_last), blank) + event(b'{"last": 1}', blank)
-    passed = b"".join(limiter.feed(text[at : at + step]) for at in range(0, len(text), step))
-    begin, _, rest = passed.partition(GIVEN_UP)
-    assert begin.startswith(event(b"{}", blank))
-    assert len(begin) <= len(event(b"{}", blank)) + LIMIT
-    error, _, last = rest.partition(b"\n\n")
-    message = json.loads(error.partition(b"data: ")[2])
-    assert (message["id"], message["error"]["code"]) == (7, OVERSIZE)
-    assert last == event(b'{"last": 1}', blank)
+def test_an_event_over_the_limit_is_dropped_and_its_request_told(blank: bytes, id_last: bool, step: int) -> None:
+    splitter = MessageSplitter(EVENT_END, 4, LIMIT)
+    first, last = event(b"{}", blank), event(b'{"last": 1}', blank)
+    text = first + event(response(7, id_last=id_last), blank) + last
+    pieces = (text[at : at + step] for at in range(0, len(text), step))
+    assert [found for piece in pieces for found in splitter.feed(piece)] == [first, Oversize(request_id=7), last]
 
 
 @pytest.mark.parametrize("blank", BLANKS)
-def test_an_event_of_too_many_values_gives_way_to_an_error_and_the_next_one_passes(blank: bytes) -> None:
+async def test_an_event_of_too_many_values_is_told_from_the_next_one(blank: bytes) -> None:
     answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"rows": [0] * (MOST_VALUES + 50_000)}}).encode()
-    limiter = EventLimiter()
-    passed = limiter.feed(event(answer, blank) + event(b"{}", blank))
-    assert GIVEN_UP in passed
-    assert b'"id": 7, "error"' in passed
-    assert passed.endswith(event(b"{}", blank))
-    assert len(passed) < len(answer)
+    found = MessageSplitter(EVENT_END, 4).feed(event(answer, blank) + event(b"{}", blank))
+    assert [await within_limits(each) for each in found] == [Oversize(request_id=7), event(b"{}", blank)]
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
