@@ -3,7 +3,7 @@
 `python scripts/mutants.py WORKSPACE` prints each mutant that no test catches. The mutants are those with the smallest
 hashes of a seed, the changed statement and its function's name: code that only moves to another file brings its
 mutants with it, so the figures of two versions compare. WORKSPACE gets clones of the commit and two files: the lines
-that each test file executes (`reach.jsonl`) and the verdicts (`verdicts.jsonl`). A second call continues.
+that each test file executes (`reach.json`) and the verdicts (`verdicts.jsonl`). A second call continues.
 """
 
 import argparse
@@ -11,21 +11,24 @@ import ast
 import copy
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
+import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any
 
-from coverage import CoverageData
+from coverage import CoverageData, CoveragePlugin
 from house import ROOMS
 
 SEED = "16"
@@ -172,19 +175,18 @@ class Clone:
             subprocess.run(["make", "setup"], cwd=root, check=True, stdout=subprocess.DEVNULL)
         subprocess.run(["git", "checkout", "--quiet", "."], cwd=root, check=True)
 
-    def run(self, *arguments: str, **variables: str) -> bool:
+    def run(
+        self, *arguments: str, output: Path = Path(os.devnull), limit_s: float | None = LIMIT_S, **variables: str
+    ) -> bool:
         """Run the clone's Python; return whether it succeeds in time."""
         settings = [f"{name}={value}" for name, value in variables.items()]
         command = ["env", *settings, str(self.root / ".venv/bin/python"), *arguments]
-        process = subprocess.Popen(
-            command,
-            cwd=self.root,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with output.open("w") as file:
+            process = subprocess.Popen(
+                command, cwd=self.root, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+            )
         try:
-            return process.wait(LIMIT_S) == 0
+            return process.wait(limit_s) == 0
         except subprocess.TimeoutExpired:
             return False
         finally:
@@ -193,38 +195,55 @@ class Clone:
             process.wait()
 
 
-def executed_lines(root: Path, data_file: Path) -> dict[str, list[int]]:
-    """Read which lines of the product were executed by all processes of one coverage run, and remove its files."""
-    lines: dict[str, set[int]] = defaultdict(set)
-    for part in data_file.parent.glob(f"{data_file.name}*"):
-        data = CoverageData(str(part))
-        data.read()
-        for measured in data.measured_files():
-            name = Path(measured).resolve().relative_to(root.resolve()).as_posix()
-            lines[name].update(data.lines(measured) or ())
-        part.unlink()
-    return {name: sorted(numbers) for name, numbers in lines.items()}
+class TestFileContext(CoveragePlugin):
+    """Record which test file each line is executed for, also in the processes that a test starts."""
+
+    def dynamic_context(self, frame: FrameType) -> str | None:  # noqa: ARG002
+        return os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0] or None  # noqa: TID251  pytest sets it
 
 
-def reach_of(clones: "SimpleQueue[Clone]", test_file: str) -> dict[str, list[int]]:
-    """Run one test file with coverage; a file that fails without a mutant reaches nothing."""
-    clone = clones.get()
-    try:
-        data_file = clone.root.parent / f"{clone.root.name}.coverage"
-        passed = clone.run("-m", "coverage", "run", "-m", "pytest", "-q", test_file, COVERAGE_FILE=str(data_file))
-        lines = executed_lines(clone.root, data_file)
-        if not passed:
-            print(f"left out, as it has no fast test or fails: {test_file}")
-        return lines if passed else {}
-    finally:
-        clones.put(clone)
+def coverage_init(registry: Any, _options: Mapping[str, Any]) -> None:
+    """Let coverage load this file as its plugin."""
+    registry.add_dynamic_context(TestFileContext())
+
+
+def reach_of(clone: Clone, workspace: Path) -> Reach:
+    """Run all tests once with coverage; a test file that fails without a mutant reaches nothing."""
+    settings = tomllib.loads((clone.root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["coverage"]
+    settings["run"] |= {"plugins": [Path(__file__).stem], "data_file": str(workspace / "coverage")}
+    options = workspace / "coverage.toml"
+    options.write_text(
+        "".join(
+            f"[tool.coverage.{part}]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
+            for part, values in settings.items()
+        )
+    )
+    scripts = str(Path(__file__).parent)
+    command = ("-m", "coverage", "run", "--rcfile", str(options), "-m", "pytest", "-q", "--workers", "auto")
+    log = workspace / "tests.log"
+    clone.run(*command, output=log, limit_s=None, PYTHONPATH=scripts)
+    clone.run("-m", "coverage", "combine", "--rcfile", str(options), PYTHONPATH=scripts)
+    reach: Reach = defaultdict(lambda: defaultdict(list))
+    data = CoverageData(str(workspace / "coverage"))
+    data.read()
+    for measured in data.measured_files():
+        name = Path(measured).resolve().relative_to(clone.root.resolve()).as_posix()
+        for line, tests in data.contexts_by_lineno(measured).items():
+            for test in filter(None, tests):
+                reach[test][name].append(line)
+    for failed in sorted(set(re.findall(r"^(?:FAILED|ERROR) ([^: ]+)", log.read_text(encoding="utf-8"), re.MULTILINE))):
+        if not clone.run("-m", "pytest", "-q", failed):
+            print(f"left out, as it fails without a mutant: {failed}")
+            reach.pop(failed, None)
+    return reach
 
 
 def verdict_on(clones: "SimpleQueue[Clone]", mutant: Mutant, reach: Reach) -> dict[str, object]:
-    """Run the tests that execute a mutant, those that execute the least first, until one fails."""
+    """Run the tests that execute a mutant, those that are about its file first, until one fails."""
     touched = range(mutant.start[0], mutant.end[0] + 1)
     tests = [test for test, lines in reach.items() if not set(touched).isdisjoint(lines.get(mutant.path, ()))]
-    tests.sort(key=lambda test: sum(map(len, reach[test].values())))
+    # First the tests that are mostly about this file.
+    tests.sort(key=lambda test: -len(reach[test][mutant.path]) / sum(map(len, reach[test].values())))
     clone = clones.get()
     path = clone.root / mutant.path
     original = path.read_text(encoding="utf-8")
@@ -258,19 +277,17 @@ def main() -> None:
     workspace: Path = options.workspace.resolve()
     workspace.mkdir(parents=True, exist_ok=True)
     clones: SimpleQueue[Clone] = SimpleQueue()
-    for number in range(options.clones):
-        clones.put(Clone(workspace / f"clone{number}", Path.cwd(), commit.strip()))
-    root = workspace / "clone0"
+    made = [Clone(workspace / f"clone{number}", Path.cwd(), commit.strip()) for number in range(options.clones)]
+    for clone in made:
+        clones.put(clone)
     with ThreadPoolExecutor(options.clones) as pool:
-        reach = dict(recorded(workspace / "reach.jsonl"))
-        tests = [name for name in files_of(root, "tests/*.py") if Path(name).name.startswith("test_")]
-        left = [test for test in tests if test not in reach]
-        for test, lines in zip(left, pool.map(lambda test: reach_of(clones, test), left), strict=True):
-            reach[test] = lines
-            record(workspace / "reach.jsonl", [test, lines])
+        reached = workspace / "reach.json"
+        if not reached.exists():
+            reached.write_text(json.dumps(reach_of(made[0], workspace)))
+        reach = json.loads(reached.read_text())
         verdicts = workspace / "verdicts.jsonl"
         done = {verdict["key"] for verdict in recorded(verdicts)}
-        mutants = [mutant for mutant in chosen(root, options.count) if mutant.key not in done]
+        mutants = [mutant for mutant in chosen(made[0].root, options.count) if mutant.key not in done]
         for verdict in pool.map(lambda mutant: verdict_on(clones, mutant, reach), mutants):
             record(verdicts, verdict)
     results = recorded(verdicts)
