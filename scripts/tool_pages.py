@@ -54,7 +54,7 @@ _VARYING = (
 
 @dataclass(frozen=True)
 class Area:
-    """Tools that share a package and the settings that begin with its word."""
+    """Tools that share a package or module and the settings that begin with its word."""
 
     server: str
     package: ModuleType
@@ -242,10 +242,10 @@ def _settings_section(area: Area) -> list[str]:
 
 def _codes_of(area: Area) -> list[ErrorCode]:
     used = set(CODES_OF_ALL)
-    for module in pkgutil.iter_modules(area.package.__path__, f"{area.package.__name__}."):
-        if not module.name.endswith("__main__"):
-            found = vars(importlib.import_module(module.name)).values()
-            used |= {value for value in found if isinstance(value, ErrorCode)}
+    inner = pkgutil.iter_modules(getattr(area.package, "__path__", ()), f"{area.package.__name__}.")
+    modules = [importlib.import_module(each.name) for each in inner if not each.name.endswith("__main__")]
+    for module in (area.package, *modules):
+        used |= {value for value in vars(module).values() if isinstance(value, ErrorCode)}
     return [row for row in ERROR_CODES if row in used]
 
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from toolweave.cli.checks.finding import Finding, failure
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
-from toolweave.servers.core.files.ignore_rules import IgnoreRules
-from toolweave.servers.core.files.roots import Roots
+from toolweave.servers.core.files.opening import Roots
 
 SUBJECT = "file roots"
 
@@ -22,6 +21,6 @@ def check_files(settings: Settings) -> Iterator[Finding]:
     if not problems:
         yield Finding("ok", SUBJECT, f"{', '.join(roots.names)}.")
     try:
-        IgnoreRules(settings.file_ignore, private_folder=settings.data_dir)
+        Roots((), settings.file_ignore, private_folder=settings.data_dir)
     except ConfigError as error:
         yield failure(SUBJECT, error)

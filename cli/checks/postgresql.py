@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from toolweave.cli.checks.finding import Finding, failure
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
-from toolweave.servers.core.query.database import open_query_database
+from toolweave.servers.core.query.databases import open_query_database
 from toolweave.servers.databases.engine import parse_url
 from toolweave.servers.databases.opening import has_schema
 from toolweave.servers.databases.postgresql import reason

@@ -4,7 +4,8 @@ FastMCP takes more than half a second: `load` belongs on a thread, afterwards th
 """
 
 import logging
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from toolweave.config.settings import Settings
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 
 def load() -> None:
     """Import the core server and the libraries it is built on."""
+    from fastmcp.client import transports  # noqa: F401, PLC0415
+
     from toolweave.servers import standalone  # noqa: PLC0415
-    from toolweave.servers.core import http_app, in_process  # noqa: F401, PLC0415
+    from toolweave.servers.core import http_app  # noqa: F401, PLC0415
 
     # Importing it has given it a handler of its own, beside the log of the process.
     logging.getLogger("fastmcp").handlers.clear()
@@ -25,11 +28,21 @@ def load() -> None:
     standalone.quiet_framework_logs()
 
 
-def open_in_process(settings: Settings, options: dict[str, Any]) -> "AbstractAsyncContextManager[ClientSession]":
-    """Open the server and a session with it in this process; see `in_process.in_process_session`."""
-    from toolweave.servers.core import in_process  # noqa: PLC0415
+@asynccontextmanager
+async def open_in_process(settings: Settings, options: dict[str, Any]) -> AsyncIterator["ClientSession"]:
+    """Open the server and a session with it, to be initialised: messages over streams in memory, no port, no token.
 
-    return in_process.in_process_session(settings, options)
+    `options` are further arguments of the `ClientSession`. Both end with the block.
+
+    Raises:
+        ConfigError: a setting that a tool needs cannot be used.
+    """
+    from fastmcp.client.transports import FastMCPTransport  # noqa: PLC0415
+
+    from toolweave.servers.core.server import open_core_server  # noqa: PLC0415
+
+    async with open_core_server(settings) as server, FastMCPTransport(server).connect_session(**options) as session:
+        yield session
 
 
 def open_http_app(settings: Settings, path: str) -> "AbstractAsyncContextManager[ASGIApp]":

@@ -1,16 +1,16 @@
 """Build the MCP server `core` from its tools (C-01, C-02)."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from fastmcp import FastMCP
 from fastmcp.server.auth import AuthProvider
 
 from toolweave import __version__
 from toolweave.config.settings import Settings
-from toolweave.servers.core.files.tools import add_file_tools
-from toolweave.servers.core.jobs.tools import JobTools
-from toolweave.servers.core.query.opening import open_query_tools
+from toolweave.servers.core.files.tools import FileTools
+from toolweave.servers.core.jobs import JobTools
+from toolweave.servers.core.query.tools import open_query_tools
 from toolweave.servers.envelope_middleware import MOST_BYTES, EnvelopeMiddleware
 from toolweave.servers.tool_declaration import ACTS_ABROAD, ASKS_ABROAD, READS, declared_tool
 
@@ -26,31 +26,14 @@ async def open_core_server(settings: Settings, *, auth: AuthProvider | None = No
     """Open what the tools need and build the server on it; all is closed with the context.
 
     `auth` guards the server where it is reached over HTTP. Nothing is connected before a tool needs it.
+
+    Raises:
+        ConfigError: a setting that a tool needs cannot be used.
     """
-    async with AsyncExitStack() as areas:
-        server = _empty_server(settings, auth)
-        await _add_query_tools(server, settings, areas)
-        _add_job_tools(server, settings)
-        add_file_tools(server, settings)
-        yield server
-
-
-async def _add_query_tools(server: FastMCP[None], settings: Settings, areas: AsyncExitStack) -> None:
-    queries = await areas.enter_async_context(open_query_tools(settings))
-    server.add_tool(declared_tool(queries.query_database, "Query a database", READS))
-
-
-def _add_job_tools(server: FastMCP[None], settings: Settings) -> None:
-    jobs = JobTools(settings)
-    server.add_tool(declared_tool(jobs.execute_job, "Run a job", ACTS_ABROAD))
-    server.add_tool(declared_tool(jobs.check_job_status, "Check a job", ASKS_ABROAD))
-
-
-def _empty_server(settings: Settings, auth: AuthProvider | None) -> FastMCP[None]:
     # The largest file that may be read, written as JSON.
     most_bytes = max(MOST_BYTES, settings.file_max_bytes * 5 // 4)
     envelope = EnvelopeMiddleware(timeout_s=TOOL_TIMEOUT_S, most_bytes=most_bytes)
-    return FastMCP(
+    server: FastMCP[None] = FastMCP(
         "core",
         instructions=_INSTRUCTIONS,
         version=__version__,
@@ -60,3 +43,11 @@ def _empty_server(settings: Settings, auth: AuthProvider | None) -> FastMCP[None
         on_duplicate="error",
         auth=auth,
     )
+    jobs, files = JobTools(settings), FileTools(settings)
+    async with open_query_tools(settings) as queries:
+        server.add_tool(declared_tool(queries.query_database, "Query a database", READS))
+        server.add_tool(declared_tool(jobs.execute_job, "Run a job", ACTS_ABROAD))
+        server.add_tool(declared_tool(jobs.check_job_status, "Check a job", ASKS_ABROAD))
+        server.add_tool(declared_tool(files.read_file, "Read a file", READS))
+        server.add_tool(declared_tool(files.search_files, "Search files", READS))
+        yield server

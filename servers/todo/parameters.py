@@ -4,10 +4,10 @@ import unicodedata
 from datetime import UTC, date, datetime
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import AfterValidator, Field, StringConstraints
 
 from toolweave.servers.todo.models import Priority, Status
+from toolweave.servers.tool_declaration import WHOLE_NUMBER
 
 # The largest whole number that every JSON reader keeps exactly; SQLite and PostgreSQL hold it too.
 _LARGEST_ID = 2**53 - 1
@@ -63,11 +63,6 @@ def _without_repetition(tags: list[str]) -> list[str]:
     return list(dict.fromkeys(tags))
 
 
-def _whole_number(value: object) -> object:
-    # JSON has one kind of number: 3.0 is the whole number 3. Texts and booleans are not.
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 _Line = AfterValidator(single_line)
 _Tag = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50), _Line, AfterValidator(str.lower)
@@ -79,7 +74,7 @@ _DueDate = Annotated[
 TodoId = Annotated[
     int,
     Field(strict=True, ge=1, le=_LARGEST_ID),
-    BeforeValidator(_whole_number),
+    WHOLE_NUMBER,
     Field(description="The todo's id, as a listing or search shows it.", examples=[7]),
 ]
 Title = Annotated[
@@ -124,7 +119,7 @@ DueBefore = Annotated[
 Limit = Annotated[
     int,
     Field(strict=True, ge=1, le=100),
-    BeforeValidator(_whole_number),
+    WHOLE_NUMBER,
     Field(description="How many todos to return at most.", examples=[20]),
 ]
 Cursor = Annotated[
@@ -137,5 +132,3 @@ Query = Annotated[
     _Line,
     Field(description="Words to look for; a todo matches when it has all of them.", examples=["milk", "dentist"]),
 ]
-
-Absent = SkipJsonSchema[None]

@@ -11,7 +11,6 @@ from toolweave.servers.error_codes import INVALID_PARAMETER, MISSING_PARAMETER, 
 from toolweave.servers.todo.cursor import decode_cursor, encode_cursor
 from toolweave.servers.todo.models import Fields, Kept, Selection
 from toolweave.servers.todo.parameters import (
-    Absent,
     Cursor,
     Description,
     DueBefore,
@@ -28,6 +27,7 @@ from toolweave.servers.todo.parameters import (
     TodoId,
 )
 from toolweave.servers.todo.repository import TodoRepository
+from toolweave.servers.tool_declaration import Absent
 
 
 class TodoTools:

@@ -1,12 +1,86 @@
-"""Read a text file, or some of its lines, without holding more than may be answered at once (C-05)."""
+"""Read a text file, or some of its lines, within the budget of one call (C-05).
 
+Text is UTF-8, or UTF-16 that says so with its first two bytes. No more is held than may be answered at once.
+"""
+
+import codecs
+import contextlib
 import os
+import threading
+import time
 from dataclasses import dataclass
+from typing import Literal
 
-from toolweave.servers.core.files.budget import Budget
 from toolweave.servers.core.files.opening import Opened
-from toolweave.servers.core.files.text_decoding import TextDecoder
-from toolweave.servers.error_codes import INVALID_PARAMETER, TIMEOUT, TOO_LARGE, ToolFailed
+from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_TEXT, TIMEOUT, TOO_LARGE, ToolFailed
+
+Limit = Literal["results", "time", "files", "bytes", "cancelled"]
+
+
+class CallBudget:
+    """The time, files and bytes that are left for a call; shared between its thread and the task that cancels it."""
+
+    def __init__(self, *, seconds: float, files: int, content_bytes: int) -> None:
+        self._ends_at = time.monotonic() + seconds
+        self._files_left = files
+        self._bytes_left = content_bytes
+        self._cancelled = threading.Event()
+        self.reached: Limit | None = None
+
+    def cancel(self) -> None:
+        """Let the call's thread stop at the next file or piece."""
+        self._cancelled.set()
+
+    def allows(self, *, files: int = 0, content_bytes: int = 0) -> bool:
+        """Take from what is left; no when a limit is reached, which `reached` then names."""
+        self._files_left -= files
+        self._bytes_left -= content_bytes
+        if self._cancelled.is_set():
+            self.reached = "cancelled"
+        elif time.monotonic() >= self._ends_at:
+            self.reached = "time"
+        elif self._files_left < 0:
+            self.reached = "files"
+        elif self._bytes_left < 0:
+            self.reached = "bytes"
+        return self.reached is None
+
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+class TextDecoder:
+    """Turn the bytes of a file into text, piece by piece."""
+
+    def __init__(self) -> None:
+        self.encoding = "utf-8"
+        self._decoder: codecs.IncrementalDecoder | None = None
+
+    def decode(self, piece: bytes, *, final: bool = False) -> str:
+        """Decode the next piece; the first holds at least three bytes, unless it is the last.
+
+        Raises:
+            ToolFailed: there is a NUL character, or a byte that the encoding does not know.
+        """
+        if self._decoder is None:
+            self.encoding, mark = encoding_of(piece)
+            self._decoder = codecs.getincrementaldecoder(self.encoding)()
+            piece = piece[mark:]
+        with contextlib.suppress(UnicodeDecodeError):
+            text = self._decoder.decode(piece, final)
+            if "\0" not in text:
+                return text
+        raise ToolFailed(NOT_TEXT, "The file is not text: it is neither UTF-8, nor UTF-16 with a byte order mark.")
+
+
+def encoding_of(start: bytes) -> tuple[str, int]:
+    """Return the encoding that the first bytes of a file tell, and how many of them do only that."""
+    return next(((name, len(mark)) for mark, name in _MARKS if start.startswith(mark)), ("utf-8", 0))
+
 
 _PIECE_BYTES = 64 * 1024
 
@@ -23,11 +97,11 @@ class TextPart:
     encoding: str
     first_line: int
     last_line: int
-    next_line: int | None
     total_lines: int | None
+    next_line: int | None
 
 
-def read_part(file: Opened, budget: Budget, *, first_line: int, max_lines: int | None, max_bytes: int) -> TextPart:
+def read_part(file: Opened, budget: CallBudget, *, first_line: int, max_lines: int | None, max_bytes: int) -> TextPart:
     """Read from `first_line` on: at most `max_lines` lines, at most `max_bytes` bytes of text (as UTF-8).
 
     A part ends before the line with which it would be too large; a whole file is given or refused.
@@ -42,7 +116,8 @@ def read_part(file: Opened, budget: Budget, *, first_line: int, max_lines: int |
         kept.append(pieces.next())
     lines = _lines("".join(kept))
     if not lines and first_line > 1:
-        raise _no_such_line(pieces.lines)
+        possible = f"must be a whole number from 1 to {max(pieces.lines, 1)}: the file has {pieces.lines} lines."
+        raise ToolFailed(INVALID_PARAMETER, f"Parameter 'start_line' {possible}")
     taken = lines[: _fitting(lines, max_lines, max_bytes)]
     complete = pieces.ended and len(taken) == len(lines)
     if not complete and first_line == 1 and max_lines is None:
@@ -57,8 +132,8 @@ def read_part(file: Opened, budget: Budget, *, first_line: int, max_lines: int |
         pieces.encoding,
         first_line,
         last_line,
-        None if complete else last_line + 1,
         pieces.lines if pieces.ended else None,
+        None if complete else last_line + 1,
     )
 
 
@@ -79,7 +154,7 @@ def read_bytes(descriptor: int, size: int) -> bytes:
 class _Pieces:
     """The text of an open file, piece by piece, and how many lines it had so far."""
 
-    def __init__(self, descriptor: int, budget: Budget) -> None:
+    def __init__(self, descriptor: int, budget: CallBudget) -> None:
         self._descriptor = descriptor
         self._budget = budget
         self._decoder = TextDecoder()
@@ -143,16 +218,6 @@ def _fitting(lines: list[str], max_lines: int | None, max_bytes: int) -> int:
     return len(lines)
 
 
-def _no_such_line(lines: int) -> ToolFailed:
-    return ToolFailed(
-        INVALID_PARAMETER,
-        f"Parameter 'start_line' must be a whole number from 1 to {max(lines, 1)}: the file has {lines} lines.",
-    )
-
-
 def _too_large(finding: str, max_bytes: int) -> ToolFailed:
-    return ToolFailed(
-        TOO_LARGE,
-        f"{finding}; at most {max_bytes} can be read at once.",
-        "Read it in parts, with start_line and max_lines.",
-    )
+    message = f"{finding}; at most {max_bytes} can be read at once."
+    return ToolFailed(TOO_LARGE, message, "Read it in parts, with start_line and max_lines.")

@@ -1,35 +1,102 @@
-"""Search files by their names or by the text in them, as far as a budget goes (C-05)."""
+"""Search files by their names or by the text in them, as far as a budget goes (C-05).
 
+Folders are walked in one order. Symbolic links are passed by: what they mean within the roots is found under its own
+name. So is what the .gitignore files of a project put aside. No pattern and no rule can make a search slow.
+"""
+
+import fnmatch
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolweave.servers.core.files.budget import Budget
-from toolweave.servers.core.files.content_matches import ContentSearch
-from toolweave.servers.core.files.git_ignore import GitIgnore, with_rules_of
-from toolweave.servers.core.files.globs import Glob
-from toolweave.servers.core.files.ignore_rules import IgnoreRules
-from toolweave.servers.core.files.opening import Opened, opened
-from toolweave.servers.core.files.roots import Root, Roots
-from toolweave.servers.core.files.walking import FileWalk, Found
+from toolweave.servers.core.files.opening import MAX_DEPTH, Opened, Root, Roots, RuleSet, open_entry
+from toolweave.servers.core.files.reading import CallBudget, TextDecoder, encoding_of, read_bytes
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
+
+_EXCERPT = 200
+_BEFORE_MATCH = 60
+_GIT_IGNORE = ".gitignore"
+_GIT_IGNORE_BYTES = 64 * 1024
+_GIT_IGNORE_LINES = 1000
+_MAX_STARS = 2
+
+
+class Glob:
+    """`*`, `?` and `[…]` within a name, `**` for any folders; without a slash it is matched with the name alone."""
+
+    def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
+        flags = re.IGNORECASE if ignore_case else 0
+        parts = [part for part in pattern.split("/") if part not in {"", "."}]
+        self._name_only = len(parts) == 1 and not pattern.endswith("/")
+        if pattern.endswith("/"):
+            parts.append("**")
+        # fnmatch writes expressions that never go back behind a star that has matched.
+        self._parts = [None if part == "**" else re.compile(fnmatch.translate(part), flags) for part in parts]
+
+    def matches(self, path: Sequence[str]) -> bool:
+        """Tell whether the glob matches a path, given as its parts."""
+        names = path[-1:] if self._name_only else path
+        name = part = resumed = 0
+        after_stars: int | None = None
+        while name < len(names):
+            expected = self._parts[part] if part < len(self._parts) else _END
+            if expected is None:
+                part += 1
+                after_stars, resumed = part, name
+            elif expected.match(names[name]):
+                part, name = part + 1, name + 1
+            elif after_stars is not None:
+                # What stands behind the last ** may begin one folder further down; what is before it stays matched.
+                resumed += 1
+                part, name = after_stars, resumed
+            else:
+                return False
+        return all(expected is None for expected in self._parts[part:])
+
+
+_END = re.compile(r"(?!)")
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """What is looked for: `files` narrows a search in contents to the files that a glob matches."""
+class GitIgnore:
+    """The rules of a folder's .gitignore, and those of the folders above it, which it may undo."""
 
-    pattern: str
-    directory: str
-    content: bool
-    files: str | None
-    ignore_case: bool
-    limit: int
+    rules: RuleSet
+    depth: int
+    above: "GitIgnore | None"
+
+    def ignores(self, parts: Sequence[str], *, is_folder: bool) -> bool:
+        """Tell whether the project ignores the last of `parts`, the path from its root."""
+        found = self.rules.decision(parts[self.depth :], is_folder=is_folder)
+        if found is not None:
+            return found
+        return self.above is not None and self.above.ignores(parts, is_folder=is_folder)
+
+
+def _with_rules_of(folder: Opened, above: GitIgnore | None) -> GitIgnore | None:
+    """Add the rules of a folder; one without any, or with a file that cannot be read, changes nothing."""
+    with suppress(OSError, ToolFailed):
+        descriptor, _ = open_entry(_GIT_IGNORE, folder.descriptor, folder.info.st_dev)
+        try:
+            text = read_bytes(descriptor, _GIT_IGNORE_BYTES).decode("utf-8-sig", "replace")
+        finally:
+            os.close(descriptor)
+        quick = (line.removesuffix("\r") for line in text.split("\n")[:_GIT_IGNORE_LINES] if _is_quick(line))
+        return GitIgnore(RuleSet(quick, pass_by_others=True), len(folder.parts), above)
+    return above
+
+
+def _is_quick(line: str) -> bool:
+    """Refuse rules that take ever longer with the length of a name: who writes a file here must not stop us."""
+    names = line.split("/")
+    return names.count("**") <= _MAX_STARS and all(name.count("*") <= _MAX_STARS for name in names)
 
 
 @dataclass(slots=True)
-class Answer:
+class FilesFound:
     """What was found, sorted by path, and how far the search came."""
 
     matches: list[dict[str, Any]] = field(default_factory=list)
@@ -39,76 +106,166 @@ class Answer:
     unusable_roots: list[str] = field(default_factory=list)
 
 
+@dataclass(kw_only=True)
 class FileSearch:
-    """One search; it runs on a thread."""
+    """One search; it runs on a thread.
 
-    def __init__(self, roots: Roots, rules: IgnoreRules, query: Query, budget: Budget, *, max_bytes: int) -> None:
-        self._roots = roots
-        self._rules = rules
-        self._query = query
-        self._budget = budget
-        self._walk = FileWalk(rules, budget)
-        self._content = ContentSearch(query.pattern, budget, ignore_case=query.ignore_case, max_bytes=max_bytes)
-        names = query.files if query.content else query.pattern
-        self._glob = Glob(names, ignore_case=query.ignore_case) if names else None
-        self._answer = Answer()
+    Of contents it looks for a text as it is written, not as an expression: no text can make this slow. `files` narrows
+    that to the files that a glob matches.
+    """
 
-    def run(self) -> Answer:
+    roots: Roots
+    budget: CallBudget
+    max_bytes: int
+    pattern: str
+    directory: str = "."
+    content: bool = False
+    files: str | None = None
+    ignore_case: bool = False
+    limit: int = 1000
+    found: FilesFound = field(default_factory=FilesFound)
+    _seen: set[tuple[int, int]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._text = self.pattern.lower() if self.ignore_case else self.pattern
+        names = self.files if self.content else self.pattern
+        self._glob = Glob(names, ignore_case=self.ignore_case) if names else None
+
+    def run(self) -> FilesFound:
         """Search until all is seen or the budget is used up.
 
         Raises:
             ToolFailed: the directory is outside the roots, absent, no folder, or no root can be used.
         """
         for match in self._matches():
-            if len(self._answer.matches) == self._query.limit:
-                self._budget.reached = "results"
+            if len(self.found.matches) == self.limit:
+                self.budget.reached = "results"
                 break
-            self._answer.matches.append(match)
-        self._answer.skipped = self._content.skipped
-        self._answer.unreadable_folders = self._walk.unreadable_folders
-        return self._answer
+            self.found.matches.append(match)
+        return self.found
 
     def _matches(self) -> Iterator[dict[str, Any]]:
-        place = self._roots.locate(self._query.directory)
+        place = self.roots.locate(self.directory)
         if place:
-            yield from self._below(*place, above=())
+            yield from self._matches_below(*place, above=())
             return
         problems: list[ToolFailed] = []
-        for root in self._roots.all():
+        for root in self.roots.all():
             try:
-                yield from self._below(root, [], above=(root.name,))
+                yield from self._matches_below(root, [], above=(root.name,))
             except ToolFailed as problem:
                 problems.append(problem)
-                self._answer.unusable_roots.append(root.name)
-        if len(problems) == len(self._roots.names):
+                self.found.unusable_roots.append(root.name)
+        if len(problems) == len(self.roots.names):
             raise problems[0]
 
-    def _below(self, root: Root, parts: list[str], *, above: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-        with opened(self._roots, self._rules, root, parts) as folder:
-            if not folder.is_folder:
+    def _matches_below(self, root: Root, parts: list[str], *, above: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+        with self.roots.opened(root, parts) as top:
+            if not top.is_folder:
                 raise ToolFailed(INVALID_PARAMETER, "Parameter 'directory' must be a folder; this is a file.")
-            for found in self._walk.below(folder, self._git_above(folder)):
-                self._answer.files += 1
-                if self._glob is None or self._glob.matches((*above, *found.parts[len(folder.parts) :])):
-                    yield from self._in(found)
+            for folder, name in self._walk(top, self._rules_above(top)):
+                self.found.files += 1
+                path = (*folder.parts, name)
+                if self._glob is None or self._glob.matches((*above, *path[len(top.parts) :])):
+                    yield from self._matches_in(folder, name, self.roots.shown(root, path))
 
-    def _in(self, found: Found) -> Iterator[dict[str, Any]]:
-        path = self._roots.shown(found.root, found.parts)
-        if self._query.content:
-            yield from ({"path": path, "line": line, "text": text} for line, text in self._content.lines(found))
+    def _matches_in(self, folder: Opened, name: str, path: str) -> Iterator[dict[str, Any]]:
+        if not self.content:
+            with suppress(OSError):
+                info = os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False)
+                yield {"path": path, "size_bytes": info.st_size}
             return
+        for number, line in enumerate(self._lines(folder, name), start=1):
+            at = (line.lower() if self.ignore_case else line).find(self._text)
+            if at >= 0:
+                yield {"path": path, "line": number, "text": _excerpt(line, at)}
+
+    def _lines(self, folder: Opened, name: str) -> list[str]:
+        """Return the lines of a file; none when it cannot be searched or surely does not hold the text."""
         try:
-            info = os.stat(found.parts[-1], dir_fd=found.folder, follow_symlinks=False)
-        except OSError:
-            return
-        yield {"path": path, "size_bytes": info.st_size}
+            descriptor, info = open_entry(name, folder.descriptor, folder.info.st_dev)
+            try:
+                if info.st_size > self.max_bytes:
+                    self.found.skipped += 1
+                    return []
+                if not self.budget.allows(content_bytes=info.st_size):
+                    return []
+                content = read_bytes(descriptor, info.st_size)
+            finally:
+                os.close(descriptor)
+            return [] if self._surely_lacks(content) else TextDecoder().decode(content, final=True).split("\n")
+        except (OSError, ToolFailed):
+            self.found.skipped += 1
+            return []
 
-    def _git_above(self, folder: Opened) -> GitIgnore | None:
-        """Gather the .gitignore rules of the folders above; none when they ignore the very folder that is asked for."""
+    def _surely_lacks(self, content: bytes) -> bool:
+        """Tell from the bytes, which is ten times faster, that a file of plain UTF-8 lacks the text."""
+        if self.ignore_case or b"\0" in content or encoding_of(content)[0] != "utf-8":
+            return False
+        return self._text.encode() not in content
+
+    def _rules_above(self, folder: Opened) -> GitIgnore | None:
+        """Gather the .gitignore rules of the folders above; none when they ignore the very folder that is searched."""
         git = None
         for depth in range(len(folder.parts)):
-            with opened(self._roots, self._rules, folder.root, folder.parts[:depth]) as above:
-                git = with_rules_of(above.descriptor, above.info.st_dev, depth, git)
+            with self.roots.opened(folder.root, folder.parts[:depth]) as above:
+                git = _with_rules_of(above, git)
             if git and git.ignores(folder.parts[: depth + 1], is_folder=True):
                 git = None
         return git
+
+    def _walk(self, folder: Opened, git: GitIgnore | None) -> Iterator[tuple[Opened, str]]:
+        """Yield the files in `folder` and below, sorted by name; a folder that was seen before is passed by."""
+        identity = (folder.info.st_dev, folder.info.st_ino)
+        if identity in self._seen:
+            return
+        self._seen.add(identity)
+        git = _with_rules_of(folder, git)
+        for name, is_folder in self._entries(folder):
+            if not self.budget.allows():
+                return
+            parts = (*folder.parts, name)
+            if self.roots.hides(parts, is_folder=is_folder) or (git and git.ignores(parts, is_folder=is_folder)):
+                continue
+            if is_folder:
+                yield from self._walk_inside(folder, parts, git)
+            else:
+                yield folder, name
+
+    def _entries(self, folder: Opened) -> list[tuple[str, bool]]:
+        """List files and folders, sorted; what is neither is left out."""
+        entries: list[tuple[str, bool]] = []
+        try:
+            with os.scandir(folder.descriptor) as listing:
+                for entry in listing:
+                    if not self.budget.allows(files=1):
+                        break
+                    if (is_folder := entry.is_dir(follow_symlinks=False)) or entry.is_file(follow_symlinks=False):
+                        entries.append((entry.name, is_folder))
+        except OSError:
+            self.found.unreadable_folders += 1
+        return sorted(entries)
+
+    def _walk_inside(
+        self, above: Opened, parts: tuple[str, ...], git: GitIgnore | None
+    ) -> Iterator[tuple[Opened, str]]:
+        if len(parts) > MAX_DEPTH:
+            return
+        try:
+            descriptor, info = open_entry(parts[-1], above.descriptor, above.info.st_dev)
+        except (OSError, ToolFailed):
+            self.found.unreadable_folders += 1
+            return
+        try:
+            folder = Opened(descriptor, above.root, parts, info)
+            if folder.is_folder and not self.roots.is_private(info):
+                yield from self._walk(folder, git)
+        finally:
+            os.close(descriptor)
+
+
+def _excerpt(line: str, at: int) -> str:
+    line = line.rstrip("\r")
+    start = max(0, at - _BEFORE_MATCH) if len(line) > _EXCERPT else 0
+    end = start + _EXCERPT
+    return ("…" if start else "") + line[start:end] + ("…" if end < len(line) else "")

@@ -1,41 +1,99 @@
-"""The tools read_file and search_files (C-05)."""
+"""The tools read_file and search_files: their parameters and what they answer (C-02, C-05, C-07)."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any, TypeVar
 
-from fastmcp import FastMCP
 from fastmcp.tools import ToolResult
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import AfterValidator, Field
 
 from toolweave.config.settings import Settings
-from toolweave.servers.core.files.budget import Budget
-from toolweave.servers.core.files.ignore_rules import IgnoreRules
-from toolweave.servers.core.files.off_loop import on_a_thread
-from toolweave.servers.core.files.opening import opened
-from toolweave.servers.core.files.parameters import (
-    Content,
-    Directory,
-    Files,
-    IgnoreCase,
-    Limit,
-    MaxLines,
-    Path,
-    Pattern,
-    StartLine,
-)
-from toolweave.servers.core.files.reading import TextPart, read_part
-from toolweave.servers.core.files.refusals import is_folder
-from toolweave.servers.core.files.roots import Root, Roots
-from toolweave.servers.core.files.searching import FileSearch, Query
+from toolweave.servers.core.files.opening import Roots
+from toolweave.servers.core.files.reading import CallBudget, read_part
+from toolweave.servers.core.files.searching import FileSearch
 from toolweave.servers.envelope import success
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
-from toolweave.servers.tool_declaration import READS, declared_tool
-
-Absent = SkipJsonSchema[None]
+from toolweave.servers.tool_declaration import WHOLE_NUMBER, Absent
 
 _SECONDS = 3.0
 _MAX_FILES = 200_000
 _MAX_CONTENT_BYTES = 256_000_000
 _AT_ONCE = 2
+Result = TypeVar("Result")
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("a path without NUL characters")
+    return text
+
+
+def _single_line(text: str) -> str:
+    if any(character in text for character in "\0\n\r"):
+        raise ValueError("a single line of text: files are searched line by line")
+    return text
+
+
+Path = Annotated[
+    str,
+    Field(min_length=1, max_length=4096),
+    AfterValidator(_without_nul),
+    Field(
+        description="The file, relative to the folder that may be read, with / between names, as search_files answers "
+        "it. Where several folders may be read, it begins with the folder's name.",
+        examples=["README.md", "docs/setup.md"],
+    ),
+]
+StartLine = Annotated[
+    int,
+    Field(strict=True, ge=1, le=2**53 - 1),
+    WHOLE_NUMBER,
+    Field(description="The first line to read, counted from 1.", examples=[1, 201]),
+]
+MaxLines = Annotated[
+    int,
+    Field(strict=True, ge=1, le=1_000_000),
+    WHOLE_NUMBER,
+    Field(description="How many lines to read at most; all that follow, if left out.", examples=[200]),
+]
+Pattern = Annotated[
+    str,
+    Field(min_length=1, max_length=500),
+    AfterValidator(_single_line),
+    Field(
+        description="Which files to find: a glob for their names (*.py, *report*) or, with a slash, for their paths "
+        "below the directory (docs/**/*.md). With content=true: the text to find in files, taken literally.",
+        examples=["*.py", "docs/**/*.md", "def main("],
+    ),
+]
+Directory = Annotated[
+    str,
+    Field(min_length=1, max_length=4096),
+    AfterValidator(_without_nul),
+    Field(description="The folder to search, with all folders in it; '.' is everything.", examples=[".", "docs"]),
+]
+Content = Annotated[
+    bool,
+    Field(
+        strict=True, description="Search for the pattern in the files' text instead of their names.", examples=[True]
+    ),
+]
+Files = Annotated[
+    str,
+    Field(min_length=1, max_length=500),
+    AfterValidator(_single_line),
+    Field(description="With content=true: search only files that this glob matches.", examples=["*.py", "src/**/*.ts"]),
+]
+IgnoreCase = Annotated[
+    bool, Field(strict=True, description="Take capital and small letters for the same.", examples=[True])
+]
+Limit = Annotated[
+    int,
+    Field(strict=True, ge=1, le=1000),
+    WHOLE_NUMBER,
+    Field(description="How many matches to return at most.", examples=[100]),
+]
 
 
 class FileTools:
@@ -46,8 +104,7 @@ class FileTools:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._roots = Roots(settings.file_roots, private_folder=settings.data_dir)
-        self._rules = IgnoreRules(settings.file_ignore, private_folder=settings.data_dir)
+        self._roots = Roots(settings.file_roots, settings.file_ignore, private_folder=settings.data_dir)
         self._max_bytes = settings.file_max_bytes
         # Searches are work for the processor; more of them at once would hold up everything else.
         self._searches = asyncio.Semaphore(_AT_ONCE)
@@ -58,25 +115,20 @@ class FileTools:
         Use it when you know the path; find paths with search_files. A long file is read in parts: give start_line and
         max_lines, and go on with the next_line of the answer's metadata. Files that are not text are refused.
         """
-        budget = self._budget()
+        budget = _budget()
 
-        def read() -> tuple[str, int, TextPart]:
-            with opened(self._roots, self._rules, *self._place(path)) as file:
+        def read() -> tuple[str, dict[str, Any]]:
+            place = self._roots.locate(path)
+            if place is None:
+                raise _is_folder()
+            with self._roots.opened(*place) as file:
                 if file.is_folder:
-                    raise is_folder()
+                    raise _is_folder()
                 part = read_part(file, budget, first_line=start_line, max_lines=max_lines, max_bytes=self._max_bytes)
-                return self._roots.shown(file.root, file.parts), file.info.st_size, part
+                return self._roots.shown(file.root, file.parts), {"size_bytes": file.info.st_size, **asdict(part)}
 
-        shown, size, part = await on_a_thread(read, budget)
-        return success(
-            {"path": shown, "content": part.text},
-            size_bytes=size,
-            encoding=part.encoding,
-            first_line=part.first_line,
-            last_line=part.last_line,
-            total_lines=part.total_lines,
-            next_line=part.next_line,
-        )
+        shown, part = await on_a_thread(read, budget)
+        return success({"path": shown, "content": part.pop("text")}, **part)
 
     async def search_files(
         self,
@@ -95,9 +147,18 @@ class FileTools:
         """
         if files is not None and not content:
             raise ToolFailed(INVALID_PARAMETER, "Parameter 'files' must be left out unless content is true.")
-        budget = self._budget()
-        query = Query(pattern, directory, content, files, ignore_case, limit)
-        search = FileSearch(self._roots, self._rules, query, budget, max_bytes=self._max_bytes)
+        budget = _budget()
+        search = FileSearch(
+            roots=self._roots,
+            budget=budget,
+            max_bytes=self._max_bytes,
+            pattern=pattern,
+            directory=directory,
+            content=content,
+            files=files,
+            ignore_case=ignore_case,
+            limit=limit,
+        )
         async with self._searches:
             answer = await on_a_thread(search.run, budget)
         return success(
@@ -111,21 +172,27 @@ class FileTools:
             unusable_roots=answer.unusable_roots,
         )
 
-    def _budget(self) -> Budget:
-        return Budget(seconds=_SECONDS, files=_MAX_FILES, content_bytes=_MAX_CONTENT_BYTES)
 
-    def _place(self, path: str) -> tuple[Root, list[str]]:
-        if place := self._roots.locate(path):
-            return place
-        raise is_folder()
+def _budget() -> CallBudget:
+    return CallBudget(seconds=_SECONDS, files=_MAX_FILES, content_bytes=_MAX_CONTENT_BYTES)
 
 
-def add_file_tools(server: FastMCP[None], settings: Settings) -> None:
-    """Let a server have the two tools.
+def _is_folder() -> ToolFailed:
+    return ToolFailed(
+        INVALID_PARAMETER,
+        "Parameter 'path' must be a file; this is a folder.",
+        "See what is in it with search_files, the folder as its directory.",
+    )
 
-    Raises:
-        ConfigError: TOOLWEAVE_FILE_IGNORE holds what is no pattern.
-    """
-    files = FileTools(settings)
-    server.add_tool(declared_tool(files.read_file, "Read a file", READS))
-    server.add_tool(declared_tool(files.search_files, "Search files", READS))
+
+async def on_a_thread(work: Callable[[], Result], budget: CallBudget) -> Result:
+    """Run `work`, which asks `budget` as it goes on; when the call is cancelled, the work ends before the call does."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        budget.cancel()
+        await asyncio.wait({running})
+        # Its failure has no reader.
+        _ = running.cancelled() or running.exception()
+        raise

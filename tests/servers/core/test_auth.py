@@ -29,8 +29,8 @@ from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.runtime.streaming.codec import dumps
 from toolweave.servers.core import loading
-from toolweave.servers.core.auth import core_auth
 from toolweave.servers.core.credentials import core_credentials
+from toolweave.servers.core.http_app import core_auth
 
 TOKEN = "a-token-of-the-operators-own"
 KEY = rsa_key()

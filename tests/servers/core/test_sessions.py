@@ -10,8 +10,7 @@ from fastmcp import FastMCP
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from tests.servers.core.test_auth import ACCEPT, HELLO
-from toolweave.servers.core.http_app import sessions_of
-from toolweave.servers.core.sessions import SPARE, BoundedSessions
+from toolweave.servers.core.http_app import SPARE, BoundedSessions, sessions_of
 
 BOUND_S = 60.0
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}

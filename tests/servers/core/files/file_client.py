@@ -10,8 +10,9 @@ from fastmcp import Client, FastMCP
 
 from tests.servers.todo.in_memory import envelope
 from toolweave.config.settings import Settings
-from toolweave.servers.core.files.tools import add_file_tools
+from toolweave.servers.core.files.tools import FileTools
 from toolweave.servers.envelope_middleware import EnvelopeMiddleware
+from toolweave.servers.tool_declaration import READS, declared_tool
 
 SECRET = "bytes-from-outside-the-roots"  # looked for in every answer
 
@@ -51,10 +52,12 @@ class FileClient:
 
 @asynccontextmanager
 async def file_client(*roots: Path | str, **settings: Any) -> AsyncIterator[FileClient]:
-    """Serve the folders `roots`, by the two tools as the core server declares them and nothing beside them."""
+    """Serve the folders `roots`, by the two tools and nothing beside them."""
     envelope = EnvelopeMiddleware()
     server: FastMCP[None] = FastMCP("files", middleware=[envelope], mask_error_details=True, lifespan=envelope.lifespan)
-    add_file_tools(server, Settings(file_roots=tuple(str(root) for root in roots), **settings))
+    tools = FileTools(Settings(file_roots=tuple(str(root) for root in roots), **settings))
+    for tool in (tools.read_file, tools.search_files):
+        server.add_tool(declared_tool(tool, "Files", READS))
     async with Client(server) as client:
         yield FileClient(client)
 

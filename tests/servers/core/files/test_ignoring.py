@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.servers.core.files.file_client import FileClient, file_client, tree
-from toolweave.servers.core.files.budget import Budget
-from toolweave.servers.core.files.ignore_rules import IgnoreRules
-from toolweave.servers.core.files.roots import Roots
-from toolweave.servers.core.files.rule_set import RuleSet
-from toolweave.servers.core.files.searching import FileSearch, Query
+from toolweave.servers.core.files.opening import Roots, RuleSet
+from toolweave.servers.core.files.reading import CallBudget
+from toolweave.servers.core.files.searching import FileSearch
 
 HIDDEN = [
     ".env",
@@ -233,8 +231,7 @@ def test_a_search_lists_what_git_would_list(tmp_path: Path, seed: int) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     listing = ["git", "-C", str(tmp_path), "-c", "core.excludesFile=", "ls-files", "-o", "--exclude-standard", "-z"]
     expected = subprocess.run(listing, check=True, capture_output=True, text=True, encoding="utf-8").stdout.split("\0")
-    query = Query("*", ".", content=False, files=None, ignore_case=False, limit=10_000)
-    rules = IgnoreRules((), private_folder=tmp_path / "none")
-    budget = Budget(seconds=60, files=10_000, content_bytes=0)
-    found = FileSearch(Roots([str(tmp_path)]), rules, query, budget, max_bytes=0).run().matches
+    roots = Roots([str(tmp_path)], private_folder=tmp_path / "none")
+    budget = CallBudget(seconds=60, files=10_000, content_bytes=0)
+    found = FileSearch(roots=roots, budget=budget, max_bytes=0, pattern="*", limit=10_000).run().matches
     assert sorted(match["path"] for match in found) == sorted(filter(None, expected))

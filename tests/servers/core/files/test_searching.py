@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from tests.servers.core.files.file_client import FileClient, file_client, tree
-from toolweave.servers.core.files.budget import Budget
-from toolweave.servers.core.files.ignore_rules import IgnoreRules
-from toolweave.servers.core.files.off_loop import on_a_thread
-from toolweave.servers.core.files.roots import Roots
-from toolweave.servers.core.files.searching import Answer, FileSearch, Query
+from toolweave.servers.core.files.opening import Roots
+from toolweave.servers.core.files.reading import CallBudget
+from toolweave.servers.core.files.searching import FileSearch, FilesFound
+from toolweave.servers.core.files.tools import on_a_thread
 
 
 @pytest.mark.parametrize(
@@ -209,14 +208,13 @@ async def test_a_wrong_parameter_is_named_with_what_it_must_be(
     assert expects in error["message"]
 
 
-def search(root: Path, budget: Budget, pattern: str = "*", *, content: bool = False) -> Answer:
-    query = Query(pattern, ".", content, None, ignore_case=False, limit=1000)
-    rules = IgnoreRules((), private_folder=root / "none")
-    return FileSearch(Roots([str(root)]), rules, query, budget, max_bytes=1_000_000).run()
+def search(root: Path, budget: CallBudget, pattern: str = "*", *, content: bool = False) -> FilesFound:
+    roots = Roots([str(root)], private_folder=root / "none")
+    return FileSearch(roots=roots, budget=budget, max_bytes=1_000_000, pattern=pattern, content=content).run()
 
 
-def budget(*, seconds: float = 60, files: int = 10**6, content_bytes: int = 10**9) -> Budget:
-    return Budget(seconds=seconds, files=files, content_bytes=content_bytes)
+def budget(*, seconds: float = 60, files: int = 10**6, content_bytes: int = 10**9) -> CallBudget:
+    return CallBudget(seconds=seconds, files=files, content_bytes=content_bytes)
 
 
 def test_a_search_that_runs_out_of_time_files_or_bytes_answers_what_it_has_and_says_why(root: Path) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import json
 import socket
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,6 @@ import pytest
 from tests.fixtures.loop_clock import pass_time
 from tests.outbound.peers import Received, always, certificates, serving, text
 from tests.servers.core.jobs.job_client import at, job_client
-from toolweave.config.job_endpoints import read_job_endpoints
-from toolweave.config.outbound_allow import allowed_targets
-from toolweave.servers.core.jobs.calls import JobCalls
-from toolweave.servers.core.jobs.endpoints import AllowedEndpoints
-from toolweave.servers.error_codes import ENDPOINT_UNREACHABLE, ToolFailed
 
 TIMEOUT_S = 3.5
 RUNNING = text(body=b'{"status": "running"}')
@@ -225,14 +219,15 @@ async def test_an_answer_that_just_fits_is_answered_whole() -> None:
     assert len(job["result"]) == 83_000
 
 
-async def test_a_service_is_reached_over_tls_if_its_certificate_is_trusted_and_not_otherwise(tmp_path: Path) -> None:
+async def test_a_service_is_reached_over_tls_if_its_certificate_is_trusted_and_not_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server_tls, client_tls = certificates(tmp_path, "127.0.0.1")
     async with serving(always(answer({"job_id": "1"})), server_tls) as peer:
         url = at(peer).replace("http:", "https:")
-        endpoint = AllowedEndpoints(read_job_endpoints(url)).called(url)
-        calls = JobCalls(allowed_targets("127.0.0.1"), 3.5, trust=client_tls)
-        assert (await calls.post(endpoint, {}, None))["job_id"] == "1"
-        with pytest.raises(ToolFailed, match="certificate is not trusted") as caught:
-            await replace(calls, trust=None).post(endpoint, {}, None)
-        assert caught.value.code is ENDPOINT_UNREACHABLE
+        async with job_client(job_endpoints=url) as jobs:
+            error = await jobs.error("execute_job", {"endpoint": url})
+            assert (error["code"], "certificate is not trusted" in error["message"]) == ("endpoint_unreachable", True)
+            monkeypatch.setattr("httpx.create_ssl_context", lambda: client_tls)
+            assert (await jobs.data("execute_job", {"endpoint": url}))["job_id"] == "1"
         assert len(peer.requests) == 1

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from tests.fixtures.postgres import PostgresServer
 from tests.servers.core.query.querying import QueryClient, query_client
 from toolweave.config.settings import Settings
-from toolweave.servers.core.query.opening import open_query_tools
+from toolweave.servers.core.query.tools import open_query_tools
 
 _ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n WHERE i < 0"
 

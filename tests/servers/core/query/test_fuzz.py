@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from tests.servers.core.query import query_cases as cases
 from toolweave.config.settings import Settings
-from toolweave.servers.core.query.opening import open_query_tools
-from toolweave.servers.core.query.tools import QueryTools
+from toolweave.servers.core.query.tools import QueryTools, open_query_tools
 
 _CASES = 80
 _SLOW_CASES = 2_000

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from tests.servers.core.query.querying import query_client
 from tests.servers.core.query.shop import TABLES, make_shop
 from toolweave.config.settings import Settings
-from toolweave.servers.core.query.generic_database import open_generic
-from toolweave.servers.core.query.opening import open_query_tools
+from toolweave.servers.core.query.tools import open_query_tools
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,10 @@ async def test_a_name_with_other_capitals_than_the_table_has_is_no_failure_of_th
 
 
 @pytest.mark.requirement("D-9")
-async def test_any_other_database_is_read_with_what_sqlalchemy_knows_of_it(
-    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import sqlalchemy as sa
-
-    from toolweave.servers.core.query import database as opening
-
-    url = sa.make_url(sqlite_url).set(drivername="sqlite+aiosqlite")
-    monkeypatch.setattr(opening, "open_sqlite", lambda _file, timeout_s: open_generic(url, timeout_s))
-    async with query_client(sqlite_url, TABLES) as client:
+async def test_any_other_database_is_read_with_what_sqlalchemy_knows_of_it(sqlite_url: str) -> None:
+    # The file by another name of its dialect: nothing that is special about SQLite is used.
+    sa.dialects.registry.register("other.aiosqlite", "sqlalchemy.dialects.sqlite.aiosqlite", "SQLiteDialect_aiosqlite")
+    async with query_client(sqlite_url.replace("sqlite:", "other+aiosqlite:"), TABLES) as client:
         (row,) = await client.rows("orders", filters={"id": 1})
         for column, value in row.items():
             if column not in ("details", "weight", "sent_at"):

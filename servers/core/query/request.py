@@ -1,11 +1,90 @@
-"""Read the filters and the order of a call into what they mean; every error names the place in the call (C-07)."""
+"""Name what query_database speaks of: a query with its conditions and its order, as the caller meant it."""
 
 import math
-from collections.abc import Mapping
-from typing import Any, Literal, NoReturn, cast, get_args
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn, TypeAlias, cast, get_args
 
-from toolweave.servers.core.query.models import Condition, Group, Operator, Ordering, Scalar
 from toolweave.servers.error_codes import INVALID_PARAMETER, UNKNOWN_PARAMETER, ToolFailed
+
+Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "like", "is_null"]
+Scalar: TypeAlias = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A comparison of a column; `value` is a tuple for `in`, a boolean for `is_null`, else what JSON gave.
+
+    `place` is where the call has it, such as `filters[0]`.
+    """
+
+    column: str
+    op: Operator
+    value: Scalar | tuple[Scalar, ...]
+    place: str = field(default="filters", compare=False)
+    column_place: str = field(default="filters", compare=False)
+
+    @property
+    def value_place(self) -> str:
+        """Return where the call has the value."""
+        return self.place if self.place == self.column_place else f"{self.place}.value"
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionGroup:
+    """Conditions that must all hold ("and"), or of which one must ("or")."""
+
+    kind: Literal["and", "or"]
+    members: "tuple[Condition | ConditionGroup, ...]"
+
+    def conditions(self) -> Iterator[Condition]:
+        """Go through the conditions of this group and of those within."""
+        for member in self.members:
+            if isinstance(member, ConditionGroup):
+                yield from member.conditions()
+            else:
+                yield member
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """A column to order by; rows in which it is null come last either way."""
+
+    column: str
+    descending: bool = False
+    place: str = field(default="order_by", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuery:
+    """What is asked for, before anything was looked up: guardrails decide on it (D-12).
+
+    `table` is as in TOOLWEAVE_QUERY_TABLES, `columns` None stands for all that may be read.
+    """
+
+    table: str
+    filters: ConditionGroup
+    columns: tuple[str, ...] | None
+    order_by: tuple[Ordering, ...]
+    limit: int
+
+    def named_columns(self) -> Iterator[tuple[str, str]]:
+        """Go through the columns that are named anywhere, each with its place in the call."""
+        for index, column in enumerate(self.columns or ()):
+            yield f"columns[{index}]", column
+        for condition in self.filters.conditions():
+            yield condition.column_place, condition.column
+        for ordering in self.order_by:
+            yield ordering.place, ordering.column
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Go through the texts that columns are compared with, each with its place in the call."""
+        for condition in self.filters.conditions():
+            values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+            for value in values:
+                if isinstance(value, str):
+                    yield f"{condition.place}.value", value
+
 
 OPERATORS: tuple[str, ...] = get_args(Operator)
 DEEPEST = 5
@@ -23,20 +102,20 @@ _FORMS = (
 _SCALAR = "text, a number, true or false"
 
 
-def read_filters(given: object) -> Group:
+def read_filters(given: object) -> ConditionGroup:
     """Read `filters`: a list of conditions and groups that must all hold, or one object.
 
     Raises:
         ToolFailed: a part of it is of the wrong form, too deep, too long or too many.
     """
     if given is None or given == {}:
-        return Group("and", ())
+        return ConditionGroup("and", ())
     reader = _Reader()
     if isinstance(given, Mapping):
         members = reader.members_of(given, "filters", 1)
     else:
         members = reader.group(given, "filters", 1)
-    return Group("and", members)
+    return ConditionGroup("and", members)
 
 
 def read_order(given: object) -> tuple[Ordering, ...]:
@@ -71,17 +150,17 @@ class _Reader:
     def __init__(self) -> None:
         self._conditions = 0
 
-    def group(self, given: object, place: str, depth: int) -> tuple[Condition | Group, ...]:
+    def group(self, given: object, place: str, depth: int) -> tuple[Condition | ConditionGroup, ...]:
         if not isinstance(given, list):
             _wrong(place, "a list of conditions" if depth > 1 else "a list of conditions, or one object")
         if depth > DEEPEST:
             _wrong(place, f"nested at most {DEEPEST} deep")
-        members: list[Condition | Group] = []
+        members: list[Condition | ConditionGroup] = []
         for index, item in enumerate(given):
             members += self.members_of(item, f"{place}[{index}]", depth)
         return tuple(members)
 
-    def members_of(self, given: object, place: str, depth: int) -> tuple[Condition | Group, ...]:
+    def members_of(self, given: object, place: str, depth: int) -> tuple[Condition | ConditionGroup, ...]:
         if not isinstance(given, Mapping) or not given:
             _wrong(place, _FORMS)
         if set(given) in ({"and"}, {"or"}):
@@ -91,10 +170,10 @@ class _Reader:
             return (self._condition(given, place),)
         return tuple(self._equality(str(name), value, place) for name, value in given.items())
 
-    def _nested(self, kind: Literal["and", "or"], given: object, place: str, depth: int) -> Group:
+    def _nested(self, kind: Literal["and", "or"], given: object, place: str, depth: int) -> ConditionGroup:
         if given == []:
             _wrong(f"{place}.{kind}", "a list of at least one condition")
-        return Group(kind, self.group(given, f"{place}.{kind}", depth + 1))
+        return ConditionGroup(kind, self.group(given, f"{place}.{kind}", depth + 1))
 
     def _condition(self, given: Mapping[str, Any], place: str) -> Condition:
         for name in given:

@@ -1,0 +1,447 @@
+"""The tools execute_job and check_job_status: run jobs at HTTP services that the operator allows (C-04).
+
+A job is started by a POST, which is sent once, and asked about by GETs; no redirect is followed. Messages of failures
+always name the endpoint and the duration.
+"""
+
+import asyncio
+import json
+import re
+import ssl
+import time
+from base64 import b64decode
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from ipaddress import ip_network
+from typing import Annotated, Any, TypedDict
+from urllib.parse import quote
+
+import httpx
+from fastmcp import Context
+from fastmcp.tools import ToolResult
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints
+
+from toolweave.config.job_endpoints import JobEndpoint, path_segments
+from toolweave.config.outbound_allow import AllowedTarget
+from toolweave.config.settings import Settings
+from toolweave.errors import OutboundFailed, OutboundRefused
+from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
+from toolweave.outbound_urls import OutboundTarget, read_target
+from toolweave.redact import HIDDEN, redact_text
+from toolweave.servers.call_meta import idempotency_key
+from toolweave.servers.envelope import parse_json, success
+from toolweave.servers.error_codes import (
+    ENDPOINT_ERROR,
+    ENDPOINT_TIMEOUT,
+    ENDPOINT_UNREACHABLE,
+    FORBIDDEN_ENDPOINT,
+    INVALID_PARAMETER,
+    NOT_CONFIGURED,
+    NOT_FOUND,
+    TOO_LARGE,
+    ToolFailed,
+)
+from toolweave.servers.tool_declaration import Absent
+
+SETTING = "TOOLWEAVE_JOB_ENDPOINTS"
+# What a service gives as an id and is asked about with: no character in it means anything in a path.
+JOB_ID = r"[A-Za-z0-9_~.:=@+,-]{1,200}"
+LONGEST_WAIT_S = 3.0
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 0.5
+# A last question needs this long to be worth asking.
+LEAST_TIME_S = 0.2
+MOST_SENT_BYTES = 1_000_000
+# Less than an answer of ours may have, so that no job is lost in one that is too large.
+MOST_READ_BYTES = 500_000
+LONGEST_STATUS = 100
+# A shorter secret could be a part of any word.
+SHORTEST_SECRET = 4
+# As deep as our envelope can carry.
+_DEEPEST = 234
+_MOST_SHOWN = 5
+_LONGEST_SHOWN = 200
+_MOST_REPEATED = 300
+_DONE = re.compile(
+    r"(?i)succe(?:ss|ssful|eded)|complete[d]?|done|finished|fail(?:ed|ure)|error(?:ed)?|cancel+ed|aborted"
+)
+_MAY_HAVE_BEGUN = (
+    "The job may have begun: find out at the service before you run it again, since a second call could run it twice."
+)
+_ASK_AGAIN = "Call check_job_status again in a moment; asking changes nothing."
+_CHECK_SERVICE = "Check that the service runs, then call again: nothing has begun."
+_TRUST = "Check the endpoint's host, or ask the operator to trust the certificate's maker (SSL_CERT_FILE)."
+
+
+def _no_dot_segment(text: str) -> str:
+    if text in (".", ".."):
+        raise ValueError("the id that execute_job gave")
+    return text
+
+
+Endpoint = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=2000),
+    Field(
+        description="URL of the job service: where jobs are posted to. Only those that the operator allows.",
+        examples=["https://jobs.example.org/v1/reports"],
+    ),
+]
+Params = Annotated[
+    dict[str, Any],
+    Field(
+        description="What the job needs to know, as the service asks for it: sent as a JSON object.",
+        examples=[{"report": "sales", "month": "2026-10"}],
+    ),
+]
+JobId = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=f"^{JOB_ID}$"),
+    AfterValidator(_no_dot_segment),
+    Field(description="The job's id, as execute_job gave it.", examples=["job-42"]),
+]
+WaitSeconds = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=LONGEST_WAIT_S,
+        allow_inf_nan=False,
+        description="How many seconds to wait for the job's end; 0 answers at once. Progress is reported meanwhile.",
+        examples=[2],
+    ),
+]
+
+
+class StartedJob(TypedDict):
+    """A job as the tools answer it; what the service does not tell is None, `progress` is a percentage by custom."""
+
+    job_id: str
+    status: str | None
+    progress: Any
+    result: Any
+    error: Any
+
+
+class JobTools:
+    """The tools as methods; their docstrings and annotations are what a model reads about them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._timeout_s = settings.job_timeout_s
+
+    async def execute_job(self, context: Context, endpoint: Endpoint, params: Params | Absent = None) -> ToolResult:
+        """Start a job at an HTTP service, such as a report or an import, and return its job_id and status.
+
+        The job goes on at the service: follow it with check_job_status. Every call may start another job.
+        """
+        called = called_endpoint(endpoint, self._settings)
+        try:
+            content = json.dumps(params or {}, allow_nan=False, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
+            raise ToolFailed(INVALID_PARAMETER, "Parameter 'params' must be plain JSON, with finite numbers.") from None
+        if len(content) > MOST_SENT_BYTES:
+            raise ToolFailed(INVALID_PARAMETER, f"Parameter 'params' must be at most {MOST_SENT_BYTES} bytes as JSON.")
+        headers = [("Content-Type", "application/json")]
+        if key := idempotency_key(context):
+            headers.append(("Idempotency-Key", key if key.isascii() else quote(key, safe="")))
+        request = OutboundRequest("POST", called.target.url, tuple(headers), content)
+        job = await self._exchange(called, request, self._timeout_s)
+        return success(job, endpoint=called.shown)
+
+    async def check_job_status(
+        self, context: Context, endpoint: Endpoint, job_id: JobId, wait_s: WaitSeconds = 0
+    ) -> ToolResult:
+        """Tell how a job is that execute_job started: its status, progress (percent), result and error.
+
+        Use it until the status says that the job is over. With wait_s it waits a little for that, instead of your
+        asking again at once.
+        """
+        called = called_endpoint(endpoint, self._settings)
+        job, questions = await self._followed(called, job_id, wait_s, context)
+        return success(job, endpoint=called.shown, finished=_is_over(job), questions=questions)
+
+    async def _followed(
+        self, called: "CalledEndpoint", job_id: str, wait_s: float, context: Context
+    ) -> tuple[StartedJob, int]:
+        """Ask until the job is over or the time is; return the last answer, and how often was asked."""
+        started = time.perf_counter()
+        request = OutboundRequest("GET", f"{called.target.url.rstrip('/')}/{quote(job_id, safe='')}")
+        job = await self._exchange(called, request, self._timeout_s, job_id)
+        questions, pause, reported = 1, FIRST_PAUSE_S, -1.0
+        while True:
+            progress = _percentage(job)
+            if progress is not None and progress > reported:
+                reported = progress
+                await context.report_progress(progress, total=100, message=job["status"])
+            passed = time.perf_counter() - started
+            if _is_over(job) or passed + pause > min(wait_s, self._timeout_s - LEAST_TIME_S):
+                return job, questions
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+            try:
+                left = self._timeout_s - (time.perf_counter() - started)
+                job = await self._exchange(called, request, left, job_id)
+            except ToolFailed as failed:
+                if failed.code is not ENDPOINT_TIMEOUT:
+                    raise
+                # There is an answer already, only not the newest.
+                return job, questions
+            questions += 1
+
+    async def _exchange(
+        self, called: "CalledEndpoint", request: OutboundRequest, within_s: float, job_id: str | None = None
+    ) -> StartedJob:
+        """Send a request and read the job in its answer; None as the `job_id` starts one.
+
+        Raises:
+            ToolFailed: the service cannot be reached or answered with no job; says whether a job may have begun.
+        """
+        own = [(name, value.get_secret_value()) for name, value in called.headers]
+        exchange = _Exchange(called.shown, job_id is None, time.perf_counter())
+        try:
+            with_headers = replace(request, headers=(("Accept", "application/json"), *request.headers, *own))
+            answer = await self._send(with_headers, called, within_s)
+        except OutboundRefused as error:
+            raise exchange.refused(error) from None
+        except OutboundFailed as error:
+            raise exchange.broken(error, within_s) from None
+        secrets = _secrets_in(own)
+        if answer.redirects or answer.status >= 400:
+            raise exchange.status_failure(answer.status, _error_text(answer.body, secrets))
+        try:
+            return _read_job(answer.body, job_id, secrets)
+        except ValueError as error:
+            raise exchange.no_job(str(error)) from None
+
+    async def _send(self, request: OutboundRequest, called: "CalledEndpoint", within_s: float) -> OutboundResponse:
+        limits = OutboundLimits(
+            connect_seconds=within_s, total_seconds=within_s, response_bytes=MOST_READ_BYTES, redirects=0
+        )
+        policy = OutboundPolicy(allow=tuple(self._settings.outbound_allow), only=(called.only,), limits=limits)
+        if called.target.scheme == "http":
+            # No certificate satisfies this one, and making it takes no time.
+            trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        else:
+            trust = await asyncio.to_thread(httpx.create_ssl_context)
+        async with open_outbound_client(policy, trust=trust) as client:
+            return await client.send(request)
+
+
+@dataclass(frozen=True, slots=True)
+class CalledEndpoint:
+    """An allowed endpoint as a call uses it, with the headers that go along."""
+
+    target: OutboundTarget
+    headers: tuple[tuple[str, SecretStr], ...]
+
+    @property
+    def shown(self) -> str:
+        """Return the URL for messages: short, without what has the form of a secret."""
+        return redact_text(self.target.url)[:_LONGEST_SHOWN]
+
+    @property
+    def only(self) -> AllowedTarget:
+        """Return the one host and port that requests may go to."""
+        address = self.target.address
+        return AllowedTarget(self.target.host if address is None else ip_network(address), self.target.port)
+
+
+def called_endpoint(endpoint: str, settings: Settings) -> CalledEndpoint:
+    """Read the endpoint of a call.
+
+    Raises:
+        ToolFailed: nothing is allowed, this is not, or it is not the plain URL of an endpoint.
+    """
+    allowed = settings.job_endpoints
+    if not allowed:
+        raise ToolFailed(
+            NOT_CONFIGURED,
+            f"No job endpoint may be called: {SETTING} is not set.",
+            f"Ask the operator to set {SETTING} to the URLs of the services that may be called.",
+        )
+    target, segments = _read_endpoint(endpoint)
+
+    def covers(entry: JobEndpoint) -> bool:
+        return entry.covers(target.scheme, target.host, target.port, target.address, segments)
+
+    if not any(map(covers, allowed)):
+        shown = ", ".join(entry.shown for entry in allowed[:_MOST_SHOWN])
+        more = " and others" if len(allowed) > _MOST_SHOWN else ""
+        raise ToolFailed(
+            FORBIDDEN_ENDPOINT,
+            f"The endpoint is not among those that may be called. Allowed: {shown}{more}, and what is below.",
+        )
+    # The longest prefix last: it wins over headers of the same name.
+    fitting = [entry for entry in settings.job_headers if covers(entry.endpoint)]
+    fitting.sort(key=lambda entry: len(entry.endpoint.segments))
+    headers = {name.lower(): (name, value) for entry in fitting for name, value in entry.headers}
+    return CalledEndpoint(target, tuple(headers.values()))
+
+
+def _read_endpoint(endpoint: str) -> tuple[OutboundTarget, tuple[str, ...]]:
+    try:
+        if "?" in endpoint or "#" in endpoint:
+            raise ValueError("What the job needs goes into params.")
+        # From the text, not from the target: there, dot segments have been carried out already.
+        path = endpoint.partition("://")[2].partition("/")[2]
+        return read_target(endpoint), path_segments(f"/{path}")
+    except (OutboundRefused, ValueError) as refused:
+        raise ToolFailed(
+            INVALID_PARAMETER,
+            "Parameter 'endpoint' must be an http:// or https:// URL without credentials, query, fragment, empty or "
+            f"dot segments. {refused}",
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """A request to a service, and why it brought no job: `since` is a reading of perf_counter."""
+
+    endpoint: str
+    starts_a_job: bool
+    since: float
+
+    def __str__(self) -> str:
+        return f"POST {self.endpoint}" if self.starts_a_job else f"GET {self.endpoint}/<job_id>"
+
+    @property
+    def after(self) -> str:
+        seconds = time.perf_counter() - self.since
+        return f"after {seconds:.2f} s" if seconds >= 1 else f"after {seconds * 1000:.0f} ms"
+
+    @property
+    def if_unsure(self) -> str:
+        return _MAY_HAVE_BEGUN if self.starts_a_job else _ASK_AGAIN
+
+    def refused(self, error: OutboundRefused) -> ToolFailed:
+        """Explain that the outbound policy does not let the request go."""
+        advice = "Use another endpoint, or ask the operator to allow what the message names."
+        return ToolFailed(FORBIDDEN_ENDPOINT, f"{self} was not sent: {error}", advice)
+
+    def broken(self, error: OutboundFailed, within_s: float) -> ToolFailed:
+        """Explain that no usable answer came."""
+        code, advice = ENDPOINT_UNREACHABLE, self.if_unsure
+        match error.reason:
+            case "resolve":
+                message = f"{self} was not sent: the host's name cannot be resolved ({self.after})."
+                advice = "Check the endpoint's host, then call again."
+            case "connect" if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                message = f"{self} was not sent: the service's certificate is not trusted here ({self.after})."
+                advice = _TRUST
+            case "connect":
+                message = f"{self} was not sent: the service accepts no connection ({self.after})."
+                advice = _CHECK_SERVICE
+            case "timeout":
+                message = f"{self} got no complete answer within {within_s:.3g} s; it was given up {self.after}."
+                code = ENDPOINT_TIMEOUT
+            case "too_large":
+                message, code = f"{self}, {self.after}: {error}", TOO_LARGE
+                advice = _MAY_HAVE_BEGUN if self.starts_a_job else "Ask the service for less."
+            case _:
+                message = f"{self}: the connection broke {self.after}."
+        return ToolFailed(code, message, advice)
+
+    def status_failure(self, status: int, text: str) -> ToolFailed:
+        """Explain a status of 300 and more; what the service says goes along, shortened and without secrets."""
+        if status in (404, 410) and not self.starts_a_job:
+            return ToolFailed(
+                NOT_FOUND,
+                f"{self}: the service knows no such job ({status} {self.after}).",
+                "Check the job_id and that the endpoint is the one the job was run at; finished jobs may be forgotten.",
+            )
+        repeated = " ".join(redact_text(text).split())[:_MOST_REPEATED]
+        message = f"{self} was answered with the status {status} {self.after}" + (f": {repeated}" if repeated else ".")
+        return ToolFailed(ENDPOINT_ERROR, message, self._advice(status))
+
+    def no_job(self, why: str) -> ToolFailed:
+        """Explain an answer that is no job."""
+        advice = _MAY_HAVE_BEGUN if self.starts_a_job else "Check that the endpoint is that of a job service."
+        message = f"{self} was answered with what is no job ({self.after}): {why}."
+        return ToolFailed(ENDPOINT_ERROR, message, advice)
+
+    def _advice(self, status: int) -> str:
+        if status < 400:
+            return (
+                "Redirects are not followed: use the URL that the service itself answers at, if the operator allows it."
+            )
+        if status in (401, 403):
+            return "The service wants credentials: ask the operator, who sets TOOLWEAVE_JOB_HEADERS."
+        if status == 429:
+            return "The service asks to wait: call again later."
+        if status >= 500:
+            return self.if_unsure
+        correct = "Correct the params, or the endpoint, as the service says."
+        return correct if self.starts_a_job else "Check the endpoint."
+
+
+def _read_job(body: bytes, job_id: str | None, secrets: Sequence[str]) -> StartedJob:
+    """Read the answer to a POST, `{job_id | id, status?}`, or to a GET, `{status, progress?, result?, error?}`.
+
+    Raises:
+        ValueError: it is no job; says what is wrong with it.
+    """
+    try:
+        answer = _without(secrets, parse_json(body, _DEEPEST))
+    except (ValueError, RecursionError):
+        raise ValueError("its body is not JSON that can be read") from None
+    if not isinstance(answer, dict):
+        raise ValueError("its JSON is not an object")  # noqa: TRY004 - the one that the caller catches
+    status, own_id = answer.get("status"), job_id
+    if own_id is None:
+        own_id = answer.get("job_id", answer.get("id"))
+        own_id = str(own_id) if isinstance(own_id, int) and not isinstance(own_id, bool) else own_id
+        if not isinstance(own_id, str) or not re.fullmatch(JOB_ID, own_id) or own_id in (".", ".."):
+            raise ValueError("it has no job_id (nor id) that can be asked about")
+    if status is not None and (not isinstance(status, str) or not 0 < len(status) <= LONGEST_STATUS):
+        raise ValueError(f"its status is not a text of 1 to {LONGEST_STATUS} characters")
+    if status is None and job_id is not None:
+        raise ValueError("it has no status")
+    progress, result, error = (answer.get(name) for name in ("progress", "result", "error"))
+    return StartedJob(job_id=own_id, status=status, progress=progress, result=result, error=error)
+
+
+def _is_over(job: StartedJob) -> bool:
+    """Say whether a job has come to its end, as far as its status tells."""
+    return _DONE.fullmatch(job["status"] or "") is not None
+
+
+def _percentage(job: StartedJob) -> float | None:
+    """Return the progress as a number from 0 to 100, None where it is none."""
+    progress = job["progress"]
+    if isinstance(progress, bool) or not isinstance(progress, int | float):
+        return None
+    return float(progress) if 0 <= progress <= 100 else None
+
+
+def _secrets_in(headers: Iterable[tuple[str, str]]) -> Sequence[str]:
+    """List what would tell a secret: a value, what is in it behind a word such as Bearer, a name with its password."""
+    found = []
+    for _, value in headers:
+        scheme, _, rest = value.rpartition(" ")
+        found += [value, rest]
+        with suppress(ValueError):  # it is no base64
+            pair = b64decode(f"{rest}==").decode() if scheme.strip().lower() == "basic" else ""
+            found += [pair, pair.partition(":")[2]]
+    return [secret for secret in found if len(secret) >= SHORTEST_SECRET]
+
+
+def _error_text(body: bytes, secrets: Sequence[str]) -> str:
+    """Return the text of an error's body, without what was sent in headers."""
+    try:
+        # Read first: JSON may write a secret with escapes in it.
+        return json.dumps(_without(secrets, json.loads(body)), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return str(_without(secrets, body.decode(errors="replace")))
+
+
+def _without(secrets: Sequence[str], value: Any) -> Any:
+    """Blank what was sent in headers, should a service repeat it."""
+    if isinstance(value, str):
+        for secret in secrets:
+            value = value.replace(secret, HIDDEN)
+    elif isinstance(value, list):
+        return [_without(secrets, item) for item in value]
+    elif isinstance(value, dict):
+        return {_without(secrets, key): _without(secrets, item) for key, item in value.items()}
+    return value
