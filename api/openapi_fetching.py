@@ -7,7 +7,7 @@ from typing import Any
 from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.errors import OutboundFailed
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client
-from toolweave.servers.registry.openapi.values import MOST_BYTES
+from toolweave.servers.registry.openapi.document import MOST_BYTES
 
 ACCEPT = "application/json, application/yaml;q=0.9, */*;q=0.5"
 

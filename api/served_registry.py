@@ -9,9 +9,8 @@ from loguru import logger
 
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError, PersistenceError
-from toolweave.servers.registry.current import publish_registry, withdraw_registry
-from toolweave.servers.registry.opening import open_tool_registry
-from toolweave.servers.registry.repository import RegisteredTools
+from toolweave.servers.registry.current import REGISTRY
+from toolweave.servers.registry.repository import RegisteredTools, open_tool_registry
 
 
 @asynccontextmanager
@@ -27,8 +26,8 @@ async def open_served_registry(settings: Settings) -> AsyncIterator[RegisteredTo
             logger.error("There is no tool registry until this is mended: {}", error)
             yield None
             return
-        publish_registry(registry)
-        stack.callback(withdraw_registry, registry)
+        REGISTRY.publish(registry)
+        stack.callback(REGISTRY.withdraw, registry)
         yield registry
 
 

@@ -20,10 +20,8 @@ from toolweave.api.tool_requests import (
 from toolweave.api.tool_secrets import JsonObject, left_hidden, plain, shown
 from toolweave.config.tool_variables import ToolVariables
 from toolweave.errors import Conflict
-from toolweave.servers.registry.importing import OnConflict
-from toolweave.servers.registry.repository import RegisteredTools
-from toolweave.servers.registry.stored_tools import RegisteredTool
-from toolweave.servers.registry.tool_ids import listed, slug
+from toolweave.servers.registry.repository import OnConflict, RegisteredTools
+from toolweave.servers.registry.stored_tools import RegisteredTool, listed, slug
 from toolweave.tool_config import ToolConfig
 
 ALREADY_THERE = "there is a tool of this tool_id already"

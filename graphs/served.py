@@ -16,14 +16,14 @@ from toolweave.nodes.model_endpoint import model_metadata
 from toolweave.nodes.prompts import AGENT_PROMPT
 from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
 from toolweave.nodes.script.writing.script_model import ScriptModels
-from toolweave.servers.registry.current import CurrentRegistry
+from toolweave.servers.registry.current import REGISTRY
 
 _settings = load_settings()
 _model = LazyChatModel(lambda: build_chat_model(load_settings()))
 _api_calls = api_calls(_settings)
 
 agent_loop = build_agent_loop(
-    tools=WithRegisteredTools(CurrentPlaneTools(), CurrentRegistry(), _api_calls),
+    tools=WithRegisteredTools(CurrentPlaneTools(), REGISTRY, _api_calls),
     model=_model,
     max_iterations=_settings.max_iterations,
     on_iteration_limit=_settings.on_iteration_limit,
@@ -39,7 +39,7 @@ todo_agent = build_todo_agent(
 ).with_config(metadata=model_metadata(_settings))
 
 workflow = build_workflow(
-    tools=CurrentRegistry(),
+    tools=REGISTRY,
     model=_model,
     api_calls=_api_calls,
     max_tools=_settings.max_tools,

@@ -10,9 +10,8 @@ from toolweave.nodes.http_tools.credentials import credentials_of
 from toolweave.outbound import OutboundPolicy
 from toolweave.servers.databases.engine import file_of, parse_url
 from toolweave.servers.databases.opening import has_schema
-from toolweave.servers.registry.opening import database_url, open_tool_registry
-from toolweave.servers.registry.schema import TOOLS_DATABASE
-from toolweave.servers.registry.tool_ids import listed
+from toolweave.servers.registry.repository import database_url, open_tool_registry
+from toolweave.servers.registry.stored_tools import TOOLS_DATABASE, listed
 from toolweave.tool_config import ToolConfig
 
 SUBJECT = "registered tools"

@@ -1,33 +1,202 @@
-"""Keep ToolConfigs: register, find, search, replace and delete them, each in one transaction (W-01)."""
+"""Look up which tool ids are taken; within a transaction that writes, what is free stays free."""
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from itertools import islice
+from typing import Any, Literal, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from toolweave.errors import Conflict, NotFound, StaleRevision
+from toolweave.config.settings import Settings
+from toolweave.errors import Conflict, NotFound, PersistenceError, StaleRevision
+from toolweave.servers.databases.opening import BUSY_TIMEOUT_S, open_database
 from toolweave.servers.databases.transactions import Database
-from toolweave.servers.registry.gathered_reads import GatheredReads
-from toolweave.servers.registry.importing import ImportReport, OnConflict, refuse_changed, refuse_twins, write_all
-from toolweave.servers.registry.schema import REVISIONS, TOOLS
-from toolweave.servers.registry.stored_tools import RegisteredTool, RowReader, row_of
-from toolweave.servers.registry.taken_ids import free_id, portions, taken
-from toolweave.servers.registry.tool_ids import folded, slug
-from toolweave.servers.registry.tool_search import matching
+from toolweave.servers.registry.stored_tools import (
+    REVISIONS,
+    TOOLS,
+    TOOLS_DATABASE,
+    RegisteredTool,
+    RowReader,
+    folded,
+    listed,
+    matching,
+    row_of,
+    slug,
+    wishes,
+)
 from toolweave.tool_config import TOOL_ID, ToolConfig
+
+# SQLite takes 32 766 parameters in one statement, PostgreSQL 65 535.
+_IN_ONE_STATEMENT = 1_000
+_TRIED_AT_ONCE = 100
+T = TypeVar("T")
+
+
+def portions(items: Iterable[T], size: int = _IN_ONE_STATEMENT) -> Iterator[Sequence[T]]:
+    """Split into as many items as one statement may name."""
+    rest = iter(items)
+    while portion := tuple(islice(rest, size)):
+        yield portion
+
+
+async def taken(connection: AsyncConnection, tool_ids: Iterable[str]) -> dict[str, sa.RowMapping]:
+    """Give those tools, without documents, whose ids equal one of `tool_ids` but for case; by folded id."""
+    columns = (TOOLS.c.tool_id, TOOLS.c.folded_id, TOOLS.c.revision, TOOLS.c.created_at)
+    found: dict[str, sa.RowMapping] = {}
+    for portion in portions({folded(tool_id) for tool_id in tool_ids}):
+        rows = await connection.execute(sa.select(*columns).where(TOOLS.c.folded_id.in_(portion)))
+        found |= {row["folded_id"]: row for row in rows.mappings()}
+    return found
+
+
+async def free_id(connection: AsyncConnection, wish: str) -> str:
+    """Give the id, or the first numbered one like it that is free."""
+    for tried in portions(wishes(wish), _TRIED_AT_ONCE):
+        there = await taken(connection, tried)
+        if free := next((tool_id for tool_id in tried if folded(tool_id) not in there), None):
+            return free
+    raise AssertionError("there is no end of wishes")
+
+
+OnConflict = Literal["error", "replace", "skip"]
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """The ids of an import by what became of them, each list in the order of the import."""
+
+    created: list[str]
+    replaced: list[str]
+    skipped: list[str]
+
+
+def refuse_twins(tool_ids: Iterable[str], folded_ids: Iterable[str]) -> None:
+    """Refuse ids that are equal but for case: which one is meant cannot be told. Raises Conflict."""
+    counts = Counter(folded_ids := list(folded_ids))
+    if twins := [tool_id for tool_id, key in zip(tool_ids, folded_ids, strict=True) if counts[key] > 1]:
+        raise Conflict(f"Tool ids come more than once in what is to be registered: {listed(twins)}.")
+
+
+async def refuse_changed(connection: AsyncConnection, revisions: Mapping[str, int]) -> None:
+    """Refuse what was made of tools that have other revisions by now, or are gone. Raises Conflict."""
+    there = {row["tool_id"]: row["revision"] for row in (await taken(connection, revisions)).values()}
+    if changed := [tool_id for tool_id, revision in revisions.items() if there.get(tool_id) != revision]:
+        raise Conflict(f"Others have changed {listed(changed)} meanwhile; nothing was stored. Please try again.")
+
+
+async def write_all(
+    connection: AsyncConnection, rows: Sequence[Row], times: Mapping[str, Any], on_conflict: OnConflict
+) -> ImportReport:
+    """Write rows that have the columns of `row_of`; `times` are the revision and the times that new ones get.
+
+    A tool that is replaced keeps the time it was created.
+
+    Raises:
+        Conflict: ids are taken, and `on_conflict` is "error"; or taken by ones of other case, and it is "replace".
+    """
+    there = await taken(connection, [row["tool_id"] for row in rows])
+    old = {row["tool_id"]: there[row["folded_id"]] for row in rows if row["folded_id"] in there}
+    refused = {"error": list(old), "replace": [i for i, row in old.items() if row["tool_id"] != i], "skip": []}
+    if refused[on_conflict]:
+        raise Conflict(f"Tools are registered already, if only in other case, as {listed(refused[on_conflict])}.")
+    replaced = list(old) if on_conflict == "replace" else []
+    for portion in portions(replaced):
+        await connection.execute(TOOLS.delete().where(TOOLS.c.tool_id.in_(portion)))
+    written = [row for row in rows if row["tool_id"] not in old or on_conflict == "replace"]
+    kept = {tool_id: {"created_at": old[tool_id]["created_at"]} for tool_id in replaced}
+    if written:
+        values = [{**row, **times, **kept.get(row["tool_id"], {})} for row in written]
+        await connection.execute(sa.insert(TOOLS), values)
+    return ImportReport(
+        created=[row["tool_id"] for row in written if row["tool_id"] not in old],
+        replaced=replaced,
+        skipped=list(old) if on_conflict == "skip" else [],
+    )
+
+
+Tools = Mapping[str, ToolConfig]
+_Waiting = tuple[Sequence[str], asyncio.Future[Tools]]
+_CLOSED = "The tool registry cannot be read any more: it is closed."
+
+
+class GatheredReads:
+    """Hundreds of runs that start together would each wait for a connection; here they wait for two reads.
+
+    What a caller gets was read after it asked.
+    """
+
+    def __init__(self, read: Callable[[list[str]], Awaitable[Tools]]) -> None:
+        self._read = read
+        self._closed = False
+        self._waiting: list[_Waiting] = []
+        self._reading: asyncio.Task[None] | None = None
+
+    async def find(self, tool_ids: Sequence[str]) -> Tools:
+        """Return tools by id, among them all of those that there are.
+
+        Raises:
+            PersistenceError: they cannot be read, or the registry is closed.
+        """
+        if self._closed:
+            raise PersistenceError(_CLOSED)
+        found: asyncio.Future[Tools] = asyncio.get_running_loop().create_future()
+        self._waiting.append((tool_ids, found))
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read_for_all())
+        return await found
+
+    async def close(self) -> None:
+        """End a read that is under way, and refuse whoever waits or asks later."""
+        self._closed = True
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+        # A task that was cancelled before its first step has refused nobody.
+        _refuse(self._waiting, _CLOSED)
+
+    async def _read_for_all(self) -> None:
+        try:
+            while self._waiting:
+                together, self._waiting = self._waiting, []
+                await self._read_for(together)
+        finally:
+            self._reading = None
+            _refuse(self._waiting, _CLOSED)
+
+    async def _read_for(self, together: list[_Waiting]) -> None:
+        wanted = dict.fromkeys(tool_id for tool_ids, _ in together for tool_id in tool_ids)
+        refusal = _CLOSED
+        try:
+            tools = await self._read(list(wanted))
+            for _, found in together:
+                # Who was cancelled meanwhile waits no more.
+                if not found.done():
+                    found.set_result(tools)
+        except PersistenceError as error:
+            refusal = str(error)
+        finally:
+            _refuse(together, refusal)
+
+
+def _refuse(waiting: list[_Waiting], refusal: str) -> None:
+    for _, found in waiting:
+        if not found.done():
+            found.set_exception(PersistenceError(refusal))
+
 
 _READ = (TOOLS.c.tool_id, TOOLS.c.revision, TOOLS.c.created_at, TOOLS.c.updated_at, TOOLS.c.document)
 
 
 @dataclass(frozen=True, slots=True)
-class ToolPage:
+class FoundTools:
     """Some of the tools that were asked for, and how many there are of them in all."""
 
     tools: list[RegisteredTool]
@@ -81,14 +250,14 @@ class RegisteredTools:
         wanted = dict.fromkeys(tool_id for tool_id in tool_ids if re.fullmatch(TOOL_ID, tool_id))
         return {tool.config.tool_id: tool for tool in await self._select(list(wanted))}
 
-    async def search(self, query: str | None = None, *, limit: int, offset: int = 0) -> ToolPage:
+    async def search(self, query: str | None = None, *, limit: int, offset: int = 0) -> FoundTools:
         """Return a page of the tools that have every word of the query in id, name, description, path or method."""
         conditions, order = matching(query)
         statement = sa.select(*_READ).where(*conditions).order_by(*order).limit(limit).offset(offset)
         async with self._database.read() as connection:
             rows = [dict(row) for row in (await connection.execute(statement)).mappings()]
             total = await connection.scalar(sa.select(sa.func.count()).select_from(TOOLS).where(*conditions))
-        return ToolPage(await self._rows.tools(rows), total or 0)
+        return FoundTools(await self._rows.tools(rows), total or 0)
 
     async def all(self) -> list[ToolConfig]:
         """Return every tool, in the order of their ids."""
@@ -198,3 +367,40 @@ def _conflict(tool_id: str, same: str) -> Conflict:
     if tool_id == same:
         return Conflict(f"There is a tool registered as {tool_id} already.")
     return Conflict(f"The tool_id {tool_id} differs only in case from {same}, which is registered already.")
+
+
+# Hundreds of requests that come together are all answered, if late.
+_QUEUE_TIMEOUT_S = 30.0
+
+
+@asynccontextmanager
+async def open_tool_registry(settings: Settings) -> AsyncIterator[RegisteredTools]:
+    """Open the registry at TOOLWEAVE_TOOLS_DATABASE_URL, by default the SQLite file tools.db in the data folder.
+
+    Raises:
+        ConfigError: the URL is none, or its driver is not installed.
+        NewerSchema: a newer Toolweave wrote the database; nothing was changed.
+        PersistenceError: it cannot be opened; names it and the fix.
+    """
+    async with open_registry_at(await asyncio.to_thread(database_url, settings)) as registry:
+        yield registry
+
+
+@asynccontextmanager
+async def open_registry_at(
+    url: str | sa.URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+) -> AsyncIterator[RegisteredTools]:
+    """Open the registry in the database at a SQLAlchemy URL; raises what `open_tool_registry` does."""
+    async with open_database(
+        url, TOOLS_DATABASE, busy_timeout_s=busy_timeout_s, queue_timeout_s=_QUEUE_TIMEOUT_S
+    ) as database:
+        registry = RegisteredTools(database)
+        try:
+            yield registry
+        finally:
+            await registry.close()
+
+
+def database_url(settings: Settings) -> str:
+    """Return the setting, or the SQLite file in the data folder."""
+    return settings.tools_database_url or f"sqlite+aiosqlite:///{settings.data_dir.absolute() / 'tools.db'}"

@@ -1,18 +1,125 @@
-"""Write tools as rows of the database, and read them from there."""
+"""Describe the database of registered tools, and how a new one is made."""
 
 import asyncio
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import sqlalchemy as sa
 from loguru import logger
 from pydantic import ValidationError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from toolweave.config.problems import sentences
-from toolweave.servers.registry.tool_ids import folded
-from toolweave.servers.registry.tool_search import searched_texts
-from toolweave.tool_config import ToolConfig
+from toolweave.servers.databases.kind import DatabaseKind
+from toolweave.tool_config import RESERVED_IDS, ToolConfig
+
+VERSION = 1
+METADATA = sa.MetaData()
+# In the order of the code points, as everywhere in SQLite: a PostgreSQL may sort by the rules of a language.
+_ID = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+# What is searched stands before the documents: a search need not read over these.
+TOOLS = sa.Table(
+    "registered_tools",
+    METADATA,
+    sa.Column("tool_id", sa.Text, primary_key=True),
+    sa.Column("folded_id", _ID, nullable=False, unique=True),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("updated_at", sa.Text, nullable=False),
+    sa.Column("name_text", sa.Text, nullable=False),
+    sa.Column("search_text", sa.Text, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+)
+# One row. Every write takes the next number first: none comes twice for an id, and writers come one by one.
+REVISIONS = sa.Table("tool_registry_revision", METADATA, sa.Column("last", sa.BigInteger, nullable=False))
+SCHEMA_VERSION = sa.Table("tool_registry_schema_version", METADATA, sa.Column("version", sa.Integer, nullable=False))
+
+
+async def create(connection: AsyncConnection) -> None:
+    """Create the tables."""
+    await connection.run_sync(METADATA.create_all)
+    await connection.execute(REVISIONS.insert().values(last=0))
+
+
+TOOLS_DATABASE = DatabaseKind(
+    name="tool registry",
+    setting="TOOLWEAVE_TOOLS_DATABASE_URL",
+    example="sqlite:////data/tools.db",
+    version=VERSION,
+    version_table=SCHEMA_VERSION,
+    create=create,
+    synchronous="FULL",
+)
+LONGEST_ID = 64
+_OTHERS = re.compile(r"[^a-z0-9]+")
+
+
+def slug(name: str) -> str:
+    """Make an id of a name in any script; one whose letters no id can hold gets its hash."""
+    letters = unicodedata.normalize("NFKD", name).casefold().encode("ascii", "ignore").decode()
+    made = _OTHERS.sub("_", letters)[:LONGEST_ID].strip("_")
+    return made or f"tool_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
+def wishes(tool_id: str) -> Iterator[str]:
+    """Give an id and then numbered ones, without end: get_user, get_user-2, get_user-3 …; no reserved one."""
+    if tool_id.lower() not in RESERVED_IDS:
+        yield tool_id
+    number = 2
+    while True:
+        ending = f"-{number}"
+        yield tool_id[: LONGEST_ID - len(ending)] + ending
+        number += 1
+
+
+def folded(tool_id: str) -> str:
+    """Give the form that no two tools may have in common: `Get_User` and `get_user` would be taken for each other."""
+    return tool_id.lower()
+
+
+def listed(tool_ids: Sequence[str], most: int = 20) -> str:
+    """Name the first `most` ids in a sentence, and say how many more there are."""
+    rest = len(tool_ids) - most
+    return ", ".join(tool_ids[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+_MOST_WORDS = 16
+# A pattern of SQLite's LIKE may have 50 000 bytes.
+_LONGEST_QUERY = 1_000
+
+
+def searched_texts(config: ToolConfig) -> dict[str, str]:
+    """Give the columns that a search looks at; no word goes over the end of a line."""
+    called = (config.tool_id, config.name)
+    every = (*called, config.description, config.api.path, config.api.method)
+    return {"name_text": "\n".join(map(_plain, called)), "search_text": "\n".join(map(_plain, every))}
+
+
+def matching(query: str | None) -> tuple[list[sa.ColumnElement[bool]], list[sa.ColumnElement[Any]]]:
+    """Give the conditions and the order of a search: an exact id, then all words in id and name, then the rest.
+
+    Every word must occur somewhere: the first 16 words of the first 1 000 characters count. The order is the same
+    every time.
+    """
+    text = _plain((query or "")[:_LONGEST_QUERY])
+    words = text.split()[:_MOST_WORDS]
+    if not words:
+        return [], [TOOLS.c.folded_id.asc()]
+    in_name = sa.and_(*(TOOLS.c.name_text.contains(word, autoescape=True) for word in words))
+    rank = sa.case((TOOLS.c.folded_id == text.strip(), 0), (in_name, 1), else_=2)
+    return [TOOLS.c.search_text.contains(word, autoescape=True) for word in words], [rank, TOOLS.c.folded_id.asc()]
+
+
+def _plain(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    # A NUL would end a pattern; half a surrogate pair is no text that a database takes.
+    return folded.replace("\0", " ").encode("utf-8", "replace").decode()
+
 
 _AT_ONCE = 20
 # A run reads its tools in several stages, and reading one costs many times what looking it up does.

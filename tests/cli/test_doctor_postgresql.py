@@ -14,7 +14,7 @@ from toolweave.cli.checks.postgresql import check_postgresql
 from toolweave.cli.checks.registered_tools import check_registered_tools
 from toolweave.cli.doctor import diagnose
 from toolweave.config.settings import Settings
-from toolweave.servers.registry.opening import open_registry_at
+from toolweave.servers.registry.repository import open_registry_at
 from toolweave.servers.todo.opening import open_todo_database
 
 SECRET = "s3cret-password"

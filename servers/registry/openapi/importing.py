@@ -7,9 +7,9 @@ from fnmatch import translate
 from typing import Any
 
 from toolweave.errors import DocumentRefused
+from toolweave.servers.registry.openapi.document import read_document
 from toolweave.servers.registry.openapi.operations import Conversion, Site
-from toolweave.servers.registry.openapi.reading import read_document
-from toolweave.servers.registry.openapi.references import STEPS_IN_ALL, Document, OutOfSteps, Unusable, shown
+from toolweave.servers.registry.openapi.schemas import STEPS_IN_ALL, OpenApiDocument, OutOfSteps, UnusablePart, shown
 from toolweave.tool_config import RESERVED_IDS, ApiAuth, Method, ToolConfig
 
 MOST_OPERATIONS = 2_000
@@ -69,11 +69,11 @@ def import_openapi(document: bytes | str | Mapping[str, Any], options: ImportOpt
     Raises:
         DocumentRefused: the document cannot be read at all, or reading it takes more than `STEPS_IN_ALL` steps.
     """
-    return _Import(Document(read_document(document)), options or ImportOptions()).run()
+    return _Import(OpenApiDocument(read_document(document)), options or ImportOptions()).run()
 
 
 class _Import:
-    def __init__(self, document: Document, options: ImportOptions) -> None:
+    def __init__(self, document: OpenApiDocument, options: ImportOptions) -> None:
         self._document = document
         self._options = options
         self._conversion = Conversion(document, options.base_url, options.document_url, options.auth)
@@ -121,7 +121,7 @@ class _Import:
             try:
                 path_item = self._document.follow(entry)
                 self._document.look_through(path_item)
-            except Unusable as reason:
+            except UnusablePart as reason:
                 self._skip(shown(path), str(reason))
                 continue
             for name, raw in path_item.items():
@@ -153,7 +153,7 @@ class _Import:
         self._reading = site.label
         try:
             tool = self._conversion.tool(self._free_id(site), site, warnings.append)
-        except Unusable as reason:
+        except UnusablePart as reason:
             self._skip(site.label, str(reason))
             return
         self._tools[tool.tool_id] = tool

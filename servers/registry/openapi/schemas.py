@@ -1,29 +1,267 @@
 """Turn the schemas of OpenAPI 3.0 and 3.1 into JSON Schemas that stand on their own (draft 2020-12).
 
-References are written out, so that models and people see one schema; what refers to itself, and what would grow too
-large, goes to `$defs`.
+References inside the document are written out, so that models and people see one schema; what refers to itself, and
+what would grow too large, goes to `$defs`. Nothing is ever fetched or opened. `Steps` bound the work of an import,
+`SchemaBudget` what its tools may hold: shared schemas are copied into every tool that needs them.
 """
 
 import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+from urllib.parse import unquote
 
-from toolweave.servers.registry.openapi.budget import Budget, TooLarge
-from toolweave.servers.registry.openapi.keywords import (
-    ANNOTATIONS,
-    KNOWN,
-    LISTED_SCHEMAS,
-    NAMED_SCHEMAS,
-    ONE_SCHEMA,
-    malformed_keyword,
+from toolweave.schema import MOST_NODES
+
+MOST_HOPS = 50
+STEPS_IN_ALL = 6_000_000
+STEPS_OF_OPERATION = 300_000
+CHARACTERS_OF_A_STEP = 50
+_SHOWN = 100
+OTHER_LENGTH = 8
+
+
+class UnusablePart(ValueError):
+    """A part of a document of which no tool can be made; the text is the reason, one sentence."""
+
+
+class ExternalReference(UnusablePart):
+    """A reference leads out of the document."""
+
+
+class OutOfSteps(Exception):
+    """The import has taken all its steps."""
+
+
+def shown(text: Any) -> str:
+    """Show a name or URL of a stranger's document within a sentence."""
+    text = f"a value of type {type(text).__name__}" if isinstance(text, dict | list) else str(text)
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text[:_SHOWN])
+
+
+@dataclass(slots=True)
+class Steps:
+    """How many steps of about a microsecond an import may still take; those of an operation are taken from `whole`.
+
+    References let a few kilobytes stand for any amount of work. So whatever reads a part of a document that a reference
+    can lead to takes steps for its size.
+    """
+
+    left: int = STEPS_IN_ALL
+    whole: "Steps | None" = None
+
+    def take(self, steps: int) -> None:
+        """Take steps.
+
+        Raises:
+            OutOfSteps: the import has none left.
+            UnusablePart: the operation has none left.
+        """
+        self.left -= steps
+        if self.left < 0:
+            if self.whole is None:
+                raise OutOfSteps
+            self.whole.left -= steps
+            raise UnusablePart(
+                f"reading it with all that it refers to takes more than {STEPS_OF_OPERATION:,} steps;"
+                " let it refer to less, or leave it out"
+            )
+        if self.whole is not None:
+            self.whole.take(steps)
+
+
+def size(value: Any, most: int) -> tuple[int, int]:
+    """Count parts and characters of a value; what has more than `most` parts is not looked at to its end."""
+    left, parts, characters = [value], 0, 0
+    while left and parts + len(left) <= most:
+        part = left.pop()
+        parts += 1
+        characters += len(part) if isinstance(part, str) else OTHER_LENGTH
+        if isinstance(part, dict):
+            characters += sum(map(len, part))
+        if isinstance(part, dict | list):
+            left.extend(part.values() if isinstance(part, dict) else part)
+    return parts + len(left), characters
+
+
+@dataclass(frozen=True, slots=True)
+class OpenApiDocument:
+    """An OpenAPI document of plain JSON values (`read_document`), and the steps that reading it may take."""
+
+    content: dict[str, Any]
+    steps: Steps = field(default_factory=Steps)
+
+    def for_operation(self) -> "OpenApiDocument":
+        """Return the same document with the steps that one operation may take."""
+        return replace(self, steps=Steps(STEPS_OF_OPERATION, self.steps))
+
+    def look_through(self, values: Collection[Any]) -> None:
+        """Take the steps for looking at each key of an object, or each item of a list, but not into them."""
+        characters = sum(len(one) for one in values if isinstance(one, str))
+        self.steps.take(1 + len(values) + characters // CHARACTERS_OF_A_STEP)
+
+    def look_into(self, value: Any, steps_of_part: int = 1) -> None:
+        """Take the steps for looking at a value with everything in it."""
+        parts, characters = size(value, self.steps.left // steps_of_part)
+        self.steps.take(parts * steps_of_part + characters // CHARACTERS_OF_A_STEP)
+
+    def part(self, pointer: str) -> Any:
+        """Return what `#/…` points to.
+
+        Raises:
+            ExternalReference: it points into another document.
+            UnusablePart: it points to nothing.
+        """
+        self.steps.take(1 + pointer.count("/") + len(pointer) // CHARACTERS_OF_A_STEP)
+        if not pointer.startswith("#"):
+            raise ExternalReference(
+                f"it refers to another document, {shown(pointer)}; only references inside it are followed"
+            )
+        found: Any = self.content
+        for step in pointer[1:].split("/")[1:]:
+            name = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(found, list) and name.isdecimal() and len(name) < 10 and int(name) < len(found):
+                found = found[int(name)]
+            elif isinstance(found, dict) and name in found:
+                found = found[name]
+            else:
+                raise UnusablePart(f"its reference {shown(pointer)} leads nowhere")
+        if "/" not in pointer and pointer != "#":
+            raise UnusablePart(f"its reference {shown(pointer)} is no path into the document")
+        return found
+
+    def follow(self, value: Any) -> dict[str, Any]:
+        """Return an object of the document, or what its reference leads to, however many steps away.
+
+        Raises:
+            UnusablePart: the references lead nowhere, elsewhere or in a circle, or not to an object.
+        """
+        for _ in range(MOST_HOPS):
+            self.steps.take(1)
+            if not isinstance(value, dict):
+                raise UnusablePart("a part of it is no object where the OpenAPI specification wants one")
+            pointer = value.get("$ref")
+            if not isinstance(pointer, str):
+                return value
+            value = self.part(pointer)
+        raise UnusablePart(f"its reference {shown(pointer)} leads in a circle")
+
+
+PARTS_IN_ALL = 500_000
+CHARACTERS_IN_ALL = 20_000_000
+CHARACTERS_OF_SCHEMA = 200_000
+
+
+class TooLarge(UnusablePart):
+    """A schema has more parts, text or levels than a tool may have."""
+
+
+@dataclass
+class SchemaBudget:
+    """What may still be spent: parts and characters of schemas; `whole` is that of the document.
+
+    Looking at what is spent takes `steps` of the import.
+    """
+
+    parts: int = PARTS_IN_ALL
+    characters: int = CHARACTERS_IN_ALL
+    whole: "SchemaBudget | None" = field(default=None, repr=False)
+    steps: Steps = field(default_factory=Steps, repr=False)
+
+    def for_schema(self, steps: Steps, parts: int = MOST_NODES) -> "SchemaBudget":
+        """Return the budget of one schema, which is spent from this one."""
+        return SchemaBudget(parts, CHARACTERS_OF_SCHEMA, self, steps)
+
+    def spend(self, value: Any = None) -> None:
+        """Spend what a value takes, with everything in it.
+
+        Raises:
+            TooLarge: there is not so much left.
+        """
+        text = len(value) if isinstance(value, str) else OTHER_LENGTH
+        parts, characters = size(value, self.parts) if isinstance(value, dict | list) else (1, text)
+        self.steps.take(parts)
+        self._take(parts, characters)
+
+    def _take(self, parts: int, characters: int) -> None:
+        self.parts -= parts
+        self.characters -= characters
+        if self.parts >= 0 and self.characters >= 0:
+            if self.whole is not None:
+                self.whole._take(parts, characters)  # noqa: SLF001
+        elif self.whole is None:
+            raise TooLarge(
+                "the schemas of all operations together are too large; import fewer, by `operations` or `tags`"
+            )
+        else:
+            raise TooLarge(
+                f"its schema, with all that it refers to, has more than {MOST_NODES} parts"
+                f" or {CHARACTERS_OF_SCHEMA} characters"
+            )
+
+
+ONE_SCHEMA = frozenset(
+    (
+        *("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"),
+        *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
+    )
 )
-from toolweave.servers.registry.openapi.references import Document, Unusable, shown
+LISTED_SCHEMAS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "dependentSchemas"))
+ANNOTATIONS = frozenset(("title", "description", "default", "examples", "deprecated"))
+_TYPES = frozenset(("string", "integer", "number", "boolean", "object", "array", "null"))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_number(value) and value >= 0 and value == int(value)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
+
+
+def _is_type(value: Any) -> bool:
+    kinds = [value] if isinstance(value, str) else value
+    return _is_names(kinds) and bool(kinds) and set(kinds) <= _TYPES
+
+
+# Keywords whose values are no schemas, each with the type of its value or what tells its form. The form is looked at
+# here, keyword by keyword, because looking at a finished schema takes a hundred times as long.
+VALUES: Mapping[str, type | Callable[[Any], bool]] = {
+    "type": _is_type,
+    "required": _is_names,
+    "dependentRequired": lambda value: isinstance(value, dict) and all(map(_is_names, value.values())),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    **dict.fromkeys(("const", "default"), object),
+    **dict.fromkeys(("enum", "examples"), list),
+    **dict.fromkeys(("deprecated", "uniqueItems"), bool),
+    **dict.fromkeys(("title", "description", "format", "pattern", "contentEncoding", "contentMediaType"), str),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"), _is_count),
+    **dict.fromkeys(("minProperties", "maxProperties"), _is_count),
+}
+KNOWN = frozenset(VALUES) | ONE_SCHEMA | LISTED_SCHEMAS | NAMED_SCHEMAS
+
+
+def malformed_keyword(schema: Mapping[str, Any]) -> str | None:
+    """Name a keyword whose value has a form that it cannot have."""
+    for keyword, value in schema.items():
+        form = VALUES.get(keyword, object)
+        if not (isinstance(value, form) if isinstance(form, type) else form(value)):
+            return keyword
+        if keyword in LISTED_SCHEMAS and not value:
+            return keyword
+    return None
+
 
 LONGEST_TEXT = 2_000
 LONGEST_EXAMPLE = 200
 DEEPEST_SCHEMA = 40
-
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
-
 LeftOut = Literal["readOnly", "writeOnly"]
 JsonSchema = dict[str, Any]
 
@@ -38,7 +276,9 @@ class SchemaConversion:
         write_out: write references out where they do not lead into themselves.
     """
 
-    def __init__(self, document: Document, left_out: LeftOut, budget: Budget, *, write_out: bool = True) -> None:
+    def __init__(
+        self, document: OpenApiDocument, left_out: LeftOut, budget: SchemaBudget, *, write_out: bool = True
+    ) -> None:
         self._document = document
         self._left_out: LeftOut = left_out
         self._budget = budget
@@ -53,7 +293,7 @@ class SchemaConversion:
 
         Raises:
             TooLarge: it costs too much.
-            Unusable: it is no schema, or a reference in it cannot be followed.
+            UnusablePart: it is no schema, or a reference in it cannot be followed.
         """
         return self._of(raw, 0)
 
@@ -81,14 +321,14 @@ class SchemaConversion:
         if isinstance(raw, bool):
             return {} if raw else {"not": {}}
         if not isinstance(raw, dict):
-            raise Unusable("one of its schemas is no object")
+            raise UnusablePart("one of its schemas is no object")
         self._document.look_through(raw)
         if "$ref" in raw:
             return self._reference(raw, depth)
         schema = {keyword: self._keyword(keyword, raw[keyword], depth) for keyword in raw if keyword in KNOWN}
         schema = in_present_form(schema, raw)
         if keyword := malformed_keyword(schema):
-            raise Unusable(f"the {keyword} of one of its schemas has a form that it cannot have")
+            raise UnusablePart(f"the {keyword} of one of its schemas has a form that it cannot have")
         return _or_null(schema) if raw.get("nullable") is True else schema
 
     def _keyword(self, keyword: str, value: Any, depth: int) -> Any:
@@ -96,7 +336,7 @@ class SchemaConversion:
             return value if isinstance(value, bool) else self._of(value, depth + 1)
         if keyword in LISTED_SCHEMAS:
             if not isinstance(value, list):
-                raise Unusable(f"the {keyword} of one of its schemas is no list")
+                raise UnusablePart(f"the {keyword} of one of its schemas is no list")
             return [self._of(inner, depth + 1) for inner in value]
         if keyword in NAMED_SCHEMAS:
             return self._named(keyword, value, depth)
@@ -107,7 +347,7 @@ class SchemaConversion:
 
     def _named(self, keyword: str, value: Any, depth: int) -> dict[str, JsonSchema]:
         if not isinstance(value, dict):
-            raise Unusable(f"the {keyword} of one of its schemas are no object")
+            raise UnusablePart(f"the {keyword} of one of its schemas are no object")
         for name in value:
             self._budget.spend(name)
         return {
@@ -119,7 +359,7 @@ class SchemaConversion:
     def _reference(self, raw: dict[str, Any], depth: int) -> JsonSchema:
         pointer = raw["$ref"]
         if not isinstance(pointer, str):
-            raise Unusable("a `$ref` in one of its schemas is no text")
+            raise UnusablePart("a `$ref` in one of its schemas is no text")
         beside = {keyword: value for keyword, value in raw.items() if keyword not in ("$ref", "nullable")}
         own = self._of(beside, depth + 1)
         self._document.follow(raw)  # refuses circles of references alone
@@ -167,7 +407,7 @@ def in_present_form(schema: JsonSchema, raw: dict[str, Any]) -> JsonSchema:
 
 
 def _required(schema: JsonSchema, raw: dict[str, Any]) -> list[str]:
-    """Give what is required without what was left out; a `required` of another form says nothing."""
+    """Return what is required without what was left out; a `required` of another form says nothing."""
     declared, required = raw.get("properties"), schema["required"]
     gone = declared.keys() - schema.get("properties", {}).keys() if isinstance(declared, dict) else ()
     names = required if isinstance(required, list) else ()

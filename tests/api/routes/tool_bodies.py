@@ -6,7 +6,7 @@ from uuid import uuid4
 import httpx
 
 from tests.fixtures.app_server import AppServer
-from toolweave.servers.registry.opening import open_tool_registry
+from toolweave.servers.registry.repository import open_tool_registry
 
 KEY = {"type": "api_key", "name": "X-Api-Key"}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolweave.servers.databases.engine import file_of, parse_url
-from toolweave.servers.registry.schema import TOOLS_DATABASE
+from toolweave.servers.registry.stored_tools import TOOLS_DATABASE
 from toolweave.servers.todo.schema import TODO_DATABASE
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolweave.errors import ConfigError, PersistenceError
-from toolweave.servers.registry.opening import open_registry_at
+from toolweave.servers.registry.repository import open_registry_at
 from toolweave.servers.todo.opening import open_todo_database
 
 Open = Callable[[str], AbstractAsyncContextManager[Any]]

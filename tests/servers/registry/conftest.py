@@ -8,8 +8,7 @@ import pytest_asyncio
 
 from tests.fixtures.postgres import PostgresServer
 from tests.servers.registry.tools import registry_url
-from toolweave.servers.registry.opening import open_registry_at
-from toolweave.servers.registry.repository import RegisteredTools
+from toolweave.servers.registry.repository import RegisteredTools, open_registry_at
 
 DATABASES = ["sqlite", "postgresql"]
 # There are no tables yet before the first test.

@@ -10,14 +10,7 @@ import pytest
 
 from tests.servers.registry.tools import opened, tool
 from toolweave.errors import ConfigError, PersistenceError
-from toolweave.servers.registry.current import (
-    MOST_OPENED,
-    CurrentRegistry,
-    RegistrySlot,
-    current_registry,
-    publish_registry,
-    withdraw_registry,
-)
+from toolweave.servers.registry.current import MOST_OPENED, REGISTRY, RegistrySlot
 
 T = TypeVar("T")
 
@@ -29,13 +22,13 @@ async def on_another_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 async def test_the_published_registry_is_used_itself_on_its_own_loop(tmp_path: Path) -> None:
     async with opened(tmp_path) as registry:
         await registry.create(tool("get_user"))
-        publish_registry(registry)
+        REGISTRY.publish(registry)
         try:
-            async with current_registry() as found:
+            async with REGISTRY.use() as found:
                 assert found is registry
-            assert await CurrentRegistry().find(["get_user", "nobody"]) == {"get_user": tool("get_user")}
+            assert await REGISTRY.find(["get_user", "nobody"]) == {"get_user": tool("get_user")}
         finally:
-            withdraw_registry(registry)
+            REGISTRY.withdraw(registry)
 
 
 async def test_on_another_loop_the_same_database_is_opened_beside_it(
@@ -45,14 +38,14 @@ async def test_on_another_loop_the_same_database_is_opened_beside_it(
     monkeypatch.setenv("TOOLWEAVE_DATA_DIR", str(tmp_path / "elsewhere"))
 
     async def register(number: int) -> dict[str, Any]:
-        async with current_registry() as found:
+        async with REGISTRY.use() as found:
             assert found is not registry
             await found.create(tool(f"there_{number}"))
-        return dict(await CurrentRegistry().find(["here", f"there_{number}"]))
+        return dict(await REGISTRY.find(["here", f"there_{number}"]))
 
     async with opened(tmp_path) as registry:
         await registry.create(tool("here"))
-        publish_registry(registry)
+        REGISTRY.publish(registry)
         try:
             here = asyncio.gather(*(registry.create(tool(f"here_{n}")) for n in range(10)))
             there = await asyncio.gather(*(on_another_loop(lambda n=n: register(n)) for n in range(4)))  # type: ignore[misc]
@@ -60,7 +53,7 @@ async def test_on_another_loop_the_same_database_is_opened_beside_it(
             assert [list(found) for found in there] == [["here", f"there_{n}"] for n in range(4)]
             assert len(await registry.all()) == 15
         finally:
-            withdraw_registry(registry)
+            REGISTRY.withdraw(registry)
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -90,13 +83,13 @@ async def test_without_a_lifespan_the_registry_of_the_settings_is_opened_for_eac
     monkeypatch.setenv("TOOLWEAVE_DATA_DIR", str(tmp_path))
     async with opened(tmp_path) as registry:
         await registry.create(tool("get_user"))
-        publish_registry(registry)
-        withdraw_registry(registry)
-        async with current_registry() as found:
+        REGISTRY.publish(registry)
+        REGISTRY.withdraw(registry)
+        async with REGISTRY.use() as found:
             assert found is not registry
-        assert list(await CurrentRegistry().find(["get_user"])) == ["get_user"]
+        assert list(await REGISTRY.find(["get_user"])) == ["get_user"]
     monkeypatch.setenv("TOOLWEAVE_TOOLS_DATABASE_URL", f"sqlite:///{tmp_path / 'other.db'}")
-    assert await CurrentRegistry().find(["get_user"]) == {}
+    assert await REGISTRY.find(["get_user"]) == {}
 
 
 async def test_a_registry_that_cannot_be_opened_is_told_and_tried_anew(
@@ -104,13 +97,13 @@ async def test_a_registry_that_cannot_be_opened_is_told_and_tried_anew(
 ) -> None:
     monkeypatch.setenv("TOOLWEAVE_TOOLS_DATABASE_URL", "nonsense://x")
     with pytest.raises(ConfigError, match="TOOLWEAVE_TOOLS_DATABASE_URL"):
-        await CurrentRegistry().find(["get_user"])
+        await REGISTRY.find(["get_user"])
     (tmp_path / "file").write_text("x", encoding="utf-8")
     monkeypatch.setenv("TOOLWEAVE_TOOLS_DATABASE_URL", f"sqlite:///{tmp_path / 'file' / 'tools.db'}")
     with pytest.raises(PersistenceError, match="TOOLWEAVE_TOOLS_DATABASE_URL"):
-        await CurrentRegistry().find(["get_user"])
+        await REGISTRY.find(["get_user"])
     (tmp_path / "file").unlink()
-    assert await CurrentRegistry().find(["get_user"]) == {}
+    assert await REGISTRY.find(["get_user"]) == {}
 
 
 async def test_only_some_are_open_at_a_time_and_the_others_wait_their_turn(

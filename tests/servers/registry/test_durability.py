@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.servers.registry.opening import open_registry_at
+from toolweave.servers.registry.repository import open_registry_at
 
 ROOT = Path(__file__).parents[3]
 BOUND_S = 60.0

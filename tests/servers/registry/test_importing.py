@@ -6,8 +6,7 @@ import pytest
 
 from tests.servers.registry.tools import many_tools, tool
 from toolweave.errors import Conflict
-from toolweave.servers.registry.importing import ImportReport, OnConflict
-from toolweave.servers.registry.repository import RegisteredTools
+from toolweave.servers.registry.repository import ImportReport, OnConflict, RegisteredTools
 
 MODES = ("error", "replace", "skip")
 

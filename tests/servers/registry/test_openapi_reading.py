@@ -8,7 +8,7 @@ import pytest
 
 from tests.servers.registry.openapi_documents import document, operation
 from toolweave.errors import DocumentRefused, InvalidRequest
-from toolweave.servers.registry.openapi.reading import read_document
+from toolweave.servers.registry.openapi.document import read_document
 
 HEAD = 'openapi: "3.1.0"\ninfo: {title: T, version: "1"}\npaths: {}\n'
 

@@ -17,8 +17,7 @@ from tests.servers.databases.held import held_for_writing
 from tests.servers.registry.tools import many_tools, opened, tool
 from toolweave.config.settings import Settings
 from toolweave.errors import Conflict, NewerSchema, NotFound, PersistenceError
-from toolweave.servers.registry.importing import ImportReport
-from toolweave.servers.registry.opening import open_registry_at, open_tool_registry
+from toolweave.servers.registry.repository import ImportReport, open_registry_at, open_tool_registry
 
 ROOT = Path(__file__).parents[3]
 SETTING = "TOOLWEAVE_TOOLS_DATABASE_URL"
@@ -111,8 +110,8 @@ async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
 READ_ONLY_FOLDER = """
 import asyncio, os, sys
 from toolweave.errors import PersistenceError
-from toolweave.servers.registry.importing import ImportReport
-from toolweave.servers.registry.opening import open_registry_at
+from toolweave.servers.registry.repository import ImportReport
+from toolweave.servers.registry.repository import open_registry_at
 
 async def attempt(url):
     async with open_registry_at(url) as registry:

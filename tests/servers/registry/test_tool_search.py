@@ -8,8 +8,7 @@ import pytest_asyncio
 
 from tests.servers.registry.conftest import DATABASES
 from tests.servers.registry.tools import many_tools, registry_url, tool
-from toolweave.servers.registry.opening import open_registry_at
-from toolweave.servers.registry.repository import RegisteredTools
+from toolweave.servers.registry.repository import RegisteredTools, open_registry_at
 
 CATALOG = [
     tool("get_user", name="Get user", description="Gets one user.", path="/people/{id}"),

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from toolweave.config.settings import Settings
-from toolweave.servers.registry.opening import open_tool_registry
-from toolweave.servers.registry.repository import RegisteredTools
+from toolweave.servers.registry.repository import RegisteredTools, open_tool_registry
 from toolweave.tool_config import ToolConfig
 
 

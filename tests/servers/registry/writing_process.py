@@ -9,7 +9,7 @@ import sys
 
 from tests.servers.registry.tools import tool
 from toolweave.errors import Conflict
-from toolweave.servers.registry.opening import open_registry_at
+from toolweave.servers.registry.repository import open_registry_at
 from toolweave.tool_config import ToolConfig
 
 

@@ -1,18 +1,91 @@
-"""Read YAML as OpenAPI means it: JSON's types only, by the rules of YAML 1.2.
+"""Hold an OpenAPI document to plain JSON values of a bounded size.
 
-PyYAML's own loaders follow YAML 1.1, where `no` is false, `12:30:00` a number and `2024-01-01` a date, and `200` is no
-text as a key. So PyYAML parses, and the values are put together here, without recursion and without any class.
+Whatever a document was read from, these values can be stored, sent and walked through: keys are text, numbers are
+finite, nothing contains itself.
 """
 
+import json
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import yaml
 
 from toolweave.errors import DocumentRefused
-from toolweave.servers.registry.openapi.values import DEEPEST, MOST_VALUES
+
+MOST_BYTES = 10 * 1024 * 1024
+MOST_VALUES = 1_000_000
+DEEPEST = 100
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+
+
+def plain(value: Any) -> Any:
+    """Copy a value as plain JSON values.
+
+    Raises:
+        DocumentRefused: it has too many parts, is nested too deeply, or holds what JSON cannot carry.
+    """
+    return _Copy().of(value, DEEPEST)
+
+
+class _Copy:
+    def __init__(self) -> None:
+        self._left = MOST_VALUES
+
+    def of(self, value: Any, levels: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise DocumentRefused(
+                f"The document has more than {MOST_VALUES:,} values, aliases counted as often as used."
+            )
+        if levels < 0:
+            raise DocumentRefused(f"The document is nested more than {DEEPEST} levels deep.")
+        match value:
+            case str():
+                return storable(value)
+            case bool() | None:
+                return value
+            case int() | float():
+                return _number(value)
+            case Mapping():
+                return {_key(key): self.of(inner, levels - 1) for key, inner in value.items()}
+            case list() | tuple():
+                return [self.of(inner, levels - 1) for inner in value]
+            case date():
+                return value.isoformat()
+        raise DocumentRefused(f"The document holds a value of type {type(value).__name__}, which JSON has not.")
+
+
+def storable(text: str) -> str:
+    """Replace what databases and UTF-8 refuse: NUL and halves of surrogate pairs."""
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _key(key: Any) -> str:
+    match key:
+        case str():
+            return storable(key)
+        case bool() | None:
+            pass
+        case int() | float():
+            return str(key)
+    raise DocumentRefused(f"The document has a key of type {type(key).__name__}; keys must be text.")
+
+
+def _number(value: Any) -> int | float:
+    # JSON encoders differ in what they do with larger ones; as floats all of them agree.
+    try:
+        number: int | float = value if isinstance(value, float) or _SMALLEST <= value <= _LARGEST else float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise DocumentRefused("The document holds a number that is not finite.")
+    return number
+
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STANDARD = "tag:yaml.org,2002:"
@@ -182,3 +255,70 @@ def _value(text: str, tag: str | None, is_plain: bool) -> Any:
             if pattern.fullmatch(text):
                 return number(text)
     return text
+
+
+def read_document(content: bytes | str | Mapping[str, Any]) -> dict[str, Any]:
+    """Read a document of OpenAPI 3.0, 3.1 or 3.2 as plain JSON values.
+
+    A few seconds of computing for the largest: not for an event loop. What it says is not judged here.
+
+    Raises:
+        DocumentRefused: it is too large, cannot be parsed, or is no OpenAPI 3 document.
+    """
+    document = plain(content if isinstance(content, Mapping) else _parsed(_text(content)))
+    if not isinstance(document, dict):
+        raise DocumentRefused("An OpenAPI document is an object at its top level, and this is none.")
+    if "swagger" in document and "openapi" not in document:
+        raise DocumentRefused(
+            "This is a Swagger 2.0 document; convert it to OpenAPI 3 first, for instance with the swagger2openapi"
+            " program or editor.swagger.io (Edit, Convert to OpenAPI 3), and import the result."
+        )
+    version = str(document.get("openapi", ""))
+    if not version.startswith(("3.0", "3.1", "3.2")):
+        said = f"its `openapi` is {version[:20]!r}" if version else "it has no `openapi`"
+        raise DocumentRefused(f"This is no OpenAPI document of version 3.0 or 3.1: {said}.")
+    if not isinstance(document.get("paths", {}), dict):
+        raise DocumentRefused("The `paths` of an OpenAPI document must be an object.")
+    return document
+
+
+def _text(content: bytes | str) -> str:
+    if len(content) > MOST_BYTES:
+        raise DocumentRefused(f"The document is larger than {MOST_BYTES // (1024 * 1024)} MiB.")
+    if isinstance(content, str):
+        return content.removeprefix("\ufeff")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DocumentRefused("The document is not text in UTF-8.") from None
+
+
+def _parsed(text: str) -> Any:
+    begun = text.lstrip()
+    if not begun:
+        raise DocumentRefused("The document is empty.")
+    if not begun.startswith(("{", "[")):
+        return load_yaml(text)
+    if sum(map(text.count, ",[{")) > MOST_VALUES:  # The parser lets no other thread run before its end.
+        raise DocumentRefused(f"The document has more than {MOST_VALUES:,} commas and brackets.")
+    try:
+        return json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise DocumentRefused(f"The document is not valid JSON: {error.msg} (line {error.lineno}).") from None
+    except RecursionError:
+        raise DocumentRefused("The document is nested too deeply.") from None
+    except ValueError:  # a number of thousands of digits
+        raise DocumentRefused("The document holds a number that is too long.") from None
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise DocumentRefused(f"The key {twice[:60]!r} is there twice in one object.")
+    return values
+
+
+def _no_constant(text: str) -> Any:
+    raise DocumentRefused(f"The document holds {text}, which is no JSON.")

@@ -1,0 +1,437 @@
+"""Lay the parameters and the JSON body of an operation out as the fields of one flat input (W-01).
+
+The parts of a document that are no schemas are read with openapi-pydantic's models, those of 3.1: for these parts they
+take whatever 3.0 allows, too. They are applied to one part at a time, and never to schemas: a mistake is then one
+operation's, `true` stays a schema and 10 stays an integer. `fastmcp.utilities.openapi` validates a document as a whole,
+gives all of it up for one external reference, and loads a web server when it is imported.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from openapi_pydantic import Parameter
+from pydantic import BaseModel, ValidationError
+
+from toolweave.field_mappings import HEADER_NAME, Part, Place, body_place
+from toolweave.servers.registry.openapi.schemas import (
+    LONGEST_TEXT,
+    OpenApiDocument,
+    SchemaConversion,
+    UnusablePart,
+    shown,
+)
+from toolweave.tool_config import WITHOUT_BODY, Method, is_connection_header
+
+MOST_FIELDS = 200
+LONGEST_FIELD_NAME = 64
+# Of longer names only the beginning is read; an expression holds the GIL to its end.
+MOST_READ = 2_000
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
+_ORDER: dict[Part, int] = {"path": 0, "query": 1, "header": 2, "body": 3}
+
+
+@dataclass(frozen=True)
+class InputField:
+    """A value of an operation: `target` is the name of its parameter or of its body's property."""
+
+    part: Part
+    target: str
+    schema: dict[str, Any]
+    required: bool = False
+    whole_body: bool = False
+
+
+def flat_input(fields: Iterable[InputField], method: Method) -> tuple[dict[str, Any], dict[str, str]]:
+    """Make the input schema of a tool, and the mappings of the fields whose name alone does not tell their place.
+
+    Of values with one name the first of path, query, headers and body keeps it; others become `<name>_<place>`.
+
+    Raises:
+        UnusablePart: there are more than `MOST_FIELDS`, or one has a name that no body may hold.
+    """
+    ordered = sorted(fields, key=lambda one: _ORDER[one.part])
+    if len(ordered) > MOST_FIELDS:
+        raise UnusablePart(f"it takes more than {MOST_FIELDS} values")
+    named: dict[str, InputField] = {}
+    for one in ordered:
+        named[_free_name(one, named)] = one
+    required = [name for name, one in named.items() if one.required]
+    schema: dict[str, Any] = {"type": "object", "properties": {name: one.schema for name, one in named.items()}}
+    if required:
+        schema["required"] = required
+    return schema, {name: str(place) for name, one in named.items() if (place := _mapping(name, one, method))}
+
+
+def safe_name(text: str) -> str:
+    """Return a name that models and JSON Schema tools take for a field."""
+    name = _NOT_IN_NAMES.sub("_", text[:MOST_READ]).strip("_.-")[:LONGEST_FIELD_NAME]
+    return name if name[:1].isalpha() else f"field_{name}"[:LONGEST_FIELD_NAME].rstrip("_")
+
+
+def _free_name(one: InputField, taken: dict[str, InputField]) -> str:
+    if one.whole_body:
+        wanted = "body"
+    elif one.part == "header":
+        wanted = safe_name(one.target).lower().replace("-", "_")
+    else:
+        wanted = one.target if _IDENTIFIER.fullmatch(one.target) else safe_name(one.target)
+    names: Sequence[str] = [wanted, f"{wanted[: LONGEST_FIELD_NAME - 7]}_{one.part}"]
+    number = 1
+    while names[0] in taken:
+        number += 1
+        names = names[1:] or [f"{wanted[: LONGEST_FIELD_NAME - 12]}_{one.part}_{number}"]
+    return names[0]
+
+
+def _mapping(name: str, one: InputField, method: Method) -> Place | None:
+    if one.whole_body:
+        return body_place()
+    if one.part == "body":
+        try:
+            place: Place = body_place(one.target)
+        except ValueError as error:
+            raise UnusablePart(f"the property '{shown(one.target)}' of its body cannot be filled: {error}") from None
+        return None if name == one.target and method not in WITHOUT_BODY else place
+    by_name = name == one.target and (one.part == "path" or (one.part == "query" and method in WITHOUT_BODY))
+    return None if by_name else Place(one.part, one.target)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+_STEPS_OF_MODEL = 20
+_STEPS_OF_FIELD = 10
+_LONGEST_TITLE = 1_000
+_READ_ELSEWHERE = frozenset(
+    (
+        *("schema", "content", "example", "examples", "parameters", "requestBody", "responses", "callbacks"),
+        *("externalDocs", "servers", "security", "tags"),
+    )
+)
+
+
+def read_title(document: OpenApiDocument) -> str:
+    """Return the title of a document, or "api" where it has none."""
+    info = document.content.get("info")
+    title = info.get("title") if isinstance(info, dict) else None
+    return title[:_LONGEST_TITLE] if isinstance(title, str) and title[:_LONGEST_TITLE].strip() else "api"
+
+
+def read_part(document: OpenApiDocument, model: type[Model], raw: Mapping[str, Any], what: str) -> Model:
+    """Read a part of a document without the schemas in it; `what` names it in the reason. Raises UnusablePart."""
+    document.look_through(raw)
+    read_here = (name for name in raw if not (name in _READ_ELSEWHERE or name.startswith("x-")))
+    own = {name: raw[name] for name in read_here}
+    document.steps.take(_STEPS_OF_MODEL)
+    document.look_into(own, _STEPS_OF_FIELD)
+    try:
+        return model.model_validate(own)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise UnusablePart(
+            f"{what} is not what the OpenAPI specification wants: {shown(place)}: {first['msg'][:200]}"
+        ) from None
+
+
+MOST_PARAMETERS = 500
+_PARTS: dict[str, Part] = {"path": "path", "query": "query", "header": "header"}
+_IGNORED_HEADERS = frozenset(("accept", "content-type", "authorization"))
+"""The specification says to ignore parameters of these names: media types and security schemes describe them."""
+_SEPARATORS = {"form": "commas", "simple": "commas", "spaceDelimited": "blanks", "pipeDelimited": "|"}
+_SCALARS = frozenset(("string", "integer", "number", "boolean", "null"))
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class RawParameter:
+    """A parameter with the object it was read from, which has its schema."""
+
+    parameter: Parameter
+    raw: dict[str, Any]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what tells parameters of an operation apart: place and name; header names know no case."""
+        place = self.parameter.param_in.value
+        return place, self.parameter.name.lower() if place == "header" else self.parameter.name
+
+
+def declared_parameters(document: OpenApiDocument, *levels: Any) -> list[RawParameter]:
+    """Read the parameters of a path and then of its operation, which may declare one anew; raises UnusablePart."""
+    found: dict[tuple[str, str], RawParameter] = {}
+    for level in levels:
+        if not isinstance(level, list | None) or len(level or ()) > MOST_PARAMETERS:
+            raise UnusablePart(f"its parameters are no list, or more than {MOST_PARAMETERS}")
+        for entry in level or ():
+            raw = document.follow(entry)
+            one = RawParameter(
+                read_part(document, Parameter, raw, f"its parameter '{shown(raw.get('name', ''))}'"), raw
+            )
+            found[one.key] = one
+    return list(found.values())
+
+
+def parameter_fields(parameters: Iterable[RawParameter], schemas: SchemaConversion, warn: Warn) -> list[InputField]:
+    """Make fields of parameters; those that cannot be sent are left out with a warning.
+
+    Raises:
+        UnusablePart: one that must be given cannot be sent.
+    """
+    fields = []
+    for one in parameters:
+        try:
+            fields += _fields(one, schemas, warn)
+        except _NotSent as reason:
+            required = one.parameter.required and one.parameter.param_in.value != "cookie"
+            if required:
+                raise UnusablePart(f"its {_label(one.parameter)} must be given, and {reason}") from None
+            warn(f"the {_label(one.parameter)} is left out: {reason}")
+    return fields
+
+
+class _NotSent(ValueError):
+    """A parameter cannot be sent, for this reason."""
+
+
+def _label(parameter: Parameter) -> str:
+    return f"{parameter.param_in.value} parameter '{shown(parameter.name)}'"
+
+
+def _fields(one: RawParameter, schemas: SchemaConversion, warn: Warn) -> list[InputField]:
+    parameter = one.parameter
+    part = _PARTS.get(parameter.param_in.value)
+    if part is None:
+        raise _NotSent("cookies are not sent")
+    if part == "header" and not _may_be_header(parameter):
+        return []
+    if parameter.allowReserved:
+        warn(f"the {_label(parameter)} asks for reserved characters as they are; they are percent-encoded")
+    field = InputField(part, parameter.name, _schema(one, schemas), parameter.required)
+    kinds = _kinds(field.schema)
+    style = parameter.style or ("form" if part == "query" else "simple")
+    exploded = parameter.explode if parameter.explode is not None else style == "form"
+    if one.raw.get("content") or kinds <= _SCALARS:
+        if style in ("label", "matrix"):
+            raise _NotSent(f"values of the style {style} are not written")
+        return [field]
+    if "object" in kinds:
+        return _spread(field, style, exploded)
+    return [field] if style == "form" and exploded else [_joined(field, style)]
+
+
+def _may_be_header(parameter: Parameter) -> bool:
+    name = parameter.name.lower()
+    if name in _IGNORED_HEADERS:
+        return False
+    if name == "cookie" or is_connection_header(name) or not HEADER_NAME.fullmatch(name):
+        raise _NotSent("a caller cannot set a header of this name")
+    return True
+
+
+def _joined(field: InputField, style: str) -> InputField:
+    """Make one text of a list that goes into one value: a configuration has no word for how to join it."""
+    if style not in _SEPARATORS:
+        raise _NotSent(f"lists of the style {shown(style)} are not written")
+    items = field.schema.get("items")
+    choices = items.get("enum") if isinstance(items, dict) else None
+    listed = f" Choices: {', '.join(map(str, choices[:50]))}." if isinstance(choices, list) else ""
+    said = f"{field.schema.get('description', '')} Several values are separated by {_SEPARATORS[style]}.{listed}"
+    return replace(field, schema={"type": "string", "description": said.strip()[:LONGEST_TEXT]})
+
+
+def _spread(field: InputField, style: str, exploded: bool) -> list[InputField]:
+    """Make a field of each property of an object that a query writes as names of their own."""
+    named = "{0}[{1}]" if style == "deepObject" else "{1}" if style == "form" and exploded else None
+    properties = field.schema.get("properties")
+    if named is None or field.part != "query" or not isinstance(properties, dict) or not properties:
+        raise _NotSent(f"objects of the style {shown(style)} without named properties are not written")
+    if not all(_kinds(inner) <= _SCALARS for inner in properties.values()):
+        raise _NotSent("objects within objects are not written in a query")
+    required = field.schema.get("required", ()) if field.required else ()
+    return [
+        InputField("query", named.format(field.target, name), inner, name in required)
+        for name, inner in properties.items()
+    ]
+
+
+def _kinds(schema: dict[str, Any]) -> set[str]:
+    """Name the types that a value may have; what says none is taken for a text."""
+    kinds = schema.get("type")
+    found = set(kinds) if isinstance(kinds, list) else {kinds} if isinstance(kinds, str) else set()
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        inner = schema.get(keyword)
+        found |= {kind for form in inner if isinstance(form, dict) for kind in _kinds(form)} if inner else set()
+    if "properties" in schema or "$ref" in schema:
+        found.add("object")
+    return found or {"string"}
+
+
+def _schema(one: RawParameter, schemas: SchemaConversion) -> dict[str, Any]:
+    content = one.raw.get("content")
+    if content:
+        media = next(iter(content.values())) if isinstance(content, dict) else None
+        inner = schemas.convert(media["schema"]) if isinstance(media, dict) and "schema" in media else {}
+        schema: dict[str, Any] = {"type": "string", "contentMediaType": next(iter(content)), "contentSchema": inner}
+    else:
+        schema = without_null(schemas.convert(one.raw["schema"])) if "schema" in one.raw else {"type": "string"}
+    if one.parameter.description:
+        schema["description"] = one.parameter.description[:LONGEST_TEXT]
+    if one.parameter.deprecated:
+        schema["deprecated"] = True
+    example = one.raw.get("example")
+    if isinstance(example, str | int | float) and len(str(example)) <= 200:
+        schema.setdefault("examples", [example])
+    return schema
+
+
+def without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Leave null out of what a parameter may be: it cannot be written, and leaving the parameter out says as much."""
+    forms = schema.get("anyOf")
+    others = [form for form in forms if form != {"type": "null"}] if isinstance(forms, list) else []
+    if isinstance(forms, list) and 0 < len(others) < len(forms):
+        around = {keyword: value for keyword, value in schema.items() if keyword != "anyOf"}
+        schema = {**others[0], **around} if len(others) == 1 else {**around, "anyOf": others}
+    kinds = schema.get("type")
+    choices = schema.get("enum", [...])
+    if isinstance(kinds, list) and "null" in kinds and len(kinds) > 1 and choices != [None]:
+        others = [kind for kind in kinds if kind != "null"]
+        schema = {**schema, "type": others[0] if len(others) == 1 else others}
+        if "enum" in schema:
+            schema["enum"] = [choice for choice in choices if choice is not None]
+    if schema.get("default", ...) is None:
+        schema = {keyword: value for keyword, value in schema.items() if keyword != "default"}
+    return dict(schema)
+
+
+JSON = "application/json"
+_MOST_LEVELS = 20
+_TELLING = frozenset(
+    (
+        *("type", "properties", "required", "allOf", "additionalProperties", "title", "description", "example"),
+        *("examples", "default", "deprecated", "externalDocs", "xml", "discriminator", "nullable"),
+    )
+)
+"""What may stand beside properties that are laid out as fields; anything else says more than fields can."""
+
+
+@dataclass
+class ObjectShape:
+    """The properties of an object, those of its `allOf` included, as they stand in the document."""
+
+    properties: dict[str, Any] = field(default_factory=dict)
+    required: set[str] = field(default_factory=set)
+
+
+def body_fields(document: OpenApiDocument, body: Any, schemas: SchemaConversion) -> tuple[list[InputField], str | None]:
+    """Make fields of a request body; returns the media type to send it as where that is not plain JSON.
+
+    Raises:
+        UnusablePart: it has no form in JSON, or none that can be read.
+    """
+    raw = document.follow(body)
+    media_type, schema = json_content(document, raw)
+    if media_type is None:
+        content = raw.get("content")
+        if not content:
+            return [], None
+        if not isinstance(content, dict):
+            raise UnusablePart("the content of its body is no object")
+        kinds = ", ".join(shown(kind) for kind in list(content)[:3])
+        raise UnusablePart(f"its body is {kinds}, and only JSON is sent")
+    required = raw.get("required") is True
+    schema, required = _without_null(schema, required)
+    sent_as = media_type if json_rank(media_type) == 1 else None
+    shape = object_shape(document, schema, schemas)
+    if shape is not None and (required or not shape.required):
+        return _property_fields(shape, schemas), sent_as
+    whole = schemas.convert(schema)
+    if isinstance(said := raw.get("description"), str) and "description" not in whole:
+        whole["description"] = said[:LONGEST_TEXT]
+    return [InputField("body", "body", whole, required, whole_body=True)], sent_as
+
+
+def json_content(document: OpenApiDocument, part: dict[str, Any]) -> tuple[str | None, Any]:
+    """Return the JSON media type of a body or response and its schema, plain JSON first; (None, {}) without any."""
+    content = part.get("content")
+    if not isinstance(content, dict):
+        return None, {}
+    document.look_through(content)
+    kinds = {kind: rank for kind in content if (rank := json_rank(kind)) is not None}
+    if not kinds:
+        return None, {}
+    chosen = min(kinds, key=lambda kind: kinds[kind])
+    media = content[chosen]
+    return chosen, media.get("schema", {}) if isinstance(media, dict) else {}
+
+
+def object_shape(
+    document: OpenApiDocument, raw: Any, schemas: SchemaConversion, levels: int = _MOST_LEVELS
+) -> ObjectShape | None:
+    """Return the properties of an object; None where the schema says more than that, or is no object.
+
+    Raises:
+        TooLarge: it has more parts than a schema may have.
+        UnusablePart: a reference in it leads nowhere.
+    """
+    schemas.visit()
+    if levels == 0 or not isinstance(raw, dict):
+        return None
+    schema = document.follow(raw)
+    document.look_through(schema)
+    telling = {keyword for keyword in schema if not keyword.startswith("x-")}
+    others, parts = schema.get("additionalProperties", True), schema.get("allOf", [])
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if telling - _TELLING or schema.get("type", "object") != "object" or others not in (True, False, {}):
+        return None
+    if not isinstance(properties, dict) or not isinstance(parts, list) or not (properties or parts or others is False):
+        return None
+    document.look_through(properties)
+    document.look_through(required if isinstance(required, list) else ())
+    shape = ObjectShape(dict(properties), _names(required))
+    for part in parts:
+        inner = object_shape(document, part, schemas, levels - 1)
+        if inner is None:
+            return None
+        document.look_through(inner.properties)
+        for name, one in inner.properties.items():
+            known = shape.properties.setdefault(name, one)
+            if known is not one:
+                document.look_into(one)
+                shape.properties[name] = known if known == one else {"allOf": [known, one]}
+        document.look_through(inner.required)
+        shape.required |= inner.required
+    return shape
+
+
+def _names(required: Any) -> set[str]:
+    return {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+
+
+def json_rank(media_type: str) -> int | None:
+    """Rank media types that JSON is sent as: plain JSON 0, others 1, any type 2; None for what is no JSON."""
+    kind = media_type.partition(";")[0].strip().lower()
+    if kind == JSON:
+        return 0
+    if kind.startswith("application/") and kind.endswith("+json"):
+        return 1
+    return 2 if kind in ("*/*", "application/*") else None
+
+
+def _without_null(schema: Any, required: bool) -> tuple[Any, bool]:
+    """Take a body that may be null for one that may be left out."""
+    forms = schema.get("anyOf") if isinstance(schema, dict) else None
+    if isinstance(forms, list) and len(forms) == 2 and {"type": "null"} in forms:
+        return next(form for form in forms if form != {"type": "null"}), False
+    return schema, required
+
+
+def _property_fields(shape: ObjectShape, schemas: SchemaConversion) -> list[InputField]:
+    left_out = {name for name, raw in shape.properties.items() if schemas.is_left_out(raw)}
+    properties = {name: shape.properties.get(name, {}) for name in (*shape.properties, *sorted(shape.required))}
+    return [
+        InputField("body", name, schemas.convert(raw), name in shape.required)
+        for name, raw in properties.items()
+        if name not in left_out
+    ]
