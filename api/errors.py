@@ -28,7 +28,7 @@ from toolweave.errors import (
     ToolweaveError,
     Unauthenticated,
 )
-from toolweave.runtime.streaming.codec import dumps
+from toolweave.runtime.codec import dumps
 
 STATUS_OF: Mapping[type[ToolweaveError], int] = {
     BadRequest: 400,

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from toolweave.json_values import collecting_later
-from toolweave.runtime.streaming.codec import loads
+from toolweave.runtime.codec import loads
 
 # What is kept is read by others, too: they need not be able to go deeper than this.
 DEEPEST = 100

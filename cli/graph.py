@@ -14,8 +14,7 @@ from toolweave.cli.configuration import ConfigOption, read_configuration
 from toolweave.cli.terminal import stdout_console
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import ConfigError
-from toolweave.runtime.graphs import GraphRegistry
-from toolweave.runtime.importing import load_graph
+from toolweave.runtime.graphs import GraphRegistry, load_graph
 
 
 def graph(

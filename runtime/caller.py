@@ -6,8 +6,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.streaming.codec import dumps, loads
 
 USER = "langgraph_auth_user"
 USER_ID = "langgraph_auth_user_id"

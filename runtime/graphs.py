@@ -1,22 +1,118 @@
-"""Keep the graphs that langgraph.json names and open them for a use, with the server's checkpointer and store."""
+"""Import the graphs that langgraph.json names and open them with the server's checkpointer and store."""
 
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, cast
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
-from langgraph_sdk.runtime import AccessContext
+from langgraph_sdk.runtime import AccessContext, ServerRuntime, _ExecutionRuntime, _ReadRuntime
 from loguru import logger
+from pydantic import BaseModel
 
+from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import ConfigError, NotFound
 from toolweave.runtime.caller import USER, User, current_caller
-from toolweave.runtime.graph_factories import GraphUse, made_by
+from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.streaming.codec import dumps, loads
+
+
+@dataclass(frozen=True, slots=True)
+class GraphUse:
+    """What a graph is opened for; `context` belongs to `threads.create_run` alone."""
+
+    access: AccessContext
+    config: RunnableConfig
+    user: User | None
+    store: BaseStore
+    context: Mapping[str, Any] | None = None
+
+
+@asynccontextmanager
+async def made_by(factory: Callable[..., Any], use: GraphUse) -> AsyncIterator[object]:
+    """Call a factory (a function or coroutine function that gives a graph or a context manager of one)."""
+    positional, named = _arguments(factory, use)
+    made = factory(*positional, **named)
+    if inspect.isawaitable(made):
+        made = await made
+    if isinstance(made, AbstractAsyncContextManager):
+        async with made as graph:
+            yield graph
+    elif isinstance(made, AbstractContextManager) and not isinstance(made, Pregel):
+        with made as graph:
+            yield graph
+    else:
+        yield made
+
+
+def _arguments(factory: Callable[..., Any], use: GraphUse) -> tuple[list[Any], dict[str, Any]]:
+    """Choose by annotation, then by name; the first parameter that neither explains is the config."""
+    hints = _hints(factory)
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for parameter in inspect.signature(factory).parameters.values():
+        hint = hints.get(parameter.name)
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if _is_runtime(hint) or (hint is None and parameter.name == "runtime"):
+            value: Any = _server_runtime(use, hint)
+        elif hint is RunnableConfig or parameter.name == "config" or _unexplained(parameter, positional, named):
+            value = use.config
+        else:
+            continue
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            positional.append(value)
+        else:
+            named[parameter.name] = value
+    return positional, named
+
+
+def _unexplained(parameter: inspect.Parameter, positional: list[Any], named: dict[str, Any]) -> bool:
+    return parameter.default is parameter.empty and not positional and not named
+
+
+def _hints(factory: Callable[..., Any]) -> dict[str, Any]:
+    target = factory if inspect.isroutine(factory) else type(factory).__call__
+    try:
+        return get_type_hints(target)
+    except (NameError, TypeError, AttributeError):
+        # Names that exist for type checkers only.
+        return {}
+
+
+def _is_runtime(hint: Any) -> bool:
+    kinds = (ServerRuntime, _ExecutionRuntime, _ReadRuntime)
+    return any(hint is kind or get_origin(hint) is kind for kind in kinds)
+
+
+def _server_runtime(use: GraphUse, hint: Any) -> "_ExecutionRuntime[Any] | _ReadRuntime[Any]":
+    if use.access != "threads.create_run":
+        return _ReadRuntime(access_context=use.access, user=use.user, store=use.store)
+    (schema, *_) = get_args(hint) or (None,)
+    context = _typed(schema, use.context)
+    return _ExecutionRuntime(access_context=use.access, user=use.user, store=use.store, context=context)
+
+
+def _typed(schema: Any, context: Mapping[str, Any] | None) -> Any:
+    """Make the context an object of the class that the annotation names, as LangGraph does for nodes."""
+    if context is None or not isinstance(schema, type):
+        return context
+    if issubclass(schema, BaseModel) or is_dataclass(schema):
+        return schema(**context)
+    return context
+
 
 Graph = Pregel[Any, Any, Any, Any]
 UNNAMED = "LangGraph"
@@ -114,3 +210,78 @@ def _user(config: RunnableConfig) -> User | None:
     """Give the user a run was created by, or who asks now."""
     of_run = (config.get("configurable") or {}).get(USER)
     return of_run if isinstance(of_run, User) else current_caller().user
+
+
+def load_graph(config: LangGraphJson, graph_id: str) -> object:
+    """Load a graph, or what makes it. Raises ConfigError."""
+    target = config.graphs[graph_id].target
+    return load_target(target, config.path.parent, what=f"graph {graph_id!r}", source=str(config.path))
+
+
+def load_target(target: str, folder: Path, *, what: str = "", source: str = "langgraph.json") -> object:
+    """Load `module:attribute` or `path/to/file.py:attribute` (relative to the folder of langgraph.json).
+
+    `what` names the entry in errors, such as "graph 'agent'"; `source` the file that asks for it.
+
+    Raises:
+        ConfigError: the file, module or attribute does not exist, or importing it failed, in whatever way.
+    """
+    where, _, attribute = target.rpartition(":")
+    named = f"{what}: " if what else ""
+    if not where or not attribute:
+        raise ConfigError(f"{named}{target!r} names no attribute.", source=source, fix="Write module:attribute.")
+    try:
+        module = _load_file(folder / where) if where.endswith(".py") or "/" in where else importlib.import_module(where)
+    except (Exception, SystemExit) as error:  # the user's module may raise anything
+        raise ConfigError(f"{named}cannot load {target!r}: {_told(error)}.", source=source, fix=_fix(error)) from error
+    try:
+        return getattr(module, attribute)
+    except AttributeError as error:
+        raise ConfigError(f"{named}{where!r} has no {attribute!r}.", source=source) from error
+
+
+def _told(error: BaseException) -> str:
+    """Say what was raised, and where in the code that was being imported."""
+    text = str(error).strip().rstrip(".")
+    if isinstance(error, ImportError | OSError | SyntaxError):
+        said = text or type(error).__name__
+    else:
+        said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if isinstance(error, SyntaxError):
+        return said
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_theirs(frame.filename)]
+    return f"{said} ({frames[-1].filename}:{frames[-1].lineno})" if frames else said
+
+
+def _is_theirs(filename: str) -> bool:
+    path = Path(filename)
+    return path.is_file() and filename != __file__ and path.parent != Path(importlib.__file__).parent
+
+
+def _fix(error: BaseException) -> str:
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return "Name it by its module instead of its file (package.module:name), or import by the package's name."
+    if isinstance(error, ImportError | OSError):
+        return "Check the path, and that the application's dependencies are installed."
+    return "Correct the module; it must be importable without a server."
+
+
+def _load_file(path: Path) -> ModuleType:
+    path = path.resolve()
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}")
+    # The same in every process: checkpoints name the classes of their values by module.
+    name = f"_served_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

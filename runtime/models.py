@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, Literal
 
 JsonObject = dict[str, Any]
-
 RunStatus = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
 ThreadStatus = Literal["idle", "busy", "interrupted", "error"]
 MultitaskStrategy = Literal["reject", "enqueue", "interrupt", "rollback"]
@@ -14,7 +13,6 @@ CancelAction = Literal["interrupt", "rollback"]
 IfNotExists = Literal["create", "reject"]
 OnCompletion = Literal["delete", "keep"]
 TtlStrategy = Literal["delete", "keep_latest"]
-
 TERMINAL: frozenset[RunStatus] = frozenset({"success", "error", "interrupted", "timeout"})
 
 
@@ -222,3 +220,34 @@ class Outcome:
     error: JsonObject | None = None
     rolled_back: bool = False
     run_metadata: JsonObject = field(default_factory=dict)
+
+
+CANCELLED = "The run was cancelled."
+# Where a failed job's metadata hold the text of its failure.
+JOB_ERROR = "error"
+
+
+def timestamp(moment: datetime) -> str:
+    """Write a UTC moment as ISO-8601, always with microseconds and `+00:00`."""
+    return moment.isoformat(timespec="microseconds")
+
+
+def cancellation(action: CancelAction, why: str | None) -> JsonObject:
+    """Describe a cancellation as the official server does in a thread's error and in webhooks."""
+    return {"error": "UserRollback" if action == "rollback" else "UserInterrupt", "message": why or CANCELLED}
+
+
+def run_json(run: Run) -> JsonObject:
+    """Give a run's JSON form."""
+    return {
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "assistant_id": run.assistant_id,
+        "metadata": run.metadata,
+        "status": run.status,
+        "kwargs": run.kwargs,
+        "multitask_strategy": run.multitask_strategy,
+        "created_at": timestamp(run.created_at),
+        "updated_at": timestamp(run.updated_at),
+        "langsmith_session_name": None,
+    }

@@ -10,7 +10,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, PutOp
 from langgraph.store.sqlite.aio import AsyncSqliteStore
 
-from toolweave.runtime.persistence.store.sqlite_store import StoreOptions, open_store
+from toolweave.runtime.persistence.store import StoreOptions, open_store
 
 ITEMS, NAMESPACES, AT_ONCE, ROUNDS = 10_000, 100, 500, 31
 SEARCHES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {

@@ -8,8 +8,8 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from toolweave.runtime.codec import dumps, dumps_slices, is_large
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.streaming.codec import dumps, dumps_slices, is_large
 
 PIECE_BYTES = 256 * 1024
 INDEX = re.compile(r"\[(-?[0-9]{1,9})]")

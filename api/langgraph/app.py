@@ -55,7 +55,7 @@ from toolweave.api.langgraph.startup_report import StartupReport
 from toolweave.api.langgraph.webhook_sender import sending_webhooks
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
-from toolweave.runtime.crons.clock import running_cron_clock
+from toolweave.runtime.crons import running_cron_clock
 from toolweave.runtime.loop_watchdog import watching_event_loop
 from toolweave.runtime.models import JsonObject
 

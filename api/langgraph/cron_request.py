@@ -13,8 +13,7 @@ from toolweave.api.langgraph.schemas.crons import GIVEN_TO_RUNS
 from toolweave.api.langgraph.served import Served
 from toolweave.errors import InvalidRequest
 from toolweave.runtime.caller import NOBODY, USER, Caller, User, calling, current_caller
-from toolweave.runtime.crons.clock import Fire
-from toolweave.runtime.crons.schedule import next_firing, time_zone
+from toolweave.runtime.crons import Fire, next_firing, time_zone
 from toolweave.runtime.models import Assistant, Cron, JsonObject, NewRun
 from toolweave.runtime.persistence.crons import Claim
 

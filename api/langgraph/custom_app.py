@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from toolweave.api.clients import PREFIX, SERVED_BY
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import ConfigError
-from toolweave.runtime.importing import load_target
+from toolweave.runtime.graphs import load_target
 from toolweave.runtime.models import JsonObject
 
 

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from toolweave.api.langgraph.json_schema import BodySchema
 from toolweave.errors import InvalidRequest
 from toolweave.json_values import LARGE_BYTES, has_more_values, too_many_values
+from toolweave.runtime.codec import loads
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.streaming.codec import loads
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 # What is stored and sent back wraps a value in a few objects more; beyond 254 levels it cannot be encoded.

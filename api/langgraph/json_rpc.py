@@ -3,8 +3,8 @@
 from typing import Any
 
 from toolweave.errors import RequestError
+from toolweave.runtime.codec import dumps
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.streaming.codec import dumps
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -11,7 +11,7 @@ from typing import Any
 from jsonschema_rs import Draft202012Validator, ValidationError
 
 from toolweave.errors import InvalidRequest
-from toolweave.runtime.streaming.codec import dumps, is_large
+from toolweave.runtime.codec import dumps, is_large
 
 Schema = Mapping[str, Any]
 Path = tuple[str | int, ...]

@@ -8,8 +8,7 @@ from typing import Any
 from starlette.types import Message, Receive, Scope, Send
 
 from toolweave.api.langgraph.event_filter import EVERYTHING, EventFilter
-from toolweave.runtime.streaming.channel import LoggedEvent
-from toolweave.runtime.streaming.sse import HEARTBEAT, HEARTBEAT_SECONDS, frame
+from toolweave.runtime.events.channel import HEARTBEAT, HEARTBEAT_SECONDS, LoggedEvent, frame
 
 KEEP_ALIVE = b"\n"
 STREAM_HEADERS = {

@@ -10,8 +10,8 @@ from orjson import Fragment
 
 from toolweave.api.langgraph.graph_description import input_schema
 from toolweave.api.langgraph.served import Served
+from toolweave.runtime.codec import loads
 from toolweave.runtime.models import Assistant, JsonObject
-from toolweave.runtime.streaming.codec import loads
 
 # Characters and length that every MCP client and every model API takes in a tool's name.
 NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")

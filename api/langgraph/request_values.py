@@ -8,7 +8,7 @@ from starlette.requests import Request
 from toolweave.api.langgraph.json_schema import MAX_INTEGER
 from toolweave.api.langgraph.schemas.fields import MAX_LIMIT
 from toolweave.errors import InvalidRequest
-from toolweave.runtime.streaming.codec import loads
+from toolweave.runtime.codec import loads
 
 Choice = TypeVar("Choice", bound=str)
 _TRUE = frozenset({"1", "true", "yes", "on"})

@@ -10,10 +10,10 @@ from toolweave.api.langgraph.live_answers import EventStream, SlowJson, WhenGone
 from toolweave.api.langgraph.run_request import RunRequest
 from toolweave.api.langgraph.served import Served
 from toolweave.errors import NotFound
+from toolweave.runtime.codec import dumps
+from toolweave.runtime.events.channel import LoggedEvent, parse_event_id
 from toolweave.runtime.models import Run
 from toolweave.runtime.runs.engine import EmbeddedEngine
-from toolweave.runtime.streaming.channel import LoggedEvent, parse_event_id
-from toolweave.runtime.streaming.codec import dumps
 
 # In a 200 answer, where the reference server has it: clients of join read the error out of the body.
 UNKNOWN_RUN = {"error": "HTTPException", "message": "404: Run not found"}

@@ -13,18 +13,16 @@ from toolweave.api.langgraph.webhook_urls import WebhookRules
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import InvalidRequest, NotFound
-from toolweave.runtime.graphs import GraphRegistry
-from toolweave.runtime.importing import load_graph
+from toolweave.runtime.events.announcements import Announcements
+from toolweave.runtime.events.run_log import EventLog
+from toolweave.runtime.events.thread_log import ThreadLog
+from toolweave.runtime.graphs import GraphRegistry, load_graph
 from toolweave.runtime.models import Assistant
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
-from toolweave.runtime.persistence.orphans import sweeping_orphans
-from toolweave.runtime.protocol.announcements import Announcements
-from toolweave.runtime.protocol.thread_log import ThreadLog
+from toolweave.runtime.persistence.store import store_options
+from toolweave.runtime.runs.cleaning import sweeping_expired, sweeping_orphans
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import Runtime
-from toolweave.runtime.runs.expiry import sweeping_expired
-from toolweave.runtime.store_options import store_options
-from toolweave.runtime.streaming.event_log import EventLog
 
 
 @dataclass(frozen=True, slots=True)

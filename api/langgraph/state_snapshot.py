@@ -8,7 +8,7 @@ from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
 from toolweave.errors import InvalidRequest
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.runs.stream_parts import checkpoint_ids, shown_metadata
+from toolweave.runtime.runs.streams import checkpoint_ids, shown_metadata
 
 VALUE = "values."
 

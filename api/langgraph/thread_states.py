@@ -13,13 +13,13 @@ from starlette.exceptions import HTTPException
 from toolweave.api.langgraph.served import Served
 from toolweave.api.langgraph.state_snapshot import NO_STATE, interrupts_json, thread_state_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
+from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject, Thread, ThreadStatus
 from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, FORKED_FROM
-from toolweave.runtime.persistence.claims import ThreadClaim
-from toolweave.runtime.runs.graph_input import build_command
+from toolweave.runtime.persistence.threads import ThreadClaim
+from toolweave.runtime.runs.graph_call import build_command
 from toolweave.runtime.runs.refused_writes import merged, readable_history, readable_state
-from toolweave.runtime.streaming.codec import dumps, loads
 
 NO_GRAPH = (
     "Thread '{thread_id}' has no assigned graph ID. A thread gets its graph with its first run; to work on the state "

@@ -6,7 +6,7 @@ from toolweave.api.langgraph.json_body import Body
 from toolweave.api.langgraph.wire import timestamp
 from toolweave.config.storage_sections import CheckpointerEntry
 from toolweave.runtime.models import JsonObject, Thread, ThreadTtl
-from toolweave.runtime.runs.expiry import Sweeps
+from toolweave.runtime.runs.cleaning import Sweeps
 
 
 def configured_ttl(entry: CheckpointerEntry) -> ThreadTtl | None:

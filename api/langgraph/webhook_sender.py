@@ -17,7 +17,7 @@ from toolweave.errors import OutboundFailed
 from toolweave.outbound import OutboundClient, OutboundRequest, open_outbound_client
 from toolweave.outbound_urls import read_target
 from toolweave.runtime.persistence.webhooks import WebhookRepository
-from toolweave.runtime.webhooks.delivery import Send, delivering_webhooks
+from toolweave.runtime.webhooks import Send, delivering_webhooks
 
 
 @asynccontextmanager

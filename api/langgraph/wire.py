@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-from toolweave.runtime.models import Assistant, AssistantVersion, Cron, JsonObject, Thread
-from toolweave.runtime.run_record import run_json, timestamp
+from toolweave.runtime.models import Assistant, AssistantVersion, Cron, JsonObject, Thread, run_json, timestamp
 
 __all__ = ["assistant_json", "assistant_version_json", "cron_json", "run_json", "thread_json", "timestamp"]
 

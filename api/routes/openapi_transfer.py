@@ -16,7 +16,7 @@ from toolweave.api.tool_requests import in_turn
 from toolweave.api.tool_storing import StoredTools, store_usable
 from toolweave.config.settings import Settings
 from toolweave.json_values import MAX_VALUES, has_more_values, too_many_values
-from toolweave.runtime.streaming.codec import dumps, loads
+from toolweave.runtime.codec import dumps, loads
 from toolweave.servers.registry.openapi.importing import ImportOptions, import_openapi
 from toolweave.servers.registry.repository import OnConflict
 from toolweave.tool_config import ApiAuth

@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from toolweave.api.plane_metrics import PlaneMetrics
 from toolweave.api.routes.callers import known_to_the_api
-from toolweave.runtime.streaming.codec import dumps
+from toolweave.runtime.codec import dumps
 from toolweave.servers.connections.plane import ToolPlane
 from toolweave.servers.connections.status import ServerDetails, ServerHealth, ServerSummary
 

@@ -12,7 +12,7 @@ from toolweave.api.strict_json import StrictJsonRoute
 from toolweave.api.tool_requests import UnreadTool, read_tools
 from toolweave.api.tool_secrets import shown
 from toolweave.api.tool_storing import StoredTools, store_given
-from toolweave.runtime.streaming.codec import dumps
+from toolweave.runtime.codec import dumps
 from toolweave.servers.registry.repository import OnConflict
 from toolweave.tool_config import ToolConfig
 

@@ -15,7 +15,7 @@ from toolweave.api.clients import api_client
 from toolweave.api.strict_json import StrictJsonRoute
 from toolweave.nodes.workflow.checked_input import CheckedInput
 from toolweave.nodes.workflow.state import WorkflowOutput
-from toolweave.runtime.streaming.codec import dumps
+from toolweave.runtime.codec import dumps
 
 router = APIRouter(tags=["workflow"], route_class=StrictJsonRoute)
 

@@ -14,8 +14,7 @@ from toolweave.cli.configuration import find_langgraph_json
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings, load_settings, unknown_variables
 from toolweave.errors import ToolweaveError
-from toolweave.runtime.graphs import GraphRegistry
-from toolweave.runtime.importing import load_graph
+from toolweave.runtime.graphs import GraphRegistry, load_graph
 
 
 def check_settings(data_dir: Path | None) -> tuple[list[Finding], Settings | None]:

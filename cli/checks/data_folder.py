@@ -11,7 +11,7 @@ from alembic.script import ScriptDirectory
 
 from toolweave.cli.checks.finding import Finding, failure
 from toolweave.errors import DataFolderLocked, PersistenceError
-from toolweave.runtime.persistence.lock import LOCK_FILE, data_folder_lock
+from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
 from toolweave.runtime.persistence.schema import MIGRATIONS
 
 ANOTHER = "Name another folder with --data-dir or TOOLWEAVE_DATA_DIR."

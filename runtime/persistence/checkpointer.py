@@ -28,16 +28,16 @@ from sqlalchemy import Connection
 
 from toolweave.errors import ClaimLost
 from toolweave.json_values import LARGE_BYTES, collecting_later
-from toolweave.runtime.persistence import checkpoint_sql as sql
-from toolweave.runtime.persistence.checkpoint_pruning import (
+from toolweave.runtime.persistence import checkpoint_rows as sql
+from toolweave.runtime.persistence.checkpoint_rows import (
+    ThreadStorage,
     delete_up_to,
+    measure_thread,
     prune_older,
     threads_after,
 )
-from toolweave.runtime.persistence.claims import ThreadClaim
-from toolweave.runtime.persistence.database import Database
-from toolweave.runtime.persistence.sqlite import driver_of
-from toolweave.runtime.persistence.thread_storage import ThreadStorage, measure_thread
+from toolweave.runtime.persistence.database import Database, driver_of
+from toolweave.runtime.persistence.threads import ThreadClaim
 
 # LangGraph stores an answer under this task until the task that asked has taken it.
 NULL_TASK_ID = str(UUID(int=0))

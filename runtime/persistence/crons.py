@@ -9,13 +9,12 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, or_, select, update
 
 from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.models import Cron, JsonObject
-from toolweave.runtime.persistence.credentials import sealed_credentials
 from toolweave.runtime.persistence.database import Database
-from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
-from toolweave.runtime.persistence.search import page, where_contains
-from toolweave.runtime.persistence.tables import assistants, crons, threads
-from toolweave.runtime.persistence.visibility import filter_in_force, visible, where_visible
+from toolweave.runtime.persistence.run_rows import sealed_credentials
+from toolweave.runtime.persistence.schema import assistants, crons, threads
+from toolweave.runtime.persistence.search import filter_in_force, page, visible, where_contains, where_visible
 from toolweave.sealing import Seal
 
 CronSort = Literal["cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at"]

@@ -1,25 +1,336 @@
-"""Give asynchronous access to one SQLite file: one writer that commits in groups, one reader.
+"""Open a SQLite file for the event loop: one writer that commits in groups, one reader, each on a thread of its own.
 
 SQLite has one writer at a time anyway. Here it is a thread that takes everything queued, runs each work in its own
 savepoint and commits once; a write is acknowledged only after that commit. Readers see every acknowledged write.
-A database server's engine can offer the same three methods (`AsyncConnection.run_sync`), so work is written against
-SQLAlchemy's synchronous `Connection`, and never begins or commits by itself.
+Work is written against SQLAlchemy's synchronous `Connection`, and never begins or commits by itself.
 """
 
+import asyncio
+import contextlib
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar, cast
 
-from sqlalchemy import Connection, text
+from loguru import logger
+from sqlalchemy import Connection, NullPool, create_engine, text
+from sqlalchemy.exc import DBAPIError
 
 from toolweave.errors import PersistenceError
-from toolweave.runtime.persistence.batches import commit_group, read_each
-from toolweave.runtime.persistence.connection_thread import ConnectionThread
-from toolweave.runtime.persistence.failures import FREE_SPACE
-from toolweave.runtime.persistence.sqlite import connect_reader, connect_writer, disconnect
+from toolweave.private_files import make_file
+from toolweave.runtime.persistence.search import json_contains
+
+Work = Callable[[Connection], Any]
+# Bounds how long the first job of a batch waits for the last.
+BATCH_LIMIT = 256
+
+
+@dataclass(slots=True)
+class Job:
+    """One piece of work, and what became of it; without a future nobody waits for it."""
+
+    work: Work
+    future: asyncio.Future[Any] | None
+    result: object = None
+    error: Exception | None = None
+
+
+class ConnectionThread:
+    """A thread that takes all queued jobs at once, has them done, and wakes each event loop once per batch.
+
+    `connect` runs on the thread; so do `do_batch`, which fills in every job's result or error and never raises,
+    and `disconnect`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[], Connection],
+        do_batch: Callable[[Connection, list[Job]], None],
+        disconnect: Callable[[Connection], None],
+    ) -> None:
+        self._connect = connect
+        self._do_batch = do_batch
+        self._disconnect = disconnect
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._opened: asyncio.Future[None] | None = None
+        self._ended: asyncio.Future[None] | None = None
+        self._closed = True
+
+    async def open(self) -> None:
+        """Start the thread and wait until its connection stands; raises what connecting raised."""
+        self._opened = asyncio.get_running_loop().create_future()
+        self._thread.start()
+        await self._opened
+        self._closed = False
+
+    async def close(self) -> None:
+        """Do everything that is queued, then disconnect and end the thread."""
+        self._closed = True
+        self._ended = asyncio.get_running_loop().create_future()
+        self._queue.put(None)
+        # Not by a thread of the loop's: all of them may be taken, by nodes that are still at work.
+        await self._ended
+
+    def submit(self, work: Work) -> asyncio.Future[Any]:
+        """Queue work; the future has its result, or its error."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._put(Job(work, future))
+        return future
+
+    def submit_soon(self, work: Work) -> None:
+        """Queue work that nobody waits for."""
+        self._put(Job(work, None))
+
+    def _put(self, job: Job) -> None:
+        if self._closed:
+            raise PersistenceError("The database is closed: the server is shutting down.")
+        self._queue.put(job)
+
+    def _serve(self) -> None:
+        opened = self._opened
+        assert opened is not None  # noqa: S101 - open() made it before starting the thread
+        try:
+            connection = self._connect()
+        except Exception as error:  # noqa: BLE001 - whoever opens the database gets it
+            wake(opened.get_loop(), [Job(_nothing, opened, error=error)])
+            return
+        wake(opened.get_loop(), [Job(_nothing, opened)])
+        while self._serve_batch(connection):
+            pass
+        self._disconnect(connection)
+        ended = self._ended
+        assert ended is not None  # noqa: S101 - close() made it before it let the thread end
+        wake(ended.get_loop(), [Job(_nothing, ended)])
+
+    def _serve_batch(self, connection: Connection) -> bool:
+        jobs, go_on = self._take()
+        if jobs:
+            self._do_batch(connection, jobs)
+        by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+        for job in jobs:
+            if job.future is not None:
+                by_loop.setdefault(job.future.get_loop(), []).append(job)
+        for loop, waited_for in by_loop.items():
+            wake(loop, waited_for)
+        return go_on
+
+    def _take(self) -> tuple[list[Job], bool]:
+        """Take what is queued, waiting for the first job; False means that nothing will follow."""
+        jobs: list[Job] = []
+        job = self._queue.get()
+        try:
+            while job is not None:
+                jobs.append(job)
+                if len(jobs) == BATCH_LIMIT:
+                    return jobs, True
+                job = self._queue.get_nowait()
+        except Empty:
+            return jobs, True
+        return jobs, False
+
+
+def _nothing(_: Connection) -> None:
+    """Be the work of a connection that has been opened."""
+
+
+def wake(loop: asyncio.AbstractEventLoop, jobs: list[Job]) -> None:
+    """Resolve the futures of the jobs on their loop; a loop that is gone has nobody waiting."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(_resolve, jobs)
+
+
+def _resolve(jobs: list[Job]) -> None:
+    for job in jobs:
+        if job.future is None or job.future.done():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)
+
+
+FREE_SPACE = "Free space on that disk; what was not stored is reported as failed."
+# Beginnings of SQLite's own messages; the first that fits is taken.
+FIXES: tuple[tuple[str, str], ...] = (
+    ("file is not a database", "It is damaged or another program's file. Move it away, or restore a backup."),
+    ("database disk image is malformed", "It is damaged. Move it away, or restore a backup."),
+    ("malformed database schema", "It is damaged. Move it away, or restore a backup."),
+    ("database or disk is full", FREE_SPACE),
+    ("attempt to write a readonly database", "Make the file and its folder writable for this user."),
+    ("unable to open database file", "Make its folder exist and be writable for this user."),
+    ("database is locked", "Another program holds it for longer than 5 s; close that program."),
+    ("disk i/o error", "Check the disk and its free space."),
+)
+
+
+def explain(path: Path, error: Exception) -> Exception:
+    """Turn a failure of the database into a PersistenceError; give any other error back as it is.
+
+    A violated constraint stays what it is: the work that caused it understands it.
+    """
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    if not isinstance(cause, sqlite3.DatabaseError) or isinstance(
+        cause, sqlite3.IntegrityError | sqlite3.ProgrammingError
+    ):
+        return error
+    reason = str(cause)
+    fix = next((fix for start, fix in FIXES if reason.lower().startswith(start)), None)
+    told = PersistenceError(f"{path}: {reason}. {fix or 'Check the file, its folder and the disk.'}")
+    told.__cause__ = error
+    return told
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raise database failures inside the block as explain tells them."""
+    try:
+        yield
+    except (sqlite3.Error, DBAPIError) as error:
+        told = explain(path, error)
+        if told is error:
+            raise
+        raise told from error
+
+
+BUSY_TIMEOUT_S = 5.0
+# NORMAL with a write-ahead log: a killed process loses nothing, a power cut at most the last moments, never the file.
+PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
+
+
+def connect_writer(path: Path, prepare: Callable[[Connection], None] | None) -> Connection:
+    """Open the writing connection, creating the file for its owner only, and run `prepare` in one transaction.
+
+    Raises:
+        PersistenceError: the file cannot be opened, is damaged, or is not writable.
+    """
+    with explained(path):
+        try:
+            make_file(path)
+        except OSError as error:
+            raise sqlite3.OperationalError("unable to open database file") from error
+        connection = _connect(path)
+        try:
+            if prepare is not None:
+                with transaction(connection):
+                    prepare(connection)
+        except BaseException:
+            disconnect(connection)
+            raise
+    return connection
+
+
+def connect_reader(path: Path) -> Connection:
+    """Open a connection that refuses to write."""
+    with explained(path):
+        connection = _connect(path)
+        driver_of(connection).execute("PRAGMA query_only=ON")
+    return connection
+
+
+def disconnect(connection: Connection) -> None:
+    """Close a connection and its engine."""
+    connection.close()
+    connection.engine.dispose()
+
+
+def driver_of(connection: Connection) -> sqlite3.Connection:
+    """Give the driver's connection under a SQLAlchemy connection."""
+    return cast("sqlite3.Connection", connection.connection.driver_connection)
+
+
+@contextmanager
+def transaction(connection: Connection) -> Iterator[sqlite3.Connection]:
+    """Hold the write lock; commit at the end, or roll everything back."""
+    driver = driver_of(connection)
+    driver.execute("BEGIN IMMEDIATE")
+    try:
+        yield driver
+        driver.execute("COMMIT")
+    finally:
+        # SQLite has ended the transaction by itself after some failures (a full disk).
+        if driver.in_transaction:
+            driver.execute("ROLLBACK")
+
+
+def _connect(path: Path) -> Connection:
+    def create() -> sqlite3.Connection:
+        driver = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, cached_statements=256)
+        try:
+            for pragma in PRAGMAS:
+                driver.execute(f"PRAGMA {pragma}")
+        except sqlite3.Error:
+            driver.close()
+            raise
+        driver.create_function("json_contains", 2, json_contains, deterministic=True)
+        return driver
+
+    # AUTOCOMMIT leaves BEGIN and COMMIT to us.
+    engine = create_engine("sqlite://", creator=create, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    return engine.connect()
+
+
+class TransactionLostError(PersistenceError):
+    """SQLite rolled the whole transaction back while one of its jobs ran."""
+
+
+def commit_group(path: Path, connection: Connection, jobs: list[Job]) -> None:
+    """Run every job in its own savepoint and commit once; a failing commit fails all of them."""
+    try:
+        with transaction(connection):
+            for job in jobs:
+                _write_one(path, connection, job)
+    except Exception as error:  # noqa: BLE001 - every caller gets it
+        for job in jobs:
+            if job.error is None:
+                job.error = _lost(path, error)
+    for job in jobs:
+        if job.future is None and job.error is not None:
+            logger.opt(exception=job.error).error("A queued write to {} failed and is not stored.", path)
+
+
+def read_each(path: Path, connection: Connection, jobs: list[Job]) -> None:
+    """Run every job in a read transaction of its own, so that all it reads is of one moment."""
+    driver = driver_of(connection)
+    for job in jobs:
+        try:
+            driver.execute("BEGIN")
+            try:
+                job.result = job.work(connection)
+            finally:
+                if driver.in_transaction:
+                    driver.execute("ROLLBACK")
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            job.error = explain(path, error)
+
+
+def _write_one(path: Path, connection: Connection, job: Job) -> None:
+    driver = driver_of(connection)
+    driver.execute("SAVEPOINT job")
+    try:
+        job.result = job.work(connection)
+    except Exception as error:
+        job.error = explain(path, error)
+        if not driver.in_transaction:
+            raise TransactionLostError(str(job.error)) from error
+        driver.execute("ROLLBACK TO job")
+    driver.execute("RELEASE job")
+
+
+def _lost(path: Path, error: Exception) -> Exception:
+    """Give each caller an error of its own: two tasks must not share one traceback."""
+    explained = explain(path, error)
+    lost = PersistenceError(f"Nothing of this write is stored. {explained}")
+    lost.__cause__ = explained
+    return lost
+
 
 T = TypeVar("T")
 # More than what is left of a block, and nothing to a disk that has room.

@@ -1,14 +1,29 @@
-"""Store the events of resumable runs and read them back (langgraph_api.md 6.2)."""
+"""Store the events of resumable runs and of threads, and read them back (langgraph_api.md 6.2, section 7)."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, Connection, bindparam, select
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Integer,
+    LargeBinary,
+    Select,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+)
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from toolweave.runtime.persistence.compiled import Compiled
+from toolweave.runtime.persistence.database import driver_of
 from toolweave.runtime.persistence.run_rows import run_by_id
-from toolweave.runtime.persistence.sqlite import driver_of
-from toolweave.runtime.persistence.tables import run_events
+from toolweave.runtime.persistence.schema import Compiled, run_events, runs, thread_events, thread_sequences, threads
 
 
 class StoredEvent(NamedTuple):
@@ -21,7 +36,6 @@ class StoredEvent(NamedTuple):
 
 
 RUN_ID: BindParameter[str] = bindparam("run_id")
-
 # One statement for many rows: between statements the driver gives way to the event loop and has to wait for it again.
 INSERT_EVENTS = "INSERT OR IGNORE INTO run_events (run_id, seq, event, data) VALUES "
 ROWS_PER_STATEMENT = 250
@@ -50,3 +64,135 @@ def read_events(connection: Connection, run_id: str, after: int, limit: int) -> 
     """Read the events of a run that follow a sequence number, in their order."""
     rows = events_after.all(connection, {"run_id": run_id, "after": after, "most": limit})
     return [StoredEvent(*row) for row in rows]
+
+
+# A process that died may have told clients of events that it had not stored yet: at its threads the numbering
+# goes on in a new block. No more than this can be on its way to the disk.
+BLOCK = 1_000_000
+# What late subscribers of a thread get replayed at most.
+KEPT_EVENTS = 10_000
+KEPT_BYTES = 64 * 1024 * 1024
+
+
+class StoredThreadEvent(NamedTuple):
+    """One event; `data` is the whole of it as JSON, `channel` and `namespace` are what subscriptions ask for."""
+
+    thread_id: str
+    seq: int
+    run_id: str
+    channel: str
+    namespace: str
+    detail: int
+    data: bytes
+
+
+EVENT_COLUMNS = list(StoredThreadEvent._fields)
+THREAD_ID: BindParameter[str] = bindparam("thread_id")
+LAST_SEQ: BindParameter[int] = bindparam("last_seq")
+insert_event = Compiled(
+    insert(thread_events)
+    .prefix_with("OR IGNORE", dialect="sqlite")
+    .from_select(
+        EVENT_COLUMNS,
+        select(
+            *(bindparam(name, type_=LargeBinary if name == "data" else None) for name in EVENT_COLUMNS),
+        ).where(exists().where(runs.c.run_id == bindparam("run_id"))),
+    )
+)
+_numbered = sqlite_insert(thread_sequences).from_select(
+    ["thread_id", "last_seq"],
+    select(THREAD_ID, cast(LAST_SEQ, Integer)).where(exists().where(threads.c.thread_id == THREAD_ID)),
+)
+number_thread = Compiled(
+    _numbered.on_conflict_do_update(
+        index_elements=["thread_id"],
+        set_={"last_seq": func.max(thread_sequences.c.last_seq, _numbered.excluded.last_seq)},
+    )
+)
+last_number = Compiled(select(thread_sequences.c.last_seq).where(thread_sequences.c.thread_id == THREAD_ID))
+_NEWEST_FIRST = thread_events.c.seq.desc()
+_placed = (
+    select(
+        thread_events.c.seq,
+        func.row_number().over(order_by=_NEWEST_FIRST).label("place"),
+        func.sum(func.length(thread_events.c.data)).over(order_by=_NEWEST_FIRST).label("size"),
+    )
+    .where(thread_events.c.thread_id == THREAD_ID)
+    .subquery()
+)
+newest_forgotten = Compiled(
+    select(func.max(_placed.c.seq).label("seq")).where(
+        or_(_placed.c.place > bindparam("kept"), _placed.c.size > bindparam("kept_bytes"))
+    )
+)
+forget_events = Compiled(
+    delete(thread_events).where(thread_events.c.thread_id == THREAD_ID, thread_events.c.seq <= bindparam("upto"))
+)
+
+
+def append_thread_events(connection: Connection, events: Sequence[StoredThreadEvent]) -> None:
+    """Store events, of several threads at once, and the last numbers; those of a run deleted meanwhile are dropped."""
+    insert_event.run_many(connection, [event._asdict() for event in events])
+    last = {event.thread_id: event.seq for event in events}
+    number_thread.run_many(connection, [{"thread_id": thread_id, "last_seq": seq} for thread_id, seq in last.items()])
+
+
+def last_seq(connection: Connection, thread_id: str) -> int:
+    """Give the last number that a thread's events have had; 0 when there was none."""
+    row = last_number.first(connection, {"thread_id": thread_id})
+    return 0 if row is None else int(row.last_seq)
+
+
+def read_thread_events(
+    connection: Connection, thread_id: str, after: int, limit: int, channels: Collection[str]
+) -> list[StoredThreadEvent]:
+    """Read a thread's events on some channels that follow a number, in their order."""
+    query = (
+        _events(thread_id).where(thread_events.c.seq > after, _on(channels)).order_by(thread_events.c.seq).limit(limit)
+    )
+    return [_event(row) for row in connection.execute(query)]
+
+
+def read_lifecycle(connection: Connection, thread_id: str, run_id: str | None) -> list[StoredThreadEvent]:
+    """Read how a run's graphs began and ended; the thread's last run when none is named."""
+    query = _events(thread_id).where(thread_events.c.channel == "lifecycle").order_by(thread_events.c.seq)
+    if run_id is None:
+        newest = select(thread_events.c.run_id).where(thread_events.c.thread_id == thread_id)
+        query = query.where(
+            thread_events.c.run_id == newest.order_by(thread_events.c.seq.desc()).limit(1).scalar_subquery()
+        )
+    else:
+        query = query.where(thread_events.c.run_id == run_id)
+    return [_event(row) for row in connection.execute(query)]
+
+
+def forget_old_events(
+    connection: Connection, thread_id: str, kept: int = KEPT_EVENTS, kept_bytes: int = KEPT_BYTES
+) -> None:
+    """Keep only a thread's newest events, so many of them and of so many bytes in all."""
+    row = newest_forgotten.first(connection, {"thread_id": thread_id, "kept": kept, "kept_bytes": kept_bytes})
+    if row.seq is not None:
+        forget_events.run(connection, {"thread_id": thread_id, "upto": row.seq})
+
+
+def begin_new_blocks(connection: Connection) -> None:
+    """Skip the numbers that a process which is gone may have given out: those of the runs it was executing."""
+    begun = select(runs.c.thread_id.distinct(), cast(BLOCK, Integer)).where(
+        runs.c.status.in_(("pending", "running")), runs.c.attempt > 0
+    )
+    statement = sqlite_insert(thread_sequences).from_select(["thread_id", "last_seq"], begun)
+    following = (thread_sequences.c.last_seq // BLOCK + 1) * BLOCK
+    connection.execute(statement.on_conflict_do_update(index_elements=["thread_id"], set_={"last_seq": following}))
+
+
+def _events(thread_id: str) -> Select[Any]:
+    return select(*(thread_events.c[name] for name in EVENT_COLUMNS)).where(thread_events.c.thread_id == thread_id)
+
+
+def _on(channels: Collection[str]) -> ColumnElement[bool]:
+    wanted = thread_events.c.channel.in_(channels)
+    return or_(wanted, thread_events.c.channel.like("custom:%")) if "custom" in channels else wanted
+
+
+def _event(row: Any) -> StoredThreadEvent:
+    return StoredThreadEvent(*row)

@@ -1,29 +1,82 @@
-"""Open everything that a server keeps: our tables, LangGraph's checkpoints and its store."""
+"""Lock a data folder and open its databases: our tables, LangGraph's checkpoints and its store."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+import fcntl
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import aiosqlite
 
-from toolweave.errors import PersistenceError
-from toolweave.private_files import make_data_folder
+from toolweave.errors import DataFolderLocked, PersistenceError
+from toolweave.private_files import FILE_MODE, make_data_folder
 from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes
-from toolweave.runtime.persistence.claims import ThreadClaim, ThreadClaims
 from toolweave.runtime.persistence.crons import CronRepository
-from toolweave.runtime.persistence.database import Database, open_database
-from toolweave.runtime.persistence.failures import explained
-from toolweave.runtime.persistence.lock import data_folder_lock
+from toolweave.runtime.persistence.database import Database, explained, open_database
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
-from toolweave.runtime.persistence.store.sqlite_store import SqliteStore, StoreOptions, open_store
-from toolweave.runtime.persistence.threads import ThreadRepository
+from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
+from toolweave.runtime.persistence.threads import ThreadClaim, ThreadClaims, ThreadRepository
 from toolweave.runtime.persistence.webhooks import WebhookRepository
 from toolweave.sealing import seal_of
+
+LOCK_FILE = "toolweave.lock"
+
+
+@contextmanager
+def data_folder_lock(data_dir: Path, address: str | None = None) -> Iterator[None]:
+    """Lock the folder; the operating system lets go when the process ends, however it ends.
+
+    The file stays: removing it would let a third process lock a file that nobody else sees.
+
+    Raises:
+        DataFolderLocked: another process holds it.
+        PersistenceError: the lock file cannot be written.
+    """
+    path = data_dir / LOCK_FILE
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    except OSError as error:
+        raise PersistenceError(f"{path}: {error.strerror}. Make the data folder writable for this user.") from error
+    try:
+        _take(descriptor, data_dir)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "address": address}).encode(), 0)
+        try:
+            yield
+        finally:
+            os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int, data_dir: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise DataFolderLocked(
+            f"The data folder {data_dir} is in use by {_holder(descriptor)}. Stop that process, or give this one "
+            "another folder with --data-dir or TOOLWEAVE_DATA_DIR."
+        ) from error
+    except OSError as error:
+        raise PersistenceError(
+            f"The data folder {data_dir} cannot be locked: {error.strerror}. Put it on a local disk."
+        ) from error
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        holder = json.loads(os.pread(descriptor, 4096, 0))
+        serving = f" (serving on {holder['address']})" if holder["address"] else ""
+        return f"process {holder['pid']}{serving}"
+    except (ValueError, KeyError, TypeError):
+        return "another process"
+
 
 BUSY_TIMEOUT_S = 5.0
 

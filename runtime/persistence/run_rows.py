@@ -1,11 +1,16 @@
-"""Hold the statements of the run path, and translate between runs and their rows."""
+"""Compile the statements of the run path, translate between runs and their rows, and encrypt callers' credentials."""
 
-from typing import Any
+import asyncio
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    BigInteger,
     BindParameter,
     Boolean,
+    ColumnElement,
+    Connection,
     bindparam,
+    cast,
     delete,
     exists,
     func,
@@ -18,21 +23,62 @@ from sqlalchemy import (
     update,
 )
 
-from toolweave.runtime.models import NewRun, Run
-from toolweave.runtime.persistence.compiled import Compiled
-from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
-from toolweave.runtime.persistence.tables import runs, threads
-from toolweave.runtime.persistence.thread_expiry import expires_after
+from toolweave.errors import CredentialsUnreadable, PersistenceError, TokenStoreError
+from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
+from toolweave.runtime.models import JsonObject, NewRun, Run, ThreadTtl, TtlStrategy
+from toolweave.runtime.persistence.schema import Compiled, runs, threads
+from toolweave.sealing import KEY_VARIABLE, Seal
+
+MICROS_PER_MINUTE = 60_000_000
+
+
+class ExpiredThread(NamedTuple):
+    """A thread whose time is over, and what is to happen with it."""
+
+    thread_id: str
+    strategy: TtlStrategy
+
+
+def expires_after(now: ColumnElement[int]) -> ColumnElement[int]:
+    """Give the expiry of a thread that changed at `now`, as an expression: NULL for one without a time to live."""
+    return cast(now + threads.c.ttl_minutes * MICROS_PER_MINUTE, BigInteger)
+
+
+def ttl_columns(ttl: ThreadTtl | None, now: int) -> dict[str, object]:
+    """Give the columns of a time to live that begins at `now`, in microseconds."""
+    if ttl is None:
+        return {"ttl_strategy": None, "ttl_minutes": None, "expires_at": None}
+    expires_at = now + int(ttl.minutes * MICROS_PER_MINUTE)
+    return {"ttl_strategy": ttl.strategy, "ttl_minutes": ttl.minutes, "expires_at": expires_at}
+
+
+def ttl_fields(row: Any) -> dict[str, Any]:
+    """Give the fields of a thread's record that say how long it lives."""
+    if row.ttl_minutes is None:
+        return {}
+    expires_at = None if row.expires_at is None else from_micros(row.expires_at)
+    return {"ttl": ThreadTtl(row.ttl_minutes, row.ttl_strategy), "expires_at": expires_at}
+
+
+def find_expired(connection: Connection, now: int, limit: int) -> list[ExpiredThread]:
+    """Name the threads whose time is over and on which nothing is pending or running, the longest overdue first."""
+    busy = exists().where(runs.c.thread_id == threads.c.thread_id, runs.c.status.in_(("pending", "running")))
+    query = (
+        select(threads.c.thread_id, threads.c.ttl_strategy)
+        .where(threads.c.expires_at <= now, ~busy)
+        .order_by(threads.c.expires_at)
+        .limit(limit)
+    )
+    return [ExpiredThread(*row) for row in connection.execute(query)]
+
 
 # Written out, not bound: SQLite uses a partial index only for a condition it can read in the statement.
 ACTIVE = text("runs.status IN ('pending', 'running')")
 OTHER = runs.alias("other")
-
 WITH_ID = runs.c.run_id == bindparam("of_run")
 ON_THREAD = runs.c.thread_id == bindparam("of_thread")
 THREAD = threads.c.thread_id == bindparam("of_thread")
 NOW: BindParameter[int] = bindparam("now")
-
 MAY_START = (
     (runs.c.status == literal_column("'pending'"))
     & (func.coalesce(runs.c.not_before, 0) <= NOW)
@@ -46,7 +92,6 @@ MAY_START = (
     )
     & ~exists().where(threads.c.thread_id == runs.c.thread_id, threads.c.claim.is_not(None))
 )
-
 RUN_COLUMNS = [column.name for column in runs.c if column.name != "seq"]
 THREAD_COLUMNS = [
     "thread_id",
@@ -61,7 +106,6 @@ THREAD_COLUMNS = [
     "ttl_minutes",
     "expires_at",
 ]
-
 run_by_id = Compiled(select(runs).where(WITH_ID))
 run_of_thread = Compiled(select(runs).where(WITH_ID, ON_THREAD))
 active_runs = Compiled(
@@ -78,7 +122,6 @@ delayed_runs = Compiled(
     .where(ACTIVE, runs.c.not_before > NOW)
     .order_by(runs.c.not_before, runs.c.seq)
 )
-
 insert_run = Compiled(insert(runs), RUN_COLUMNS)
 start_run = Compiled(
     update(runs)
@@ -119,7 +162,6 @@ return_one = Compiled(
     .returning(runs.c.run_id)
 )
 delete_run = Compiled(delete(runs).where(WITH_ID))
-
 thread_head = Compiled(select(threads.c.metadata, threads.c.claim).where(THREAD))
 insert_thread = Compiled(insert(threads), THREAD_COLUMNS)
 occupy_thread = Compiled(
@@ -217,3 +259,41 @@ def pending_run(new: NewRun) -> Run:
         cancel=None,
         sealed=new.sealed,
     )
+
+
+def sealed_credentials(seal: Seal, credentials: JsonObject) -> bytes | None:
+    """Encrypt credentials for a database; None for none. It blocks.
+
+    Raises:
+        PersistenceError: there is no key, and none can be made.
+    """
+    if not credentials:
+        return None
+    try:
+        return seal.close(to_json(credentials))
+    except TokenStoreError as error:
+        raise PersistenceError(
+            f"The caller's credentials cannot be encrypted, so nothing was stored: {error}. Make the data folder "
+            f"writable, or set {KEY_VARIABLE}."
+        ) from error
+
+
+async def opened_credentials(seal: Seal, sealed: bytes | None) -> JsonObject:
+    """Decrypt what `sealed_credentials` gave.
+
+    Raises:
+        CredentialsUnreadable: the key is another one, or gone.
+    """
+    if sealed is None:
+        return {}
+    try:
+        # A thread costs each run 0.5 ms of CPU, decryption 0.03 ms.
+        opened = await asyncio.to_thread(seal.open, sealed) if seal.is_slow(sealed) else seal.open(sealed)
+    except TokenStoreError as error:
+        raise CredentialsUnreadable(
+            f"The run was not executed, because the credentials of its caller cannot be read: {error}. Create the run "
+            f"again (of a cron: the cron). {KEY_VARIABLE}, or the file oauth/key in the data folder, must stay the "
+            "same as long as runs are unfinished."
+        ) from error
+    credentials: JsonObject = from_json(opened)
+    return credentials

@@ -1,23 +1,338 @@
-"""Keep runs: what was asked for, how far it is, and which may start next on a thread."""
+"""Store runs and move them between their states, each move in one transaction: pending, running, ended."""
 
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
-from toolweave.errors import NotFound
-from toolweave.runtime.models import CancelAction, CreatedRun, JsonObject, NewRun, Outcome, Run, RunStatus, ThreadTtl
-from toolweave.runtime.persistence import run_transitions
-from toolweave.runtime.persistence.clock import utc_now
-from toolweave.runtime.persistence.credentials import opened_credentials, sealed_credentials
+from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros, utc_now
+from toolweave.runtime.models import (
+    TERMINAL,
+    CancelAction,
+    CreatedRun,
+    JsonObject,
+    NewRun,
+    Outcome,
+    Run,
+    RunStatus,
+    ThreadTtl,
+)
 from toolweave.runtime.persistence.database import Database
-from toolweave.runtime.persistence.json_text import to_micros
-from toolweave.runtime.persistence.run_creation import create_run
-from toolweave.runtime.persistence.run_rows import run_by_id, run_from, run_of_thread, thread_head
-from toolweave.runtime.persistence.tables import runs, threads
-from toolweave.runtime.persistence.visibility import where_visible
+from toolweave.runtime.persistence.run_rows import (
+    active_runs,
+    all_active_runs,
+    delayed_runs,
+    delete_run,
+    delete_thread,
+    end_attempt,
+    has_begun,
+    insert_run,
+    insert_thread,
+    interrupt_pending,
+    mark_cancelled,
+    metadata_of_attempt,
+    occupy_thread,
+    opened_credentials,
+    pending_run,
+    pending_runs,
+    release_thread,
+    return_one,
+    return_running,
+    row_of,
+    run_by_id,
+    run_from,
+    run_of_thread,
+    sealed_credentials,
+    set_run_metadata,
+    settle_thread,
+    start_run,
+    startable_run,
+    startable_runs,
+    thread_head,
+    ttl_columns,
+)
+from toolweave.runtime.persistence.schema import runs, threads
+from toolweave.runtime.persistence.search import allows, where_visible
+from toolweave.runtime.persistence.threads import is_being_deleted
 from toolweave.sealing import Seal
+
+
+class RollbackAskedError(Conflict):
+    """A rollback was promised to somebody while the run's last results were on their way here."""
+
+
+def claim(connection: Connection, run_id: str, now: int) -> Run | None:
+    """Take a pending run for execution; None when it may not start now."""
+    row = start_run.first(connection, {"of_run": run_id, "now": now})
+    return None if row is None else run_from(row)
+
+
+def finalise(
+    connection: Connection,
+    run_id: str,
+    attempt: int,
+    outcome: Outcome,
+    now: int,
+    alongside: Callable[[Connection], object] | None = None,
+) -> str | None:
+    """Write how an execution ended and return the thread's next run that is due.
+
+    Raises:
+        Conflict: another attempt has taken the run over, or it has ended already.
+        RollbackAskedError: the run is to be rolled back, and the outcome does not do it; nothing is written.
+    """
+    ending = {
+        "of_run": run_id,
+        "of_attempt": attempt,
+        "new_status": outcome.status,
+        "is_rolled_back": outcome.rolled_back,
+        "now": now,
+    }
+    ended = end_attempt.first(connection, ending)
+    if ended is None:
+        _refuse_stale(connection, run_id, attempt)
+        return None
+    if alongside is not None:
+        alongside(connection)
+    if ended.temporary:
+        delete_thread.run(connection, {"of_thread": ended.thread_id})
+        return None
+    if outcome.rolled_back:
+        delete_run.run(connection, {"of_run": run_id})
+    elif outcome.run_metadata:
+        _merge(connection, run_id, ended.metadata, outcome.run_metadata, now)
+    waiting = active_runs.all(connection, {"of_thread": ended.thread_id})
+    settle_thread.run(
+        connection,
+        {
+            "of_thread": ended.thread_id,
+            "new_status": "busy" if waiting else outcome.thread_status,
+            "new_settled": outcome.thread_status,
+            "new_values": None if outcome.values_json is None else outcome.values_json.decode(),
+            "new_interrupts": to_json(outcome.interrupts),
+            "new_error": None if outcome.error is None else to_json(outcome.error),
+            "now": now,
+        },
+    )
+    return next((run.run_id for run in waiting if (run.not_before or 0) <= now), None)
+
+
+def tell(connection: Connection, run_id: str, attempt: int, told: JsonObject, now: int) -> bool:
+    """Merge into the metadata of a run that this attempt executes; False when it does so no more."""
+    row = metadata_of_attempt.first(connection, {"of_run": run_id, "of_attempt": attempt})
+    if row is None:
+        return False
+    _merge(connection, run_id, row.metadata, told, now)
+    return True
+
+
+def startable(connection: Connection, thread_id: str, now: int) -> str | None:
+    """Name the run of the thread that may start now, if there is one."""
+    row = startable_run.first(connection, {"of_thread": thread_id, "now": now})
+    return None if row is None else row.run_id
+
+
+def request_cancel(connection: Connection, run_id: str, action: CancelAction, now: int) -> Run:
+    """Mark a run that has begun, or end a pending one at once.
+
+    Raises:
+        NotFound: there is no such run, or it has ended.
+    """
+    row = run_by_id.first(connection, {"of_run": run_id})
+    if row is None or row.status in TERMINAL:
+        raise NotFound("No runs found to cancel.")
+    if not has_begun(row):
+        interrupt_pending.run(connection, {"of_run": run_id, "action": action, "now": now})
+    elif row.cancel != "rollback":
+        mark_cancelled.run(connection, {"of_run": run_id, "action": action})
+    cancelled = run_from(run_by_id.first(connection, {"of_run": run_id}))
+    if not has_begun(row):
+        if action == "rollback":
+            delete_run.run(connection, {"of_run": run_id})
+        _release(connection, row, now)
+    return cancelled
+
+
+def delete(connection: Connection, thread_id: str, run_id: str, now: int) -> None:
+    """Delete a run and its events; its thread is free again when it was the last active one.
+
+    Raises:
+        NotFound: the thread has no such run.
+    """
+    row = run_of_thread.first(connection, {"of_run": run_id, "of_thread": thread_id})
+    if row is None:
+        raise NotFound("Run not found")
+    delete_run.run(connection, {"of_run": run_id})
+    if row.status not in TERMINAL:
+        _release(connection, row, now)
+
+
+def recover(connection: Connection, now: int) -> list[str]:
+    """Make the runs of a process that is gone pending again; name, per thread, the one that may start now."""
+    return_running.run(connection, {"now": now})
+    return [row.run_id for row in startable_runs.all(connection, {"now": now})]
+
+
+def put_back(connection: Connection, run_id: str, now: int) -> bool:
+    """Make a running run pending again, keeping its attempt."""
+    return return_one.first(connection, {"of_run": run_id, "now": now}) is not None
+
+
+def waiting(connection: Connection) -> list[Run]:
+    """Read the pending runs, oldest first."""
+    return [run_from(row) for row in pending_runs.all(connection, {})]
+
+
+def active(connection: Connection) -> list[Run]:
+    """Read the runs that have not ended, oldest first."""
+    return [run_from(row) for row in all_active_runs.all(connection, {})]
+
+
+def delayed(connection: Connection, now: int) -> list[tuple[str, datetime]]:
+    """Name the pending runs that become due later, and when, soonest first."""
+    return [(row.run_id, from_micros(row.not_before)) for row in delayed_runs.all(connection, {"now": now})]
+
+
+def _merge(connection: Connection, run_id: str, metadata: str, told: JsonObject, now: int) -> None:
+    merged = to_json({**from_json(metadata), **told})
+    set_run_metadata.run(connection, {"of_run": run_id, "new_metadata": merged, "now": now})
+
+
+def _refuse_stale(connection: Connection, run_id: str, attempt: int) -> None:
+    row = run_by_id.first(connection, {"of_run": run_id})
+    if row is None:
+        return
+    if row.status == "running" and row.attempt == attempt:
+        raise RollbackAskedError(f"Run {run_id} is to be rolled back.")
+    raise Conflict(f"Attempt {attempt} of run {run_id} is over: it is {row.status}, attempt {row.attempt}.")
+
+
+def _release(connection: Connection, row: Any, now: int) -> None:
+    if row.temporary:
+        delete_thread.run(connection, {"of_thread": row.thread_id})
+    else:
+        release_thread.run(connection, {"of_thread": row.thread_id, "now": now})
+
+
+UNKNOWN = "Thread or assistant not found."
+BUSY = "Thread is already running a task. Wait for it to finish or choose a different multitask strategy."
+DELETED_MEANWHILE = "Thread {thread_id} is being deleted, so no run was created. Try again when it is gone."
+
+
+def create_run(connection: Connection, new: NewRun, now: int, thread_ttl: ThreadTtl | None = None) -> CreatedRun:
+    """Create a pending run and make its thread busy (langgraph_api.md sections 5.1, 5.7, 5.12).
+
+    A thread that is created for it lives for `thread_ttl`.
+
+    Raises:
+        NotFound: the thread does not exist and is not to be created, or is not for whoever asks.
+        Conflict: the thread is busy and the strategy is reject, it is being deleted, or a run with this id exists.
+    """
+    head = thread_head.first(connection, {"of_thread": new.thread_id})
+    active: Sequence[Any] = ()
+    claimed = head is not None and head.claim is not None
+    if head is None:
+        _create_thread(connection, new, thread_ttl)
+    else:
+        inherited = from_json(head.metadata)
+        if not allows(new.on_threads, inherited):
+            # It was not there yet when the application was asked about it.
+            raise NotFound(UNKNOWN)
+        if is_being_deleted(head):
+            raise Conflict(DELETED_MEANWHILE.format(thread_id=new.thread_id))
+        active = active_runs.all(connection, {"of_thread": new.thread_id})
+        if active and new.multitask_strategy == "reject":
+            raise Conflict(BUSY)
+        _occupy(connection, new, inherited)
+        new = _inheriting(new, inherited)
+    superseded: tuple[tuple[str, CancelAction], ...] = ()
+    if new.multitask_strategy in ("interrupt", "rollback"):
+        superseded = _supersede(connection, active, new.multitask_strategy, now)
+        active = [run for run in active if has_begun(run)]
+    try:
+        insert_run.run(connection, row_of(new))
+    except sqlite3.IntegrityError as error:
+        raise Conflict(f"Run with ID {new.run_id} already exists") from error
+    due = not claimed and _due(new, active, now)
+    return CreatedRun(run=pending_run(new), due=due, superseded=superseded)
+
+
+def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> None:
+    if new.if_not_exists != "create":
+        raise NotFound(UNKNOWN)
+    created_at = to_micros(new.created_at)
+    insert_thread.run(
+        connection,
+        {
+            "thread_id": new.thread_id,
+            "status": "busy",
+            "settled": "idle",
+            "metadata": to_json({**_ownership(new), **new.thread_metadata}),
+            "config": to_json(_thread_config(new)),
+            "created_at": created_at,
+            "updated_at": created_at,
+            "state_updated_at": created_at,
+            **ttl_columns(ttl, created_at),
+        },
+    )
+
+
+def _occupy(connection: Connection, new: NewRun, metadata: JsonObject) -> None:
+    occupy_thread.run(
+        connection,
+        {
+            "of_thread": new.thread_id,
+            "new_metadata": to_json({**metadata, **_ownership(new)}),
+            "new_config": to_json(_thread_config(new)),
+            "now": to_micros(new.created_at),
+        },
+    )
+
+
+def _inheriting(new: NewRun, metadata: JsonObject) -> NewRun:
+    """Let a run say what its thread says of itself, where it does not say otherwise, and its checkpoints too."""
+    config = new.kwargs.get("config") or {}
+    if not metadata:
+        return new
+    shown = {**config, "metadata": {**metadata, **config.get("metadata", {}), **new.metadata}}
+    return replace(new, metadata={**metadata, **new.metadata}, kwargs={**new.kwargs, "config": shown})
+
+
+def _ownership(new: NewRun) -> JsonObject:
+    """Name the graph and assistant in the thread's metadata: chat pages search threads by them."""
+    return {"graph_id": new.graph_id, "assistant_id": new.assistant_id}
+
+
+def _thread_config(new: NewRun) -> JsonObject:
+    """Give the part of the run's config that the thread shows."""
+    return {**new.thread_config, "configurable": {}}
+
+
+def _supersede(
+    connection: Connection, active: Sequence[Any], action: CancelAction, now: int
+) -> tuple[tuple[str, CancelAction], ...]:
+    """Cancel the thread's runs: those that have not begun at once, the others when their executor has stopped them."""
+    for run in active:
+        if has_begun(run):
+            if run.cancel != "rollback":
+                mark_cancelled.run(connection, {"of_run": run.run_id, "action": action})
+        elif action == "rollback":
+            delete_run.run(connection, {"of_run": run.run_id})
+        else:
+            interrupt_pending.run(connection, {"of_run": run.run_id, "action": action, "now": now})
+    return tuple((run.run_id, action) for run in active)
+
+
+def _due(new: NewRun, active: Sequence[Any], now: int) -> bool:
+    """Tell whether nothing keeps the new run from starting: no delay, no running run, no older one that is due."""
+    if new.not_before is not None and to_micros(new.not_before) > now:
+        return False
+    return not any(run.status == "running" or (run.not_before or 0) <= now for run in active)
+
 
 # Work that belongs to a run's creation or end: in the same transaction, both or neither.
 Alongside = Callable[[Connection], object]
@@ -73,7 +388,7 @@ class RunRepository:
         cancellation was asked for before a crash: end it, do not execute it.
         """
         now = self._now()
-        return await self._database.write(lambda connection: run_transitions.claim(connection, run_id, now))
+        return await self._database.write(lambda connection: claim(connection, run_id, now))
 
     async def finalise(
         self, run_id: str, attempt: int, outcome: Outcome, alongside: Alongside | None = None
@@ -89,7 +404,7 @@ class RunRepository:
         """
         now = self._now()
         return await self._database.write(
-            lambda connection: run_transitions.finalise(connection, run_id, attempt, outcome, now, alongside)
+            lambda connection: finalise(connection, run_id, attempt, outcome, now, alongside)
         )
 
     async def credentials(self, run: Run) -> JsonObject:
@@ -106,14 +421,12 @@ class RunRepository:
         False, and nothing is written, when `attempt` is not the one that executes the run.
         """
         now = self._now()
-        return await self._database.write(
-            lambda connection: run_transitions.tell(connection, run_id, attempt, told, now)
-        )
+        return await self._database.write(lambda connection: tell(connection, run_id, attempt, told, now))
 
     async def startable(self, thread_id: str) -> str | None:
         """Name the run that may start now on a thread; ask after a pending run was cancelled or a run deleted."""
         now = self._now()
-        return await self._database.read(lambda connection: run_transitions.startable(connection, thread_id, now))
+        return await self._database.read(lambda connection: startable(connection, thread_id, now))
 
     async def get(self, thread_id: str, run_id: str) -> Run:
         """Return a run of a thread.
@@ -141,9 +454,7 @@ class RunRepository:
             NotFound: there is no such run, or it has ended.
         """
         now = self._now()
-        return await self._database.write(
-            lambda connection: run_transitions.request_cancel(connection, run_id, action, now)
-        )
+        return await self._database.write(lambda connection: request_cancel(connection, run_id, action, now))
 
     async def delete(self, thread_id: str, run_id: str) -> None:
         """Delete a run and its events, also while it is running (langgraph_api.md 5.9).
@@ -152,7 +463,7 @@ class RunRepository:
             NotFound: the thread has no such run.
         """
         now = self._now()
-        await self._database.write(lambda connection: run_transitions.delete(connection, thread_id, run_id, now))
+        await self._database.write(lambda connection: delete(connection, thread_id, run_id, now))
 
     async def recover(self) -> list[str]:
         """Make every running run pending again, keeping its attempt; name the runs that may start now.
@@ -160,16 +471,16 @@ class RunRepository:
         Only for the start of the one process that executes runs: a run it finds running has lost its process.
         """
         now = self._now()
-        return await self._database.write(lambda connection: run_transitions.recover(connection, now))
+        return await self._database.write(lambda connection: recover(connection, now))
 
     async def put_back(self, run_id: str) -> bool:
         """Make one running run pending again, as `recover` does; False when it has ended or is gone."""
         now = self._now()
-        return await self._database.write(lambda connection: run_transitions.put_back(connection, run_id, now))
+        return await self._database.write(lambda connection: put_back(connection, run_id, now))
 
     async def waiting(self) -> list[Run]:
         """Return the pending runs of all threads in the order of their creation."""
-        return await self._database.read(run_transitions.waiting)
+        return await self._database.read(waiting)
 
     async def active(self) -> list[Run]:
         """Return the runs of all visible threads that have not ended, in the order of their creation."""
@@ -178,7 +489,7 @@ class RunRepository:
         )
 
         def work(connection: Connection) -> list[Run]:
-            found = run_transitions.active(connection)
+            found = active(connection)
             visible = {row.thread_id for row in connection.execute(seen)} if found else set()
             return [run for run in found if run.thread_id in visible]
 
@@ -187,7 +498,7 @@ class RunRepository:
     async def next_due(self) -> list[tuple[str, datetime]]:
         """Name the pending runs that become due later, and when, soonest first."""
         now = self._now()
-        return await self._database.read(lambda connection: run_transitions.delayed(connection, now))
+        return await self._database.read(lambda connection: delayed(connection, now))
 
     async def list(
         self, thread_id: str, *, limit: int = 10, offset: int = 0, status: RunStatus | None = None
@@ -222,3 +533,22 @@ def _get(connection: Connection, thread_id: str, run_id: str) -> Run:
 def _require_thread(connection: Connection, thread_id: str) -> None:
     if thread_head.first(connection, {"of_thread": thread_id}) is None:
         raise NotFound(f"Thread with ID {thread_id} not found")
+
+
+def resumable_runs(connection: Connection, thread_id: str, *, from_created_at: int, from_moment: int) -> list[Run]:
+    """Give the run that was created at `from_created_at` and those that came after it, in microseconds.
+
+    One run at a time executes on a thread: the order of their ends is that of their events. When there is no such run,
+    or no more, it is those that have not ended by `from_moment`.
+    """
+    ended = runs.c.status.in_(sorted(TERMINAL))
+    query = (
+        select(runs)
+        .where(runs.c.thread_id == thread_id, func.json_extract(runs.c.kwargs, "$.resumable") == 1)
+        .order_by(~ended, runs.c.updated_at, runs.c.seq)
+    )
+    found = [run_from(row) for row in connection.execute(query)]
+    for index, run in enumerate(found):
+        if to_micros(run.created_at) == from_created_at:
+            return found[index:]
+    return [run for run in found if run.status not in TERMINAL or to_micros(run.updated_at) > from_moment]

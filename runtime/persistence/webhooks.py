@@ -8,11 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from toolweave.runtime.persistence.clock import utc_now
-from toolweave.runtime.persistence.compiled import Compiled
+from toolweave.runtime.codec import from_micros, to_micros, utc_now
 from toolweave.runtime.persistence.database import Database
-from toolweave.runtime.persistence.json_text import from_micros, to_micros
-from toolweave.runtime.persistence.tables import webhook_deliveries
+from toolweave.runtime.persistence.schema import Compiled, webhook_deliveries
 
 DUE_AT_A_TIME = 1000
 # How long a delivery that was given up can be looked at.

@@ -12,19 +12,53 @@ from weakref import WeakValueDictionary
 from loguru import logger
 
 from toolweave.errors import ClaimLost, Conflict, NotFound, PersistenceError
+from toolweave.runtime.codec import dumps
+from toolweave.runtime.events.channel import Channel, LoggedEvent, Subscription
+from toolweave.runtime.events.thread_hub import ThreadStreamMode, ThreadSubscription
+from toolweave.runtime.events.thread_log import speaks_protocol
 from toolweave.runtime.models import TERMINAL, CancelAction, NewRun, Run, RunStatus
-from toolweave.runtime.persistence.claims import CLAIMED, DELETING, ThreadClaim
 from toolweave.runtime.persistence.opening import Persistence
-from toolweave.runtime.persistence.run_transitions import RollbackAskedError
-from toolweave.runtime.persistence.runs import Alongside
-from toolweave.runtime.protocol.modes import speaks_protocol
+from toolweave.runtime.persistence.runs import Alongside, RollbackAskedError
+from toolweave.runtime.persistence.threads import CLAIMED, DELETING, ThreadClaim
 from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run, state_left
-from toolweave.runtime.runs.job_metadata import with_job_metadata
-from toolweave.runtime.runs.live_run import LiveRun, StartedRun, body_of
-from toolweave.runtime.streaming.channel import LoggedEvent
-from toolweave.runtime.streaming.codec import dumps
-from toolweave.runtime.streaming.thread_hub import ThreadStreamMode, ThreadSubscription
-from toolweave.runtime.webhooks.outbox import superseded_by, telling
+from toolweave.runtime.runs.progress import RunProgress, with_job_metadata
+from toolweave.runtime.webhooks import superseded_by, telling
+
+
+@dataclass(slots=True)
+class LiveRun:
+    """A run that has not ended, as this process knows it; whoever deletes it sets `deleted`."""
+
+    run: Run
+    channel: Channel
+    ended: "asyncio.Future[bytes | None]"
+    graph: "asyncio.Task[Execution] | None" = None
+    cancel: CancelAction | None = None
+    why_cancelled: str | None = None
+    deleted: bool = False
+    progress: RunProgress = field(default_factory=RunProgress)
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A created run, its end and, when asked for, its events from the very first."""
+
+    run: Run
+    ended: "asyncio.Future[bytes | None]"
+    events: Subscription | None = None
+
+    async def result(self) -> bytes:
+        """Wait as `EmbeddedEngine.wait` does, for a run that may have ended, and be gone, by now."""
+        return await body_of(self.ended)
+
+
+async def body_of(ended: "asyncio.Future[bytes | None]") -> bytes:
+    """Wait for a run's end; gives the JSON that waiters get. Raises NotFound for a run that is gone."""
+    body = await asyncio.shield(ended)
+    if body is None:
+        raise NotFound("Run not found")
+    return body
+
 
 STOP_SECONDS = 4.0
 CLAIM_SECONDS = 30.0

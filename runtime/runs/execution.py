@@ -13,27 +13,71 @@ from loguru import logger
 
 from toolweave import open_files
 from toolweave.errors import RunAbandoned
+from toolweave.runtime.codec import dumps, loads
+from toolweave.runtime.events.announcements import Announcements, RunAnnouncer
+from toolweave.runtime.events.channel import Channel
+from toolweave.runtime.events.run_log import EventLog
+from toolweave.runtime.events.thread_hub import ThreadHub
+from toolweave.runtime.events.thread_log import speaks_protocol
 from toolweave.runtime.graphs import Graph, GraphRegistry
-from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus
+from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus, cancellation
 from toolweave.runtime.persistence.checkpointer import CLAIM_KEY
-from toolweave.runtime.persistence.claims import ThreadClaim
 from toolweave.runtime.persistence.opening import Persistence
-from toolweave.runtime.protocol.announcements import Announcements
-from toolweave.runtime.protocol.modes import speaks_protocol
-from toolweave.runtime.protocol.run_announcer import RunAnnouncer
-from toolweave.runtime.run_record import cancellation
-from toolweave.runtime.runs.continuation import rest_of, stands_still, written_by
-from toolweave.runtime.runs.graph_input import GraphCall, graph_call
-from toolweave.runtime.runs.heard_runtime import heard_config
-from toolweave.runtime.runs.job_metadata import PROGRESS
-from toolweave.runtime.runs.progress import RunProgress
-from toolweave.runtime.runs.protocol_stream import ProtocolStream
+from toolweave.runtime.persistence.threads import ThreadClaim
+from toolweave.runtime.runs.graph_call import GraphCall, graph_call, heard_config
+from toolweave.runtime.runs.progress import PROGRESS, RunProgress
 from toolweave.runtime.runs.refused_writes import merged, readable_state, repaired_state
-from toolweave.runtime.runs.stream_parts import INTERRUPT, GraphStream
-from toolweave.runtime.streaming.channel import Channel
-from toolweave.runtime.streaming.codec import dumps, loads
-from toolweave.runtime.streaming.event_log import EventLog
-from toolweave.runtime.streaming.thread_hub import ThreadHub
+from toolweave.runtime.runs.streams import INTERRUPT, GraphStream, ProtocolStream
+
+STARTING_POINT = frozenset({"checkpoint_id", "checkpoint_map"})
+
+
+def written_by(snapshot: StateSnapshot, run: Run) -> bool:
+    """Say whether a checkpoint is one of the run's own."""
+    return (snapshot.metadata or {}).get("run_id") == run.run_id
+
+
+def rest_of(call: GraphCall) -> GraphCall:
+    """Give the call that goes on from the thread's newest checkpoint: the input is in there already.
+
+    The checkpoint that the run forked from goes, too: its input and its steps would otherwise be lost.
+    """
+    configurable = {name: item for name, item in call.config["configurable"].items() if name not in STARTING_POINT}
+    config: RunnableConfig = {**call.config, "configurable": configurable}
+    return replace(call, input=None, config=config)
+
+
+async def stands_still(graph: Graph, snapshot: StateSnapshot, call: GraphCall) -> bool:
+    """Say whether an earlier attempt left nothing to execute: it was through, or only humans are waited for.
+
+    An empty `next` does not say so: results that no checkpoint has taken up yet count as done there.
+    """
+    waiting = sum(1 for task in snapshot.tasks if task.interrupts)
+    if not snapshot.tasks or (waiting > 0 and waiting == len(snapshot.next)):
+        return True
+    return await _at_breakpoint(graph, snapshot, call)
+
+
+async def _at_breakpoint(graph: Graph, snapshot: StateSnapshot, call: GraphCall) -> bool:
+    """Say whether the run's own newest checkpoint is one where a breakpoint stops it.
+
+    Going on from there would count as a human's consent. A fork's first checkpoint is the exception: the run was
+    asked to go on from it.
+    """
+    if (snapshot.metadata or {}).get("source") == "fork":
+        return False
+    if _stops(call.interrupt_before or graph.interrupt_before_nodes, snapshot):
+        return True
+    after = call.interrupt_after or graph.interrupt_after_nodes
+    if not after or snapshot.parent_config is None or (snapshot.metadata or {}).get("source") != "loop":
+        return False
+    return _stops(after, await graph.aget_state(snapshot.parent_config))
+
+
+def _stops(nodes: Any, snapshot: StateSnapshot) -> bool:
+    names = {task.name for task in snapshot.tasks}
+    return bool(names) if nodes == "*" else not names.isdisjoint(nodes or ())
+
 
 # Restarts of a healthy server count, too: the limit is for a run that takes its process down each time.
 MAX_ATTEMPTS = 20

@@ -1,23 +1,24 @@
-"""Keep what a run tells of its progress in its metadata, while it is going on: a run is a job that can be looked up.
+"""Store a run's progress in its metadata while it executes: such a run is a job that can be looked up (A-05).
 
-Any node tells by a custom stream event `{"type": "progress", "progress": 0 … 100, "message": str}`.
+Any node reports by a custom stream event `{"type": "progress", "progress": 0 … 100, "message": str}`. Runs that report
+none have the metadata that they have on the official server.
 """
 
 import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 from loguru import logger
 
 from toolweave.errors import PersistenceError
-from toolweave.runtime.models import JsonObject
+from toolweave.runtime.models import JOB_ERROR, JsonObject, Outcome, Run
 
 PAUSE_S = 0.5
 """Between two writes of a run: what is told meanwhile waits, and only the last of it is written."""
 LONGEST_MESSAGE = 500
 CUT = "…"
-
 Write = Callable[[JsonObject], Awaitable[object]]
 
 
@@ -104,3 +105,28 @@ def shortened(text: object, longest: int) -> str:
     if not isinstance(text, str):
         return ""
     return text[:longest] if len(text) <= longest else text[: longest - len(CUT)] + CUT
+
+
+LONGEST_ERROR = 2_000
+PROGRESS = "progress"
+
+
+def with_job_metadata(outcome: Outcome, run: Run, progress: RunProgress) -> Outcome:
+    """Add what a job's metadata are to say: its last progress, and the text of its failure."""
+    told: JsonObject = {} if progress.latest is None else {PROGRESS: progress.latest}
+    failed = outcome.status in ("error", "timeout") and outcome.error is not None
+    if failed and (told or _progress_of_earlier_attempt(run)):
+        told[JOB_ERROR] = shortened((outcome.error or {}).get("message"), LONGEST_ERROR)
+    return replace(outcome, run_metadata=told) if told else outcome
+
+
+def asked_metadata(run: Run) -> JsonObject:
+    """Give a run's metadata without the progress that an earlier attempt has told."""
+    if not _progress_of_earlier_attempt(run):
+        return run.metadata
+    return {name: item for name, item in run.metadata.items() if name != PROGRESS}
+
+
+def _progress_of_earlier_attempt(run: Run) -> bool:
+    told = run.metadata.get(PROGRESS)
+    return run.attempt > 1 and isinstance(told, dict) and told.keys() == {"percent", "message"}

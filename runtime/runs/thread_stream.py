@@ -5,21 +5,22 @@ from contextlib import aclosing
 from functools import partial
 
 from toolweave.errors import NotFound
-from toolweave.runtime.models import TERMINAL, Run
-from toolweave.runtime.persistence.events import read_events
-from toolweave.runtime.persistence.json_text import to_micros
-from toolweave.runtime.persistence.thread_runs import resumable_runs
-from toolweave.runtime.runs.engine import EmbeddedEngine
-from toolweave.runtime.streaming.channel import LoggedEvent
-from toolweave.runtime.streaming.event_log import REPLAY_BATCH
-from toolweave.runtime.streaming.thread_event_ids import EventIds, Position
-from toolweave.runtime.streaming.thread_hub import (
+from toolweave.runtime.codec import to_micros
+from toolweave.runtime.events.channel import LoggedEvent
+from toolweave.runtime.events.run_log import REPLAY_BATCH
+from toolweave.runtime.events.thread_hub import (
     RUN_DONE_SEQ,
+    EventIds,
+    Position,
     ThreadEvent,
     ThreadStreamMode,
     ThreadSubscription,
     run_done,
 )
+from toolweave.runtime.models import TERMINAL, Run
+from toolweave.runtime.persistence.events import read_events
+from toolweave.runtime.persistence.runs import resumable_runs
+from toolweave.runtime.runs.engine import EmbeddedEngine
 
 
 async def thread_events(

@@ -8,7 +8,7 @@ import pytest
 from toolweave.api.langgraph.app import make_importable
 from toolweave.config.langgraph_json import GraphEntry, LangGraphJson
 from toolweave.errors import ConfigError
-from toolweave.runtime.importing import load_graph, load_target
+from toolweave.runtime.graphs import load_graph, load_target
 
 
 def config(folder: Path, code: str) -> LangGraphJson:

@@ -7,8 +7,7 @@ import pytest
 
 from toolweave.config.storage_sections import StoreEntry
 from toolweave.errors import ConfigError
-from toolweave.runtime.persistence.store.sqlite_store import SWEEP_SECONDS, StoreOptions
-from toolweave.runtime.store_options import store_options
+from toolweave.runtime.persistence.store import SWEEP_SECONDS, StoreOptions, store_options
 
 EMBEDDINGS = """
 from langchain_core.embeddings import Embeddings

@@ -7,9 +7,8 @@ from uuid import uuid4
 
 from toolweave.api.langgraph.a2a.dialect import Dialect, State
 from toolweave.api.langgraph.wire import timestamp
+from toolweave.runtime.codec import dumps, utc_now
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.persistence.clock import utc_now
-from toolweave.runtime.streaming.codec import dumps
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,10 @@ from toolweave.api.langgraph.run_request import STATEFUL, run_request
 from toolweave.api.langgraph.served import Served
 from toolweave.api.langgraph.wire import timestamp
 from toolweave.errors import NotFound
+from toolweave.runtime.codec import loads, utc_now
+from toolweave.runtime.events.channel import LoggedEvent
 from toolweave.runtime.models import Assistant, JsonObject, NewRun
-from toolweave.runtime.persistence.clock import utc_now
-from toolweave.runtime.runs.live_run import StartedRun
-from toolweave.runtime.streaming.channel import LoggedEvent
-from toolweave.runtime.streaming.codec import loads
+from toolweave.runtime.runs.engine import StartedRun
 
 UNSUPPORTED = -32004
 SPOKEN = ("messages/partial", "messages/complete")

@@ -11,9 +11,9 @@ from toolweave.api.langgraph.json_rpc import RpcError
 from toolweave.api.langgraph.request_values import is_uuid
 from toolweave.api.langgraph.served import Served
 from toolweave.errors import NotFound
+from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.models import Assistant, JsonObject, Run, Thread
 from toolweave.runtime.runs.refused_writes import readable_history
-from toolweave.runtime.streaming.codec import dumps, loads
 
 TASK_NOT_FOUND = -32001
 MOST_RUNS = 1000

@@ -13,8 +13,8 @@ from toolweave.api.langgraph.served import Served
 from toolweave.errors import NotFound
 from toolweave.runtime.caller import User
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.persistence.assistant_rows import system_assistant_id
-from toolweave.runtime.persistence.visibility import Filtered, MetadataFilter, allows
+from toolweave.runtime.persistence.assistants import system_assistant_id
+from toolweave.runtime.persistence.search import Filtered, MetadataFilter, allows
 
 HIDDEN = "Thread with ID {} not found"
 

@@ -20,7 +20,7 @@ from toolweave.config.auth_section import AuthCache
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import Unauthenticated
 from toolweave.runtime.caller import Caller, User, calling
-from toolweave.runtime.streaming.codec import loads
+from toolweave.runtime.codec import loads
 
 # Answered to anybody, as in the official server.
 OPEN = frozenset({"/", "/ok", "/info", "/docs", "/openapi.json", "/metrics"})

@@ -17,8 +17,8 @@ from toolweave.api.langgraph.schemas.components import body_schema
 from toolweave.api.langgraph.served import served
 from toolweave.errors import Forbidden, InvalidRequest, Unauthenticated
 from toolweave.runtime.caller import User, calling, current_caller
-from toolweave.runtime.persistence.visibility import showing_only
-from toolweave.runtime.streaming.codec import dumps
+from toolweave.runtime.codec import dumps
+from toolweave.runtime.persistence.search import showing_only
 
 # Their endpoints refuse bodies in ways of their own.
 CHECKED_LATER = frozenset({"JsonRpcMessage", "ProtocolCommand", "EventStreamRequest"})

@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import ConfigError, Forbidden, Unauthenticated
 from toolweave.runtime.caller import User
-from toolweave.runtime.importing import load_target
-from toolweave.runtime.persistence.visibility import MetadataFilter, check_filter
+from toolweave.runtime.graphs import load_target
+from toolweave.runtime.persistence.search import MetadataFilter, check_filter
 
 PARAMETERS = ("request", "body", "path", "method", "path_params", "query_params", "headers", "authorization")
 

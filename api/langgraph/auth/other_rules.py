@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 from toolweave.api.langgraph.auth.asking import Asked, as_uuid, checked_id
 from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.persistence.assistant_rows import system_assistant_id
-from toolweave.runtime.persistence.visibility import allows
+from toolweave.runtime.persistence.assistants import system_assistant_id
+from toolweave.runtime.persistence.search import allows
 
 
 async def search_assistants(asked: Asked) -> None:

@@ -8,7 +8,7 @@ from langchain_core.utils.uuid import uuid7
 from toolweave.api.langgraph.auth.asking import HIDDEN, Asked, as_uuid, checked_id
 from toolweave.errors import Conflict, InvalidRequest, NotFound
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.persistence.visibility import allows
+from toolweave.runtime.persistence.search import allows
 
 UNKNOWN_FOR_RUN = "Thread or assistant not found."
 NOTHING_TO_CANCEL = "No runs found to cancel."

@@ -7,9 +7,9 @@ from toolweave.api.langgraph.protocol.envelopes import ProtocolCommand, RefusedC
 from toolweave.api.langgraph.protocol.run_commands import respond, start_run
 from toolweave.api.langgraph.protocol.subscribing import listed_channels, unsupported
 from toolweave.api.langgraph.served import Served
+from toolweave.runtime.codec import loads
+from toolweave.runtime.events.thread_log import ThreadEvent
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.protocol.thread_event import ThreadEvent
-from toolweave.runtime.streaming.codec import loads
 
 NO_RUN = "No active run is bound to this thread."
 

@@ -10,8 +10,8 @@ from toolweave.api.langgraph.run_request import STATEFUL, check_run_fields, run_
 from toolweave.api.langgraph.served import Served
 from toolweave.api.langgraph.thread_states import require_checkpoint, state_config
 from toolweave.errors import NotFound
+from toolweave.runtime.events.thread_log import PROTOCOL_MODES
 from toolweave.runtime.models import TERMINAL, JsonObject, NewRun, Run, Thread
-from toolweave.runtime.protocol.modes import PROTOCOL_MODES
 
 # What a client may say of a run beside its input.
 START_FIELDS = ("assistant_id", "input", "config", "context", "metadata", "multitask_strategy", "langsmith_tracer")

@@ -22,12 +22,10 @@ from toolweave.api.langgraph.protocol.envelopes import (
 from toolweave.api.langgraph.protocol.subscribing import event_filter, since
 from toolweave.errors import ToolweaveError
 from toolweave.json_values import has_more_values, too_many_values
+from toolweave.runtime.codec import dumps, loads
+from toolweave.runtime.events.channel import LoggedEvent, Subscription
+from toolweave.runtime.events.thread_log import EventFilter, ThreadEvent, ThreadLog
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.protocol.event_filter import EventFilter
-from toolweave.runtime.protocol.thread_event import ThreadEvent
-from toolweave.runtime.protocol.thread_log import ThreadLog
-from toolweave.runtime.streaming.channel import LoggedEvent, Subscription
-from toolweave.runtime.streaming.codec import dumps, loads
 
 # Carries out what is not about subscriptions: the endpoint that takes commands by HTTP.
 CarryOut = Callable[[bytes], Awaitable[bytes]]

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from toolweave.runtime.protocol.event_filter import EventFilter
-from toolweave.runtime.protocol.modes import CHANNELS, is_channel
-from toolweave.runtime.protocol.thread_event import Namespace
+from toolweave.runtime.events.thread_log import CHANNELS, EventFilter, Namespace, is_channel
 
 MOST_ENTRIES = 500
 SHOWN_ENTRIES = 10

@@ -17,8 +17,8 @@ from toolweave.api.langgraph.protocol.subscribing import ALLOWED, event_filter, 
 from toolweave.api.langgraph.request_values import path_uuid
 from toolweave.api.langgraph.served import Served, served
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
-from toolweave.runtime.persistence.visibility import MetadataFilter, allows, filter_in_force
-from toolweave.runtime.streaming.channel import LoggedEvent
+from toolweave.runtime.events.channel import LoggedEvent
+from toolweave.runtime.persistence.search import MetadataFilter, allows, filter_in_force
 
 
 async def command(request: Request) -> Response:

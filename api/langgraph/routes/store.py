@@ -17,9 +17,9 @@ from toolweave.api.langgraph.served import served
 from toolweave.api.langgraph.wire import timestamp
 from toolweave.errors import BadRequest, RequestError
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.persistence.store.item_filter import check_filter
-from toolweave.runtime.persistence.store.sqlite_store import SqliteStore
-from toolweave.runtime.persistence.store.thread_items import is_kept_for_a_thread
+from toolweave.runtime.persistence.store import SqliteStore
+from toolweave.runtime.persistence.store_filter import check_filter
+from toolweave.runtime.persistence.store_items import is_kept_for_a_thread
 
 PUT = body_schema("StorePutRequest")
 DELETE = body_schema("StoreDeleteRequest")

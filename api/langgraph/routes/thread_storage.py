@@ -9,7 +9,7 @@ from toolweave.api.langgraph.json_body import read_body
 from toolweave.api.langgraph.request_values import path_uuid, uuid_of
 from toolweave.api.langgraph.schemas.components import body_schema
 from toolweave.api.langgraph.served import served
-from toolweave.runtime.runs.expiry import prune_threads
+from toolweave.runtime.runs.cleaning import prune_threads
 
 PRUNE = body_schema("ThreadPruneRequest")
 

@@ -11,9 +11,8 @@ from toolweave.api.langgraph.request_values import path_uuid, query_words
 from toolweave.api.langgraph.schemas.fields import STRING, list_of, one_of
 from toolweave.api.langgraph.served import served
 from toolweave.errors import InvalidRequest
+from toolweave.runtime.events.thread_hub import Position, ThreadStreamMode, parse_position
 from toolweave.runtime.runs.thread_stream import thread_events
-from toolweave.runtime.streaming.thread_event_ids import Position, parse_position
-from toolweave.runtime.streaming.thread_hub import ThreadStreamMode
 
 MODES: tuple[ThreadStreamMode, ...] = get_args(ThreadStreamMode)
 

@@ -14,7 +14,7 @@ from toolweave.api.langgraph.auth.rules import RULES
 from toolweave.api.langgraph.endpoint import Endpoint
 from toolweave.api.langgraph.routes.protocol import SOCKET_ENDPOINTS
 from toolweave.api.langgraph.routes.system import UNPUBLISHED
-from toolweave.runtime.importing import load_target
+from toolweave.runtime.graphs import load_target
 
 LANGGRAPH_JSON = Path(__file__).parent / "apps" / "guarded" / "langgraph.json"
 ADA = {"authorization": "Bearer ada"}

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from tests.fixtures.app_server import AppServer
 from toolweave.api.langgraph.app import ENDPOINTS
 from toolweave.api.langgraph.auth.authentication import OPEN
-from toolweave.runtime.persistence.assistant_rows import system_assistant_id
+from toolweave.runtime.persistence.assistants import system_assistant_id
 
 pytestmark = pytest.mark.requirement("S-02")
 

@@ -8,8 +8,7 @@ import pytest
 
 from toolweave.api.langgraph.event_filter import EventFilter
 from toolweave.api.langgraph.live_answers import PIECE_BYTES, EventStream, LiveAnswer, SlowJson
-from toolweave.runtime.streaming.channel import LoggedEvent
-from toolweave.runtime.streaming.sse import HEARTBEAT, frame
+from toolweave.runtime.events.channel import HEARTBEAT, LoggedEvent, frame
 
 
 class QuickStream(EventStream):

@@ -11,7 +11,7 @@ from langgraph.errors import InvalidUpdateError
 from langgraph.types import Command
 
 from tests.fixtures.app_server import AppServer
-from toolweave.runtime.importing import load_target
+from toolweave.runtime.graphs import load_target
 
 LANGGRAPH_JSON = Path(__file__).parent / "apps" / "refusing" / "langgraph.json"
 MALFORMED = [{"role": "zzz", "content": 5}]

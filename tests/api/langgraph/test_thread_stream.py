@@ -12,7 +12,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from tests.api.langgraph.steering import NOBODY, new_thread, run_at_gate
 from tests.fixtures.app_server import AppServer
-from toolweave.runtime.streaming.codec import loads
+from toolweave.runtime.codec import loads
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 BOUND_S = 60.0

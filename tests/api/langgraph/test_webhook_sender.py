@@ -17,7 +17,7 @@ from toolweave.config.settings import Settings
 from toolweave.config.webhooks_section import WebhookUrlRules
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundPolicy
-from toolweave.runtime.persistence.clock import utc_now
+from toolweave.runtime.codec import utc_now
 from toolweave.runtime.persistence.opening import open_persistence
 from toolweave.runtime.persistence.webhooks import WebhookDelivery, insert_delivery
 

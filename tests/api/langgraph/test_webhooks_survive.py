@@ -11,7 +11,7 @@ import pytest
 
 from tests.fixtures.app_server import AppProcess
 from tests.outbound.peers import Received, serving, text
-from toolweave.runtime.webhooks.delivery import MOST_AT_ONCE_PER_HOST
+from toolweave.runtime.webhooks import MOST_AT_ONCE_PER_HOST
 
 LANGGRAPH_JSON = Path(__file__).parent / "webhook_app" / "other_servers.json"
 SERVER_ENV = {"TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1"}

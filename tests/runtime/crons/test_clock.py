@@ -12,8 +12,7 @@ import pytest
 
 from tests.fixtures.hand_clock import HandClock
 from toolweave.errors import NotFound, PersistenceError
-from toolweave.runtime.crons.clock import RETRY, running_cron_clock
-from toolweave.runtime.crons.schedule import next_firing
+from toolweave.runtime.crons import RETRY, next_firing, running_cron_clock
 from toolweave.runtime.models import Cron
 from toolweave.runtime.persistence.crons import Claim
 from toolweave.runtime.persistence.opening import Persistence, open_persistence

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolweave.errors import InvalidRequest
-from toolweave.runtime.crons.schedule import next_firing
+from toolweave.runtime.crons import next_firing
 
 NOON = datetime(2026, 11, 21, 12, 0, 30, 250, tzinfo=UTC)
 BERLIN = "Europe/Berlin"

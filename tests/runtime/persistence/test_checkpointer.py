@@ -15,8 +15,8 @@ from typing_extensions import TypedDict
 
 from toolweave.errors import ClaimLost
 from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, RunAwareSaver
-from toolweave.runtime.persistence.claims import ThreadClaim
 from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.persistence.threads import ThreadClaim
 
 
 class State(TypedDict):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolweave.runtime.persistence.containment import contains, json_contains
-from toolweave.runtime.persistence.json_text import to_json
+from toolweave.runtime.codec import to_json
+from toolweave.runtime.persistence.search import contains, json_contains
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["a", "b"])
 documents = st.recursive(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.errors import InvalidRequest
-from toolweave.runtime.persistence.json_text import from_json, from_micros, to_json, to_micros
+from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
 
 any_text = st.text(st.characters(exclude_categories=()))
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | any_text

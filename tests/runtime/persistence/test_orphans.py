@@ -8,7 +8,7 @@ import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
 from toolweave.runtime.persistence.opening import Persistence
-from toolweave.runtime.persistence.orphans import sweep_orphans, sweeping_orphans
+from toolweave.runtime.runs.cleaning import sweep_orphans, sweeping_orphans
 
 BOUND_S = 60.0
 

@@ -16,13 +16,12 @@ from sqlalchemy import select
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.codec import from_micros, to_micros
 from toolweave.runtime.models import Outcome
-from toolweave.runtime.persistence import run_transitions
-from toolweave.runtime.persistence.json_text import from_micros, to_micros
-from toolweave.runtime.persistence.run_creation import create_run
-from toolweave.runtime.persistence.schema import upgrade_schema
-from toolweave.runtime.persistence.sqlite import connect_writer, disconnect, transaction
-from toolweave.runtime.persistence.tables import runs, threads
+from toolweave.runtime.persistence import runs as run_queue
+from toolweave.runtime.persistence.database import connect_writer, disconnect, transaction
+from toolweave.runtime.persistence.runs import create_run
+from toolweave.runtime.persistence.schema import runs, threads, upgrade_schema
 
 THREADS = ("t1", "t2")
 ACTIVE = ("pending", "running")
@@ -107,7 +106,7 @@ class Queue:
     def claim(self, run_id: str) -> None:
         before = self.rows()
         self.told.discard(run_id)
-        claimed = self.write(run_transitions.claim, run_id)
+        claimed = self.write(run_queue.claim, run_id)
         if claimed is None:
             return
         queue = [
@@ -124,34 +123,34 @@ class Queue:
             row = random.choice(running)
             outcome = random.choice(OUTCOMES)
             if row.cancel == "rollback" and not row.temporary and not outcome.rolled_back:
-                with pytest.raises(run_transitions.RollbackAskedError):
-                    self.write(run_transitions.finalise, row.run_id, row.attempt, outcome)
+                with pytest.raises(run_queue.RollbackAskedError):
+                    self.write(run_queue.finalise, row.run_id, row.attempt, outcome)
                 outcome = replace(outcome, rolled_back=True)
-            self.tell(self.write(run_transitions.finalise, row.run_id, row.attempt, outcome))
+            self.tell(self.write(run_queue.finalise, row.run_id, row.attempt, outcome))
 
     def finalise_wrongly(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])
         if row is not None:
             with pytest.raises(Conflict):
-                self.write(run_transitions.finalise, row.run_id, row.attempt + 1, SUCCESS)
+                self.write(run_queue.finalise, row.run_id, row.attempt + 1, SUCCESS)
 
     def cancel(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])
         if row is None:
             return
         try:
-            cancelled = self.write(run_transitions.request_cancel, row.run_id, random.choice(["interrupt", "rollback"]))
+            cancelled = self.write(run_queue.request_cancel, row.run_id, random.choice(["interrupt", "rollback"]))
         except NotFound:
             assert row.status not in ACTIVE
             return
         if cancelled.status == "interrupted":
-            self.tell(self.write(run_transitions.startable, cancelled.thread_id))
+            self.tell(self.write(run_queue.startable, cancelled.thread_id))
 
     def delete(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])
         if row is not None:
-            self.write(run_transitions.delete, row.thread_id, row.run_id)
-            self.tell(self.write(run_transitions.startable, row.thread_id))
+            self.write(run_queue.delete, row.thread_id, row.run_id)
+            self.tell(self.write(run_queue.startable, row.thread_id))
 
     def let_time_pass(self, random: Random) -> None:
         self.now += random.choice([1, 5, 10]) * 1_000_000
@@ -161,8 +160,8 @@ class Queue:
     def crash_and_restart(self, _: Random) -> None:
         disconnect(self.connection)
         self.connection = connect_writer(self.path, None)
-        self.told = set(self.write(run_transitions.recover))
-        self.timers = {run_id: to_micros(at) for run_id, at in run_transitions.delayed(self.connection, self.now)}
+        self.told = set(self.write(run_queue.recover))
+        self.timers = {run_id: to_micros(at) for run_id, at in run_queue.delayed(self.connection, self.now)}
         assert self.rows("running") == []
 
     def check(self) -> None:

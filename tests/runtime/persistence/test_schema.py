@@ -13,12 +13,11 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection
 
 from toolweave.errors import NewerSchema, PersistenceError
-from toolweave.runtime.persistence.credentials import opened_credentials
+from toolweave.runtime.codec import to_json
 from toolweave.runtime.persistence.database import open_database
-from toolweave.runtime.persistence.json_text import to_json
 from toolweave.runtime.persistence.opening import open_persistence
-from toolweave.runtime.persistence.schema import MIGRATIONS, one_migration_at_a_time, upgrade_schema
-from toolweave.runtime.persistence.tables import metadata
+from toolweave.runtime.persistence.run_rows import opened_credentials
+from toolweave.runtime.persistence.schema import MIGRATIONS, metadata, one_migration_at_a_time, upgrade_schema
 from toolweave.sealing import seal_of
 
 

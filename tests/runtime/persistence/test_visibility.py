@@ -10,7 +10,7 @@ import pytest
 from tests.runtime.persistence.records import new_run
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.persistence.opening import open_persistence
-from toolweave.runtime.persistence.visibility import WrongFilterError, allows, check_filter, showing_only
+from toolweave.runtime.persistence.search import WrongFilterError, allows, check_filter, showing_only
 
 Opening = Callable[[Path], AbstractAsyncContextManager[Any]]
 METADATA: list[dict[str, Any]] = [

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest_asyncio
 
+from toolweave.runtime.events.thread_log import ThreadLog
 from toolweave.runtime.models import NewRun, Run
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
-from toolweave.runtime.protocol.thread_log import ThreadLog
 
 THREAD = "0f0c5eee-0000-4000-8000-000000000001"
 

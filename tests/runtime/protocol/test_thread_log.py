@@ -7,15 +7,13 @@ import pytest
 
 from tests.runtime.protocol.conftest import THREAD
 from toolweave.errors import PersistenceError
+from toolweave.runtime.codec import loads
+from toolweave.runtime.events.announcements import Announcements
+from toolweave.runtime.events.channel import MAX_UNREAD_BYTES, LoggedEvent
+from toolweave.runtime.events.thread_log import EventFilter, NewEvent, ThreadLog, numbered
 from toolweave.runtime.models import Outcome, Run
+from toolweave.runtime.persistence.events import BLOCK, KEPT_EVENTS, forget_old_events
 from toolweave.runtime.persistence.opening import Persistence
-from toolweave.runtime.persistence.thread_events import BLOCK, KEPT_EVENTS, forget_old_events
-from toolweave.runtime.protocol.announcements import Announcements
-from toolweave.runtime.protocol.event_filter import EventFilter
-from toolweave.runtime.protocol.thread_event import NewEvent, numbered
-from toolweave.runtime.protocol.thread_log import ThreadLog
-from toolweave.runtime.streaming.channel import MAX_UNREAD_BYTES, LoggedEvent
-from toolweave.runtime.streaming.codec import loads
 
 VALUES = EventFilter(frozenset({"values"}))
 BOUND_S = 60

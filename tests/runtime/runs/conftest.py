@@ -12,16 +12,16 @@ import pytest
 
 from tests.fixtures import graphs
 from tests.fixtures.graphs import Gate
+from toolweave.runtime.codec import loads
+from toolweave.runtime.events.announcements import Announcements
+from toolweave.runtime.events.channel import LoggedEvent
+from toolweave.runtime.events.run_log import EventLog
+from toolweave.runtime.events.thread_log import ThreadLog
 from toolweave.runtime.graphs import GraphRegistry
 from toolweave.runtime.models import NewRun
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
-from toolweave.runtime.protocol.announcements import Announcements
-from toolweave.runtime.protocol.thread_log import ThreadLog
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import Runtime
-from toolweave.runtime.streaming.channel import LoggedEvent
-from toolweave.runtime.streaming.codec import loads
-from toolweave.runtime.streaming.event_log import EventLog
 
 
 def telling(percent: Any, message: Any = "", **more: Any) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from sqlalchemy import text
 
 from tests.runtime.runs.conftest import Bench, open_bench
 from toolweave.errors import Conflict, NotFound, PersistenceError
+from toolweave.runtime.codec import loads
 from toolweave.runtime.models import ThreadTtl
-from toolweave.runtime.persistence.claims import ThreadClaim
 from toolweave.runtime.persistence.database import Database
-from toolweave.runtime.runs.expiry import prune_threads, sweep_expired
-from toolweave.runtime.streaming.codec import loads
+from toolweave.runtime.persistence.threads import ThreadClaim
+from toolweave.runtime.runs.cleaning import prune_threads, sweep_expired
 
 pytestmark = pytest.mark.requirement("R-01")
 BOUND_S = 30

@@ -11,8 +11,8 @@ from sqlalchemy import text
 
 from tests.runtime.runs.conftest import Bench
 from toolweave.errors import Conflict, NotFound, PersistenceError
+from toolweave.runtime.codec import loads
 from toolweave.runtime.models import Run
-from toolweave.runtime.streaming.codec import loads
 
 
 async def bounded(awaitable: Any) -> Any:

@@ -12,7 +12,7 @@ from tests.fixtures.logged import logged
 from tests.runtime.runs.conftest import Bench
 from toolweave.errors import Conflict, NotFound, PersistenceError
 from toolweave.runtime.models import Thread, ThreadTtl
-from toolweave.runtime.runs.expiry import Sweeps, keep_latest, prune_threads, sweep_expired, sweeping_expired
+from toolweave.runtime.runs.cleaning import Sweeps, keep_latest, prune_threads, sweep_expired, sweeping_expired
 
 BOUND_S = 60.0
 LIMIT = 100

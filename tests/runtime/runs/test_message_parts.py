@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessageChunk, message_chunk_to_message
 
-from toolweave.runtime.runs.message_parts import MessageParts
-from toolweave.runtime.streaming.codec import dumps, loads
+from toolweave.runtime.codec import dumps, loads
+from toolweave.runtime.runs.streams import MessageParts
 
 ID = "lc_run--1"
 TEXTS = st.text(max_size=12) | st.sampled_from(['"', "\\", "\n", "\ud83d", "</s>", "é"])

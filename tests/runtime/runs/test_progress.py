@@ -15,10 +15,9 @@ from typing_extensions import TypedDict
 
 from tests.fixtures.graphs import Gate
 from tests.runtime.runs.conftest import Bench, open_bench, telling
+from toolweave.runtime.codec import loads, utc_now
 from toolweave.runtime.models import NewRun, Run
-from toolweave.runtime.persistence.clock import utc_now
-from toolweave.runtime.runs.job_metadata import LONGEST_ERROR
-from toolweave.runtime.streaming.codec import loads
+from toolweave.runtime.runs.progress import LONGEST_ERROR
 
 BOUND_S = 60.0
 

@@ -14,11 +14,11 @@ from typing_extensions import TypedDict
 
 from tests.fixtures.graphs import Gate, Log, first
 from tests.runtime.runs.conftest import Bench, open_bench
+from toolweave.runtime.codec import loads
+from toolweave.runtime.events.channel import ATTEMPT_BLOCK
 from toolweave.runtime.models import Run
-from toolweave.runtime.persistence.tables import runs
+from toolweave.runtime.persistence.schema import runs
 from toolweave.runtime.runs.execution import MAX_ATTEMPTS
-from toolweave.runtime.streaming.channel import ATTEMPT_BLOCK
-from toolweave.runtime.streaming.codec import loads
 
 
 async def ended(bench: Bench, run: Run) -> Any:

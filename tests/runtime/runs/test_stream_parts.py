@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.runs.conftest import Bench
-from toolweave.runtime.streaming.codec import loads
+from toolweave.runtime.codec import loads
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 

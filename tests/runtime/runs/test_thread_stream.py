@@ -6,10 +6,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from tests.runtime.runs.conftest import Bench, open_bench
+from toolweave.runtime.events.channel import MAX_UNREAD_BYTES, Channel, LoggedEvent
+from toolweave.runtime.events.thread_hub import RUN_DONE_SEQ, Position, ThreadHub, ThreadStreamMode, parse_position
 from toolweave.runtime.runs.thread_stream import thread_events
-from toolweave.runtime.streaming.channel import MAX_UNREAD_BYTES, Channel, LoggedEvent
-from toolweave.runtime.streaming.thread_event_ids import Position, parse_position
-from toolweave.runtime.streaming.thread_hub import RUN_DONE_SEQ, ThreadHub, ThreadStreamMode
 
 RUN_MODES: frozenset[ThreadStreamMode] = frozenset({"run_modes"})
 STATES: frozenset[ThreadStreamMode] = frozenset({"state_update"})

@@ -5,8 +5,8 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolweave.runtime.streaming import channel as channel_module
-from toolweave.runtime.streaming.channel import ATTEMPT_BLOCK, Channel, LoggedEvent, Subscription, parse_event_id
+from toolweave.runtime.events import channel as channel_module
+from toolweave.runtime.events.channel import ATTEMPT_BLOCK, Channel, LoggedEvent, Subscription, parse_event_id
 
 
 async def collect(subscription: Subscription) -> list[LoggedEvent]:

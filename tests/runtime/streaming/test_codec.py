@@ -18,8 +18,7 @@ from langchain_core.messages import AIMessage
 from langgraph.types import Interrupt, Send
 from pydantic import BaseModel, model_serializer
 
-from toolweave.runtime.persistence.json_text import StoredJson
-from toolweave.runtime.streaming.codec import SLICE_VALUES, dumps, dumps_slices, is_large, loads
+from toolweave.runtime.codec import SLICE_VALUES, StoredJson, dumps, dumps_slices, is_large, loads
 
 
 class Point(BaseModel):

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from toolweave.runtime.streaming.channel import LoggedEvent
-from toolweave.runtime.streaming.ended_streams import EndedStreams
+from toolweave.runtime.events.channel import LoggedEvent
+from toolweave.runtime.events.run_log import EndedStreams
 
 
 def events(count: int) -> list[LoggedEvent]:

@@ -8,10 +8,10 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
 from tests.runtime.runs.conftest import Bench, open_bench
+from toolweave.runtime.events.channel import LoggedEvent
+from toolweave.runtime.events.run_log import EventLog
 from toolweave.runtime.models import Run
 from toolweave.runtime.persistence.events import read_events
-from toolweave.runtime.streaming.channel import LoggedEvent
-from toolweave.runtime.streaming.event_log import EventLog
 
 WORDS = {"messages": [{"role": "user", "content": " ".join(f"word{number}" for number in range(300))}]}
 

@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from tests.fixtures.hand_clock import NOON, HandClock
 from toolweave.errors import OutboundFailed, OutboundRefused
+from toolweave.runtime.codec import loads
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 from toolweave.runtime.persistence.webhooks import (
     DUE_AT_A_TIME,
@@ -22,8 +23,7 @@ from toolweave.runtime.persistence.webhooks import (
     WebhookRepository,
     insert_delivery,
 )
-from toolweave.runtime.streaming.codec import loads
-from toolweave.runtime.webhooks.delivery import MOST_AT_ONCE_PER_HOST, MOST_ATTEMPTS, delivering_webhooks, pause_after
+from toolweave.runtime.webhooks import MOST_AT_ONCE_PER_HOST, MOST_ATTEMPTS, delivering_webhooks, pause_after
 
 BOUND_S = 60.0
 URL = "https://a.example/hook"

@@ -11,11 +11,10 @@ from sqlalchemy import Connection
 
 from tests.runtime.persistence.records import SUCCESS, new_run
 from toolweave.errors import Conflict
+from toolweave.runtime.codec import loads, utc_now
 from toolweave.runtime.models import Run
-from toolweave.runtime.persistence.clock import utc_now
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
-from toolweave.runtime.streaming.codec import loads
-from toolweave.runtime.webhooks.outbox import telling
+from toolweave.runtime.webhooks import telling
 
 URL = "https://a.example/hook"
 

@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from toolweave.runtime.models import Outcome, Run
-from toolweave.runtime.run_record import cancellation
-from toolweave.runtime.streaming.codec import loads
-from toolweave.runtime.webhooks.delivery import webhook_headers
-from toolweave.runtime.webhooks.payload import sent, webhook_payload, webhook_url
+from toolweave.runtime.codec import loads
+from toolweave.runtime.models import Outcome, Run, cancellation
+from toolweave.runtime.webhooks import sent, webhook_headers, webhook_payload, webhook_url
 
 STARTED = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ENDED = STARTED + timedelta(milliseconds=12)

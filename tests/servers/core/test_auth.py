@@ -27,7 +27,7 @@ from tests.servers.core.tokens import (
 )
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
-from toolweave.runtime.streaming.codec import dumps
+from toolweave.runtime.codec import dumps
 from toolweave.servers.core import loading
 from toolweave.servers.core.credentials import core_credentials
 from toolweave.servers.core.http_app import core_auth

@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import context, op
 
-from toolweave.runtime.persistence.credentials import sealed_credentials
-from toolweave.runtime.persistence.json_text import from_json, to_json
+from toolweave.runtime.codec import from_json, to_json
+from toolweave.runtime.persistence.run_rows import sealed_credentials
 
 revision = "0006"
 down_revision = "0005"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolweave.runtime.persistence.database import Database, open_database
-from toolweave.runtime.persistence.store.sqlite_store import SqliteStore, StoreOptions, open_store
+from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
 
 
 class Clock:

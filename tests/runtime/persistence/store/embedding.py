@@ -6,7 +6,7 @@ from zlib import crc32
 
 from langchain_core.embeddings import Embeddings
 
-from toolweave.runtime.persistence.store.store_index import StoreIndex
+from toolweave.runtime.persistence.store import StoreIndex
 
 DIMS = 64
 

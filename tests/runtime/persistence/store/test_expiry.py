@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.persistence.store.conftest import Clock
-from toolweave.runtime.persistence.database import Database
-from toolweave.runtime.persistence.sqlite import driver_of
-from toolweave.runtime.persistence.store.sqlite_store import SqliteStore, StoreOptions, open_store
+from toolweave.runtime.persistence.database import Database, driver_of
+from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
 
 NS = ("notes",)
 BOUND_S = 60.0

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from langgraph.store.base import PutOp
 
-from toolweave.runtime.persistence.database import Database
-from toolweave.runtime.persistence.sqlite import driver_of
-from toolweave.runtime.persistence.store.item_filter import OPERATORS, check_filter, fits
-from toolweave.runtime.persistence.store.sqlite_store import SqliteStore, StoreOptions
+from toolweave.runtime.persistence.database import Database, driver_of
+from toolweave.runtime.persistence.store import SqliteStore, StoreOptions
+from toolweave.runtime.persistence.store_filter import OPERATORS, check_filter, fits
 
 VALUE = {"n": 2, "half": 0.5, "word": "pear", "digits": "10", "on": True, "none": None, "list": [1, 2], "o": {"p": 1}}
 

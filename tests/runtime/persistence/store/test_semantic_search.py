@@ -6,8 +6,7 @@ import pytest
 
 from tests.runtime.persistence.store.embedding import DIMS, BagOfWords, index
 from toolweave.errors import ConfigError
-from toolweave.runtime.persistence.store.sqlite_store import StoreOptions, open_store
-from toolweave.runtime.persistence.store.store_index import StoreIndex
+from toolweave.runtime.persistence.store import StoreIndex, StoreOptions, open_store
 
 NS = ("notes",)
 

@@ -12,7 +12,7 @@ from langgraph.store.sqlite import SqliteStore as LangGraphsStore
 from tests.runtime.persistence.store.conftest import Clock
 from toolweave.errors import InvalidRequest
 from toolweave.runtime.persistence.database import Database
-from toolweave.runtime.persistence.store.sqlite_store import SqliteStore, StoreOptions, open_store
+from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
 
 NS = ("users", "u1")
 DEEP: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from langgraph.store.base import BaseStore, SearchItem
 from langgraph.store.memory import InMemoryStore
 
-from toolweave.runtime.persistence.store.sqlite_store import StoreOptions, open_store
+from toolweave.runtime.persistence.store import StoreOptions, open_store
 
 LABELS = st.sampled_from(["a", "A", "ab", "a%", "a*", "b", "ü", "-"])
 NAMESPACES = st.lists(LABELS, min_size=1, max_size=3).map(tuple)

@@ -1,0 +1,265 @@
+"""Encode graph values as JSON for clients, and JSON values and times for the database.
+
+`dumps` never raises, whatever a graph holds; `to_json` stores JSON values exactly. Stored times are microseconds since
+the epoch.
+"""
+
+import json
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import PurePath
+from re import Pattern
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import orjson
+from langgraph.types import Send
+from pydantic import BaseModel
+
+from toolweave.errors import InvalidRequest
+from toolweave.json_values import LARGE_BYTES, collecting_later
+
+# A leading blank marks text that only the json module reads back exactly (huge integers, lone surrogates).
+EXACT = " "
+# What can be written on a shallow stack must be readable on a deep one; orjson has about the same limit.
+MOST_LEVELS = 250
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+
+class StoredJson:
+    """JSON text that stands in the place of its value, to be encoded as it is."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def to_json(value: object) -> str:
+    """Encode a JSON value; integers of any size and lone surrogates survive.
+
+    Raises:
+        InvalidRequest: the value is nested too deeply, or is not JSON at all.
+    """
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        pass
+    if _is_deeper(value, MOST_LEVELS):
+        raise InvalidRequest(f"Not storable as JSON: nested more than {MOST_LEVELS} levels deep")
+    try:
+        return EXACT + json.dumps(value, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(f"Not storable as JSON: {error}") from error
+
+
+def from_json(text: str) -> Any:
+    """Decode what to_json gave."""
+    parse = json.loads if text.startswith(EXACT) else orjson.loads
+    if len(text) < LARGE_BYTES:
+        return parse(text)
+    with collecting_later():
+        return parse(text)
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    level: list[object] = [value]
+    for _ in range(levels):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | tuple | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return any(isinstance(inner, list | tuple | dict) for inner in level)
+
+
+def to_micros(moment: datetime) -> int:
+    """Count the microseconds from the epoch to an aware moment."""
+    return (moment - EPOCH) // MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    """Give the UTC moment that to_micros counted."""
+    return EPOCH + timedelta(microseconds=micros)
+
+
+OPTIONS = orjson.OPT_NON_STR_KEYS
+# Values that are encoded at a time where others wait: a few milliseconds. 1 KiB of text counts as a value.
+SLICE_VALUES = 2_000
+# Deeper than anything of the API's own around a graph's values; a value may contain itself.
+SLICED_LEVELS = 10
+
+
+def dumps(value: object) -> bytes:
+    """Encode a value as compact UTF-8 JSON.
+
+    Messages and other pydantic models take the form of their `model_dump`, exceptions that of
+    `{"error": class, "message": text}`, bytes that of base64, anything unknown its `repr`. NaN and infinities become
+    null. Text that is not valid UTF-8 (lone surrogates) gets replacement characters, integers of any size are kept:
+    nothing that a graph can hold makes this raise.
+    """
+    try:
+        return orjson.dumps(value, default=plain, option=OPTIONS)
+    except TypeError:
+        text = json.dumps(_portable(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode("utf-8", "replace")
+
+
+def is_large(value: object) -> bool:
+    """Say whether a value takes longer to encode than others should wait."""
+    return _weight(value) > SLICE_VALUES
+
+
+def dumps_slices(value: Any, level: int = 0) -> Iterator[bytes]:
+    """Encode a value as `dumps` does, in pieces, so that others can run between them."""
+    if isinstance(value, BaseModel) and is_large(value):
+        value = plain(value)
+    if type(value) not in (dict, list, tuple) or level == SLICED_LEVELS or not is_large(value):
+        yield dumps(value)
+        return
+    named = isinstance(value, dict)
+    # Items are let go of as they are encoded: to free millions of them at once takes as long as to encode them.
+    waiting = deque(value.items() if named else value)
+    del value
+    before = b"{" if named else b"["
+    while waiting:
+        group: list[Any] = []
+        weight = 0
+        while waiting and weight <= SLICE_VALUES:
+            weight += _weight(waiting[0][1] if named else waiting[0])
+            if weight > SLICE_VALUES and group:
+                break
+            group.append(waiting.popleft())
+        if len(group) > 1 or weight <= SLICE_VALUES:
+            yield before + dumps(dict(group) if named else group)[1:-1]
+        elif named:
+            name, item = group.pop()
+            yield before + dumps({name: None})[1 : -len("null}")]
+            yield from dumps_slices(item, level + 1)
+        else:
+            yield before
+            yield from dumps_slices(group.pop(), level + 1)
+        before = b","
+    yield b"}" if named else b"]"
+
+
+def _weight(value: object) -> int:
+    """Estimate how many values there are to encode, up to a little more than `SLICE_VALUES`."""
+    weight, waiting = 0, [value]
+    while waiting and weight <= SLICE_VALUES:
+        item = waiting.pop()
+        kind = type(item)
+        weight += 1
+        inner: Collection[object] = ()
+        if kind is str:
+            weight += len(item) >> 10  # type: ignore[arg-type]
+        elif kind is dict:
+            inner = item.values()  # type: ignore[attr-defined]
+        elif kind is list or kind is tuple:
+            inner = item  # type: ignore[assignment]
+        elif isinstance(item, StoredJson):
+            weight += len(item.text) >> 10
+        elif isinstance(item, BaseModel):
+            inner = item.__dict__.values()
+        if inner and weight + len(inner) > SLICE_VALUES:
+            return weight + len(inner)
+        waiting.extend(inner)
+    return weight
+
+
+def loads(data: bytes | str) -> Any:
+    """Decode JSON bytes; raises ValueError when they are not JSON."""
+    if len(data) < LARGE_BYTES:
+        return orjson.loads(data)
+    with collecting_later():
+        return orjson.loads(data)
+
+
+def plain(value: object) -> object:
+    """Give the JSON-ready form of a value that JSON has no type for."""
+    for kinds, form in FORMS:
+        if isinstance(value, kinds):
+            return form(value)
+    if isinstance(value, tuple) and not hasattr(value, "_asdict"):
+        return list(value)
+    return _by_its_own_means(value)
+
+
+def _number(value: Decimal) -> int | float | None:
+    if not value.is_finite():
+        return None
+    return int(value) if value.as_tuple().exponent == 0 else float(value)
+
+
+def _by_its_own_means(value: object) -> object:
+    for name in ("model_dump", "_asdict", "to_dict", "dict"):
+        method = getattr(value, name, None)
+        if callable(method) and not isinstance(value, type):
+            try:
+                return method()
+            except Exception:  # noqa: BLE001, S112 - the application's own code; another form, or its name, will do
+                continue
+    return _told(value, repr)
+
+
+def _told(value: object, tell: Callable[[object], str]) -> str:
+    """Give an object's own words, or its class when it has none."""
+    try:
+        return tell(value)
+    except Exception:  # noqa: BLE001 - the application's own code
+        return f"<{type(value).__name__}>"
+
+
+FORMS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
+    (BaseModel, _by_its_own_means),
+    (StoredJson, lambda value: orjson.Fragment(value.text)),
+    (BaseException, lambda value: {"error": type(value).__name__, "message": _told(value, str)}),
+    (set | frozenset | deque, list),
+    (Mapping, dict),
+    (bytes | bytearray | memoryview, lambda value: b64encode(bytes(value)).decode()),
+    (timedelta, timedelta.total_seconds),
+    (Decimal, _number),
+    (PurePath | ZoneInfo | IPv4Address | IPv6Address, str),
+    (Pattern, lambda value: value.pattern),
+    (Send, lambda value: {"node": value.node, "args": value.arg}),
+)
+
+
+def _portable(value: object, depth: int = 0) -> object:
+    """Rebuild a value from the types that json knows; the slow way, taken when orjson refuses."""
+    if depth > 200:
+        return repr(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_key(key): _portable(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple) and not hasattr(value, "_asdict"):
+        return [_portable(item, depth + 1) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return _portable(asdict(value), depth + 1)
+    try:
+        return orjson.loads(orjson.dumps(value, option=OPTIONS))
+    except TypeError:
+        return _portable(plain(value), depth + 1)
+
+
+def _key(key: object) -> str:
+    return key.encode("utf-8", "replace").decode() if isinstance(key, str) else str(key)
+
+
+def utc_now() -> datetime:
+    """Give the present moment in UTC."""
+    return datetime.now(UTC)

@@ -1,0 +1,182 @@
+"""Compute when a cron fires next, wait for the next one that is due, and fire it; nothing polls.
+
+A schedule has five fields (minute hour day month weekday), or six or seven with seconds and years behind, or is one
+of the words @hourly, @daily, @weekly, @monthly, @yearly. When clocks are put forward, what would fall into the missing
+hour fires right after it. When they are put back, a schedule for certain hours fires once, the first time; one for
+every hour goes on through both (the behaviour of cron daemons).
+
+A firing is claimed in the transaction that creates its run: after a crash either both are stored or neither, and then
+the firing is due again at the next start. One firing makes up for all that were missed while no server ran. A firing
+that cannot become a run is logged and skipped.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+from croniter import croniter
+from loguru import logger
+
+from toolweave.errors import InvalidRequest, PersistenceError, RequestError
+from toolweave.runtime.models import Cron
+from toolweave.runtime.persistence.crons import Claim, CronRepository, FiringTakenError, claim_of
+
+SHOWN = 80
+WRITTEN = re.compile(r"[0-9A-Za-z*/,\-?#L@ \t]{1,256}")
+# croniter's own additions: a random minute, and one made of a hash.
+RANDOM = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")
+WORD_FOR_EVERY_HOUR = "@hourly"
+HOUR = 1
+
+
+def next_firing(schedule: str, timezone: str | None, after: datetime, until: datetime | None = None) -> datetime | None:
+    """Give the first moment (UTC) after one at which a schedule fires; None when none comes, or none before `until`.
+
+    Raises:
+        InvalidRequest: the schedule or the time zone is not one.
+    """
+    check_schedule(schedule)
+    zone = time_zone(timezone)
+    try:
+        moments = croniter(schedule, after.astimezone(zone))
+        moment: datetime = moments.get_next(datetime)
+        while moment.fold and not _for_every_hour(schedule) and _is_ambiguous(moment):
+            moment = moments.get_next(datetime)
+    except (ValueError, OverflowError):
+        return None
+    moment = moment.astimezone(UTC)
+    return None if until is not None and moment > until else moment
+
+
+def check_schedule(schedule: str) -> None:
+    """Accept a schedule. Raises InvalidRequest."""
+    if not WRITTEN.fullmatch(schedule) or RANDOM.search(schedule) or not croniter.is_valid(schedule):
+        raise InvalidRequest(
+            f"Invalid cron schedule: {schedule[:SHOWN]!r}. Write minute, hour, day of month, month and day of week, "
+            "such as '*/5 * * * *' for every five minutes."
+        )
+
+
+def time_zone(name: str | None) -> ZoneInfo:
+    """Give an IANA time zone, UTC without a name. Raises InvalidRequest."""
+    try:
+        return ZoneInfo("UTC" if name is None else name)
+    except (KeyError, ValueError, OSError):
+        raise InvalidRequest(
+            f"Invalid timezone: {str(name)[:SHOWN]!r}. Use a name of the IANA database, such as 'America/New_York'."
+        ) from None
+
+
+def _for_every_hour(schedule: str) -> bool:
+    fields = schedule.split()
+    return schedule.strip() == WORD_FOR_EVERY_HOUR if len(fields) == 1 else fields[HOUR].startswith("*")
+
+
+def _is_ambiguous(moment: datetime) -> bool:
+    return moment.utcoffset() != moment.replace(fold=0).utcoffset()
+
+
+# Creates a cron's run, with the claim inside the same transaction.
+Fire = Callable[[Cron, Claim], Awaitable[None]]
+# The wall clock may be set, and the machine may sleep: it is looked at again after this time at the latest.
+LONGEST_WAIT = timedelta(minutes=1)
+RETRY = timedelta(seconds=5)
+
+
+class Clock(Protocol):
+    """Tells the time and lets it pass."""
+
+    def now(self) -> datetime:
+        """Give the present moment, aware."""
+
+    async def sleep_until(self, moment: datetime) -> None:
+        """Return when the moment has come, or earlier."""
+
+
+class WallClock:
+    """The clock of the machine."""
+
+    def now(self) -> datetime:
+        """Give the present moment in UTC."""
+        return datetime.now(UTC)
+
+    async def sleep_until(self, moment: datetime) -> None:
+        """Sleep until the moment, a minute at most."""
+        wait = min(moment - self.now(), LONGEST_WAIT)
+        await asyncio.sleep(max(0.0, wait.total_seconds()))
+
+
+class CronClock:
+    """Fire crons as they fall due; run it with `running_cron_clock`."""
+
+    def __init__(self, crons: CronRepository, fire: Fire, clock: Clock) -> None:
+        self._crons = crons
+        self._fire = fire
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Fire what is due, wait for the next or for a change, and so on until cancelled."""
+        while True:
+            self._crons.changed.clear()
+            try:
+                due = await self._crons.due(self._clock.now())
+                for cron in due:
+                    await self._fire_one(cron)
+                wake_at = self._clock.now() if due else await self._crons.next_due()
+            except Exception as error:  # noqa: BLE001 - the top-level handler of firings: crons must not end silently
+                logger.opt(exception=error).error("crons cannot be fired now: {}", error)
+                wake_at = self._clock.now() + RETRY
+            await change_or_moment(self._crons.changed, self._clock, wake_at)
+
+    async def _fire_one(self, cron: Cron) -> None:
+        claim = claim_of(cron, self._following(cron))
+        try:
+            await self._fire(cron, claim)
+        except FiringTakenError:
+            return
+        except PersistenceError:
+            raise
+        except RequestError as error:
+            logger.warning("cron {} could not start its run: {}", cron.cron_id, error)
+        except Exception as error:  # noqa: BLE001 - the top-level handler of firings: the other crons must go on
+            logger.opt(exception=error).error("cron {} could not start its run", cron.cron_id)
+        else:
+            logger.info("cron {} has started its run", cron.cron_id)
+            return
+        await self._crons.skip(claim)
+
+    def _following(self, cron: Cron) -> datetime | None:
+        try:
+            return next_firing(cron.schedule, cron.timezone, self._clock.now(), cron.end_time)
+        except InvalidRequest as error:
+            # The time zone may have left the machine's database.
+            logger.error("cron {} cannot fire again: {}", cron.cron_id, error)
+            return None
+
+
+async def change_or_moment(changed: asyncio.Event, clock: Clock, moment: datetime | None) -> None:
+    """Wait until something changes or the moment has come, whichever is first."""
+    waiting: set[asyncio.Task[object]] = {asyncio.create_task(changed.wait())}
+    if moment is not None:
+        waiting.add(asyncio.create_task(clock.sleep_until(moment)))
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@asynccontextmanager
+async def running_cron_clock(crons: CronRepository, fire: Fire, clock: Clock | None = None) -> AsyncIterator[None]:
+    """Fire crons while the block runs; open it when runs can start, and leave it before they cannot any more."""
+    task = asyncio.create_task(CronClock(crons, fire, clock or WallClock()).run(), name="cron-clock")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

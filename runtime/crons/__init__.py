@@ -1,1 +1,0 @@
-"""Start runs at set times: what a schedule means, and the clock that waits for it."""

@@ -1,0 +1,255 @@
+"""Give each run its voice on its thread, from its first event to the one that says how it has ended."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langgraph.types import Interrupt
+
+from toolweave.runtime.codec import OPTIONS, dumps, plain
+from toolweave.runtime.events.thread_log import (
+    Namespace,
+    NewEvent,
+    ThreadChannel,
+    ThreadEvent,
+    ThreadLog,
+    speaks_protocol,
+)
+from toolweave.runtime.models import JsonObject, Outcome, Run
+
+MALFORMED = "Malformed args."
+WRITTEN_OUT = frozenset({"type", "content", "id", "tool_calls", "invalid_tool_calls", "artifact"})
+# Of a message that is still being streamed.
+PARTIAL = frozenset({"chunk_position", "tool_call_chunks"})
+
+
+def wire_json(value: object) -> bytes:
+    """Encode a value as JSON; like `codec.dumps` it never raises."""
+    try:
+        return orjson.dumps(value, default=_form, option=OPTIONS)
+    except TypeError:
+        return dumps(_rebuilt(value))
+
+
+def wire_message(message: BaseMessage) -> JsonObject:
+    """Give a message's type, content and id, and what else it has; tool results always with their artifact."""
+    kind = message.type.removesuffix("MessageChunk").lower()
+    wired: JsonObject = {"type": kind, "content": message.content, "id": message.id}
+    if isinstance(message, AIMessage):
+        wired |= _calls(message)
+    for name, value in message.model_dump(exclude={*WRITTEN_OUT, *PARTIAL}).items():
+        if value not in (None, {}, [], False, ""):
+            wired[name] = value
+    if isinstance(message, ToolMessage):
+        wired["artifact"] = message.artifact
+    return wired
+
+
+def _calls(message: AIMessage) -> JsonObject:
+    calls: JsonObject = {}
+    if message.tool_calls:
+        calls["tool_calls"] = [
+            {"type": "tool_call", "name": call["name"], "args": call["args"], "id": call["id"]}
+            for call in message.tool_calls
+        ]
+    if message.invalid_tool_calls:
+        calls["invalid_tool_calls"] = [
+            {**call, "error": call.get("error") or MALFORMED} for call in message.invalid_tool_calls
+        ]
+    return calls
+
+
+def _form(value: object) -> object:
+    return wire_message(value) if isinstance(value, BaseMessage) else plain(value)
+
+
+def _rebuilt(value: Any, depth: int = 0) -> Any:
+    """Replace the messages of a value that orjson refuses; the slow way."""
+    if isinstance(value, BaseMessage):
+        return wire_message(value)
+    if depth < 100 and isinstance(value, Mapping):
+        return {key: _rebuilt(item, depth + 1) for key, item in value.items()}
+    if depth < 100 and isinstance(value, list | tuple):
+        return [_rebuilt(item, depth + 1) for item in value]
+    return value
+
+
+ROOT: Namespace = ()
+INTERRUPT = "__interrupt__"
+# Of a graph that LangGraph stopped so that its process can end; clients know no such word.
+DRAINED = "drained"
+
+
+@dataclass(slots=True)
+class RunAnnouncer:
+    """The voice of one run on its thread; `whole` runs tell everything, others only how they stand."""
+
+    log: ThreadLog
+    channel: ThreadChannel
+    run: Run
+    whole: bool
+    began_after: int
+    questions: set[str] = field(default_factory=set)
+    interrupted: bool = False
+    graphs: dict[Namespace, str] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Say that the run is being executed."""
+        self._lifecycle(ROOT, "running")
+
+    def values(self, namespace: Namespace, values: object, interrupts: Iterable[Interrupt] = ()) -> None:
+        """Tell a graph's state; questions to a human come first, and that the run stands still after the first."""
+        for interrupt in interrupts:
+            self._ask(namespace, interrupt.id, interrupt.value)
+            self._stand_still()
+        self.tell("values", namespace, values)
+
+    def state(self, values: object) -> None:
+        """Tell the root graph's state in the form of the older API, which has the questions in it."""
+        asked: Iterable[Interrupt] = ()
+        if isinstance(values, dict) and INTERRUPT in values:
+            asked = values[INTERRUPT]
+            values = {name: value for name, value in values.items() if name != INTERRUPT}
+        self.values(ROOT, values, asked)
+
+    def tell(self, channel: str, namespace: Namespace, data: object, *, detail: bool = False) -> None:
+        """Tell something on a channel."""
+        self._write(NewEvent(self.run.run_id, channel, namespace, wire_json(data), detail=detail))
+
+    def graph_began(self, namespace: Namespace, began: Mapping[str, Any]) -> None:
+        """Say that a subgraph has begun: {event: started, namespace, graph_name, trigger_call_id, cause?}."""
+        self.graphs[namespace] = str(began.get("graph_name") or "")
+        self.tell("lifecycle", namespace, began)
+
+    def graph_ended(self, namespace: Namespace, event: str, error: str | None = None) -> None:
+        """Say how a subgraph has ended."""
+        if namespace in self.graphs:
+            self._lifecycle(namespace, "interrupted" if event == DRAINED else event, error=error)
+            del self.graphs[namespace]
+
+    def end(self, outcome: Outcome) -> ThreadEvent | None:
+        """Store how the run has ended; the event is delivered by the caller once the run's row says so, too.
+
+        None when everything has been told: a run that asks a human has stood still before.
+        """
+        for questions in outcome.interrupts.values() if outcome.status == "success" else ():
+            for question in questions:
+                self._ask(ROOT, question["id"], question["value"])
+                self._stand_still()
+        if outcome.status == "interrupted":
+            for namespace in sorted(self.graphs, key=len, reverse=True):
+                self.graph_ended(namespace, "interrupted")
+        elif self.interrupted and outcome.status == "success":
+            return None
+        event = {"success": "completed", "interrupted": "interrupted"}.get(outcome.status, "failed")
+        error = (outcome.error or {}).get("message") if outcome.status == "error" else None
+        return self._lifecycle(ROOT, event, error=error, held=True)
+
+    def _ask(self, namespace: Namespace, interrupt_id: str, value: object) -> None:
+        if interrupt_id in self.questions:
+            return
+        self.questions.add(interrupt_id)
+        asked = dumps({"interrupt_id": interrupt_id, "payload": value})
+        event_id = self._synthetic("input", namespace, interrupt_id)
+        self._write(NewEvent(self.run.run_id, "input", namespace, asked, event_id))
+
+    def _stand_still(self) -> None:
+        if not self.interrupted:
+            self.interrupted = True
+            self._lifecycle(ROOT, "interrupted")
+
+    def _lifecycle(
+        self, namespace: Namespace, event: str, *, error: str | None = None, held: bool = False
+    ) -> ThreadEvent:
+        name = self.graphs.get(namespace, self.run.graph_id)
+        data: JsonObject = {"event": event, "graph_name": name}
+        if error is not None:
+            data["error"] = error
+        event_id = self._synthetic("lc", namespace, event)
+        return self._write(NewEvent(self.run.run_id, "lifecycle", namespace, wire_json(data), event_id), held=held)
+
+    def _synthetic(self, kind: str, namespace: Namespace, what: str) -> str:
+        """Name an event so that it is the same one when a later attempt of the run tells it again."""
+        steps = "\0".join(namespace)
+        return f"synth:{self.run.run_id}:{kind}|{steps}|{what}"
+
+    def _write(self, new: NewEvent, *, held: bool = False) -> ThreadEvent:
+        return self.log.write(self.channel, new, held=held)
+
+
+class Announcements:
+    """The runs that are being executed and have something to tell.
+
+    These are all runs that the newer protocol has started, and those of the older endpoints whose thread somebody
+    listens to when they begin: of them it hears how they stand and their values. `answering` is held by whoever
+    answers a question.
+    """
+
+    def __init__(self, log: ThreadLog) -> None:
+        self.log = log
+        self.answering = asyncio.Lock()
+        self._speaking: dict[str, RunAnnouncer] = {}
+
+    async def begin(self, run: Run) -> RunAnnouncer | None:
+        """Give a run that is about to be executed its voice; None when nobody is to hear of it."""
+        whole = speaks_protocol(run)
+        if not whole and not self.log.has_listeners(run.thread_id):
+            return None
+        announcer = await self._voice(run, whole=whole)
+        announcer.begin()
+        return announcer
+
+    def asking(self, thread_id: str, interrupt_id: str) -> str | None:
+        """Name the run that has asked this question and has not ended yet."""
+        return next(
+            (
+                run_id
+                for run_id, voice in self._speaking.items()
+                if voice.run.thread_id == thread_id and interrupt_id in voice.questions
+            ),
+            None,
+        )
+
+    def waits(self, thread_id: str) -> bool:
+        """Say whether a run of this thread has asked something and has not ended yet."""
+        return any(voice.interrupted for voice in self._speaking.values() if voice.run.thread_id == thread_id)
+
+    def stands_still(self, thread_id: str) -> bool:
+        """Say whether a run that has not ended yet has told that it waits for a human."""
+        return any(voice.interrupted and voice.run.thread_id == thread_id for voice in self._speaking.values())
+
+    @asynccontextmanager
+    async def ending(self, run: Run, outcome: Outcome) -> AsyncIterator[None]:
+        """Store how a run ends before the block writes its row, and tell it afterwards.
+
+        A process that dies in between has told nobody; a client that is told finds the run ended.
+        """
+        announcer = self._speaking.get(run.run_id)
+        if announcer is None and speaks_protocol(run):
+            announcer = await self._voice(run, whole=True)
+        if announcer is None:
+            yield
+            return
+        try:
+            last = announcer.end(outcome)
+            self.log.flush()
+            yield
+            if last is not None:
+                announcer.channel.deliver(last)
+            self.log.forget_old(announcer.channel, announcer.began_after)
+        finally:
+            self._speaking.pop(run.run_id, None)
+            self.log.release(announcer.channel)
+
+    async def _voice(self, run: Run, *, whole: bool) -> RunAnnouncer:
+        channel = await self.log.open(run.thread_id)
+        earlier = self._speaking.pop(run.run_id, None)
+        if earlier is not None:
+            # Of an attempt whose end could not be written.
+            self.log.release(earlier.channel)
+        announcer = self._speaking[run.run_id] = RunAnnouncer(self.log, channel, run, whole, channel.last_seq)
+        return announcer

@@ -1,0 +1,312 @@
+"""Read, write, prune and measure the rows of checkpoints.db: two tables of LangGraph, one of ours."""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from sqlalchemy import Connection
+
+from toolweave.runtime.persistence.database import Database, driver_of
+
+NEWEST_CHECKPOINT = """
+SELECT checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints
+WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns
+ORDER BY checkpoint_id DESC LIMIT 1
+"""
+ONE_CHECKPOINT = """
+SELECT checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints
+WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
+"""
+PENDING_WRITES = """
+SELECT task_path, task_id, idx, channel, type, value FROM writes
+WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
+"""
+PUT_CHECKPOINT = """
+INSERT OR REPLACE INTO checkpoints
+(thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata) VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+# A task's results are stored once; its error, its interrupt and the answer to it are replaced.
+ADD_WRITE = """
+INSERT OR IGNORE INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+REPLACE_WRITE = """
+INSERT OR REPLACE INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+# A task's error, interrupt and answers have negative indexes and stay.
+DELETE_RESULTS = """
+DELETE FROM writes WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
+AND task_id = :task_id AND idx >= 0
+"""
+DELETE_CHECKPOINT = tuple(
+    f"DELETE FROM {table} WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns "  # noqa: S608 - constants
+    "AND checkpoint_id = :checkpoint_id"
+    for table in ("checkpoints", "writes", "kept_writes")
+)
+DELETE_THREAD = (
+    "DELETE FROM checkpoints WHERE thread_id = :thread_id",
+    "DELETE FROM writes WHERE thread_id = :thread_id",
+    "DELETE FROM kept_writes WHERE thread_id = :thread_id",
+)
+COPY_THREAD = (
+    """
+    INSERT INTO checkpoints
+    (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
+    SELECT :target, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata
+    FROM checkpoints WHERE thread_id = :source
+    """,
+    """
+    INSERT INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
+    SELECT :target, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value
+    FROM writes WHERE thread_id = :source
+    """,
+)
+# One row per pending write that a checkpoint had before another run first wrote there, and one without a task
+# that says that all of them are here.
+CREATE_KEPT_WRITES = """
+CREATE TABLE IF NOT EXISTS kept_writes (
+    run_id TEXT NOT NULL, thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL, checkpoint_id TEXT NOT NULL,
+    task_id TEXT, task_path TEXT, idx INTEGER, channel TEXT, type TEXT, value BLOB
+)
+"""
+INDEX_KEPT_WRITES = "CREATE INDEX IF NOT EXISTS ix_kept_writes ON kept_writes (thread_id, run_id)"
+# Once per run and checkpoint.
+KEEP_WRITES = """
+INSERT INTO kept_writes
+SELECT :run_id, :thread_id, :checkpoint_ns, :checkpoint_id, * FROM (
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL
+    UNION ALL
+    SELECT task_id, task_path, idx, channel, type, value FROM writes
+    WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
+)
+WHERE NOT EXISTS (
+    SELECT 1 FROM kept_writes
+    WHERE thread_id = :thread_id AND run_id = :run_id
+    AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
+)
+"""
+# A task stores the answers it has taken when it ends or asks again; only in the first case it has other writes, too.
+ASKED_AGAIN = """
+SELECT 1 FROM kept_writes AS begun
+JOIN writes AS taken USING (thread_id, checkpoint_ns, checkpoint_id)
+WHERE begun.thread_id = :thread_id AND begun.run_id = :run_id AND begun.task_id IS NULL
+AND taken.channel = '__resume__' AND taken.task_id <> :for_all_tasks
+AND NOT EXISTS (
+    SELECT 1 FROM kept_writes AS before
+    WHERE before.thread_id = :thread_id AND before.run_id = :run_id
+    AND before.checkpoint_ns = taken.checkpoint_ns AND before.checkpoint_id = taken.checkpoint_id
+    AND before.task_id = taken.task_id AND before.idx = taken.idx AND before.value = taken.value
+)
+AND NOT EXISTS (
+    SELECT 1 FROM writes AS result
+    WHERE result.thread_id = :thread_id
+    AND result.checkpoint_ns = taken.checkpoint_ns AND result.checkpoint_id = taken.checkpoint_id
+    AND result.task_id = taken.task_id AND result.channel NOT IN ('__resume__', '__interrupt__')
+)
+LIMIT 1
+"""
+# Its update and its answer, on an earlier run's checkpoint.
+WROTE_ONLY_ITS_COMMAND = """
+SELECT EXISTS (
+    SELECT 1 FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id
+)
+AND NOT EXISTS (
+    SELECT 1 FROM kept_writes AS begun
+    JOIN writes AS made USING (thread_id, checkpoint_ns, checkpoint_id)
+    WHERE begun.thread_id = :thread_id AND begun.run_id = :run_id AND begun.task_id IS NULL
+    AND made.task_id <> :for_all_tasks
+    AND NOT EXISTS (
+        SELECT 1 FROM kept_writes AS before
+        WHERE before.thread_id = :thread_id AND before.run_id = :run_id
+        AND before.checkpoint_ns = made.checkpoint_ns AND before.checkpoint_id = made.checkpoint_id
+        AND before.task_id = made.task_id AND before.idx = made.idx AND before.value = made.value
+    )
+)
+"""
+# A checkpoint's metadata is JSON in bytes.
+DELETE_OWN_WRITES = """
+DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) IN (
+    SELECT checkpoint_ns, checkpoint_id FROM checkpoints
+    WHERE thread_id = :thread_id AND json_extract(CAST(metadata AS TEXT), '$.run_id') = :run_id
+)
+"""
+DELETE_OWN_CHECKPOINTS = """
+DELETE FROM checkpoints
+WHERE thread_id = :thread_id AND json_extract(CAST(metadata AS TEXT), '$.run_id') = :run_id
+"""
+DELETE_REPLACED_WRITES = """
+DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) IN (
+    SELECT checkpoint_ns, checkpoint_id FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id
+)
+"""
+RESTORE_KEPT_WRITES = """
+INSERT INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
+SELECT thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value FROM kept_writes
+WHERE thread_id = :thread_id AND run_id = :run_id AND task_id IS NOT NULL
+AND (checkpoint_ns, checkpoint_id) IN (
+    SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = :thread_id
+)
+"""
+FORGET_KEPT_WRITES = "DELETE FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id"
+TAKE_BACK = (
+    DELETE_OWN_WRITES,
+    DELETE_OWN_CHECKPOINTS,
+    DELETE_REPLACED_WRITES,
+    RESTORE_KEPT_WRITES,
+    FORGET_KEPT_WRITES,
+)
+BATCH = 50
+PAGE = """
+SELECT checkpoint_ns, checkpoint_id, type, checkpoint, COALESCE(LENGTH(metadata), 0) FROM checkpoints
+WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) > (:namespace, :after)
+ORDER BY checkpoint_ns, checkpoint_id LIMIT :most
+"""
+WRITES = "SELECT COUNT(*), COALESCE(SUM(LENGTH(value)), 0) FROM writes WHERE thread_id = ?"
+
+
+class Serializer(Protocol):
+    """What reads and writes stored values."""
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Decode a value."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Encode a value."""
+
+
+@dataclass(slots=True)
+class ThreadStorage:
+    """What a thread takes up, in bytes.
+
+    SQLite keeps a channel's value inside every checkpoint that has it: `by_channel` counts each copy's bytes, and the
+    channel's versions once. `checkpoint_bytes` is the rest of the checkpoint rows, metadata included.
+    """
+
+    checkpoints: int = 0
+    checkpoint_bytes: int = 0
+    writes: int = 0
+    write_bytes: int = 0
+    channel_bytes: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
+    channel_versions: "defaultdict[str, set[tuple[str, Any]]]" = field(default_factory=lambda: defaultdict(set))
+
+
+async def measure_thread(database: Database, serde: Serializer, thread_id: str) -> ThreadStorage:
+    """Measure a thread, some checkpoints at a time, so that neither memory nor other readers suffer."""
+    storage = ThreadStorage()
+    storage.writes, storage.write_bytes = await database.read(
+        lambda connection: driver_of(connection).execute(WRITES, (thread_id,)).fetchone()
+    )
+    after = ("", "")
+    while True:
+        rows = await database.read(partial(_page, thread_id=thread_id, after=after))
+        if not rows:
+            return storage
+        await asyncio.to_thread(_add, storage, rows, serde)
+        after = rows[-1][:2]
+
+
+def _page(connection: Connection, thread_id: str, after: tuple[str, str]) -> list[Any]:
+    values = {"thread_id": thread_id, "namespace": after[0], "after": after[1], "most": BATCH}
+    return driver_of(connection).execute(PAGE, values).fetchall()
+
+
+def _add(storage: ThreadStorage, rows: Sequence[Any], serde: Serializer) -> None:
+    for namespace, _, kind, blob, metadata_bytes in rows:
+        checkpoint = serde.loads_typed((kind, blob))
+        sizes = {name: len(serde.dumps_typed(value)[1]) for name, value in checkpoint["channel_values"].items()}
+        for name, size in sizes.items():
+            storage.channel_bytes[name] += size
+        for name, version in checkpoint["channel_versions"].items():
+            storage.channel_versions[name].add((namespace, version))
+        storage.checkpoints += 1
+        # Encoded alone, a value can be longer than inside its checkpoint: a reference becomes a copy.
+        storage.checkpoint_bytes += max(0, len(blob) - sum(sizes.values())) + metadata_bytes
+
+
+TABLES = ("checkpoints", "writes", "kept_writes")
+# In a checkpoint's metadata: the channels whose value is rebuilt from what earlier checkpoints hold.
+DELTAS = "counters_since_delta_snapshot"
+NEWEST = "SELECT checkpoint_ns, MAX(checkpoint_id) FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
+ONE = """
+SELECT parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints
+WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?
+"""
+DELETE_OLDER = """
+DELETE FROM {table} WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id < :newest
+AND checkpoint_id NOT IN (SELECT value FROM json_each(:needed))
+"""
+FORGET_LOST_PARENTS = """
+UPDATE checkpoints SET parent_checkpoint_id = NULL
+WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND parent_checkpoint_id IS NOT NULL
+AND NOT EXISTS (
+    SELECT 1 FROM checkpoints AS parent
+    WHERE parent.thread_id = checkpoints.thread_id AND parent.checkpoint_ns = checkpoints.checkpoint_ns
+    AND parent.checkpoint_id = checkpoints.parent_checkpoint_id
+)
+"""
+# Both tables begin their primary keys with the thread.
+THREADS_AFTER = """
+SELECT thread_id FROM (
+    SELECT thread_id FROM checkpoints WHERE thread_id > :after
+    UNION SELECT thread_id FROM writes WHERE thread_id > :after
+) ORDER BY thread_id LIMIT :most
+"""
+NEWEST_OF_ANY = """
+SELECT MAX(checkpoint_id) FROM (
+    SELECT checkpoint_id FROM checkpoints WHERE thread_id = :thread_id
+    UNION ALL SELECT checkpoint_id FROM writes WHERE thread_id = :thread_id
+)
+"""
+DELETE_UP_TO = "DELETE FROM {table} WHERE thread_id = :thread_id AND checkpoint_id <= :last"
+
+
+def prune_older(connection: Connection, thread_id: str, serde: Serializer) -> None:
+    """Delete what is older than the newest checkpoint of each namespace and not needed to read that one."""
+    driver = driver_of(connection)
+    for namespace, checkpoint_id in driver.execute(NEWEST, (thread_id,)).fetchall():
+        needed = _ancestors_needed(connection, (thread_id, namespace, checkpoint_id), serde)
+        where = {"thread_id": thread_id, "checkpoint_ns": namespace}
+        for table in TABLES:
+            older = {**where, "newest": checkpoint_id, "needed": json.dumps(needed)}
+            driver.execute(DELETE_OLDER.format(table=table), older)
+        driver.execute(FORGET_LOST_PARENTS, where)
+
+
+def threads_after(connection: Connection, after: str, most: int) -> dict[str, str]:
+    """Name the next threads that have checkpoints, in order, each with the newest of them in any namespace."""
+    driver = driver_of(connection)
+    found = driver.execute(THREADS_AFTER, {"after": after, "most": most}).fetchall()
+    return {thread_id: driver.execute(NEWEST_OF_ANY, {"thread_id": thread_id}).fetchone()[0] for (thread_id,) in found}
+
+
+def delete_up_to(connection: Connection, last: Mapping[str, str]) -> None:
+    """Delete all that threads have up to a checkpoint each."""
+    for thread_id, checkpoint_id in last.items():
+        for table in TABLES:
+            driver_of(connection).execute(
+                DELETE_UP_TO.format(table=table), {"thread_id": thread_id, "last": checkpoint_id}
+            )
+
+
+def _ancestors_needed(connection: Connection, place: tuple[str, str, str], serde: Serializer) -> Sequence[str]:
+    """Follow a checkpoint's parents back to where each of its delta channels was last stored whole."""
+    thread_id, namespace, checkpoint_id = place
+    row = driver_of(connection).execute(ONE, place).fetchone()
+    missing = set(json.loads(row[3] or "{}").get(DELTAS) or ()) - _stored(row, serde) if row else set()
+    needed: list[str] = []
+    while missing and row is not None and row[0] is not None and row[0] not in needed:
+        checkpoint_id = row[0]
+        row = driver_of(connection).execute(ONE, (thread_id, namespace, checkpoint_id)).fetchone()
+        if row is not None:
+            needed.append(checkpoint_id)
+            missing -= _stored(row, serde)
+    return needed
+
+
+def _stored(row: Sequence[Any], serde: Serializer) -> set[str]:
+    return set(serde.loads_typed((row[1], row[2])).get("channel_values") or ())

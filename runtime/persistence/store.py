@@ -1,0 +1,352 @@
+"""Keep LangGraph's long-term store in SQLite, for graphs and the API alike (langgraph_api.md section 2.6).
+
+Every call is a job of its own on the file's writer or reader thread: concurrent calls share a commit and nothing else,
+so one that fails fails alone, nothing waits for a lock, and the event loop never waits for the disk.
+"""
+
+import asyncio
+import inspect
+from array import array
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from langchain_core.embeddings import Embeddings
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchOp,
+    TTLConfig,
+    ensure_embeddings,
+    get_text_at_path,
+    tokenize_path,
+    validate_op_namespace,
+)
+from loguru import logger
+from sqlalchemy import Connection
+
+from toolweave.config.storage_sections import StoreEntry
+from toolweave.config.storage_sections import StoreIndex as IndexSection
+from toolweave.errors import ConfigError, PersistenceError
+from toolweave.runtime.codec import to_json, utc_now
+from toolweave.runtime.graphs import load_target
+from toolweave.runtime.persistence.database import Database, driver_of, open_database
+from toolweave.runtime.persistence.store_filter import check_filter
+from toolweave.runtime.persistence.store_items import (
+    CREATE,
+    ItemWrite,
+    Lifetime,
+    View,
+    copy_items,
+    delete_expired,
+    delete_items,
+    find_item,
+    find_namespaces,
+    has_items,
+    prolong,
+    search_items,
+    threads_with_items,
+    write_items,
+)
+
+WHOLE_VALUE = ("$",)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreIndex:
+    """What embeds texts, the length of its vectors, and the paths of a value that are embedded unless a put says."""
+
+    embeddings: Embeddings
+    dims: int
+    fields: Sequence[str] = WHOLE_VALUE
+
+    def texts_of(self, value: Mapping[str, Any], paths: Sequence[str] | None) -> list[tuple[str, str]]:
+        """Give the texts to embed as (field name, text); a path that leads to several names each."""
+        found: list[tuple[str, str]] = []
+        for path in self.fields if paths is None else paths:
+            texts = get_text_at_path(value, path if path in WHOLE_VALUE else tokenize_path(path))
+            many = len(texts) > 1
+            found.extend((f"{path}.{number}" if many else path, text) for number, text in enumerate(texts))
+        return found
+
+    async def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """Embed texts that are stored. Raises ConfigError for vectors of another length than `dims`."""
+        if not texts:
+            return []
+        return [self._packed(vector) for vector in await self.embeddings.aembed_documents(list(texts))]
+
+    async def embed_query(self, text: str) -> bytes:
+        """Embed what is searched for. Raises ConfigError for a vector of another length than `dims`."""
+        return self._packed(await self.embeddings.aembed_query(text))
+
+    def _packed(self, vector: Sequence[float]) -> bytes:
+        if len(vector) != self.dims:
+            raise ConfigError(
+                f"the embedding gave a vector of {len(vector)} numbers where dims is {self.dims}.",
+                source="langgraph.json, store.index",
+                fix=f"Set dims to {len(vector)} if that is what the model gives.",
+            )
+        return array("f", vector).tobytes()
+
+
+SWEEP_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """How a store behaves: semantic search, how long items live (minutes, None for ever), how often expired ones go."""
+
+    index: StoreIndex | None = None
+    default_ttl: float | None = None
+    refresh_on_read: bool = True
+    sweep_seconds: float = SWEEP_SECONDS
+
+
+class SqliteStore(BaseStore):
+    """The store; open it with `open_store`. Synchronous calls work on any thread but the event loop's."""
+
+    supports_ttl = True
+
+    def __init__(self, database: Database, options: StoreOptions, clock: Callable[[], datetime] = utc_now) -> None:
+        self._database = database
+        self._index = options.index
+        self._clock = clock
+        self._shows_kept = True
+        self._loop = asyncio.get_running_loop()
+        self.ttl_config = TTLConfig(refresh_on_read=options.refresh_on_read, default_ttl=options.default_ttl)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do operations: first what reads, in one snapshot, then all puts together or none of them.
+
+        Raises:
+            InvalidNamespaceError: a label is empty or has a period.
+            ValueError: a filter has an unknown operator.
+            InvalidRequest: a value is not JSON.
+            ConfigError: the embedding does not give what langgraph.json says.
+            PersistenceError: the database cannot be used.
+        """
+        asked = list(ops)
+        for op in asked:
+            validate_op_namespace(op)
+            if isinstance(op, SearchOp):
+                check_filter(op.filter)
+        results: list[Result] = [None] * len(asked)
+        reads = {place: op for place, op in enumerate(asked) if not isinstance(op, PutOp)}
+        if reads:
+            for place, found in zip(reads, await self._read(list(reads.values())), strict=True):
+                results[place] = found
+        # The last put of an item counts.
+        puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
+        if puts:
+            await self._write(list(puts.values()))
+        return results
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do operations from another thread than the event loop's, as `abatch` does."""
+        with suppress(RuntimeError):
+            if asyncio.get_running_loop() is self._loop:
+                raise asyncio.InvalidStateError(
+                    "A synchronous store call would stop the server's event loop. In async code use the asynchronous "
+                    "methods: `await store.aput(…)`, `await store.aget(…)`, `await store.asearch(…)`."
+                )
+        return asyncio.run_coroutine_threadsafe(self.abatch(ops), self._loop).result()
+
+    async def sweep(self) -> int:
+        """Delete expired items, which nobody sees any more; gives how many."""
+        return await self._database.write(partial(delete_expired, now=self._clock()))
+
+    def without_kept_results(self) -> Self:
+        """Give the store as clients see it: what is kept for a thread is for the runs of that thread only (D-7)."""
+        view = copy(self)
+        view._shows_kept = False  # noqa: SLF001 - of its own kind
+        return view
+
+    async def delete_thread(self, thread_id: str) -> None:
+        """Delete what the store keeps for a thread; most have nothing, which costs no write."""
+        if await self._database.read(partial(has_items, thread_id=thread_id)):
+            await self._database.write(partial(delete_items, until={thread_id: self._clock()}))
+
+    async def copy_thread(self, source: str, target: str) -> None:
+        """Keep for a thread what is kept for another one."""
+        if await self._database.read(partial(has_items, thread_id=source)):
+            await self._database.write(partial(copy_items, source=source, target=target))
+
+    async def threads_after(self, after: str, most: int) -> dict[str, datetime]:
+        """Name the next threads for which something is kept, each with the moment at which that was so."""
+        now = self._clock()
+        found = await self._database.read(partial(threads_with_items, after=after, most=most))
+        return dict.fromkeys(found, now)
+
+    async def delete_up_to(self, until: Mapping[str, datetime]) -> None:
+        """Delete what is kept for threads and was put there up to a moment each."""
+        await self._database.write(partial(delete_items, until=until))
+
+    async def _read(self, ops: Sequence[Op]) -> list[Result]:
+        vectors = {op.query: await self._vector(op.query) for op in ops if isinstance(op, SearchOp) and op.query}
+        now = self._clock()
+        results, used = await self._database.read(
+            partial(_read_all, ops=ops, vectors=vectors, view=View(now, self._shows_kept))
+        )
+        if used:
+            await self._database.write(partial(prolong, items=used, now=now))
+        return results
+
+    async def _vector(self, query: str) -> bytes | None:
+        return await self._index.embed_query(query) if self._index is not None else None
+
+    async def _write(self, ops: Sequence[PutOp]) -> None:
+        items = [
+            ItemWrite(op.namespace, op.key, None if op.value is None else to_json(dict(op.value)), op.ttl) for op in ops
+        ]
+        if self._index is not None:
+            items = await self._with_vectors(self._index, ops, items)
+        await self._database.write(partial(write_items, items=items, now=self._clock()))
+
+    async def _with_vectors(
+        self, index: StoreIndex, ops: Sequence[PutOp], items: Sequence[ItemWrite]
+    ) -> list[ItemWrite]:
+        """Embed the texts of all items at once."""
+        texts = [_texts(index, op) for op in ops]
+        vectors = iter(await index.embed([text for found in texts for _, text in found]))
+        return [
+            ItemWrite(item.namespace, item.key, item.value, item.ttl, [(name, next(vectors)) for name, _ in found])
+            for item, found in zip(items, texts, strict=True)
+        ]
+
+
+@asynccontextmanager
+async def open_store(path: Path, options: StoreOptions) -> AsyncIterator[SqliteStore]:
+    """Open the store's file, creating it, and delete what expires until the block ends.
+
+    Raises:
+        PersistenceError: the file cannot be used.
+    """
+    async with open_database(path, _create) as database:
+        store = SqliteStore(database, options)
+        sweeper = asyncio.create_task(_sweep(store, options.sweep_seconds), name="store-sweeper")
+        try:
+            yield store
+        finally:
+            sweeper.cancel()
+            await asyncio.gather(sweeper, return_exceptions=True)
+
+
+async def _sweep(store: SqliteStore, seconds: float) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            gone = await store.sweep()
+        except PersistenceError as error:
+            logger.warning("expired store items cannot be deleted yet: {}", error)
+        else:
+            if gone:
+                logger.info("{} expired store items deleted", gone)
+
+
+def _create(connection: Connection) -> None:
+    for statement in CREATE:
+        driver_of(connection).execute(statement)
+
+
+def _read_all(
+    connection: Connection, ops: Sequence[Op], vectors: Mapping[str, bytes | None], view: View
+) -> tuple[list[Result], list[Lifetime]]:
+    driver = driver_of(connection)
+    results: list[Result] = []
+    used: list[Lifetime] = []
+    for op in ops:
+        found: Any
+        lifetimes: list[Lifetime] = []
+        if isinstance(op, GetOp):
+            found, lifetimes = find_item(driver, op, view)
+        elif isinstance(op, SearchOp):
+            found, lifetimes = search_items(driver, op, view, vectors.get(op.query or ""))
+        elif isinstance(op, ListNamespacesOp):
+            found = find_namespaces(driver, op, view)
+        else:
+            raise TypeError(f"no store operation: {type(op).__name__}")
+        results.append(found)
+        used.extend(lifetimes)
+    return results, used
+
+
+def _texts(index: StoreIndex, op: PutOp) -> list[tuple[str, str]]:
+    if op.value is None or op.index is False:
+        return []
+    return index.texts_of(op.value, op.index)
+
+
+# The prefixes of langchain's init_embeddings; in front of a colon they do not name a module.
+PROVIDERS = frozenset(
+    {
+        "azure_ai",
+        "azure_openai",
+        "bedrock",
+        "cohere",
+        "google_genai",
+        "google_vertexai",
+        "huggingface",
+        "mistralai",
+        "ollama",
+        "openai",
+        "openrouter",
+    }
+)
+SOURCE = "langgraph.json, store.index"
+
+
+def store_options(entry: StoreEntry, folder: Path) -> StoreOptions:
+    """Make the store's options; relative paths start at `folder`.
+
+    Raises:
+        ConfigError: the embedding cannot be loaded, or is none.
+    """
+    index = None if entry.index is None else _index(entry.index, folder)
+    if entry.ttl is None:
+        return StoreOptions(index)
+    interval = entry.ttl.sweep_interval_minutes
+    sweep_seconds = SWEEP_SECONDS if interval is None else interval * 60
+    return StoreOptions(index, entry.ttl.default_ttl, entry.ttl.refresh_on_read, sweep_seconds)
+
+
+def _index(section: IndexSection, folder: Path) -> StoreIndex:
+    return StoreIndex(_embeddings(section.embed, folder), section.dims, section.fields or WHOLE_VALUE)
+
+
+def _embeddings(embed: str, folder: Path) -> Embeddings:
+    provider, _, _ = embed.partition(":")
+    if provider in PROVIDERS:
+        return _of_provider(embed, provider)
+    loaded: Any = load_target(embed, folder)
+    if inspect.isclass(loaded) and issubclass(loaded, Embeddings):
+        raise ConfigError(f"{embed!r} is a class.", source=SOURCE, fix="Name an object made of it, or a function.")
+    if not isinstance(loaded, Embeddings) and not callable(loaded):
+        raise ConfigError(
+            f"{embed!r} is a {type(loaded).__name__}, which embeds nothing.",
+            source=SOURCE,
+            fix="Name a function from a list of texts to a list of vectors, or an Embeddings object.",
+        )
+    return ensure_embeddings(loaded)
+
+
+def _of_provider(embed: str, provider: str) -> Embeddings:
+    try:
+        # An extra: the package brings the clients of all providers, few applications need it.
+        from langchain.embeddings import init_embeddings  # type: ignore[import-not-found]  # noqa: PLC0415
+    except ImportError as error:
+        fix = f"Install langchain and langchain-{provider.replace('_', '-')}, or name a function of your own."
+        raise ConfigError(f"{embed!r} needs the package langchain.", source=SOURCE, fix=fix) from error
+    try:
+        made: Embeddings = init_embeddings(embed)
+    except (ImportError, ValueError) as error:
+        raise ConfigError(f"{embed!r} cannot be used: {error}.", source=SOURCE) from error
+    return made

@@ -1,0 +1,328 @@
+"""Read and write the rows of store items; columns are those of LangGraph's own SQLite store, whose files are read, too.
+
+`prefix` is the namespace joined by periods. What clients send is bound, never written into a statement. Tool results
+too long for a model are at ("threads", id, "tool_results"), where `nodes.large_results` puts them (D-7); whatever else
+an application has below "threads" is its own.
+"""
+
+import json
+import re
+import sqlite3
+import sys
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from math import sqrt
+from operator import mul
+from typing import Any, NamedTuple
+
+from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, SearchItem, SearchOp
+from sqlalchemy import Connection
+
+from toolweave.runtime.codec import from_json
+from toolweave.runtime.persistence.database import driver_of
+from toolweave.runtime.persistence.store_filter import fits, sql_condition
+
+CREATE = (
+    """
+    CREATE TABLE IF NOT EXISTS store (
+        prefix TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, created_at TIMESTAMP, updated_at TIMESTAMP,
+        expires_at TIMESTAMP, ttl_minutes REAL, PRIMARY KEY (prefix, key)
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS store_prefix_idx ON store (prefix)",
+    "CREATE INDEX IF NOT EXISTS idx_store_expires_at ON store (expires_at) WHERE expires_at IS NOT NULL",
+    """
+    CREATE TABLE IF NOT EXISTS store_vectors (
+        prefix TEXT NOT NULL, key TEXT NOT NULL, field_name TEXT NOT NULL, embedding BLOB,
+        created_at TIMESTAMP, updated_at TIMESTAMP, PRIMARY KEY (prefix, key, field_name),
+        FOREIGN KEY (prefix, key) REFERENCES store (prefix, key) ON DELETE CASCADE
+    )
+    """,
+)
+# An updated item keeps its place in searches and the time it was made.
+PUT = (
+    "INSERT INTO store (prefix, key, value, created_at, updated_at, expires_at, ttl_minutes) "
+    "VALUES (:prefix, :key, :value, :now, :now, :expires_at, :ttl_minutes) ON CONFLICT (prefix, key) DO UPDATE SET "
+    "created_at = iif(expires_at <= :now, :now, created_at), value = excluded.value, "
+    "updated_at = excluded.updated_at, expires_at = excluded.expires_at, ttl_minutes = excluded.ttl_minutes"
+)
+DELETE = "DELETE FROM store WHERE prefix = :prefix AND key = :key"
+DELETE_VECTORS = "DELETE FROM store_vectors WHERE prefix = :prefix AND key = :key"
+PUT_VECTOR = (
+    "INSERT OR REPLACE INTO store_vectors (prefix, key, field_name, embedding, created_at, updated_at) "
+    "VALUES (:prefix, :key, :field_name, :embedding, :now, :now)"
+)
+REFRESH = (
+    "UPDATE store SET expires_at = :expires_at WHERE prefix = :prefix AND key = :key AND ttl_minutes IS NOT NULL "
+    "AND expires_at > :now"
+)
+SWEEP = "DELETE FROM store WHERE expires_at IS NOT NULL AND expires_at <= :now"
+# Tool results kept for a thread: a server's threads have UUIDs, what looks otherwise is an application's own.
+KEPT_FOR_A_THREAD = "LIKE 'threads.________-____-____-____-____________.tool_results'"
+_SHOWN = f"(:shows_kept OR s.prefix NOT {KEPT_FOR_A_THREAD})"
+_ALIVE = f"(s.expires_at IS NULL OR s.expires_at > :now) AND {_SHOWN}"
+# A range of the index on prefixes, without wildcards; `under` gives its bounds.
+_UNDER = "s.prefix >= :prefix AND s.prefix < :end AND (s.prefix = :prefix OR s.prefix >= :below)"
+_COLUMNS = "s.prefix, s.key, s.value, s.created_at, s.updated_at, s.ttl_minutes"
+GET = f"SELECT {_COLUMNS} FROM store AS s WHERE s.prefix = :prefix AND s.key = :key AND {_ALIVE}"  # noqa: S608 - constants
+NAMESPACES = f"SELECT DISTINCT s.prefix FROM store AS s WHERE {_ALIVE}"  # noqa: S608 - constants
+# Searches find the rows first: the indexes on prefixes and on times suffice for it, and nothing large is sorted.
+ROW = f"SELECT {_COLUMNS} FROM store AS s WHERE s.rowid = ?"  # noqa: S608 - constants
+# Namespaces in the order in which they got their first item, then items as they were first put.
+_FOUND = f"""
+    FROM (SELECT s.prefix, min(s.rowid) AS first FROM store AS s WHERE {_UNDER} GROUP BY s.prefix) AS place
+    CROSS JOIN store AS s ON s.prefix = place.prefix
+"""  # noqa: S608 - constants
+_VISIBLE = f"s.rowid NOT IN (SELECT rowid FROM store WHERE expires_at <= :now) AND {_SHOWN}"  # noqa: S608 - constants
+# An item's score is that of its best field; items without one come last.
+_SCORES = f"""
+    LEFT JOIN (
+        SELECT s.prefix, s.key, max(nearness(s.embedding)) AS score
+        FROM store_vectors AS s WHERE {_UNDER} GROUP BY s.prefix, s.key
+    ) AS scored ON scored.prefix = s.prefix AND scored.key = s.key
+"""  # noqa: S608 - constants
+
+
+def under(prefix: str) -> dict[str, object]:
+    """Bound a search to a namespace and everything below it; '' has everything below it."""
+    # '/' is the character after '.'; a blob comes after every text.
+    return {"prefix": prefix, "below": prefix and f"{prefix}.", "end": f"{prefix}/" if prefix else b""}
+
+
+def search(condition: str, *, by_meaning: bool) -> str:
+    """Write the statement that finds the rows of a search, each with its score, in order."""
+    score, scores, best = "NULL", "", ""
+    if by_meaning:
+        score, scores, best = "scored.score", _SCORES, "scored.score IS NULL, scored.score DESC, "
+    return (
+        f"SELECT s.rowid, {score} {_FOUND} {scores} WHERE {_VISIBLE} AND {condition} "
+        f"ORDER BY {best}place.first, s.rowid LIMIT :most OFFSET :skipped"
+    )
+
+
+Namespace = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemWrite:
+    """One item to store, or to delete when `value` is None; `ttl` in minutes, `vectors` by field name."""
+
+    namespace: Namespace
+    key: str
+    value: str | None
+    ttl: float | None = None
+    vectors: Sequence[tuple[str, bytes]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """An item that was found, and for how many minutes it lives on when that counts as use."""
+
+    namespace: Namespace
+    key: str
+    minutes: float
+
+
+class View(NamedTuple):
+    """What a reader sees: what is alive at a moment, and the tool results kept for threads or all but these."""
+
+    now: datetime
+    shows_kept: bool = True
+
+
+def write_items(connection: Connection, items: Sequence[ItemWrite], now: datetime) -> None:
+    """Store and delete items with their vectors."""
+    driver = driver_of(connection)
+    for item in items:
+        place = {"prefix": ".".join(item.namespace), "key": item.key}
+        if item.value is None:
+            driver.execute(DELETE, place)
+            continue
+        row = {"value": item.value, "now": _text(now), "ttl_minutes": item.ttl, "expires_at": _after(now, item.ttl)}
+        driver.execute(PUT, {**place, **row})
+        driver.execute(DELETE_VECTORS, place)
+        for field_name, embedding in item.vectors:
+            vector = {"field_name": field_name, "embedding": embedding, "now": _text(now)}
+            driver.execute(PUT_VECTOR, {**place, **vector})
+
+
+def prolong(connection: Connection, items: Sequence[Lifetime], now: datetime) -> None:
+    """Let items that expire live their full time from now on."""
+    rows = [
+        {
+            "prefix": ".".join(item.namespace),
+            "key": item.key,
+            "expires_at": _after(now, item.minutes),
+            "now": _text(now),
+        }
+        for item in items
+    ]
+    driver_of(connection).executemany(REFRESH, rows)
+
+
+def delete_expired(connection: Connection, now: datetime) -> int:
+    """Delete what has expired; gives how many items went."""
+    return driver_of(connection).execute(SWEEP, {"now": _text(now)}).rowcount
+
+
+def find_item(driver: sqlite3.Connection, op: GetOp, view: View) -> tuple[Item | None, list[Lifetime]]:
+    """Read one item."""
+    parameters = {"prefix": ".".join(op.namespace), "key": op.key, **_view_parameters(view)}
+    row = driver.execute(GET, parameters).fetchone()
+    if row is None:
+        return None, []
+    return Item(**_fields(row, _value(row))), _lifetimes([row] if op.refresh_ttl else [])
+
+
+def search_items(
+    driver: sqlite3.Connection, op: SearchOp, view: View, vector: bytes | None
+) -> tuple[list[SearchItem], list[Lifetime]]:
+    """Read the items under a namespace that fit the filter: nearest first with a vector, else as they were put."""
+    condition, operands = sql_condition(op.filter or {})
+    # SQLite skips items only where no filter is left to decide about them.
+    skipped, start = (0, op.offset) if op.filter else (op.offset, 0)
+    most = -1 if op.filter else op.limit
+    parameters = {**_view_parameters(view), **operands, "most": most, "skipped": skipped}
+    parameters |= under(".".join(op.namespace_prefix))
+    if vector is not None:
+        driver.create_function("nearness", 1, nearness_to(vector), deterministic=True)
+    places = driver.execute(search(condition, by_meaning=vector is not None), parameters)
+    fitting = _fitting(driver, places, op.filter or {})
+    found = list(islice(fitting, start, min(start + op.limit, sys.maxsize)))
+    items = [SearchItem(**_fields(row, value), score=score) for row, value, score in found]
+    return items, _lifetimes([row for row, _, _ in found] if op.refresh_ttl else [])
+
+
+def find_namespaces(driver: sqlite3.Connection, op: ListNamespacesOp, view: View) -> list[Namespace]:
+    """List namespaces that have items, cut to a depth, in order."""
+    found = (tuple(prefix.split(".")) for (prefix,) in driver.execute(NAMESPACES, _view_parameters(view)))
+    conditions = op.match_conditions or ()
+    fitting = (namespace for namespace in found if all(_fits(namespace, one) for one in conditions))
+    listed = sorted({namespace[: op.max_depth] for namespace in fitting})
+    return listed[op.offset : op.offset + op.limit]
+
+
+def _view_parameters(view: View) -> dict[str, object]:
+    return {"now": _text(view.now), "shows_kept": view.shows_kept}
+
+
+def _fitting(
+    driver: sqlite3.Connection, places: sqlite3.Cursor, wanted: Mapping[str, Any]
+) -> Iterator[tuple[tuple[Any, ...], Any, float | None]]:
+    for rowid, score in places:
+        row = driver.execute(ROW, (rowid,)).fetchone()
+        value = _value(row)
+        if not wanted or fits(value, wanted):
+            yield row, value, score
+
+
+def _fits(namespace: Namespace, condition: MatchCondition) -> bool:
+    path = condition.path
+    if len(path) > len(namespace):
+        return False
+    labels = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wanted in ("*", label) for wanted, label in zip(path, labels, strict=True))
+
+
+def _lifetimes(rows: Sequence[tuple[Any, ...]]) -> list[Lifetime]:
+    return [Lifetime(tuple(row[0].split(".")), row[1], row[5]) for row in rows if row[5] is not None]
+
+
+def _fields(row: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    return {
+        "namespace": tuple(row[0].split(".")),
+        "key": row[1],
+        "value": value,
+        "created_at": _moment(row[3]),
+        "updated_at": _moment(row[4]),
+    }
+
+
+def _value(row: tuple[Any, ...]) -> Any:
+    return from_json(row[2]) if isinstance(row[2], str) else json.loads(row[2])
+
+
+def _after(now: datetime, minutes: float | None) -> str | None:
+    if minutes is None:
+        return None
+    try:
+        return _text(now + timedelta(minutes=minutes))
+    except OverflowError:
+        return None
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(sep=" ", timespec="microseconds")
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+_FIRST, _LAST = "threads.", ".tool_results"
+_KEPT = re.compile(r"threads\.[^-]{8}-[^-]{4}-[^-]{4}-[^-]{4}-[^-]{12}\.tool_results", re.IGNORECASE)
+_HAS = "SELECT 1 FROM store WHERE prefix = :prefix LIMIT 1"
+_DELETE = "DELETE FROM store WHERE prefix = :prefix AND updated_at <= :until"
+_COPY = (
+    "INSERT OR REPLACE INTO store (prefix, key, value, created_at, updated_at, expires_at, ttl_minutes) "
+    "SELECT :target, key, value, created_at, updated_at, expires_at, ttl_minutes FROM store WHERE prefix = :source"
+)
+# '/' is the character after '.'.
+_AFTER = (
+    "SELECT DISTINCT prefix FROM store WHERE prefix > :after AND prefix >= 'threads.' AND prefix < 'threads/' "  # noqa: S608 - constants
+    f"AND prefix {KEPT_FOR_A_THREAD} ORDER BY prefix LIMIT :most"
+)
+
+
+def is_kept_for_a_thread(namespace: Sequence[str]) -> bool:
+    """Say whether a namespace holds tool results kept for a thread of a server, whose id is a UUID."""
+    return _KEPT.fullmatch(".".join(namespace)) is not None
+
+
+def has_items(connection: Connection, thread_id: str) -> bool:
+    """Say whether a thread has any."""
+    return driver_of(connection).execute(_HAS, {"prefix": _prefix(thread_id)}).fetchone() is not None
+
+
+def delete_items(connection: Connection, until: Mapping[str, datetime]) -> None:
+    """Delete what threads have had since before a moment each."""
+    rows = [{"prefix": _prefix(thread_id), "until": _text(moment)} for thread_id, moment in until.items()]
+    driver_of(connection).executemany(_DELETE, rows)
+
+
+def copy_items(connection: Connection, source: str, target: str) -> None:
+    """Give a thread what another one has."""
+    driver_of(connection).execute(_COPY, {"source": _prefix(source), "target": _prefix(target)})
+
+
+def threads_with_items(connection: Connection, after: str, most: int) -> list[str]:
+    """Name the next threads that have any, in the order of their ids."""
+    found = driver_of(connection).execute(_AFTER, {"after": _prefix(after) if after else "", "most": most})
+    return [prefix.removeprefix(_FIRST).removesuffix(_LAST) for (prefix,) in found]
+
+
+def _prefix(thread_id: str) -> str:
+    return f"{_FIRST}{thread_id}{_LAST}"
+
+
+def nearness_to(vector: bytes) -> Callable[[bytes], float | None]:
+    """Make a function that gives the cosine of the angle between the vector and another: 1 is the same direction.
+
+    Our own, because many Pythons come with an SQLite that loads no extensions. It gives None for vectors of another
+    length, made by another model, and for those without a direction.
+    """
+    wanted = array("f", vector)
+    wanted_length = sqrt(sum(map(mul, wanted, wanted)))
+
+    def nearness(other: bytes) -> float | None:
+        if len(other) != len(vector):
+            return None
+        stored = array("f", other)
+        lengths = wanted_length * sqrt(sum(map(mul, stored, stored)))
+        return sum(map(mul, wanted, stored)) / lengths if lengths else None
+
+    return nearness

@@ -1,0 +1,160 @@
+"""Prune threads on request and when their time to live is over (langgraph_api.md 2.2), and clear what a crash left."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Protocol, TypeVar
+
+from loguru import logger
+from sqlalchemy import Connection, select
+
+from toolweave.errors import Conflict, NotFound, PersistenceError
+from toolweave.runtime.codec import utc_now
+from toolweave.runtime.models import TtlStrategy
+from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.persistence.schema import threads
+from toolweave.runtime.runs.engine import EmbeddedEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeps:
+    """How often expired threads are looked for, and how many at most are dealt with at a time."""
+
+    every: timedelta = timedelta(minutes=5)
+    limit: int = 1000
+
+
+async def prune_threads(engine: EmbeddedEngine, thread_ids: Sequence[str], strategy: TtlStrategy) -> int:
+    """Delete threads, or all their checkpoints but the newest of each namespace; gives how many there were.
+
+    Unknown ids do not count. `delete` ends what runs on a thread, as deleting it alone does; `keep_latest` leaves a
+    busy thread alone, and does not count it: its run may yet be rolled back to what would be pruned.
+    """
+    pruned = 0
+    for thread_id in dict.fromkeys(thread_ids):
+        if strategy == "keep_latest":
+            pruned += await keep_latest(engine, thread_id)
+        else:
+            with suppress(NotFound):
+                await engine.delete_thread(thread_id)
+                pruned += 1
+    return pruned
+
+
+async def keep_latest(engine: EmbeddedEngine, thread_id: str) -> bool:
+    """Delete an idle thread's history; says whether there is such a thread."""
+    with suppress(NotFound, Conflict):
+        async with engine.claimed(thread_id) as claim:
+            await engine.runtime.persistence.delete_history(claim)
+            return True
+    return False
+
+
+async def sweep_expired(engine: EmbeddedEngine, now: datetime, limit: int) -> int:
+    """Delete or prune the threads whose time is over by `now` and that nothing uses; gives how many."""
+    persistence = engine.runtime.persistence
+    swept = 0
+    for thread_id, strategy in await persistence.threads.expired(now, limit):
+        # A thread that was used or deleted meanwhile is left alone.
+        with suppress(NotFound, Conflict):
+            async with engine.claimed(thread_id, expired_by=now, deleting=strategy == "delete") as claim:
+                if strategy == "keep_latest":
+                    await persistence.delete_history(claim)
+                    await persistence.threads.clear_expiry(thread_id, now)
+                else:
+                    await engine.delete_claimed(claim)
+                swept += 1
+    return swept
+
+
+@asynccontextmanager
+async def sweeping_expired(
+    engine: EmbeddedEngine, sweeps: Sweeps, clock: Callable[[], datetime] = utc_now
+) -> AsyncIterator[None]:
+    """Sweep at once and then in intervals, beside whatever the block does; a failure waits for the next time."""
+    sweeping = asyncio.create_task(_sweep_again_and_again(engine, sweeps, clock), name="sweep-expired")
+    try:
+        yield
+    finally:
+        sweeping.cancel()
+        await asyncio.gather(sweeping, return_exceptions=True)
+
+
+async def _sweep_again_and_again(engine: EmbeddedEngine, sweeps: Sweeps, clock: Callable[[], datetime]) -> None:
+    while True:
+        try:
+            swept = await sweep_expired(engine, clock(), sweeps.limit)
+        except PersistenceError as error:
+            logger.warning("expired threads could not be cleared: {}", error)
+        else:
+            if swept:
+                logger.info("{} threads had expired", swept)
+        await asyncio.sleep(sweeps.every.total_seconds())
+
+
+BATCH = 200
+Last = TypeVar("Last")
+
+
+async def sweep_orphans(persistence: Persistence, *, batch: int = BATCH) -> int:
+    """Delete the checkpoints and kept tool results of threads that have no row in app.db; gives how many times.
+
+    They are looked up before their threads, and a thread's row is always there before what it has: one that has no
+    row by then has lost it.
+    """
+    return await _sweep(persistence, persistence.checkpointer, batch) + await _sweep(
+        persistence, persistence.store, batch
+    )
+
+
+class KeepsForThreads(Protocol[Last]):
+    """A place that keeps something for threads."""
+
+    async def threads_after(self, after: str, most: int) -> dict[str, Last]:
+        """Name the next threads for which it keeps something, each with how far that goes."""
+        ...
+
+    async def delete_up_to(self, last: Mapping[str, Last], /) -> None:
+        """Delete what it keeps for threads up to there."""
+        ...
+
+
+async def _sweep(persistence: Persistence, place: KeepsForThreads[Last], batch: int) -> int:
+    swept, after = 0, ""
+    while found := await place.threads_after(after, batch):
+        *_, after = found
+        known = await persistence.app.read(partial(_existing, thread_ids=tuple(found)))
+        orphans = {thread_id: last for thread_id, last in found.items() if thread_id not in known}
+        if orphans:
+            await place.delete_up_to(orphans)
+            swept += len(orphans)
+    return swept
+
+
+@asynccontextmanager
+async def sweeping_orphans(persistence: Persistence) -> AsyncIterator[None]:
+    """Sweep once, beside whatever the block does."""
+    sweeping = asyncio.create_task(_sweep_and_say(persistence), name="sweep-orphans")
+    try:
+        yield
+    finally:
+        sweeping.cancel()
+        await asyncio.gather(sweeping, return_exceptions=True)
+
+
+async def _sweep_and_say(persistence: Persistence) -> None:
+    try:
+        swept = await sweep_orphans(persistence)
+    except PersistenceError as error:
+        logger.warning("what deleted threads had could not be cleared: {}", error)
+        return
+    if swept:
+        logger.info("cleared what a crash had left of {} deleted threads", swept)
+
+
+def _existing(connection: Connection, thread_ids: tuple[str, ...]) -> set[str]:
+    query = select(threads.c.thread_id).where(threads.c.thread_id.in_(thread_ids))
+    return {row.thread_id for row in connection.execute(query)}

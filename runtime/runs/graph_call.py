@@ -1,0 +1,184 @@
+"""Turn a run's stored RunCreate fields into the arguments of a graph call.
+
+LangGraph drops custom events unless the stream mode `custom` is requested, those of sub-graphs unless streamed,
+too. Requesting it would cost every graph a task per step, and every sub-graph its chunks; `heard_config` reads them
+without.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+from uuid import UUID
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import Runtime
+from langgraph.types import Command, Send
+from langgraph.version import __version__ as langgraph_version
+from pydantic import BaseModel
+
+from toolweave import __version__
+from toolweave.runtime.caller import AUTH_KEYS, HEADERS, USER, USER_ID, USER_MEMBERS, User
+from toolweave.runtime.graphs import Graph
+from toolweave.runtime.models import JsonObject, Run
+from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, FORKED_FROM_KEY, HEADERS_KEY
+from toolweave.runtime.persistence.threads import ThreadClaim
+from toolweave.runtime.runs.progress import asked_metadata
+
+DEFAULT_STREAM_MODES = ("values",)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCall:
+    """The arguments of one graph call, and which events its streams show."""
+
+    input: Any
+    config: RunnableConfig
+    context: JsonObject | None
+    modes: tuple[str, ...]
+    subgraphs: bool
+    interrupt_before: Any
+    interrupt_after: Any
+    durability: Any
+    # Those of a temporary thread are nobody's business: they go with it.
+    shows_checkpoints: bool = True
+
+
+def graph_call(run: Run, credentials: JsonObject) -> GraphCall:
+    """Build the call for a run; the command wins over the input (langgraph_api.md 5.3).
+
+    `credentials` are those of the run's caller, the parts of `Caller.credentials`.
+    """
+    kwargs = run.kwargs
+    modes = kwargs.get("stream_mode") or DEFAULT_STREAM_MODES
+    command = kwargs.get("command")
+    return GraphCall(
+        input=build_command(command) if command else kwargs.get("input"),
+        config=build_config(run, credentials),
+        context=kwargs.get("context") or None,
+        modes=(modes,) if isinstance(modes, str) else tuple(modes),
+        subgraphs=bool(kwargs.get("subgraphs")),
+        interrupt_before=kwargs.get("interrupt_before"),
+        interrupt_after=kwargs.get("interrupt_after"),
+        durability=kwargs.get("durability") or "async",
+        shows_checkpoints=not kwargs.get("temporary"),
+    )
+
+
+def build_command(command: Mapping[str, Any]) -> Command[Any]:
+    """Build LangGraph's Command from its JSON form {update?, resume?, goto?}."""
+    goto = command.get("goto")
+    targets = goto if isinstance(goto, list) else [goto]
+    update = command.get("update")
+    if isinstance(update, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in update):
+        update = [tuple(pair) for pair in update]
+    return Command(
+        update=update,
+        resume=command.get("resume"),
+        # None, not empty: a resume on a fresh thread then fails in the run, as in the official server (5.4).
+        goto=None if goto is None else [_target(target) for target in targets],
+    )
+
+
+def _target(target: Any) -> Send | str:
+    return Send(target["node"], target.get("input")) if isinstance(target, dict) else target
+
+
+def build_config(run: Run, credentials: JsonObject) -> RunnableConfig:
+    """Build the RunnableConfig: what the caller configured, then what identifies the run (it cannot be overridden)."""
+    given: dict[str, Any] = run.kwargs.get("config") or {}
+    identity = {
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "graph_id": run.graph_id,
+        "assistant_id": run.assistant_id,
+    }
+    context = run.kwargs.get("context") or {}
+    configured: dict[str, Any] = given.get("configurable") or {}
+    headers: JsonObject = credentials.get(HEADERS, {})
+    configurable = {"user_id": "", **context, **configured, **headers, **identity}
+    if headers:
+        configurable[HEADERS_KEY] = frozenset(headers.keys() - identity.keys())
+    for name in AUTH_KEYS - configured.keys():
+        configurable.pop(name, None)
+    if USER in configured:
+        members = {**configured[USER], **credentials.get(USER_MEMBERS, {})}
+        configurable |= {USER: User(members), "user_id": configured[USER_ID]}
+    metadata = {
+        **(given.get("metadata") or {}),
+        **asked_metadata(run),
+        "run_id": run.run_id,
+        "run_attempt": run.attempt,
+        "langgraph_version": langgraph_version,
+        "langgraph_api_version": __version__,
+        "langgraph_host": "self-hosted",
+    }
+    if "checkpoint_id" in configurable:
+        configurable[FORKED_FROM_KEY] = configurable["checkpoint_id"]
+    configurable[CLAIM_KEY] = ThreadClaim.of_run(run)
+    config = RunnableConfig(configurable=configurable, metadata=metadata, run_id=UUID(run.run_id))
+    if "tags" in given:
+        config["tags"] = given["tags"]
+    if "recursion_limit" in given:
+        config["recursion_limit"] = given["recursion_limit"]
+    if "max_concurrency" in given:
+        config["max_concurrency"] = given["max_concurrency"]
+    if "run_name" in given:
+        config["run_name"] = given["run_name"]
+    return config
+
+
+def context_for(graph: Graph, context: Mapping[str, Any] | None) -> JsonObject | None:
+    """Give what the graph's context schema names, all of it without a schema; None for nothing.
+
+    A dataclass or a model is made even of nothing, so that its defaults hold and a missing field is an error. What the
+    schema does not name comes with `config.configurable`, which the context repeats.
+    """
+    schema = graph.context_schema
+    given = dict(context or {})
+    if not isinstance(schema, type):
+        return given or None
+    if issubclass(schema, BaseModel):
+        open_to_all = schema.model_config.get("extra") is not None
+        return given if open_to_all else _named(given, {*schema.model_fields, *_aliases(schema)})
+    if is_dataclass(schema):
+        return _named(given, {field.name for field in fields(schema) if field.init})
+    return _named(given, set(getattr(schema, "__annotations__", given))) or None
+
+
+def _named(given: JsonObject, names: set[str]) -> JsonObject:
+    return {name: value for name, value in given.items() if name in names}
+
+
+def _aliases(schema: type[BaseModel]) -> set[str]:
+    found = (field.validation_alias or field.alias for field in schema.model_fields.values())
+    return {alias for alias in found if isinstance(alias, str)}
+
+
+# Where a graph that is run by something else looks for the runtime that it goes on with.
+RUNTIME_KEY = "__pregel_runtime"
+Hear = Callable[[object], None]
+
+
+@dataclass(kw_only=True, slots=True, frozen=True)
+class HeardRuntime(Runtime[Any]):  # type: ignore[misc]  # Runtime is frozen, by arguments that cannot be read
+    """A runtime whose stream writer lets `hear` know first; what is merged with it is heard, too."""
+
+    hear: Hear
+
+    def merge(self, other: Runtime[Any]) -> "HeardRuntime":
+        """Merge as any runtime does."""
+        merged = Runtime.merge(self, other)
+        hear, write = self.hear, merged.stream_writer
+
+        def heard(event: Any) -> None:
+            hear(event)
+            write(event)
+
+        parts = {field.name: getattr(merged, field.name) for field in fields(merged)}
+        return HeardRuntime(**{**parts, "stream_writer": heard, "hear": hear})
+
+
+def heard_config(graph: Graph, config: RunnableConfig, hear: Hear) -> RunnableConfig:
+    """Give the config with which a graph is heard, in the thread of the node that writes."""
+    runtime = HeardRuntime(store=graph.store, hear=hear)
+    return {**config, "configurable": {**config["configurable"], RUNTIME_KEY: runtime}}

@@ -1,1 +1,0 @@
-"""Log, replay and frame the events of a run."""
