@@ -9,15 +9,21 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, Send
 
-from toolweave.nodes.accept_input import accept_input
-from toolweave.nodes.agent_state import AgentInput, AgentOutput, AgentState
-from toolweave.nodes.approval import approve_node
-from toolweave.nodes.call_model import call_model_node
-from toolweave.nodes.chat_model_source import ChatModel, as_lazy
+from toolweave.nodes.agent import (
+    AgentInput,
+    AgentOutput,
+    AgentState,
+    OnIterationLimit,
+    SystemPrompt,
+    accept_input,
+    call_model_node,
+    iteration_cap_node,
+    limit_error,
+    summarize_node,
+)
+from toolweave.nodes.chat_models import ChatModel, as_lazy
 from toolweave.nodes.dialogue import requested_calls
-from toolweave.nodes.iteration_cap import OnIterationLimit, iteration_cap_node, limit_error, summarize_node
-from toolweave.nodes.prompts import SystemPrompt
-from toolweave.nodes.questions import answer_questions_node
+from toolweave.nodes.human_in_the_loop import answer_questions_node, approve_node
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
 from toolweave.nodes.tool_selection import MAX_TOOLS, OfferedTools
 from toolweave.nodes.tools import tools_node

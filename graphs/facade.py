@@ -10,11 +10,10 @@ from toolweave.config.mcp import McpConfig, McpServerConfig
 from toolweave.errors import ModelError
 from toolweave.graphs.agent_loop import Tools, build_agent_loop
 from toolweave.graphs.background_loop import background_loop, refuse_event_loop
-from toolweave.graphs.task_tools import open_task_tools
-from toolweave.nodes.agent_state import Status
-from toolweave.nodes.chat_model_source import ChatModel, as_lazy
-from toolweave.nodes.human_interrupt import UNATTENDED
-from toolweave.nodes.prompts import SystemPrompt
+from toolweave.graphs.plane_tools import open_task_tools
+from toolweave.nodes.agent import Status, SystemPrompt
+from toolweave.nodes.chat_models import ChatModel, as_lazy
+from toolweave.nodes.human_in_the_loop import UNATTENDED
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
 
 Connections = McpConfig | Mapping[str, McpServerConfig] | Sequence[McpServerConfig]

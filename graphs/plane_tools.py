@@ -1,12 +1,32 @@
-"""Offer a tool plane's tools to graphs: waited for once, then as they are at each turn."""
+"""Offer tools to graphs: those of a tool plane, of a task's own MCP servers, and registered ones (A-05, A-07)."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 from langchain_core.tools import BaseTool
+from langgraph.config import get_config
+from loguru import logger
 
-from toolweave.nodes.run_configurable import run_configurable
+from toolweave.config.mcp import McpServerConfig
+from toolweave.config.settings import Settings, load_settings
+from toolweave.errors import ConfigError, ServerUnavailable, UnknownTools
+from toolweave.nodes.http_tools.api_calls import ApiCalls, ApiTool, http_tools
+from toolweave.nodes.tool_catalog import ToolCatalog, ToolRegistry, absent_tools
 from toolweave.servers.connections.current import current_plane
-from toolweave.servers.connections.plane import ToolPlane
+from toolweave.servers.connections.oauth.place import TokenPlace, token_place
+from toolweave.servers.connections.observation import CallObserver, open_call_log
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.tool_config import ToolConfig
+
+
+def run_configurable() -> Mapping[str, Any]:
+    """Return the `configurable` of the run whose node asks; nothing outside of graphs."""
+    try:
+        return get_config().get("configurable") or {}
+    except RuntimeError:
+        return {}
 
 
 class PlaneTools:
@@ -59,3 +79,147 @@ class CurrentPlaneTools:
         if self._of is None or self._of.plane is not plane:
             self._of = PlaneTools(plane)
         return self._of
+
+
+OpenTools = Callable[[Sequence[McpServerConfig]], AbstractAsyncContextManager[PlaneTools]]
+"""What connects to the servers of a task for as long as it takes."""
+FIRST_TOOL_PATIENCE_S = 15.0
+"""How long a run without any tool waits for its first one: programs that are fetched when started take their time."""
+
+
+@asynccontextmanager
+async def open_task_tools(
+    servers: Sequence[McpServerConfig], observers: Sequence[CallObserver] = ()
+) -> AsyncIterator[PlaneTools]:
+    """Connect to the servers, and leave them with the block; it begins when there is something to work with.
+
+    Servers that have not answered by then are named in a warning, and their tools join later (A-07).
+
+    Raises:
+        ServerUnavailable: no server offers a tool; says why of each.
+    """
+    async with open_tool_plane(servers, observers=observers, token_place=_token_place(servers)) as plane:
+        available = PlaneTools(plane)
+        await _first_tools(available)
+        yield available
+
+
+def logged_task_tools(settings: Settings) -> OpenTools:
+    """Give what opens a task's servers and logs each call in the data folder of the settings (T-03)."""
+
+    @asynccontextmanager
+    async def opened(servers: Sequence[McpServerConfig]) -> AsyncIterator[PlaneTools]:
+        async with (
+            open_call_log(settings.data_dir, settings.mcp_log) as observers,
+            open_task_tools(servers, observers) as available,
+        ):
+            yield available
+
+    return opened
+
+
+def server_states(plane: ToolPlane) -> list[str]:
+    """Say of each enabled server how it is, and why."""
+    return [
+        f"{name} is {health['state']}" + (f" ({health['last_error']})" if health["last_error"] else "")
+        for name, health in plane.health().items()
+        if health["state"] != "disabled"
+    ]
+
+
+def absent_servers(plane: ToolPlane) -> list[str]:
+    """Say of each server that is not there how it is, and why."""
+    ready = {f"{name} is ready" for name in plane.ready()}
+    return [said for said in server_states(plane) if said not in ready]
+
+
+async def _first_tools(available: PlaneTools) -> None:
+    plane = available.plane
+    patience = time.monotonic() + FIRST_TOOL_PATIENCE_S
+    while not await available.tools() and _connecting(plane) and time.monotonic() < patience:
+        await plane.settle(timeout_s=0.5)
+    absent = absent_servers(plane)
+    if not await available.tools():
+        listed = "; ".join(absent) or "None is enabled, or they answered without tools"
+        raise ServerUnavailable(f"No MCP server offers a tool. {listed}.", server=", ".join(plane.health()))
+    if absent:
+        logger.warning("the agent works without some MCP servers: {}", "; ".join(absent))
+
+
+def _connecting(plane: ToolPlane) -> bool:
+    return any(health["state"] == "connecting" for health in plane.health().values())
+
+
+def _token_place(servers: Sequence[McpServerConfig]) -> TokenPlace | None:
+    """Find the tokens of servers that a person has signed in to where the settings of this process say."""
+    return token_place(load_settings()) if any(server.auth for server in servers) else None
+
+
+TOOL_IDS = "tool_ids"
+MOST_IDS = 1_000
+MOST_MADE = 5_000
+
+
+class WithRegisteredTools:
+    """The tools of another catalogue, then those registered under the ids that the run, or its assistant, asks for.
+
+    They are looked up at every turn, so a change of one holds from the next turn on.
+    """
+
+    def __init__(self, catalog: ToolCatalog, registry: ToolRegistry, calls: ApiCalls) -> None:
+        self._catalog = catalog
+        self._registry = registry
+        self._calls = calls
+        self._made: dict[str, ApiTool] = {}
+        self._left_out: set[str] = set()
+
+    async def tools(self) -> Sequence[BaseTool]:
+        """Return the tools that can be called now.
+
+        Raises:
+            ConfigError: `tool_ids` is not a list of ids.
+            UnknownTools: nothing is registered under some of the ids.
+            PersistenceError: the registry cannot be read now.
+        """
+        others = await self._catalog.tools()
+        wanted = wanted_ids()
+        if not wanted:
+            return others
+        found = await self._registry.find(wanted)
+        if unknown := tuple(tool_id for tool_id in wanted if tool_id not in found):
+            raise UnknownTools(unknown)
+        taken = {tool.name for tool in others}
+        self._warn(taken.intersection(wanted))
+        return [*others, *(self._tool(found[tool_id]) for tool_id in wanted if tool_id not in taken)]
+
+    async def absent(self) -> Sequence[BaseTool]:
+        """Return the other catalogue's tools whose servers are gone for the moment."""
+        return await absent_tools(self._catalog)
+
+    def _tool(self, config: ToolConfig) -> ApiTool:
+        """Make a tool; the same one as before if its configuration is, because lists of tools are indexed once."""
+        made = self._made.get(config.tool_id)
+        if made is None or made.operation != config:
+            if len(self._made) >= MOST_MADE:
+                self._made.clear()
+            (made,) = http_tools([config], self._calls)
+            self._made[config.tool_id] = made
+        return made
+
+    def _warn(self, names: set[str]) -> None:
+        for name in sorted(names - self._left_out):
+            logger.warning("the registered tool {} is left out: a server's tool has that name", name)
+        self._left_out |= names
+
+
+def wanted_ids() -> tuple[str, ...]:
+    """Return the ids that the run whose node asks has in its `configurable`; none outside of graphs.
+
+    Raises:
+        ConfigError: it is not a list of ids.
+    """
+    wanted = run_configurable().get(TOOL_IDS) or ()
+    listed = isinstance(wanted, list | tuple) and all(isinstance(tool_id, str) for tool_id in wanted)
+    if not listed or len(wanted) > MOST_IDS:
+        raise ConfigError(f"{TOOL_IDS} in the run's configurable must be a list of at most {MOST_IDS} tool ids.")
+    return tuple(dict.fromkeys(wanted))

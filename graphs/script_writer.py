@@ -1,32 +1,208 @@
-"""Build the script writer: the URL of a page in, the script of a narrated video out (A-04)."""
+"""Build the script writer: the URL of a page in, the script of a narrated video out (A-04).
 
-from collections.abc import Hashable
+An agent that fetches the page is one loop, drawn inside this graph. Its tools and its model are those of the job whose
+node runs it, found through a context variable: jobs do not see each other's servers (A-07).
+"""
 
+import asyncio
+from collections.abc import Awaitable, Hashable, Sequence
+from contextlib import aclosing
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
+from toolweave.config.mcp import McpServerConfig
 from toolweave.config.script_job import read_script_job
-from toolweave.graphs.fetch_agent import AgentFetch, fetch_agent_node, fetch_loop
-from toolweave.nodes.chat_model_source import ChatModel
-from toolweave.nodes.script.begin import ReadJob, begin_node
-from toolweave.nodes.script.fetching.fetch_plain import PlainFetch, fetch_plain_node
-from toolweave.nodes.script.script_state import FetchWay, ScriptInput, ScriptOutput, ScriptState
-from toolweave.nodes.script.writing.script_model import ScriptModels, as_script_models
-from toolweave.nodes.script.writing.validate import validate_node
-from toolweave.nodes.script.writing.write import write_node
+from toolweave.errors import ConfigError, FetchFailed, IterationLimitError, ModelError, ServerUnavailable
+from toolweave.graphs.agent_loop import AgentGraph, build_agent_loop
+from toolweave.graphs.plane_tools import OpenTools, PlaneTools, open_task_tools, server_states
+from toolweave.nodes.agent import AgentInput
+from toolweave.nodes.chat_models import ChatModel, LazyChatModel, ScriptModels, as_script_models
+from toolweave.nodes.model_turn import ModelUsage, model_name, model_usage
+from toolweave.nodes.script.fetching.fetch_plain import (
+    BEGUN_PERCENT,
+    DONE_PERCENT,
+    LONGEST_TOLD,
+    FetchedPage,
+    PlainFetch,
+    fetch_plain_node,
+)
+from toolweave.nodes.script.fetching.tool_pages import (
+    CAME_PERCENT,
+    CONNECTED_PERCENT,
+    FETCH_PROMPT,
+    MOST_CHARACTERS,
+    FetchDialogue,
+    fetch_task,
+    page_of_results,
+)
+from toolweave.nodes.script.page import Page
+from toolweave.nodes.script.prompts import settings_of
+from toolweave.nodes.script.state import (
+    FetchWay,
+    ReadJob,
+    ScriptInput,
+    ScriptOutput,
+    ScriptState,
+    begin_node,
+    shown_url,
+    source_of,
+    tell_progress,
+)
+from toolweave.nodes.script.validate import validate_node
+from toolweave.nodes.script.write import write_node
+from toolweave.nodes.tool_selection import MAX_TOOLS
+from toolweave.servers.connections.tool import McpTool
+
+_CHANGED = "the job began with MCP servers, and now no MCP file is named."
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFetch:
+    """How agents fetch pages: how often they may ask their model, and what opens the tools of a job."""
+
+    max_iterations: int = 10
+    max_tools: int = MAX_TOOLS
+    open_tools: OpenTools = open_task_tools
+
+
+class FetchedByAgent(FetchedPage):
+    """What the node changes."""
+
+    model_usage: list[ModelUsage]
+
+
+class FetchAgentNode(Protocol):
+    """The node that has an agent fetch."""
+
+    def __call__(self, state: ScriptState) -> Awaitable[FetchedByAgent]:
+        """Return the page."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    tools: PlaneTools
+    model: LazyChatModel
+
+
+_job: ContextVar[_Job] = ContextVar("fetch_job")
+
+
+def fetch_loop(fetch: AgentFetch) -> AgentGraph:
+    """Compile the loop that all jobs use; it runs within `fetch_agent_node` only."""
+    return build_agent_loop(
+        tools=_JobTools(),
+        model=_JobModel(),
+        max_iterations=fetch.max_iterations,
+        on_iteration_limit="error",
+        system_prompt=FETCH_PROMPT,
+        max_tools=fetch.max_tools,
+    )
+
+
+def fetch_agent_node(loop: AgentGraph, fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> FetchAgentNode:
+    """Make the node that opens the job's servers and runs `loop` with them.
+
+    What the job is to do is read anew: neither servers nor their secrets go through checkpoints. It raises ConfigError
+    when there are none any more, and FetchFailed, which names servers and errors.
+    """
+
+    async def fetch_with_agent(state: ScriptState) -> FetchedByAgent:
+        servers = await asyncio.to_thread(_servers, read_job)
+        model = models.model_for(settings_of(state.get("settings")))
+        dialogue = FetchDialogue(state["url"], fetch.max_iterations)
+        tell_progress(BEGUN_PERCENT, f"Connecting to {', '.join(server.name for server in servers if server.enabled)}")
+        try:
+            async with fetch.open_tools(servers) as tools:
+                # That this function uses the loop is how LangGraph finds the graph to draw inside it.
+                page = await _fetched(loop, _Job(tools, model), dialogue)
+        except ServerUnavailable as error:
+            raise dialogue.failure(str(error), ()) from error
+        tell_progress(DONE_PERCENT, f"Fetched “{page['title'][:LONGEST_TOLD]}”")
+        return {"page": page, "source": source_of(page), "model_usage": await _usage(dialogue, model)}
+
+    return fetch_with_agent
+
+
+async def _fetched(loop: AgentGraph, job: _Job, dialogue: FetchDialogue) -> Page:
+    tell_progress(CONNECTED_PERCENT, f"An agent fetches {shown_url(dialogue.url)}")
+    task: AgentInput = {"messages": [HumanMessage(fetch_task(dialogue.url))]}
+    token = _job.set(job)
+    try:
+        states: Any = loop.astream(task, stream_mode="values")
+        async with aclosing(states):
+            async for said in states:
+                dialogue.follow(said["messages"])
+        dialogue.check()
+        tell_progress(CAME_PERCENT, "The content came; telling the article from the rest")
+        return await page_of_results(dialogue.url, dialogue.messages)
+    except (FetchFailed, IterationLimitError, ModelError, ConfigError) as error:
+        usage = await _usage(dialogue, job.model)
+        raise dialogue.failure(str(error), server_states(job.tools.plane), usage) from error
+    finally:
+        _job.reset(token)
+
+
+class _JobTools:
+    """The tools of the job whose node asks; results that are cut for the model come whole in their artifacts."""
+
+    async def tools(self) -> Sequence[BaseTool]:
+        return [_giving_whole(tool) for tool in await _job.get().tools.tools()]
+
+    async def absent(self) -> Sequence[BaseTool]:
+        return [_giving_whole(tool) for tool in await _job.get().tools.absent()]
+
+
+class _JobModel(LazyChatModel):
+    """The model of the job whose node asks."""
+
+    def __init__(self) -> None:
+        super().__init__(_no_model)
+
+    async def get(self) -> BaseChatModel:
+        return await _job.get().model.get()
+
+
+def _no_model() -> NoReturn:
+    raise ModelError("The fetching agent has a model within a job only.")
+
+
+def _giving_whole(tool: BaseTool) -> BaseTool:
+    return tool.giving_whole(MOST_CHARACTERS) if isinstance(tool, McpTool) else tool
+
+
+def _servers(read_job: ReadJob) -> Sequence[McpServerConfig]:
+    config = read_job().mcp
+    if config is None:
+        raise ConfigError(_CHANGED, source="MCP_CONFIG_PATH", fix="Set it again, or begin the job anew without it.")
+    return config.servers
+
+
+async def _usage(dialogue: FetchDialogue, model: LazyChatModel) -> list[ModelUsage]:
+    answers = [message for message in dialogue.messages if isinstance(message, AIMessage)]
+    if not answers:
+        return []
+    asked = await model.get()
+    return [model_usage("fetch", answer, model_name(asked, answer)) for answer in answers]
+
 
 ScriptBuilder = StateGraph[ScriptState, None, ScriptInput, ScriptOutput]
 ScriptGraph = CompiledStateGraph[ScriptState, None, ScriptInput, ScriptOutput]
-
 # Backstops in seconds: requests, extraction and model calls have limits of their own, which end them first. A long
 # article takes many model calls.
 _FETCH_S = 180.0
 _AGENT_S = 3_600.0
 _WRITE_S = 7_200.0
 _VALIDATE_S = 900.0
-
 _WAYS_ON: dict[Hashable, str] = {"http": "fetch_page", "agent": "fetch_with_agent"}
 
 

@@ -2,20 +2,15 @@
 
 from toolweave.config.settings import load_settings
 from toolweave.graphs.agent_loop import build_agent_loop
-from toolweave.graphs.fetch_agent import AgentFetch
-from toolweave.graphs.plane_tools import CurrentPlaneTools
-from toolweave.graphs.registered_tools import WithRegisteredTools
-from toolweave.graphs.script_writer import build_script_writer
-from toolweave.graphs.task_tools import logged_task_tools
+from toolweave.graphs.plane_tools import CurrentPlaneTools, WithRegisteredTools, logged_task_tools
+from toolweave.graphs.script_writer import AgentFetch, build_script_writer
 from toolweave.graphs.todo_agent import build_todo_agent
 from toolweave.graphs.workflow import build_workflow
-from toolweave.nodes.chat_model_source import LazyChatModel
-from toolweave.nodes.chat_models import build_chat_model
+from toolweave.nodes.agent import AGENT_PROMPT
+from toolweave.nodes.chat_models import LazyChatModel, ScriptModels, build_chat_model
 from toolweave.nodes.http_tools.api_calls import api_calls
 from toolweave.nodes.model_endpoint import model_metadata
-from toolweave.nodes.prompts import AGENT_PROMPT
 from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
-from toolweave.nodes.script.writing.script_model import ScriptModels
 from toolweave.servers.registry.current import REGISTRY
 
 _settings = load_settings()

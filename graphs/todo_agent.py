@@ -7,12 +7,16 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from toolweave.graphs.agent_loop import AgentGraph, Tools, agent_loop_graph, compile_loop
-from toolweave.nodes.agent_state import AgentState
-from toolweave.nodes.chat_model_source import ChatModel
-from toolweave.nodes.iteration_cap import OnIterationLimit
-from toolweave.nodes.prompts import SystemPrompt, todo_prompt
+from toolweave.nodes.agent import (
+    AgentState,
+    OnIterationLimit,
+    SystemPrompt,
+    check_tools_node,
+    todo_prompt,
+    tools_missing,
+)
+from toolweave.nodes.chat_models import ChatModel
 from toolweave.nodes.tool_catalog import SelectedTools, as_catalog
-from toolweave.nodes.tools_missing import check_tools_node, tools_missing
 
 TODO_TOOLS = ("create_todo", "list_todos", "update_todo", "search_todos", "delete_todo")
 

@@ -1,4 +1,4 @@
-"""Prepare a thread's messages for the model, so that no endpoint refuses them.
+"""Define tool calls as the agent's nodes pass them on, and prepare messages so that no endpoint refuses them.
 
 The state keeps what was really said. Endpoints ask for more: every tool call is followed by its result, no result
 lacks its call, and arguments are JSON. A cancelled run or an edited thread breaks that, so it is mended in the
@@ -8,10 +8,11 @@ copy that the model gets.
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
-from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolCall, ToolMessage
 from langchain_core.messages.tool import tool_call as valid_call
+from langchain_core.tools import BaseTool
 from typing_extensions import TypedDict
 
 UNKNOWN_OUTCOME = "This call was interrupted; whether it took effect is unknown. Check before you repeat it."
@@ -109,3 +110,69 @@ def _with_json_arguments(message: AIMessage) -> AIMessage:
 
 def _unknown(call: RequestedCall) -> ToolMessage:
     return ToolMessage(UNKNOWN_OUTCOME, name=call["name"], tool_call_id=call["id"], status="error")
+
+
+QUESTIONS_KEY = "toolweave/questions"
+"""Where the artifact of a tool's message holds the questions that a person must answer before there is a result."""
+
+
+class Question(TypedDict):
+    """What a tool's server wants to know, and the JSON schema of the flat object that answers it."""
+
+    message: str
+    requestedSchema: dict[str, Any]
+
+
+class Answer(Question):
+    """A question with its answer; `content` fits the schema, and is None for a question declined."""
+
+    action: Literal["accept", "decline"]
+    content: dict[str, Any] | None
+
+
+class ToolTask(RequestedCall, total=False):
+    """A call as the tool node gets it; only nodes that asked a person add to what the model requested.
+
+    `approved_tool`: a person let this very call of this tool run. `answers`: what a person said to its server's
+    questions so far.
+    """
+
+    approved_tool: str
+    answers: list[Answer]
+
+
+class WaitingCall(TypedDict):
+    """A call whose server asks something: it is issued anew when a person has answered."""
+
+    call: ToolTask
+    questions: list[Question]
+
+
+@runtime_checkable
+class AskingTool(Protocol):
+    """A tool whose server may ask a person in the middle of a call, as MCP's elicitation has it."""
+
+    def answering(self, answers: list[Answer]) -> Self:
+        """Return the tool for one call with these answers; other questions become its message's artifact."""
+        ...
+
+
+def task_of(call: RequestedCall, *, approved_tool: str | None = None) -> ToolTask:
+    """Make the task of a call as it was requested."""
+    task: ToolTask = {"name": call["name"], "args": call["args"], "id": call["id"], "type": "tool_call"}
+    return task | {"approved_tool": approved_tool} if approved_tool else task
+
+
+def requested_call(task: ToolTask, name: str) -> ToolCall:
+    """Return the call that a task is about, without what persons have said to it, under the tool's own name."""
+    return {"name": name, "args": as_object(task["args"]), "id": task["id"], "type": "tool_call"}
+
+
+def as_object(arguments: dict[str, Any] | str) -> dict[str, Any]:
+    """Return the arguments of a call; none for those that are no JSON object."""
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def requires_approval(tool: BaseTool) -> bool:
+    """Say whether a person is asked before the tool runs; any tool may say so in its metadata."""
+    return (tool.metadata or {}).get("requires_approval") is True

@@ -1,24 +1,84 @@
-"""Ask the model for one answer, streamed, and make sure that the answer is whole."""
+"""Call a model for an answer, a choice or a text, make sure that it is whole, and read it and what it used (W-10).
+
+Endpoints differ in what they know of functions and of counting tokens, and models in how they write JSON objects: as
+a tool call under any name, as a call from before there were tool calls, or as text, plain, fenced or within prose.
+"""
 
 import asyncio
 import json
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
-from typing import Any
+from datetime import date, datetime
+from typing import Any, Literal
 
-from langchain_core.language_models import LanguageModelInput
-from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, InvalidToolCall, ToolCall, ToolCallChunk
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    InvalidToolCall,
+    ToolCall,
+    ToolCallChunk,
+)
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.constants import TAG_NOSTREAM
 from langgraph.errors import GraphBubbleUp
+from typing_extensions import TypedDict
 
 from toolweave.errors import ModelError
 from toolweave.message_chunks import ChunkJoiner
-from toolweave.nodes.agent_state import Status
-from toolweave.nodes.model_failure import explain_model_failure
+
+LONGEST_DETAIL = 300
+_BY_STATUS = {
+    401: "The model endpoint rejected the API key. Check the key and that it belongs to this endpoint.",
+    402: "The model endpoint asks for payment. Check the account's credit.",
+    403: "The model endpoint refused access. Check what the API key is allowed to use.",
+    404: "The model endpoint does not know the model or the path. Check TOOLWEAVE_MODEL and OPENAI_BASE_URL.",
+    429: "The model endpoint is out of quota or asked too often. Wait, or check the account's limits.",
+}
+_KEY_IN_TEXT = frozenset({401, 403})
+
+
+def explain_model_failure(error: Exception) -> str:
+    """Return one paragraph for the person who runs the graph; endpoint texts about keys are left out.
+
+    Clients differ, so this reads what they have in common: a `status_code`, and TimeoutError or "Timeout" in a
+    class name.
+    """
+    status = getattr(error, "status_code", None)
+    detail = _without_key(error)[:LONGEST_DETAIL]
+    if isinstance(status, int):
+        advice = _BY_STATUS.get(status)
+        if advice and status in _KEY_IN_TEXT:
+            return advice
+        return f"{advice or _by_class(status)} It said: {detail}"
+    names = [kind.__name__ for kind in type(error).__mro__]
+    if any("Timeout" in name for name in names):
+        return "The model endpoint did not answer in time (TOOLWEAVE_MODEL_TIMEOUT_S)."
+    if any("Connection" in name or "TransportError" in name for name in names):
+        return "The model endpoint could not be reached or broke the connection. Check its address and that it runs."
+    return f"The model failed: {type(error).__name__}: {detail}"
+
+
+def _without_key(error: Exception) -> str:
+    request = getattr(getattr(error, "response", None), "request", None)
+    key = request.headers.get("authorization", "").partition(" ")[2] if request is not None else ""
+    return str(error).replace(key, "***") if key else str(error)
+
+
+def _by_class(status: int) -> str:
+    if status >= 500:
+        return f"The model endpoint failed with status {status}. Please try again."
+    return f"The model endpoint refused the request with status {status}."
+
 
 ModelRunnable = Runnable[LanguageModelInput, AIMessage]
-_CUT_BY: dict[str, Status] = {
+Ending = Literal["done", "length", "content_filter"]
+"""How an answer ended; the latter two are finish reasons of one that is cut."""
+_CUT_BY: dict[str, Ending] = {
     "length": "length",
     "max_tokens": "length",
     "content_filter": "content_filter",
@@ -61,7 +121,7 @@ async def _streamed(model: ModelRunnable, prompt: Sequence[AnyMessage], config: 
     return _merged(joiner.whole()) if joiner.count else first
 
 
-def answer_status(answer: AIMessage) -> Status:
+def answer_status(answer: AIMessage) -> Ending:
     """Tell from the finish reason how an answer without tool calls ended."""
     return _CUT_BY.get(_finish_reason(answer).lower(), "done")
 
@@ -117,3 +177,154 @@ def _well_formed(text: str) -> str:
 def _finish_reason(answer: AIMessage) -> str:
     metadata = answer.response_metadata
     return str(metadata.get("finish_reason") or metadata.get("stop_reason") or "")
+
+
+class ModelUsage(TypedDict):
+    """What one model call of a stage has used."""
+
+    stage: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+
+
+def model_name(model: BaseChatModel, answer: AIMessage) -> str:
+    """Name the model of a call: as the endpoint calls it, or else by its class."""
+    named = getattr(model, "model_name", None) or answer.response_metadata.get("model_name")
+    return str(named or type(model).__name__)
+
+
+def gathered(calls: list[ModelUsage], more: list[ModelUsage] | None) -> list[ModelUsage]:
+    """Gather what the nodes of a graph write; None begins anew."""
+    return [] if more is None else [*calls, *more]
+
+
+def model_usage(stage: str, answer: AIMessage, model: str) -> ModelUsage:
+    """Read what one call has used from its answer."""
+    counted = answer.usage_metadata
+    read, written = (counted["input_tokens"], counted["output_tokens"]) if counted else (0, 0)
+    return ModelUsage(stage=stage, model=model, input_tokens=read, output_tokens=written)
+
+
+def usage_summary(calls: Sequence[ModelUsage]) -> dict[str, Any]:
+    """Sum the calls of a run: tokens, and `calls` by stage."""
+    read, written = sum(call["input_tokens"] for call in calls), sum(call["output_tokens"] for call in calls)
+    return {
+        "input_tokens": read,
+        "output_tokens": written,
+        "total_tokens": read + written,
+        "calls": dict(Counter(call["stage"] for call in calls)),
+    }
+
+
+_OF_FUNCTIONS = re.compile(
+    r"\b(tools?|tool_choice|functions?|function_declarations|schema|grammar|jinja)\b", re.IGNORECASE
+)
+_REFUSALS = frozenset({400, 404, 422, 500, 501})
+
+
+async def ask_for_choice(
+    model: BaseChatModel,
+    function: dict[str, Any],
+    prompt: Sequence[AnyMessage],
+    plain_prompt: Sequence[AnyMessage],
+    config: RunnableConfig,
+) -> AIMessage:
+    """Bind an OpenAI function that must be called; a model or endpoint that refuses it gets `plain_prompt` alone.
+
+    Nothing of this reaches the "messages" stream: a choice is no message for the user.
+
+    Raises:
+        ModelError: the model failed.
+    """
+    hidden = RunnableConfig(tags=[TAG_NOSTREAM])
+    try:
+        # "any" is what the ways of demanding a call have in common. with_structured_output would send
+        # parallel_tool_calls, too, which not every endpoint takes.
+        bound = model.bind_tools([function], tool_choice="any")
+        return await _counted(model, bound.with_config(hidden), prompt, config)
+    except NotImplementedError:
+        pass
+    except ModelError as error:
+        if not _refuses_functions(error):
+            raise
+    return await _counted(model, model.with_config(hidden), plain_prompt, config)
+
+
+async def ask_for_text(model: BaseChatModel, prompt: Sequence[AnyMessage], config: RunnableConfig) -> AIMessage:
+    """Ask for an answer that streams through `config`.
+
+    Raises:
+        ModelError: the model failed.
+    """
+    return await _counted(model, model, prompt, config)
+
+
+async def _counted(
+    model: BaseChatModel, asked: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig
+) -> AIMessage:
+    """Ask for the tokens, too: LangChain does it for OpenAI's own endpoint only, and some know no such option."""
+    if "stream_usage" not in type(model).model_fields:
+        return await model_turn(asked, prompt, config)
+    try:
+        return await model_turn(asked.bind(stream_usage=True), prompt, config)
+    except ModelError as error:
+        if error.status not in _REFUSALS or "stream_options" not in str(error):
+            raise
+    return await model_turn(asked, prompt, config)
+
+
+def _refuses_functions(error: ModelError) -> bool:
+    detail = str(error).partition("It said:")[2]
+    return error.status in _REFUSALS and bool(_OF_FUNCTIONS.search(detail))
+
+
+MOST_STARTS = 50
+# Up to the next beginning of one: to look for an end that never comes from each of them would take quadratic time.
+_THOUGHTS = re.compile(r"<think>(?:(?!<think>).)*?</think>", re.DOTALL)
+
+
+def written_objects(answer: AIMessage) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the JSON objects of an answer with the name of the function they are for."""
+    for call in answer.tool_calls:
+        yield call["name"], call["args"]
+    legacy = answer.additional_kwargs.get("function_call")
+    if isinstance(legacy, dict) and (value := as_object(legacy.get("arguments"))) is not None:
+        yield str(legacy.get("name") or ""), value
+    for value in _objects_in(_THOUGHTS.sub("", answer.text)):
+        yield "", value
+
+
+def _objects_in(text: str) -> Iterator[dict[str, Any]]:
+    """Give the object that a text is the JSON of, or else those in it, one after the other."""
+    if (whole := as_object(text)) is not None:
+        yield whole
+        return
+    decoder = json.JSONDecoder(strict=False)
+    start = -1
+    for _ in range(MOST_STARTS):
+        start = text.find("{", start + 1)
+        if start < 0:
+            return
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        start = end - 1
+        if value and (found := as_object(value)) is not None:
+            yield found
+
+
+def as_object(value: Any) -> dict[str, Any] | None:
+    """Return an object, or the one that a text is the whole JSON of; None for anything else."""
+    try:
+        read = json.loads(value, strict=False) if isinstance(value, str) else value
+        json.dumps(read, ensure_ascii=False).encode()  # half a character cannot be sent on
+    except (ValueError, RecursionError):
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def local_today() -> date:
+    """Return the date where the process runs."""
+    return datetime.now().astimezone().date()

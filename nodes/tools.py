@@ -15,12 +15,11 @@ from langgraph.types import Command
 from loguru import logger
 
 from toolweave.errors import ToolError
+from toolweave.nodes.dialogue import ToolTask, requested_call, requires_approval
+from toolweave.nodes.human_in_the_loop import waiting_for_answers, with_answers
 from toolweave.nodes.large_results import keeping_tool
-from toolweave.nodes.openai_format import find_tool
-from toolweave.nodes.questions import waiting_for_answers, with_answers
-from toolweave.nodes.tool_catalog import ToolCatalog, absent_tools
+from toolweave.nodes.tool_catalog import ToolCatalog, absent_tools, find_tool
 from toolweave.nodes.tool_selection import no_such_tool
-from toolweave.nodes.tool_task import ToolTask, requested_call, requires_approval
 
 LONGEST_ERROR = 2_000
 NOT_APPROVED = "Not executed: this tool needs a person's approval. Call it again, and the person will be asked."

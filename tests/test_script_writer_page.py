@@ -23,11 +23,11 @@ from tests.nodes.script.writing import calling, script
 from toolweave.cli.script import script as command
 from toolweave.config.script_settings import ScriptSettings, load_script_settings
 from toolweave.graphs import served
-from toolweave.graphs.fetch_agent import AgentFetch
+from toolweave.graphs.script_writer import AgentFetch
+from toolweave.nodes.script.extraction import ExtractionLimits
 from toolweave.nodes.script.fetching import fetch_plain
-from toolweave.nodes.script.fetching.visit import MOST_REDIRECTS
-from toolweave.nodes.script.reading.extraction import ExtractionLimits
-from toolweave.nodes.script.script_state import ScriptOutput, ScriptSource
+from toolweave.nodes.script.fetching.fetch_plain import MOST_REDIRECTS
+from toolweave.nodes.script.state import ScriptOutput, ScriptSource
 
 PAGE = (Path(__file__).parent.parent / "docs" / "script-writer.md").read_text(encoding="utf-8")
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from toolweave.api.app import create_app
-from toolweave.nodes.http_tools.request_building import build_request
-from toolweave.nodes.http_tools.specs import HTTPResponseSpec
+from toolweave.nodes.http_tools.requests import HTTPResponseSpec, build_request
 from toolweave.nodes.offline_model import OfflineChatModel
 from toolweave.nodes.workflow.state import Stage, WorkflowOutput
 from toolweave.tool_config import ToolConfig

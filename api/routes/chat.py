@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from toolweave.api.clients import api_client
 from toolweave.api.routes.callers import REFUSED
 from toolweave.api.routes.chat_events import ChatEvents
-from toolweave.nodes.human_interrupt import UNATTENDED
+from toolweave.nodes.human_in_the_loop import UNATTENDED
 
 router = APIRouter(tags=["chat"])
 

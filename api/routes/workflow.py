@@ -13,8 +13,7 @@ from pydantic import ConfigDict
 
 from toolweave.api.clients import api_client
 from toolweave.api.strict_json import StrictJsonRoute
-from toolweave.nodes.workflow.checked_input import CheckedInput
-from toolweave.nodes.workflow.state import WorkflowOutput
+from toolweave.nodes.workflow.state import CheckedInput, WorkflowOutput
 from toolweave.runtime.codec import dumps
 
 router = APIRouter(tags=["workflow"], route_class=StrictJsonRoute)

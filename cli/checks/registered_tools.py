@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from toolweave.cli.checks.finding import Finding, failure
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError, OutboundRefused, ToolweaveError
-from toolweave.nodes.http_tools.credentials import credentials_of
+from toolweave.nodes.http_tools.api_calls import credentials_of
 from toolweave.outbound import OutboundPolicy
 from toolweave.servers.databases.engine import file_of, parse_url
 from toolweave.servers.databases.opening import has_schema

@@ -6,7 +6,7 @@ from toolweave.cli.checks.finding import Finding, failure
 from toolweave.config.script_job import named_mcp_config, named_script_settings
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
-from toolweave.nodes.script.writing.script_model import script_endpoint
+from toolweave.nodes.chat_models import script_endpoint
 
 
 def check_script_files(settings: Settings) -> Iterator[Finding]:

@@ -1,27 +1,134 @@
-"""Send requests to the APIs of registered tools, and give their answers without any credential (W-06, W-08, W-09)."""
+"""Call the APIs of registered tools, and offer their operations as LangChain tools (W-06, W-08, W-09).
+
+Credentials are resolved at the last moment: they go into the one request that is being sent, and nowhere else.
+"""
 
 import asyncio
+import json
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from ipaddress import ip_network
+from typing import Any, Literal, NamedTuple, Self
 
 import httpx
+from langchain_core.tools import BaseTool, ToolException
+from pydantic import Field
 
+from toolweave import __version__
 from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
 from toolweave.config.tool_variables import ToolVariables
 from toolweave.errors import ApiCallFailed, ConfigError, OutboundFailed, OutboundRefused
-from toolweave.nodes.http_tools.api_answers import read_api_answer, status_text
-from toolweave.nodes.http_tools.api_requests import outbound_request, shown_url
-from toolweave.nodes.http_tools.credentials import Credentials, credentials_of
-from toolweave.nodes.http_tools.echoes import echoes_of
-from toolweave.nodes.http_tools.specs import HTTPRequestSpec, HTTPResponseSpec
-from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundResponse, open_outbound_client
+from toolweave.nodes.http_tools.answers import Output, echoes_of, mapped_output, read_api_answer, status_text
+from toolweave.nodes.http_tools.requests import (
+    HTTPRequestSpec,
+    HTTPResponseSpec,
+    WrongArguments,
+    build_request,
+    json_bytes,
+    with_query,
+)
+from toolweave.nodes.large_results import KEPT, Keep
+from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
 from toolweave.outbound_policy import Resolver, resolve
 from toolweave.outbound_urls import OutboundTarget, read_target
-from toolweave.tool_config import ToolConfig
+from toolweave.redact import HIDDEN, names_a_secret
+from toolweave.tool_config import ApiAuth, Method, ToolConfig
+from toolweave.visible import visible
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Headers and query parameters that show who asks, and every text that must not be seen in what comes back."""
+
+    headers: dict[str, str] = field(repr=False)
+    query: dict[str, str] = field(repr=False)
+    secrets: tuple[str, ...] = field(repr=False)
+
+
+def credentials_of(tool: ToolConfig, variables: ToolVariables) -> Credentials:
+    """Fill in a tool's references to variables; the values may go to its own host only.
+
+    Raises:
+        ConfigError: a variable may not be used for this host or is not set, or a value cannot be sent. The text names
+            the variable or the place, never a value.
+    """
+    authority = read_target(tool.api.base_url).authority
+    headers = {name: variables.resolve(tool.api.headers[name], authority) for name in sorted(tool.secret_headers)}
+    secrets = [part for text in headers.values() for part in (text, text.partition(" ")[2])]
+    secrets += [value for name in headers for value in variables.filled_in(tool.api.headers[name])]
+    query: dict[str, str] = {}
+    auth = tool.api.auth
+    if auth.type != "none" and auth.value is not None:
+        value = variables.resolve(auth.value, authority)
+        if auth.type == "api_key" and auth.location == "query":
+            query[auth.name or ""] = value
+            secrets.append(value)
+        else:
+            name, shown, own = _header(auth, value)
+            headers = {given: text for given, text in headers.items() if given.lower() != name.lower()} | {name: shown}
+            secrets += own
+        secrets += variables.filled_in(auth.value) if auth.type != "basic" else ()
+    _require_sendable(headers)
+    return Credentials(headers, query, tuple(dict.fromkeys(secret for secret in secrets if secret.strip())))
+
+
+def _header(auth: ApiAuth, value: str) -> tuple[str, str, list[str]]:
+    """Give the header's name and value, and what of it is secret."""
+    if auth.type == "api_key":
+        return auth.name or "", value, [value]
+    if auth.type == "bearer":
+        return "Authorization", f"Bearer {value}", [value]
+    name, colon, password = value.partition(":")
+    if not colon:
+        raise ConfigError("The value of basic auth is not of the form name:password.")
+    encoded = b64encode(value.encode("utf-8", "surrogateescape")).decode()
+    # Some APIs take a key as the name, and no password.
+    return "Authorization", f"Basic {encoded}", [encoded, value, password or name]
+
+
+def _require_sendable(headers: dict[str, str]) -> None:
+    for name, text in headers.items():
+        if not text.isascii() or not text.isprintable():
+            raise ConfigError(
+                f"What is configured for the header {name} holds a character that headers cannot carry, "
+                "such as the line break at the end of a file."
+            )
+
+
+LONGEST_SHOWN_URL = 300
+OUR_HEADERS = {"Accept": "application/json, */*", "User-Agent": f"Toolweave/{__version__}"}
+
+
+def outbound_request(spec: HTTPRequestSpec, credentials: Credentials) -> OutboundRequest:
+    """Encode a request. What is configured as a credential takes the place of whatever else has its name.
+
+    Raises:
+        ValueError: the body has no JSON form.
+    """
+    content = b"" if spec.body is None else json_bytes(spec.body)
+    headers = {**OUR_HEADERS, **({"Content-Type": "application/json"} if content else {})}
+    for more in (spec.headers, credentials.headers):
+        taken = {name.lower() for name in more}
+        headers = {name: text for name, text in headers.items() if name.lower() not in taken} | dict(more)
+    query = {name: value for name, value in spec.query.items() if name not in credentials.query}
+    url = with_query(spec.url, {**query, **credentials.query})
+    return OutboundRequest(spec.method, url, tuple(headers.items()), content)
+
+
+def shown_url(spec: HTTPRequestSpec) -> str:
+    """Give the request's URL for people: without what stands under the name of a secret in its query, and not long."""
+    try:
+        plain = read_target(spec.url).url.partition("?")[0]
+    except OutboundRefused:
+        return "(a URL that cannot be used)"
+    url = with_query(plain, {name: HIDDEN if names_a_secret(name) else value for name, value in spec.query.items()})
+    return url if len(url) <= LONGEST_SHOWN_URL else f"{url[:LONGEST_SHOWN_URL]}…"
+
 
 MOST_BYTES = 5 * 1024 * 1024
 
@@ -115,3 +222,105 @@ class ApiCalls:
 def api_calls(settings: Settings) -> ApiCalls:
     """Make what calls APIs as the settings of this process say."""
     return ApiCalls(settings.outbound_allow, settings.tool_env)
+
+
+MAX_RESULT_CHARS = 40_000
+ASK_FOR_LESS = "Ask for less at once, for example with a filter, a smaller limit or the next page."
+PERHAPS_DONE = "The API may have carried it out all the same: find out before you call the tool again."
+_CHANGES_NOTHING: frozenset[Method] = frozenset({"GET", "HEAD"})
+
+
+class Asked(NamedTuple):
+    """What a tool is invoked with."""
+
+    arguments: str | dict[str, Any]
+
+
+class Told(NamedTuple):
+    """What becomes of an answer: a message's content and its artifact."""
+
+    content: str
+    artifact: dict[str, Any] | None
+
+
+class ApiTool(BaseTool):
+    """One registered operation; its name is the tool_id, its result what the response mappings leave of the answer.
+
+    A call that fails becomes an error ToolMessage that says what to do about it, never an exception. Only asynchronous
+    invocation is possible. Results longer than `max_result_chars` are cut, unless the tool was got from `keeping`.
+    """
+
+    operation: ToolConfig
+    calls: ApiCalls = Field(exclude=True, repr=False)
+    max_result_chars: int = MAX_RESULT_CHARS
+    keep: Keep | None = Field(default=None, exclude=True, repr=False)
+    response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
+    handle_tool_error: bool = True
+
+    def _to_args_and_kwargs(
+        self,
+        tool_input: str | dict[str, Any],
+        tool_call_id: str | None,  # noqa: ARG002 - the interface of BaseTool
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        # Positional, so that no argument of a tool can collide with a parameter of ours.
+        return (Asked(tool_input),), {}
+
+    async def _arun(self, asked: Asked) -> Told:
+        if not isinstance(asked.arguments, dict):
+            raise ToolException(f"The tool {self.name} takes an object of named arguments, not a plain string.")
+        try:
+            request = build_request(self.operation, asked.arguments)
+            response = await self.calls.call(self.operation, request)
+        except WrongArguments as error:
+            listed = "; ".join(error.problems)
+            raise ToolException(f"The arguments do not fit: {listed}. Correct them and call the tool again.") from None
+        except ApiCallFailed as error:
+            raise ToolException(self._failure(error)) from None
+        output, text = await asyncio.to_thread(self._shown, response)
+        return await self._told(output, text)
+
+    def keeping(self, keep: Keep) -> Self:
+        """Return this tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
+        return self.model_copy(update={"keep": keep})
+
+    def _failure(self, error: ApiCallFailed) -> str:
+        lost = error.executed and error.response is None and self.operation.api.method not in _CHANGES_NOTHING
+        return f"{error} {PERHAPS_DONE}" if lost else str(error)
+
+    def _shown(self, response: HTTPResponseSpec) -> tuple[Output, str]:
+        """Return the output, which is for programs, and the text of it that a model reads."""
+        output = mapped_output(self.operation, response)
+        value = output.value
+        return output, visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+    async def _told(self, output: Output, text: str) -> Told:
+        value, limit = output.value, self.max_result_chars
+        notes = "".join(f"\n\n[{warning}]" for warning in output.warnings)
+        if len(text) <= limit:
+            return Told(text + notes, {"structured_content": value} if isinstance(value, dict) else None)
+        how = await self.keep(text, limit) if self.keep else None
+        notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {how or ASK_FOR_LESS}]"
+        return Told(f"{text[:limit]}\n{notice}{notes}", {KEPT: {"characters": len(text)}} if how else None)
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"HTTP tools are asynchronous: use `await tool.ainvoke(...)` for {self.name}.")
+
+
+def http_tools(configs: Iterable[ToolConfig], calls: ApiCalls | None = None) -> list[ApiTool]:
+    """Make LangChain tools of operations of HTTP APIs, for `build_agent_loop(tools=...)` and any other agent.
+
+    Args:
+        configs: the operations.
+        calls: what sends requests; by default to public addresses only, with variables `TOOL_*`.
+    """
+    sending = calls or ApiCalls()
+    return [
+        ApiTool(
+            name=config.tool_id,
+            description=config.description,
+            args_schema={"properties": {}, **config.input_schema, "type": "object"},
+            operation=config,
+            calls=sending,
+        )
+        for config in configs
+    ]

@@ -4,12 +4,11 @@ import asyncio
 from typing import Any
 
 from toolweave.errors import StageFailed
+from toolweave.nodes.http_tools.answers import mapped_output
 from toolweave.nodes.http_tools.api_calls import ApiCalls
-from toolweave.nodes.http_tools.output import mapped_output
-from toolweave.nodes.http_tools.registry import ToolRegistry
-from toolweave.nodes.http_tools.request_building import WrongArguments, build_request
-from toolweave.nodes.http_tools.specs import HTTPRequestSpec
-from toolweave.nodes.model_usage import usage_summary
+from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
+from toolweave.nodes.model_turn import usage_summary
+from toolweave.nodes.tool_catalog import ToolRegistry
 from toolweave.nodes.workflow.state import Selection, StateNode, WorkflowMetadata, WorkflowState, WorkflowUpdate
 from toolweave.tool_config import ToolConfig
 

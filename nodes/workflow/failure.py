@@ -1,26 +1,49 @@
-"""Route the failure of a stage to the one error node, and say there what the answer may tell of it (W-02, D-11)."""
+"""Route a stage's failure to the one error node, and say there what the answer may tell of it (W-02, D-11, W-10)."""
 
 import ast
 import re
+import time
 import traceback
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from functools import wraps
+from typing import Any, Literal, TypeVar, cast
 
 from langgraph.errors import NodeError, NodeTimeoutError
 from langgraph.types import Command
 from loguru import logger
 
 from toolweave.errors import ApiCallFailed, SelectionFailed, StageFailed, UnknownTools
-from toolweave.nodes.model_usage import usage_summary
-from toolweave.nodes.workflow.retrieve import begun
-from toolweave.nodes.workflow.state import Failure, Stage, WorkflowMetadata, WorkflowState, WorkflowUpdate
-from toolweave.nodes.workflow.timing import seconds_of
+from toolweave.nodes.model_turn import usage_summary
+from toolweave.nodes.workflow.state import Failure, Stage, WorkflowMetadata, WorkflowState, WorkflowUpdate, begun
 from toolweave.redact import redact, redact_text
+
+Node = TypeVar("Node", bound=Callable[..., Awaitable[Any]])
+_SECONDS = "_toolweave_seconds"
+
+
+def timed(node: Node) -> Node:
+    """Wrap a node; what it raises can be asked with `seconds_of`."""
+
+    @wraps(node)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        began = time.monotonic()
+        try:
+            return await node(*args, **kwargs)
+        except Exception as error:
+            setattr(error, _SECONDS, time.monotonic() - began)
+            raise
+
+    return cast("Node", run)
+
+
+def seconds_of(error: object) -> float | None:
+    """Give how long a node had run when it failed; None where nobody knows, as after a crash."""
+    return error.elapsed if isinstance(error, NodeTimeoutError) else getattr(error, _SECONDS, None)
+
 
 ERROR_NODE: Literal["error"] = "error"
 # LangGraph finds the parameter for the failure by its type, which its own types do not say.
 Handler = Callable[..., Awaitable[Command[Literal["error"]]]]
-
 _UNEXPECTED: dict[Stage, str] = {
     "tool_retrieval": "The tools could not be looked up.",
     "llm_selection": "The model could not choose a request.",

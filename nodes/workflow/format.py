@@ -2,7 +2,7 @@
 
 from langchain_core.runnables import RunnableConfig
 
-from toolweave.nodes.model_usage import usage_summary
+from toolweave.nodes.model_turn import usage_summary
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
 from toolweave.nodes.workflow.state import ModelNode, WorkflowMetadata, WorkflowState, WorkflowUpdate
 

@@ -4,12 +4,17 @@ import asyncio
 from collections.abc import Sequence
 
 from toolweave.errors import UnknownTools
-from toolweave.nodes.http_tools.registry import ToolRegistry
-from toolweave.nodes.model_usage import usage_summary
-from toolweave.nodes.tool_relevance import ToolIndex
-from toolweave.nodes.workflow.checked_input import CheckedInput
+from toolweave.nodes.tool_catalog import ToolRegistry
+from toolweave.nodes.tool_selection import ToolIndex
 from toolweave.nodes.workflow.descriptions import as_candidates
-from toolweave.nodes.workflow.state import StateNode, WantedFormat, WorkflowMetadata, WorkflowState, WorkflowUpdate
+from toolweave.nodes.workflow.state import (
+    CheckedInput,
+    StateNode,
+    WantedFormat,
+    WorkflowState,
+    WorkflowUpdate,
+    begun,
+)
 from toolweave.tool_config import ToolConfig
 
 
@@ -44,24 +49,3 @@ def relevant(tools: Sequence[ToolConfig], instructions: str, most: int) -> list[
     ranked = ToolIndex(tools).ranked([(instructions, 1.0)])
     chosen = list(dict.fromkeys([*ranked, *range(len(tools))]))[:most]
     return [tools[place] for place in sorted(chosen)]
-
-
-def begun() -> WorkflowUpdate:
-    """Give the state of a workflow that has done nothing yet, whatever its thread did before."""
-    return {
-        "status": None,
-        "selected_tool": None,
-        "http_spec": None,
-        "raw_response": None,
-        "output": None,
-        "formatted_response": None,
-        "warning": None,
-        "error": None,
-        "error_stage": None,
-        "metadata": WorkflowMetadata(usage=usage_summary([])),
-        "wanted_format": None,
-        "candidates": [],
-        "selection": None,
-        "model_usage": None,
-        "failure": None,
-    }

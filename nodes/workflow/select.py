@@ -5,19 +5,130 @@ turn.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
+from pydantic import ValidationError
 
 from toolweave.errors import SelectionFailed, StageFailed, UnknownTools
-from toolweave.nodes.http_tools.registry import ToolRegistry
-from toolweave.nodes.http_tools.request_building import WrongArguments, build_request
-from toolweave.nodes.http_tools.request_comparison import arguments_of, differences
-from toolweave.nodes.http_tools.specs import HTTPRequestSpec
-from toolweave.nodes.model_usage import ModelUsage
-from toolweave.nodes.workflow.model_answer import Choice, UnreadableChoice, read_choice
+from toolweave.nodes.http_tools.comparison import arguments_of, differences
+from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
+from toolweave.nodes.model_turn import ModelUsage, as_object, written_objects
+from toolweave.nodes.tool_catalog import ToolRegistry
 from toolweave.nodes.workflow.prompting import Rejected, WorkflowPrompts
 from toolweave.nodes.workflow.state import ModelNode, Selection, WorkflowState, WorkflowUpdate
 from toolweave.tool_config import ToolConfig
+
+KEYS = frozenset({"tool_id", "arguments", "http_spec", "reason"})
+DEEPEST = 3
+LONGEST_REASON = 1_000
+_NOBODY = frozenset({"", "none", "null"})
+
+
+class UnreadableChoice(ValueError):
+    """An answer says nothing that can be a choice; `problems` say why, for the model to correct it."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = list(problems)
+        super().__init__(" ".join(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a model chose, unchecked; `tool_id` is None where it declines for a `reason`.
+
+    `arguments` is None where it wrote a request only.
+    """
+
+    tool_id: str | None
+    arguments: dict[str, Any] | None = None
+    http_spec: HTTPRequestSpec | None = None
+    reason: str = ""
+
+
+def read_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
+    """Read the first thing in an answer that is a choice.
+
+    Raises:
+        UnreadableChoice: there is none, or it is incomplete.
+    """
+    problems: list[str] = []
+    for name, value in written_objects(answer):
+        try:
+            return _choice(name, value, tool_ids)
+        except UnreadableChoice as error:
+            problems += error.problems
+    for call in answer.invalid_tool_calls[:1]:
+        problems.append(f"The arguments of the call {call['name'] or ''} are not one whole JSON object.")
+    raise UnreadableChoice(*problems or ["The answer is no call of the function and no JSON object."])
+
+
+def _choice(name: str, value: dict[str, Any], tool_ids: Sequence[str], depth: int = 0) -> Choice:
+    if name in tool_ids and not KEYS & value.keys() - {"arguments", "reason"}:
+        # The tool itself was called, with its own arguments.
+        inner = value.get("arguments") if value.keys() == {"arguments"} else None
+        return Choice(name, inner if isinstance(inner, dict) else value)
+    called = value.get("name")
+    if isinstance(called, str) and "tool_id" not in value:
+        for key in ("arguments", "parameters"):
+            # A call of a function that was written as text.
+            if (inner := as_object(value.get(key))) is not None and depth < DEEPEST:
+                return _choice(called, inner, tool_ids, depth + 1)
+    if KEYS & value.keys():
+        return _complete(value, tool_ids)
+    if len(tool_ids) == 1 and {"method", "url"} <= value.keys():
+        return Choice(tool_ids[0], None, _spec(value))
+    if len(value) == 1 and depth < DEEPEST:
+        [(key, only)] = value.items()
+        if (inner := as_object(only)) is not None:
+            return _choice(key, inner, tool_ids, depth + 1)
+    raise UnreadableChoice("The answer has no tool_id.")
+
+
+def _complete(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
+    tool_id, reason = _text(value.get("tool_id")), _text(value.get("reason"))[:LONGEST_REASON]
+    arguments, http_spec = value.get("arguments"), value.get("http_spec")
+    if arguments is None and http_spec is None:
+        beside = {key: item for key, item in value.items() if key not in KEYS}
+        if reason and not beside:
+            return Choice(None, reason=reason)
+        # Written beside tool_id instead of under arguments; a reason could then be either.
+        arguments = beside if beside and not reason else None
+    if tool_id.lower() in _NOBODY:
+        if reason and not (len(tool_ids) == 1 and (arguments or http_spec)):
+            return Choice(None, reason=reason)
+        if len(tool_ids) != 1:
+            raise UnreadableChoice(f"tool_id is missing; it must be one of {', '.join(tool_ids)}.")
+        tool_id = tool_ids[0]
+    if tool_id not in tool_ids:
+        raise UnreadableChoice(
+            f"There is no tool {tool_id[:100]!r} here; tool_id must be one of {', '.join(tool_ids)}."
+        )
+    spec = None if http_spec is None else _spec(http_spec)
+    if arguments is None and spec is None:
+        raise UnreadableChoice("arguments are missing.")
+    read = as_object(arguments)
+    if arguments is not None and read is None:
+        raise UnreadableChoice("arguments must be an object.")
+    return Choice(tool_id, read, spec, reason)
+
+
+def _spec(value: Any) -> HTTPRequestSpec:
+    written = as_object(value)
+    if written is None:
+        raise UnreadableChoice("http_spec must be an object.")
+    try:
+        return HTTPRequestSpec.model_validate(written)
+    except ValidationError as error:
+        wrong = [f"http_spec.{'.'.join(map(str, one['loc']))}: {one['msg']}"[:300] for one in error.errors()[:5]]
+        raise UnreadableChoice(*wrong) from None
+
+
+def _text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
 
 TURNS = 2
 """The first one and the one that repairs it."""

@@ -1,18 +1,19 @@
-"""Define the state that the workflow's nodes read and write: plain JSON values, and never a credential (W-08)."""
+"""Define what a workflow takes and leaves, and what its nodes read and write: plain JSON, never a credential (W-02)."""
 
-from collections.abc import Awaitable
-from typing import Annotated, Any, Literal, NotRequired, Protocol
+from collections.abc import Awaitable, Mapping
+from typing import Annotated, Any, Literal, NotRequired, Protocol, Self
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels import EphemeralValue
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, ValidationError, field_validator
 from typing_extensions import TypedDict
 
-from toolweave.nodes.model_usage import ModelUsage, gathered
+from toolweave.config.problems import sentences
+from toolweave.errors import StageFailed
+from toolweave.nodes.model_turn import ModelUsage, gathered, usage_summary
 
 Stage = Literal["tool_retrieval", "llm_selection", "api_execution", "response_formatting"]
 Status = Literal["success", "error"]
-
 # What schemas say of the input: forms, documents and models that call the workflow as a tool read it.
 INSTRUCTIONS = Field(description="What is to be done, in plain words, with the values that the request needs.")
 TOOL_IDS = Field(description="Ids of the registered tools that may be chosen.")
@@ -130,3 +131,64 @@ class ModelNode(Protocol):
     def __call__(self, state: WorkflowState, config: RunnableConfig) -> Awaitable[WorkflowUpdate]:
         """Return what changes."""
         ...
+
+
+MOST_TOOLS = 500
+MOST_PROBLEMS = 10
+
+
+class CheckedInput(BaseModel):
+    """What is to be done, with which tools, and whether the answer is to be told in words; `WorkflowInput`, checked."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    user_instructions: Annotated[StrictStr, INSTRUCTIONS] = Field(min_length=1, max_length=100_000)
+    tool_ids: Annotated[list[Annotated[StrictStr, Field(min_length=1, max_length=200)]], TOOL_IDS] = Field(
+        min_length=1, max_length=MOST_TOOLS, strict=True
+    )
+    format_response: Annotated[StrictBool, FORMAT] = False
+    response_format_instructions: Annotated[StrictStr | None, FORMAT_INSTRUCTIONS] = Field(
+        default=None, max_length=20_000
+    )
+
+    @field_validator("user_instructions")
+    @classmethod
+    def _says_something(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("must not be blank")
+        return value
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> Self:
+        """Read the input of a graph, which is checked by nobody else.
+
+        Raises:
+            StageFailed: it is not what a workflow takes; names the fields and what was expected of each.
+        """
+        given = {name: state[name] for name in cls.model_fields if state.get(name) is not None}
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            found = [f"{'.'.join(map(str, place))} {problem}" for place, problem in sentences(error)[:MOST_PROBLEMS]]
+            raise StageFailed(f"The workflow cannot begin: {'; '.join(found)}.") from None
+
+
+def begun() -> WorkflowUpdate:
+    """Give the state of a workflow that has done nothing yet, whatever its thread did before."""
+    return {
+        "status": None,
+        "selected_tool": None,
+        "http_spec": None,
+        "raw_response": None,
+        "output": None,
+        "formatted_response": None,
+        "warning": None,
+        "error": None,
+        "error_stage": None,
+        "metadata": WorkflowMetadata(usage=usage_summary([])),
+        "wanted_format": None,
+        "candidates": [],
+        "selection": None,
+        "model_usage": None,
+        "failure": None,
+    }

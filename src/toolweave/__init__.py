@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         generate_script_from_url_with_agent_sync,
     )
     from toolweave.graphs.todo_agent import build_todo_agent
-    from toolweave.nodes.openai_format import convert_mcp_tools_to_openai, openai_name_map
+    from toolweave.nodes.tool_catalog import convert_mcp_tools_to_openai, openai_name_map
     from toolweave.tool_config import ToolConfig
     from toolweave.video_script import VideoScript
 
@@ -49,13 +49,13 @@ _HOMES = {
     "build_script_writer": "toolweave.graphs.script_writer",
     "build_todo_agent": "toolweave.graphs.todo_agent",
     "build_workflow": "toolweave.graphs.workflow",
-    "convert_mcp_tools_to_openai": "toolweave.nodes.openai_format",
+    "convert_mcp_tools_to_openai": "toolweave.nodes.tool_catalog",
     "generate_script_from_url": "toolweave.graphs.scripts",
     "generate_script_from_url_sync": "toolweave.graphs.scripts",
     "generate_script_from_url_with_agent": "toolweave.graphs.scripts",
     "generate_script_from_url_with_agent_sync": "toolweave.graphs.scripts",
-    "http_tools": "toolweave.nodes.http_tools.api_tool",
-    "openai_name_map": "toolweave.nodes.openai_format",
+    "http_tools": "toolweave.nodes.http_tools.api_calls",
+    "openai_name_map": "toolweave.nodes.tool_catalog",
 }
 
 

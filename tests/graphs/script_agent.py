@@ -17,10 +17,8 @@ from tests.nodes.script.writing import calling, script
 from toolweave.config.mcp import McpConfig, McpServerConfig
 from toolweave.config.script_job import ScriptJob
 from toolweave.errors import ToolweaveError
-from toolweave.graphs.fetch_agent import AgentFetch
-from toolweave.graphs.plane_tools import PlaneTools
-from toolweave.graphs.script_writer import ScriptGraph, build_script_writer
-from toolweave.graphs.task_tools import open_task_tools
+from toolweave.graphs.plane_tools import PlaneTools, open_task_tools
+from toolweave.graphs.script_writer import AgentFetch, ScriptGraph, build_script_writer
 
 FETCHING = str(Path(__file__).parents[1] / "fixtures" / "fetching_server.py")
 BEES = "https://site.example/bees"

@@ -12,7 +12,7 @@ from langgraph.types import Command
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from tests.graphs.gated_tools import GO, THREAD, Desk, requests, results
 from toolweave.graphs import AgentLoop, build_agent_loop
-from toolweave.nodes.agent_state import AgentInput
+from toolweave.nodes.agent import AgentInput
 
 ERASE = ("erase", {"path": "a"}, "e")
 LOOK = ("look", {"path": "d"}, "l")

@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from toolweave.errors import IterationLimitError
 from toolweave.graphs import build_agent_loop
-from toolweave.nodes.iteration_cap import OnIterationLimit
+from toolweave.nodes.agent import OnIterationLimit
 
 pytestmark = pytest.mark.requirement("D-10")
 

@@ -22,10 +22,9 @@ from tests.fixtures.shop_api import SHOP_KEY, ShopApi
 from tests.graphs.shop_workflow import LOOPBACK
 from toolweave.errors import ConfigError, UnknownTools
 from toolweave.graphs import build_agent_loop
-from toolweave.graphs.registered_tools import MOST_IDS, WithRegisteredTools
+from toolweave.graphs.plane_tools import MOST_IDS, WithRegisteredTools
 from toolweave.nodes.http_tools.api_calls import ApiCalls
-from toolweave.nodes.http_tools.registry import FixedToolConfigs
-from toolweave.nodes.tool_catalog import FixedTools
+from toolweave.nodes.tool_catalog import FixedToolConfigs, FixedTools
 from toolweave.tool_config import ToolConfig
 
 GO: Any = {"messages": [{"role": "user", "content": "go"}]}

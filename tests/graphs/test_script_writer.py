@@ -24,8 +24,8 @@ from toolweave.config.script_job import ScriptJob, read_script_job
 from toolweave.config.script_settings import ScriptSettings
 from toolweave.errors import ConfigError, FetchFailed, StageFailed
 from toolweave.graphs.script_writer import ScriptGraph, build_script_writer
-from toolweave.nodes.script.begin import ReadJob
 from toolweave.nodes.script.fetching.fetch_plain import PlainFetch
+from toolweave.nodes.script.state import ReadJob
 
 ARTICLES = sorted(
     path.name for path in PAGES.iterdir() if path.suffix != ".json" and path.with_suffix(".truth.json").exists()

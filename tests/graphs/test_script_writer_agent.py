@@ -19,8 +19,7 @@ from tests.fixtures.web_pages import five_megabytes, long_paragraphs, truth_of
 from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, job_with, kept_open
 from tests.nodes.script.reading import articles, left_out, standing_around
 from tests.nodes.script.writing import script
-from toolweave.graphs.fetch_agent import AgentFetch
-from toolweave.graphs.script_writer import build_script_writer
+from toolweave.graphs.script_writer import AgentFetch, build_script_writer
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

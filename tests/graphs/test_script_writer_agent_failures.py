@@ -9,7 +9,7 @@ from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, kept_open
 from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import FetchFailed
-from toolweave.graphs.fetch_agent import AgentFetch
+from toolweave.graphs.script_writer import AgentFetch
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -13,7 +13,7 @@ from tests.fixtures.logged import logged
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from toolweave.graphs import build_todo_agent
 from toolweave.graphs.todo_agent import TODO_TOOLS
-from toolweave.nodes.prompts import todo_prompt
+from toolweave.nodes.agent import todo_prompt
 
 
 def named(name: str) -> BaseTool:

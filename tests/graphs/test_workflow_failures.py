@@ -14,9 +14,8 @@ from tests.fixtures.shop_api import ShopApi
 from tests.graphs.shop_workflow import KEYS, THREAD, chosen, empty, logged, sent, shop_workflow
 from toolweave.errors import PersistenceError
 from toolweave.nodes.http_tools.api_calls import ApiCalls
-from toolweave.nodes.http_tools.registry import FixedToolConfigs
-from toolweave.nodes.workflow.failure import message_of
-from toolweave.nodes.workflow.timing import seconds_of
+from toolweave.nodes.tool_catalog import FixedToolConfigs
+from toolweave.nodes.workflow.failure import message_of, seconds_of
 from toolweave.tool_config import ToolConfig
 
 GARBAGE = WireTurn(text="I would rather talk about the weather.")

@@ -9,8 +9,7 @@ from typing import Any
 
 from tests.mcp_conformance.suite import HERE, Check, client_checks
 from toolweave.config.mcp import McpServerConfig
-from toolweave.nodes.answer_form import answer_to
-from toolweave.nodes.human_interrupt import HumanResponse
+from toolweave.nodes.human_in_the_loop import HumanResponse, answer_to
 from toolweave.servers.connections.context import CallContext, Question, questions_of
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.plane import open_tool_plane

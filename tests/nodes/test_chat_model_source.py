@@ -5,7 +5,7 @@ import asyncio
 from langchain_core.language_models import BaseChatModel
 
 from tests.fixtures.scripted_model import ScriptedModel
-from toolweave.nodes.chat_model_source import LazyChatModel, as_lazy
+from toolweave.nodes.chat_models import LazyChatModel, as_lazy
 
 
 def test_a_recipe_is_followed_once_per_event_loop_however_many_ask() -> None:

@@ -7,7 +7,7 @@ from langchain_core.tools import StructuredTool
 
 from tests.fixtures.counting import calls_in
 from tests.nodes.many_tools import many_tools
-from toolweave.nodes.tool_relevance import ToolIndex
+from toolweave.nodes.tool_selection import ToolIndex
 
 TOOLS = many_tools()
 TOP = 20

@@ -10,7 +10,7 @@ from typing import Any
 from tests.outbound.peers import Answer, Peer, always, serving, text
 from toolweave.config.settings import load_settings
 from toolweave.nodes.http_tools.api_calls import ApiCalls
-from toolweave.nodes.http_tools.specs import HTTPRequestSpec, HTTPResponseSpec
+from toolweave.nodes.http_tools.requests import HTTPRequestSpec, HTTPResponseSpec
 from toolweave.outbound_policy import Resolver, resolve
 from toolweave.tool_config import ToolConfig
 

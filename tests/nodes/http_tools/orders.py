@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toolweave.nodes.http_tools.specs import HTTPRequestSpec
+from toolweave.nodes.http_tools.requests import HTTPRequestSpec
 from toolweave.tool_config import ToolConfig
 
 BASE = "https://api.example.com/v1"

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from tests.nodes.http_tools.hostile_api import json_answer, serving_operation
-from toolweave.nodes.http_tools.api_bodies import DEEPEST, MOST_VALUES, read_api_body
-from toolweave.nodes.http_tools.echoes import Echoes
-from toolweave.nodes.http_tools.specs import HTTPResponseSpec
+from toolweave.nodes.http_tools.answers import DEEPEST, MOST_VALUES, Echoes, read_api_body
+from toolweave.nodes.http_tools.requests import HTTPResponseSpec
 
 NO_SECRETS = Echoes(())
 JSON = "application/json"

@@ -18,7 +18,7 @@ from toolweave import __version__
 from toolweave.config.settings import Settings
 from toolweave.errors import ApiCallFailed
 from toolweave.nodes.http_tools.api_calls import api_calls
-from toolweave.nodes.http_tools.specs import HTTPRequestSpec
+from toolweave.nodes.http_tools.requests import HTTPRequestSpec
 
 HERE = [["127.0.0.1"]]
 

@@ -14,7 +14,7 @@ from tests.fixtures.shop_api import SHOP_KEY, ShopApi
 from tests.nodes.http_tools.hostile_api import calls, json_answer, serving_operation
 from tests.outbound.peers import text
 from toolweave.graphs import build_agent_loop, http_tools
-from toolweave.nodes.http_tools.api_tool import PERHAPS_DONE, ApiTool
+from toolweave.nodes.http_tools.api_calls import PERHAPS_DONE, ApiTool
 
 
 def tools_of(shop: ShopApi) -> dict[str, ApiTool]:

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import BASE, FLAG, NUMBER, TEXT, WHOLE, tool, written
-from toolweave.nodes.http_tools.request_building import WrongArguments, build_request
-from toolweave.nodes.http_tools.request_comparison import arguments_of, differences
-from toolweave.nodes.http_tools.specs import HTTPRequestSpec
+from toolweave.nodes.http_tools.comparison import arguments_of, differences
+from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 
 
 def posted(body: Any) -> HTTPRequestSpec:

@@ -15,8 +15,8 @@ from tests.fixtures.logged import logged
 from tests.nodes.http_tools.hostile_api import calls, json_answer, serving_operation
 from tests.outbound.peers import Received, text
 from toolweave.errors import ApiCallFailed
-from toolweave.nodes.http_tools.echoes import Echoes
-from toolweave.nodes.http_tools.specs import HTTPResponseSpec
+from toolweave.nodes.http_tools.answers import Echoes
+from toolweave.nodes.http_tools.requests import HTTPResponseSpec
 
 SECRET = 'k3y/with "all"+sörts & <of> %20\\'
 PLAIN = "plain-secret_0451"

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import tool
 from toolweave.field_mappings import checked_path
-from toolweave.nodes.http_tools.output import MOST_OUTPUT, Output, mapped_output
-from toolweave.nodes.http_tools.path_search import MOST_RESULTS, PathSearch
-from toolweave.nodes.http_tools.specs import HTTPResponseSpec
+from toolweave.nodes.http_tools.answers import MOST_OUTPUT, MOST_RESULTS, Output, PathSearch, mapped_output
+from toolweave.nodes.http_tools.requests import HTTPResponseSpec
 
 ANSWER = {
     "total": 3,

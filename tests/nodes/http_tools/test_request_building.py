@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import BASE, FLAG, NUMBER, TEXT, WHOLE, tool
-from toolweave.nodes.http_tools.api_requests import with_query
-from toolweave.nodes.http_tools.request_building import WrongArguments, build_request
+from toolweave.nodes.http_tools.requests import WrongArguments, build_request, with_query
 
 ORDER = tool("/orders/{id}/lines", fields={"id": {}})
 TRACED = tool(fields={"trace": {}}, request={"trace": "header.X-Trace"})

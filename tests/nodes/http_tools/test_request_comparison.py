@@ -7,10 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import BASE, FLAG, TEXT, WHOLE, tool, written
-from toolweave.nodes.http_tools.loose_equality import same_value
-from toolweave.nodes.http_tools.request_building import WrongArguments, build_request
-from toolweave.nodes.http_tools.request_comparison import MOST_DIFFERENCES, arguments_of, differences
-from toolweave.nodes.http_tools.specs import HTTPRequestSpec
+from toolweave.nodes.http_tools.comparison import MOST_DIFFERENCES, arguments_of, differences, same_value
+from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 
 SHOP = tool("/orders/{id}", fields={"id": TEXT, "limit": WHOLE, "open": FLAG, "tags": {"type": "array", "items": TEXT}})
 GIVEN = {"id": "a b/é"[:3], "limit": 5, "open": True, "tags": ["x", "y"]}

@@ -8,7 +8,7 @@ import pytest
 from tests.fixtures.web_pages import PAGES, five_megabytes, long_paragraphs, truth_of
 from tests.nodes.script.reading import NoArticle, articles, html_page, left_out, page_of, standing_around
 from tests.nodes.script.turns import Turns
-from toolweave.nodes.script.reading.extraction import extract_page
+from toolweave.nodes.script.extraction import extract_page
 
 SHARE_KEPT = 0.95
 PARAGRAPHS = "".join(f"<p>The keeper of lamp {number} trimmed it at dusk and slept well.</p>" for number in range(8))

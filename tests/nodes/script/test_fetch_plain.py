@@ -13,8 +13,13 @@ from tests.fixtures.web_pages import Answer, WebPages, truth_of, web_pages
 from toolweave.config.outbound_allow import allowed_targets
 from toolweave.config.settings import Settings
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.fetching.fetch_plain import FetchState, PlainFetch, fetch_plain_node, plain_fetch
-from toolweave.nodes.script.fetching.visit import USER_AGENT
+from toolweave.nodes.script.fetching.fetch_plain import (
+    USER_AGENT,
+    FetchState,
+    PlainFetch,
+    fetch_plain_node,
+    plain_fetch,
+)
 
 HTML = {"content-type": "text/html; charset=utf-8"}
 TEXT = {"content-type": "text/plain"}

@@ -17,7 +17,7 @@ from tests.fixtures.web_pages import PAGES, five_megabytes
 from tests.nodes.script.reading import read_article
 from tests.nodes.script.turns import Turns
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.reading.extraction import MODULE, ExtractionLimits, extract_page
+from toolweave.nodes.script.extraction import MODULE, ExtractionLimits, extract_page
 
 HANDED_OVER = 5_000_000
 """So much that the process has its page, and the one that asks waits for the answer."""
@@ -38,7 +38,7 @@ def test_who_reads_a_page_ends_with_the_process_that_asked_even_if_that_is_kille
     bytes_sent, bound_s = 8_000_000, 30.0
     asks = f"""if True:
         import asyncio
-        from toolweave.nodes.script.reading.extraction import extract_page
+        from toolweave.nodes.script.extraction import extract_page
         page = b"<p " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b">Hi</p>"
         assert len(page) > {bytes_sent}
         asyncio.run(extract_page(page, "https://site.example/x", "text/html"))
@@ -66,7 +66,7 @@ def test_pages_are_read_within_limits_of_the_system_by_no_module_of_the_working_
         (tmp_path / f"{module}.py").write_text("raise SystemExit('taken for a module')", encoding="utf-8")
     asks = """if True:
         import asyncio
-        from toolweave.nodes.script.reading.extraction import extract_page
+        from toolweave.nodes.script.extraction import extract_page
         body = b"<p>The keeper of the lamp trimmed it at dusk and slept well.</p>" * 4
         print(asyncio.run(extract_page(body, "https://site.example/x", "text/html"))["text"])
     """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolweave.nodes.script.fetching.robots import MOST_CHARACTERS, may_fetch
+from toolweave.nodes.script.fetching.fetch_plain import MOST_CHARACTERS, may_fetch
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from tests.fixtures.web_pages import PAGES
 from tests.nodes.script.reading import articles
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.fetching.tool_content import likely_documents, page_of_results
-from toolweave.nodes.script.fetching.tool_document import Document
-from toolweave.nodes.script.fetching.tool_results import WHOLE
+from toolweave.nodes.script.fetching.tool_pages import WHOLE, Document, likely_documents, page_of_results
 
 URL = "https://site.example/bees"
 TEXT = "# Bees\n\nBees are small. They fly far on a warm day and bring home what the flowers give them."

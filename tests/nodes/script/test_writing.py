@@ -17,8 +17,7 @@ from tests.nodes.script.writing import (
     saying,
     script,
 )
-from toolweave.nodes.script.page import PageImage
-from toolweave.nodes.script.reading.markdown_page import page_of_markdown
+from toolweave.nodes.script.page import PageImage, page_of_markdown
 from toolweave.video_script import VideoScript
 
 PERSONAS = [{"id": "host", "name": "Mika", "character": "Curious"}, {"id": "guest", "name": "Dr Ito", "character": ""}]

@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.script.writing import SENTENCE
-from toolweave.nodes.script.writing.chunking import CONTINUED, parts_of, sentences_in, tokens_of
-from toolweave.nodes.script.writing.material import LONGEST_HEADING, Block, block_of
+from toolweave.nodes.script.material import (
+    CONTINUED,
+    LONGEST_HEADING,
+    Block,
+    block_of,
+    parts_of,
+    sentences_in,
+    tokens_of,
+)
 
 PIECES = st.sampled_from(
     [

@@ -10,10 +10,9 @@ from tests.nodes.script.writing import USAGE, Endpoint, calling, page, script, w
 from toolweave.config.script_settings import ScriptSettings
 from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError, ScriptFailed
-from toolweave.nodes.chat_model_source import as_lazy
+from toolweave.nodes.chat_models import ScriptModels, as_lazy, script_endpoint
 from toolweave.nodes.offline_model import OfflineChatModel
-from toolweave.nodes.progress_events import tell_progress
-from toolweave.nodes.script.writing.script_model import ScriptModels, script_endpoint
+from toolweave.nodes.script.state import tell_progress
 
 BROKEN = WireCall("write_script", '{"title": "Be')
 

@@ -27,7 +27,7 @@ from tests.nodes.script.writing import (
 )
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.script.page import Page
-from toolweave.nodes.script.writing import notes
+from toolweave.nodes.script.write import AT_ONCE
 
 SMALL = {"article_tokens": 500, "target_length_s": 60}
 
@@ -124,7 +124,7 @@ async def test_parts_are_read_side_by_side_but_few_at_once_and_alike_each_time()
     await write(first, long_page(40), SMALL | {"article_tokens": 1_000})
     await write(second, long_page(40), SMALL | {"article_tokens": 1_000})
 
-    assert 1 < first.most_at_once <= notes.AT_ONCE
+    assert 1 < first.most_at_once <= AT_ONCE
     assert first.shown[-1] == second.shown[-1]
 
 

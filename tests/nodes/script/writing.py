@@ -11,12 +11,11 @@ from langgraph.graph.state import CompiledStateGraph
 
 from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTurn
 from toolweave.errors import ScriptFailed
-from toolweave.nodes.chat_model_source import ChatModel
+from toolweave.nodes.chat_models import ChatModel, ScriptModels
 from toolweave.nodes.script.page import Page, PageImage, PageSection
-from toolweave.nodes.script.writing.script_model import ScriptModels
-from toolweave.nodes.script.writing.validate import validate_node
-from toolweave.nodes.script.writing.write import write_node
-from toolweave.nodes.script.writing.writing_state import WritingState
+from toolweave.nodes.script.state import WritingState
+from toolweave.nodes.script.validate import validate_node
+from toolweave.nodes.script.write import write_node
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 SENTENCE = "Bees fly far on a warm day and bring home what the flowers of the meadow give them. "

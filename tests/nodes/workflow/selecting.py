@@ -11,10 +11,10 @@ from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTu
 from tests.fixtures.shop_api import ShopApi
 from toolweave.config.settings import load_settings
 from toolweave.errors import SelectionFailed
-from toolweave.nodes.chat_model_source import as_lazy
+from toolweave.nodes.chat_models import as_lazy
 from toolweave.nodes.http_tools.api_calls import ApiCalls, api_calls
-from toolweave.nodes.http_tools.registry import FixedToolConfigs
-from toolweave.nodes.http_tools.specs import HTTPRequestSpec
+from toolweave.nodes.http_tools.requests import HTTPRequestSpec
+from toolweave.nodes.tool_catalog import FixedToolConfigs
 from toolweave.nodes.workflow.descriptions import as_candidates
 from toolweave.nodes.workflow.prompting import Formatted, WorkflowPrompts
 from toolweave.nodes.workflow.select import select_node

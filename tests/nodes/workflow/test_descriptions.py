@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolweave.nodes.workflow.descriptions import LONGEST, as_candidates, concatenated, describe
-from toolweave.nodes.workflow.selection_schema import selection_schema
+from toolweave.nodes.workflow.descriptions import LONGEST, as_candidates, concatenated, describe, selection_schema
 from toolweave.tool_config import ToolConfig
 
 URL = "https://api.shop.example/v1"

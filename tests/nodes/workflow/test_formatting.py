@@ -12,8 +12,7 @@ from tests.fixtures.openai_wire import WireTurn
 from tests.nodes.workflow.selecting import USAGE, Endpoint, brief, choosing, saying, select
 from toolweave.config.settings import load_settings
 from toolweave.errors import StageFailed
-from toolweave.nodes.chat_model_source import LazyChatModel, as_lazy
-from toolweave.nodes.chat_models import build_chat_model
+from toolweave.nodes.chat_models import LazyChatModel, as_lazy, build_chat_model
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
 from toolweave.tool_config import ToolConfig
 from toolweave.visible import visible

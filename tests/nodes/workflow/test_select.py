@@ -21,9 +21,9 @@ from tests.nodes.workflow.selecting import (
     some,
 )
 from toolweave.errors import UnknownTools
-from toolweave.nodes.chat_model_source import as_lazy
-from toolweave.nodes.http_tools.registry import FixedToolConfigs
+from toolweave.nodes.chat_models import as_lazy
 from toolweave.nodes.offline_model import OfflineChatModel
+from toolweave.nodes.tool_catalog import FixedToolConfigs
 from toolweave.nodes.workflow.descriptions import as_candidates
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
 from toolweave.nodes.workflow.select import select_node

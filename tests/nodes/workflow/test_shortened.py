@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolweave.nodes.workflow.shortened import LONGEST, shortened
+from toolweave.nodes.workflow.prompting import LONGEST, shortened
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=80),

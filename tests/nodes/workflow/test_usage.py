@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.fixtures.openai_wire import WireTurn
 from tests.nodes.workflow.selecting import Endpoint
-from toolweave.nodes.chat_model_source import as_lazy
-from toolweave.nodes.model_usage import ModelUsage, usage_summary
+from toolweave.nodes.chat_models import as_lazy
+from toolweave.nodes.model_turn import ModelUsage, usage_summary
 from toolweave.nodes.offline_model import OfflineChatModel
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 from langchain_core.messages import ToolMessage
 
 from tests.servers.connections.peers import BOUND_S, QUICK, log_records, talkative
-from toolweave.nodes.openai_format import convert_mcp_tools_to_openai, find_tool
+from toolweave.nodes.tool_catalog import convert_mcp_tools_to_openai, find_tool
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.tool import McpTool
 

@@ -8,7 +8,7 @@ import pytest_asyncio
 from langchain_core.messages import ToolMessage
 
 from tests.servers.connections.peers import QUICK, talkative
-from toolweave.nodes.script.fetching import tool_results
+from toolweave.nodes.script.fetching import tool_pages
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.results import IS_KEPT, WHOLE
 from toolweave.servers.connections.tool import McpTool
@@ -75,4 +75,4 @@ async def test_media_stay_blocks_and_the_text_beside_them_is_kept(plane: ToolPla
 
 
 def test_what_writes_the_artifact_and_what_reads_it_agree() -> None:
-    assert tool_results.WHOLE == WHOLE
+    assert tool_pages.WHOLE == WHOLE

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from toolweave.nodes.http_tools.request_building import build_request
-from toolweave.nodes.http_tools.specs import HTTPRequestSpec
+from toolweave.nodes.http_tools.requests import HTTPRequestSpec, build_request
 from toolweave.servers.registry.openapi.importing import Imported, ImportOptions, import_openapi
 from toolweave.tool_config import ToolConfig
 

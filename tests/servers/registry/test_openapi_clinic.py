@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.servers.registry.openapi_documents import imported, request
-from toolweave.nodes.http_tools.request_building import WrongArguments
+from toolweave.nodes.http_tools.requests import WrongArguments
 from toolweave.servers.registry.openapi.importing import Imported
 from toolweave.tool_config import ApiAuth, ToolConfig
 

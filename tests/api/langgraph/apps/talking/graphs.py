@@ -8,7 +8,7 @@ from langgraph.graph import START, StateGraph
 from tests.fixtures.scripted_model import ScriptedModel
 from toolweave.graphs import build_agent_loop
 from toolweave.graphs.plane_tools import CurrentPlaneTools
-from toolweave.nodes.agent_state import AgentOutput
+from toolweave.nodes.agent import AgentOutput
 
 
 def obey(messages: list[BaseMessage]) -> AIMessage:

@@ -1,0 +1,293 @@
+"""Define the agent loop's state, and its nodes that need no tool and no person (D-10, A-02, T-06).
+
+`accept_input` or `check_tools` begins a run, `call_model` takes a model turn; `iteration_cap` and what follows end it.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import date
+from typing import Annotated, Any, Literal, Protocol
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.graph.message import add_messages
+from langgraph.managed import RemainingSteps
+from langgraph.types import Command
+from loguru import logger
+from typing_extensions import TypedDict
+
+from toolweave.errors import InvalidRequest, IterationLimitError
+from toolweave.nodes.chat_models import LazyChatModel
+from toolweave.nodes.dialogue import (
+    RequestedCall,
+    WaitingCall,
+    for_model,
+    requested_calls,
+    requires_approval,
+    with_unique_call_ids,
+)
+from toolweave.nodes.model_turn import ModelRunnable, answer_status, local_today, model_turn
+from toolweave.nodes.tool_catalog import OpenAITool, SelectedTools, find_tool
+from toolweave.nodes.tool_selection import OfferedTools
+
+Status = Literal["running", "done", "iteration_limit", "length", "content_filter", "tools_missing", "no_tools"]
+"""How a run stands or ended. `length` and `content_filter` are the model's own finish reasons for a cut answer."""
+
+
+class AgentInput(TypedDict):
+    """What a caller gives: the new messages."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+class AgentOutput(AgentInput):
+    """What a run leaves: the dialogue, the number of model calls since the last input, and how it ended."""
+
+    iterations: int
+    status: Status
+
+
+def collected(waiting: list[WaitingCall], more: list[WaitingCall]) -> list[WaitingCall]:
+    """Gather what the tasks of a turn write; an empty list says that all is answered."""
+    return [*waiting, *more] if more else []
+
+
+class AgentState(AgentOutput):
+    """The output, what a person is to be asked, and the number of steps that the caller's recursion limit allows.
+
+    `to_approve` maps the ids of the last message's calls that need approval to their tools, by the tools' own names;
+    `waiting_calls` are those whose servers asked something. Both are absent on threads that never needed a person.
+    """
+
+    to_approve: dict[str, str]
+    waiting_calls: Annotated[list[WaitingCall] | None, collected]
+    remaining_steps: RemainingSteps
+
+
+class AgentUpdate(TypedDict, total=False):
+    """What a node writes; absent keys stay as they are."""
+
+    messages: list[AnyMessage]
+    iterations: int
+    status: Status
+    to_approve: dict[str, str]
+    waiting_calls: list[WaitingCall]
+
+
+class StateNode(Protocol):
+    """A node that needs the state only."""
+
+    def __call__(self, state: AgentState) -> AgentUpdate | Awaitable[AgentUpdate]:
+        """Return what changes."""
+        ...
+
+
+class ModelNode(Protocol):
+    """A node that calls the model; the config carries the stream its tokens go to."""
+
+    def __call__(self, state: AgentState, config: RunnableConfig) -> Awaitable[AgentUpdate]:
+        """Return what changes."""
+        ...
+
+
+class RoutingNode(Protocol):
+    """A node that says itself which tasks follow it."""
+
+    def __call__(self, state: AgentState, config: RunnableConfig) -> Awaitable[Command[Any]]:
+        """Return what changes, and where to go on."""
+        ...
+
+
+SystemPrompt = str | Callable[[], str] | None
+"""A text, something that writes it for each model call, or nothing."""
+AGENT_PROMPT = """\
+You are an assistant with tools. Use a tool whenever it can find, check or change what the user asks about, and \
+choose it by its description. Call independent tools in the same turn. If a call fails, read its error: correct \
+the arguments and try again, or tell the user in plain words what could not be done. Never say that something was \
+done unless a tool's result in this conversation shows it. When you have what you need, answer without calling \
+tools."""
+TODO_PROMPT = """\
+You manage the user's todo list with the given tools. Today is {today}.
+- Add, list, change, find and delete todos only through the tools; never answer from memory.
+- To change or delete a todo that the user names by its words, search for it first and use its id. If more than one \
+fits, ask which one.
+- Dates go into due_date as ISO dates.
+- Say that something was done only if the tool's result in this conversation says so. Confirm it with the title, or \
+list the found todos one per line with priority and due date.
+- If a tool fails, tell the user so in plain words and what they can do.
+- For small talk, answer without tools."""
+SUMMARY_PROMPT = """\
+The limit of model calls is reached and no tool can be called any more. Answer the user now from what the \
+conversation holds, and say what is still missing."""
+
+
+def todo_prompt(today: Callable[[], date] = local_today) -> str:
+    """Write the todo agent's prompt; the model needs the date to understand "tomorrow"."""
+    return TODO_PROMPT.format(today=today().strftime("%A, %Y-%m-%d"))
+
+
+def prompt_text(prompt: SystemPrompt) -> str | None:
+    """Return the text to send now."""
+    return prompt() if callable(prompt) else prompt
+
+
+UNDECIDED = "Not executed: the user was asked about the calls of this turn and went on without a decision."
+UNANSWERED = "Not finished: the tool's server asked the user something, who went on without an answer."
+
+
+def accept_input(state: AgentState) -> AgentUpdate:
+    """Begin to count model calls anew.
+
+    Raises:
+        InvalidRequest: the thread has no message that the model could answer.
+    """
+    if not state.get("messages"):
+        raise InvalidRequest('There is nothing to answer: the input needs {"messages": [...]} with at least one.')
+    begun: AgentUpdate = {"iterations": 0, "status": "running"}
+    if state.get("to_approve") or state.get("waiting_calls"):
+        begun |= {"messages": _left_behind(state), "to_approve": {}, "waiting_calls": []}
+    return begun
+
+
+def _left_behind(state: AgentState) -> list[AnyMessage]:
+    """Answer the calls of a turn for which a person was asked, who wrote something new instead."""
+    waiting = {each["call"]["id"] for each in state.get("waiting_calls") or []}
+    asked = {*waiting, *state.get("to_approve", ())}
+    turns = [requested_calls(message) for message in state["messages"]]
+    left: list[RequestedCall] = next(
+        (turn for turn in reversed(turns) if any(call["id"] in asked for call in turn)), []
+    )
+    answered = {message.tool_call_id for message in state["messages"] if isinstance(message, ToolMessage)}
+    return [
+        ToolMessage(
+            UNANSWERED if call["id"] in waiting else UNDECIDED,
+            name=call["name"],
+            tool_call_id=call["id"],
+            status="error",
+        )
+        for call in left
+        if call["id"] not in answered
+    ]
+
+
+def call_model_node(
+    model: LazyChatModel, catalog: OfferedTools, system_prompt: SystemPrompt, *, steps_to_an_end: int
+) -> ModelNode:
+    """Return the node; it asks the catalogue at every turn, so tools come and go with their servers (A-02).
+
+    Of a large catalogue the model is offered what is relevant (D-2).
+
+    When fewer than `steps_to_an_end` steps are left, calls that the model asks for come too late (D-10).
+    """
+
+    async def call_model(state: AgentState, config: RunnableConfig) -> AgentUpdate:
+        if state.get("waiting_calls"):
+            # Calls of this turn wait for a person's answers: the edge out of here leads to the questions first.
+            return {}
+        messages = state["messages"]
+        tools = await catalog.tools()
+        offered = _offer(await model.get(), await catalog.offer(tools, messages))
+        answer = await model_turn(offered, for_model(prompt_text(system_prompt), messages), config)
+        answer = with_unique_call_ids(answer, messages)
+        status: Status = "running" if state["remaining_steps"] >= steps_to_an_end else "iteration_limit"
+        update: AgentUpdate = {
+            "messages": [answer],
+            "iterations": state.get("iterations", 0) + 1,
+            "status": status if requested_calls(answer) else answer_status(answer),
+        }
+        to_approve = calls_to_approve(answer, tools)
+        return {**update, "to_approve": to_approve} if to_approve else update
+
+    return call_model
+
+
+def _offer(model: BaseChatModel, tools: Sequence[OpenAITool]) -> ModelRunnable:
+    return model.bind_tools(tools) if tools else model
+
+
+OnIterationLimit = Literal["end", "error", "summarize"]
+
+
+def iteration_cap_node(on_limit: OnIterationLimit) -> StateNode:
+    """Return the node that answers each pending call with an error and, for "end", says why the run stops."""
+
+    def iteration_cap(state: AgentState) -> AgentUpdate:
+        limit = state["iterations"]
+        refused: list[AnyMessage] = [
+            ToolMessage(
+                f"Not executed: the limit of {limit} model calls is reached.",
+                name=call["name"],
+                tool_call_id=call["id"],
+                status="error",
+            )
+            for call in requested_calls(state["messages"][-1])
+        ]
+        note: list[AnyMessage] = [AIMessage(_note(limit))] if on_limit == "end" else []
+        return {"messages": [*refused, *note], "status": "iteration_limit"}
+
+    return iteration_cap
+
+
+def limit_error(state: AgentState) -> AgentUpdate:
+    """Fail the run.
+
+    Raises:
+        IterationLimitError: always, with the number of model calls made.
+    """
+    raise IterationLimitError(state["iterations"])
+
+
+def summarize_node(model: LazyChatModel) -> ModelNode:
+    """Return the node that asks the model once more, without tools, for what it knows so far."""
+
+    async def summarize(state: AgentState, config: RunnableConfig) -> AgentUpdate:
+        answer = await model_turn(await model.get(), for_model(SUMMARY_PROMPT, state["messages"]), config)
+        text = answer.text or _note(state["iterations"])
+        summary = answer.model_copy(update={"content": text, "tool_calls": [], "invalid_tool_calls": []})
+        return {"messages": [summary], "iterations": state["iterations"] + 1}
+
+    return summarize
+
+
+def _note(limit: int) -> str:
+    return (
+        f"I stopped at the iteration limit: {limit} model calls without a final answer. "
+        "Ask for less at once, or raise the limit."
+    )
+
+
+NO_DATABASE = "Unable to access todo database. Please try again later."
+NO_TOOLS = f"No MCP tools available. {NO_DATABASE}"
+
+
+def check_tools_node(needed: SelectedTools) -> StateNode:
+    """Return the node that starts a run and notes whether any of the needed tools can be called."""
+
+    async def check_tools(state: AgentState) -> AgentUpdate:
+        begun = accept_input(state)
+        available = await needed.catalog.tools()
+        if needed.among(available):
+            return begun
+        return {**begun, "status": "tools_missing" if available else "no_tools"}
+
+    return check_tools
+
+
+def tools_missing(state: AgentState) -> AgentUpdate:
+    """Give the fixed answer and tell the operator."""
+    text = NO_TOOLS if state["status"] == "no_tools" else NO_DATABASE
+    logger.critical("the todo tools are not available, a request was answered without them: {}", text)
+    return {"messages": [AIMessage(text)]}
+
+
+def calls_to_approve(message: AnyMessage, tools: Sequence[BaseTool]) -> dict[str, str]:
+    """Map the ids of the calls that need a person's approval to their tools; calls that cannot run need none."""
+    if not any(requires_approval(tool) for tool in tools):
+        return {}
+    found = [(call, find_tool(tools, call["name"])) for call in requested_calls(message)]
+    return {
+        call["id"]: tool.name
+        for call, tool in found
+        if tool and requires_approval(tool) and isinstance(call["args"], dict)
+    }

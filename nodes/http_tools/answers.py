@@ -1,0 +1,490 @@
+"""Read what an API answered, without credentials, and make the tool's output of it (W-06, W-08).
+
+Checkpoints and streams take neither integers of more than 64 bits, nor NaN, nor lone halves of a character, nor very
+deep nesting, and millions of values hold up everybody. Here such integers become texts, NaN and infinities null, halves
+a question mark, and what is nested too deeply or has too many values stays text.
+
+Some APIs repeat the request, above all in their errors. Credentials are looked for in the spellings that URLs, JSON,
+HTML and base64 give them; only those that were really sent.
+"""
+
+import asyncio
+import json
+import math
+import re
+from base64 import b64encode
+from codecs import lookup
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from email.message import Message
+from html import escape
+from http import HTTPStatus
+from typing import Any, NamedTuple
+from urllib.parse import quote, quote_plus
+
+from jsonpath import JSONPath, JSONPathMatch
+from jsonpath.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
+from jsonpath.selectors import Filter, JSONPathSelector
+
+from toolweave.field_mappings import answer_path
+from toolweave.nodes.http_tools.requests import HTTPResponseSpec
+from toolweave.outbound import OutboundResponse
+from toolweave.redact import HIDDEN, names_a_secret, redact_text
+from toolweave.schema import well_formed_schema
+from toolweave.tool_config import ToolConfig
+
+# Shorter ones could be a part of any word; they are hidden where they stand alone.
+SHORTEST_INSIDE = 8
+# Of longer ones only the usual spellings are looked for: every mixture of them would take long. So would making the
+# expressions for many characters that are spelled in several ways.
+LONGEST_SPELLED = 200
+MOST_SPELLED = 400
+# More than this takes so long to prepare that others wait.
+_MANY_CHARACTERS = 4_000
+# These stand for themselves everywhere.
+_PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")
+_PERCENT = re.compile(r"%[0-9A-F]{2}")
+_RUNS = re.compile(r"[A-Za-z0-9_.~-]+|\\+|.", re.DOTALL)
+
+
+class Echoes:
+    """The credentials of one request."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        longest_first = sorted(set(secrets), key=len, reverse=True)
+        self._forms = tuple(form for secret in longest_first for form in _in_base64(secret))
+        patterns, literal, room = [], [], MOST_SPELLED
+        for secret in reversed(longest_first):
+            room -= len(secret) - sum(map(len, _PLAIN.findall(secret)))
+            if len(secret) > LONGEST_SPELLED or room < 0:
+                literal.append(secret)
+            else:
+                patterns.append(_pattern(secret))
+        self._literal = tuple(form for secret in reversed(literal) for form in _usual_forms(secret))
+        self._patterns = tuple(reversed(patterns))
+
+    @property
+    def weight(self) -> int:
+        """Say how many times a text is looked through."""
+        return len(self._patterns) + len(self._forms) + len(self._literal)
+
+    def heard(self, text: str) -> bool:
+        """Say whether a text repeats one."""
+        if any(form in text for form in (*self._literal, *self._forms)):
+            return True
+        return any(pattern.search(text) for pattern in self._patterns)
+
+    def hide(self, text: str) -> str:
+        """Return a text without them."""
+        for form in self._literal:
+            text = text.replace(form, HIDDEN)
+        for pattern in self._patterns:
+            text = pattern.sub(HIDDEN, text)
+        for form in self._forms:
+            text = text.replace(form, HIDDEN)
+        return text
+
+    def hide_bytes(self, data: bytes) -> bytes:
+        """Return bytes without them."""
+        text = data.decode("utf-8", "surrogateescape")
+        return self.hide(text).encode("utf-8", "surrogateescape") if self.heard(text) else data
+
+    def hide_number(self, number: float) -> float | str:
+        """Return a number, unless it is one of them."""
+        text = str(number)
+        return HIDDEN if any(pattern.fullmatch(text) for pattern in self._patterns) else number
+
+
+async def echoes_of(secrets: Collection[str]) -> Echoes:
+    """Make what looks for these; that of many, or long ones, is made on a thread."""
+    if sum(map(len, secrets)) > _MANY_CHARACTERS:
+        return await asyncio.to_thread(Echoes, secrets)
+    return Echoes(secrets)
+
+
+def _pattern(secret: str) -> re.Pattern[str]:
+    written = "".join(_spellings(run) for run in _RUNS.findall(secret))
+    if len(secret) < SHORTEST_INSIDE:
+        written = rf"(?<![A-Za-z0-9]){written}(?![A-Za-z0-9])"
+    return re.compile(written)
+
+
+def _in_base64(secret: str) -> Iterator[str]:
+    """Give what base64 makes of a secret, whatever stands around it: of its first and last bytes that is not known."""
+    data = secret.encode("utf-8", "surrogateescape")
+    for before in range(3) if len(data) >= SHORTEST_INSIDE else ():
+        end = (before + len(data)) * 8 // 6
+        form = b64encode(bytes(before) + data).decode()[(before * 8 + 5) // 6 : end]
+        yield from dict.fromkeys((form, form.replace("+", "-").replace("/", "_")))
+
+
+def _usual_forms(secret: str) -> list[str]:
+    encoded = [quote(secret, safe=safe, errors="replace") for safe in ("", "/")]
+    encoded += [_PERCENT.sub(lambda found: found.group().lower(), encoded[0]), quote(encoded[0], safe="")]
+    in_json = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
+    in_json += [in_json[0].replace("/", "\\/"), json.dumps(in_json[0])[1:-1]]
+    forms = {secret, escape(secret), quote_plus(secret, errors="replace"), *encoded, *in_json}
+    return sorted(forms, key=len, reverse=True)
+
+
+def _spellings(run: str) -> str:
+    """Match plain characters as they are, and another one as it is, percent-encoded, or escaped for JSON or HTML.
+
+    Several backslashes come as one run. Every repetition has an end and never gives back what it has taken, or long
+    runs of backslashes would take quadratic time.
+    """
+    if _PLAIN.fullmatch(run):
+        return re.escape(run)
+    character = run[0]
+    encoded = "".join(f"%(?:25){{0,3}}{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+    units = character.encode("utf-16-be", "surrogatepass")
+    unicode = "".join(rf"\\{{1,8}}+u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+    if character == "\\":
+        return rf"(?:(?i:{unicode}){{1,16}}+|(?i:{encoded}){{1,16}}+|\\{{1,16}}+)"
+    spelled = [rf"\\{{0,8}}+{re.escape(character)}", f"(?i:{encoded})", f"(?i:{unicode})"]
+    spelled += [r"\+"] if character == " " else []
+    spelled += [re.escape(escape(character)), f"&#{ord(character)};"] if escape(character) != character else []
+    return f"(?:{'|'.join(spelled)})"
+
+
+DEEPEST = 64
+MOST_VALUES = 200_000
+_LONGEST_INTEGER = len("-9223372036854775808")
+_LONGEST_TYPE = 200
+_CHARSETS = ("ascii", "utf-8", "utf-16", "utf-32", "iso8859", "cp", "koi8", "shift_jis", "euc", "gb", "big5")
+_TEXTS = ("application/xml", "application/javascript", "application/x-www-form-urlencoded", "application/yaml")
+
+
+class Body(NamedTuple):
+    """A body; `encoding` is "base64" for bytes, None for JSON and text."""
+
+    value: Any
+    encoding: str | None = None
+
+
+def read_api_body(data: bytes, content_type: str, echoes: Echoes) -> Body:
+    """Read a body as what it is: its content counts more than its type. It is without credentials afterwards."""
+    if not data:
+        return Body(None)
+    kind, charset = _kind(content_type)
+    if kind.endswith(("/json", "+json")) or data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        try:
+            return Body(_json(data, charset, echoes))
+        except (ValueError, RecursionError):
+            pass  # text, then
+    text = _text(data, charset, certain=kind.startswith("text/") or kind.endswith("+xml") or kind in _TEXTS)
+    if text is None:
+        return Body(b64encode(echoes.hide_bytes(data)).decode(), "base64")
+    return Body(echoes.hide(text))
+
+
+def _kind(content_type: str) -> tuple[str, str | None]:
+    header = Message()
+    header["content-type"] = content_type[:_LONGEST_TYPE]
+    charset = header.get_param("charset")
+    return header.get_content_type().lower() if content_type else "", charset if isinstance(charset, str) else None
+
+
+def _json(data: bytes, charset: str | None, echoes: Echoes) -> Any:
+    # Reading millions of values would hold up everybody; texts may have some commas and brackets, too.
+    if sum(map(data.count, (b",", b"[", b"{"))) > 2 * MOST_VALUES:
+        raise ValueError("it has too many values")
+    text = data.decode(_known(charset) or json.detect_encoding(data)).removeprefix("\ufeff")
+    value = json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=lambda _name: None)
+    _require_storable(value)
+    # Without escapes, texts stand in JSON as they are.
+    return _clean(value, echoes) if "\\" in text or echoes.heard(text) else value
+
+
+def _integer(text: str) -> int | str:
+    number = int(text) if len(text) <= _LONGEST_INTEGER else None
+    return number if number is not None and -(1 << 63) <= number < 1 << 63 else text
+
+
+def _float(text: str) -> float | None:
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+def _require_storable(value: Any) -> None:
+    level, values = [value], 0
+    for _ in range(DEEPEST):
+        values += len(level)
+        if values > MOST_VALUES:
+            raise ValueError("it has too many values")
+        containers = [part for part in level if isinstance(part, dict | list)]
+        level = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
+        if not level:
+            return
+    raise ValueError("it is nested too deeply")
+
+
+def _clean(value: Any, echoes: Echoes) -> Any:
+    if isinstance(value, str):
+        return echoes.hide(_well_formed(value))
+    if isinstance(value, dict):
+        return {_clean(name, echoes): _clean(part, echoes) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_clean(part, echoes) for part in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return echoes.hide_number(value)
+    return value
+
+
+def _text(data: bytes, charset: str | None, *, certain: bool) -> str | None:
+    """Decode a text; None for what is none. Only what says that it is a text may have errors in it."""
+    known = _known(charset)
+    try:
+        text = data.decode(known or "utf-8-sig", "replace" if certain or known else "strict")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text and not certain else _well_formed(text)
+
+
+def _well_formed(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _known(charset: str | None) -> str | None:
+    """Give a charset's name; None for unknown ones, and for codecs that are no charsets or take quadratic time."""
+    try:
+        name = lookup(charset).name if charset else ""
+    except (LookupError, ValueError):
+        return None
+    return name if name.startswith(_CHARSETS) else None
+
+
+LONGEST_EXCERPT = 500
+# Larger ones take so long to read that others wait.
+_LARGE = 64 * 1024
+_USUAL_WEIGHT = 16
+
+
+async def read_api_answer(answer: OutboundResponse, echoes: Echoes, milliseconds: float) -> HTTPResponseSpec:
+    """Read an answer; a large one is read on a thread, and one in which much is to be looked for."""
+    size = len(answer.body) + sum(len(name) + len(value) for name, value in answer.headers)
+    if size * max(echoes.weight, _USUAL_WEIGHT) > _LARGE * _USUAL_WEIGHT:
+        return await asyncio.to_thread(_read, answer, echoes, milliseconds)
+    return _read(answer, echoes, milliseconds)
+
+
+def _read(answer: OutboundResponse, echoes: Echoes, milliseconds: float) -> HTTPResponseSpec:
+    body = read_api_body(answer.body, ", ".join(answer.all("content-type")), echoes)
+    return HTTPResponseSpec(
+        status_code=answer.status,
+        headers=_headers(answer, echoes),
+        body=body.value,
+        body_encoding=body.encoding,
+        execution_time_ms=round(milliseconds, 3),
+    )
+
+
+def status_text(response: HTTPResponseSpec) -> str:
+    """Say in one line what an API answered: the status, and how its body begins."""
+    try:
+        phrase = f" {HTTPStatus(response.status_code).phrase}"
+    except ValueError:
+        phrase = ""
+    excerpt = "" if response.body_encoding or response.body is None else _excerpt(response.body)
+    return f"{response.status_code}{phrase}{f': {excerpt}' if excerpt else ''}"
+
+
+def _excerpt(body: Any) -> str:
+    text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+    seen = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * LONGEST_EXCERPT]).split())
+    return seen if len(seen) <= LONGEST_EXCERPT else f"{seen[:LONGEST_EXCERPT]}…"
+
+
+def _headers(answer: OutboundResponse, echoes: Echoes) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for given, value in answer.headers:
+        name, text = echoes.hide(given).lower(), _utf8(value)
+        joined[name] = f"{joined[name]}, {text}" if name in joined else text
+    return {name: HIDDEN if names_a_secret(name) else redact_text(text, echoes.hide) for name, text in joined.items()}
+
+
+def _utf8(text: str) -> str:
+    """Give a header as it was meant: on the wire it is bytes."""
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeError:
+        return text
+
+
+MOST_STEPS = 200_000
+"""What all paths into an answer may cost together: a few tenths of a second."""
+MOST_RESULTS = 10_000
+_CHARACTERS_OF_A_STEP = 4
+_END = object()
+
+
+class PathSearch:
+    """Find what paths lead to in one answer; all of them share its steps.
+
+    `complete` turns False when an answer has more than could be looked through or given.
+    """
+
+    def __init__(self, answer: Any) -> None:
+        self.complete = True
+        self._answer = answer
+        self._steps = _Steps(MOST_STEPS)
+
+    def find(self, path: str) -> Any:
+        """Give the value, or None, for a path that can match only once, and a list for any other.
+
+        What was found before the steps ran out is given all the same.
+        """
+        compiled = answer_path(path)
+        found: list[Any] = []
+        try:
+            for node in self._nodes(compiled):
+                if len(found) == MOST_RESULTS:
+                    raise _TooManyError
+                found.append(node.obj)
+        except (_TooManyError, RecursionError):
+            self.complete = False
+        if compiled.singular_query():
+            return found[0] if found else None
+        return found
+
+    def _nodes(self, path: JSONPath) -> Iterable[JSONPathMatch]:
+        nodes: Iterable[JSONPathMatch] = [_Node(self._answer, self._answer, self._steps)]
+        for segment in path.segments:
+            nodes = self._selected(segment, nodes)
+        return nodes
+
+    def _selected(self, segment: JSONPathSegment, nodes: Iterable[JSONPathMatch]) -> Iterator[JSONPathMatch]:
+        everywhere = isinstance(segment, JSONPathRecursiveDescentSegment)
+        weighted = [(selector, _weight(selector)) for selector in segment.selectors]
+        for node in nodes:
+            for reached in self._containers(node) if everywhere else [node]:
+                if isinstance(reached.obj, dict | list):
+                    for selector, weight in weighted:
+                        self._steps.take(1 + weight * len(reached.obj))
+                        yield from selector.resolve(reached)
+
+    def _containers(self, node: JSONPathMatch) -> Iterator[JSONPathMatch]:
+        """Give a node and every object and list in it, each before what it holds, without recursion."""
+        yield node
+        left = [_values(node.obj)]
+        while left:
+            value = next(left[-1], _END)
+            if value is _END:
+                left.pop()
+                continue
+            self._steps.take(1)
+            if isinstance(value, dict | list):
+                yield _Node(value, self._answer, self._steps)
+                left.append(_values(value))
+
+
+class _TooManyError(Exception):
+    pass
+
+
+class _Steps:
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    def take(self, steps: int) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise _TooManyError
+
+
+class _Node(JSONPathMatch):
+    """A match that counts steps, and keeps neither its path nor its children."""
+
+    __slots__ = ("_steps",)
+
+    def __init__(self, value: Any, answer: Any, steps: _Steps) -> None:
+        super().__init__(filter_context={}, obj=value, parent=None, path="", parts=(), root=answer)
+        self._steps = steps
+
+    def new_child(self, obj: object, key: int | str) -> JSONPathMatch:  # noqa: ARG002 - the name is the library's
+        self._steps.take(1)
+        return _Node(obj, self.root, self._steps)
+
+    def add_child(self, *children: JSONPathMatch) -> None:
+        pass
+
+
+def _values(value: Any) -> Iterator[Any]:
+    return iter(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
+
+
+def _weight(selector: JSONPathSelector) -> int:
+    """Say what a selector costs for each item: a filter's expression is evaluated, which takes as long as it is."""
+    return 1 + len(str(selector)) // _CHARACTERS_OF_A_STEP if isinstance(selector, Filter) else 0
+
+
+MOST_OUTPUT = 10_000_000
+"""How much the mapped fields may hold together, in characters; parts of an answer may be mapped many times over."""
+_A_VALUE = 10
+_WITHOUT_CONTENT = (204, 205, 304)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a call has given: the body, or an object with the mapped fields, and what is wrong with it."""
+
+    value: Any
+    warnings: list[str] = field(default_factory=list)
+
+
+def mapped_output(tool: ToolConfig, response: HTTPResponseSpec) -> Output:
+    """Return the answer's body, or what the tool's response mappings find in it, by output field.
+
+    A path that can match only once, of names and indexes, gives the value there or null; any other path gives a list,
+    an empty one at least. What does not fit the output_schema is a warning, never a failure.
+    """
+    paths = tool.field_mappings.response
+    value, warnings = _mapped(paths, response.body) if paths else (response.body, [])
+    without_content = response.body is None and (tool.api.method == "HEAD" or response.status_code in _WITHOUT_CONTENT)
+    if tool.output_schema and not without_content:
+        problems = well_formed_schema(tool.output_schema).problems(value)
+        warnings += [f"The answer is not what the output_schema says: {_of_output(problem)}." for problem in problems]
+    return Output(value, warnings)
+
+
+def _mapped(paths: dict[str, str], body: Any) -> tuple[dict[str, Any], list[str]]:
+    search = PathSearch(body)
+    found = {name: search.find(path) for name, path in paths.items()}
+    warnings = []
+    if not search.complete:
+        warnings.append("The answer is too large to be searched through: the output lacks some of it.")
+    if all(value is None or value == [] for value in found.values()):
+        warnings.append("None of the tool's field mappings finds anything in the answer.")
+    if cut := _too_much(found):
+        found |= dict.fromkeys(cut)
+        warnings.append(f"The output lacks {', '.join(cut)}: the mapped fields hold too much.")
+    return found, warnings
+
+
+def _too_much(found: dict[str, Any]) -> list[str]:
+    room, cut = MOST_OUTPUT, []
+    for name, value in found.items():
+        left = _room_left(value, room)
+        if left < 0:
+            cut.append(name)
+        # Halved by what does not fit, so that counting many large fields takes no longer than counting two.
+        room = left if left >= 0 else room // 2
+    return cut
+
+
+def _room_left(value: Any, room: int) -> int:
+    left = [value]
+    while left and room >= 0:
+        part = left.pop()
+        room -= _A_VALUE + (len(part) if isinstance(part, str) else 0)
+        if isinstance(part, dict):
+            room -= sum(map(len, part))
+            left.extend(part.values())
+        elif isinstance(part, list):
+            left.extend(part)
+    return room
+
+
+def _of_output(problem: str) -> str:
+    # A schema speaks of arguments where it has no name for the place.
+    return problem.replace("the arguments", "the output", 1) if problem.startswith("the arguments ") else problem

@@ -1,0 +1,362 @@
+"""Build the request of a tool's operation from checked arguments: what is sent is always what this says (W-05).
+
+Credentials are added where it is sent, so the secret headers of a configuration are not in it. Query and body are
+encoded here, too. No value may leave its segment of the path (W-09).
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from json import dumps
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from toolweave.errors import OutboundRefused
+from toolweave.field_mappings import Place, Steps
+from toolweave.outbound_urls import MOST_CHARACTERS, read_target
+from toolweave.schema import well_formed_schema
+from toolweave.tool_config import PLACEHOLDER, WITHOUT_BODY, Method, ToolConfig
+
+
+class HTTPRequestSpec(BaseModel):
+    """A request without its credentials; `query` has what follows the URL: scalars, or lists for repeated names."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    method: Method
+    url: str = Field(min_length=1, max_length=8_192)
+    headers: dict[str, str] = Field(default_factory=dict)
+    query: dict[str, Any] = Field(default_factory=dict)
+    body: Any = None
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _upper(cls, value: Any) -> Any:
+        return value.upper() if isinstance(value, str) else value
+
+    @field_validator("headers", "query", mode="before")
+    @classmethod
+    def _none_is_empty(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+
+class HTTPResponseSpec(BaseModel):
+    """An answer: header names in lower case; `body` is parsed JSON, text, or base64 where `body_encoding` says so."""
+
+    status_code: int
+    headers: dict[str, str] = Field(default_factory=dict)
+    body: Any = None
+    execution_time_ms: float
+    body_encoding: str | None = None
+
+
+MOST_VALUES = 20_000
+MOST_CHARACTERS_GIVEN = 1_000_000
+DEEPEST = 32
+LONGEST_NAME = 60
+SMALLEST_INTEGER, LARGEST_INTEGER = -(1 << 63), (1 << 64) - 1
+"""What other programs can read as an integer."""
+_HALF_CHARACTER = re.compile(r"[\ud800-\udfff]")
+
+
+class WrongArguments(ValueError):
+    """Arguments that no request of the tool can be made from; `problems` says what is wrong in words to repair it."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))
+
+
+def told_name(name: Any) -> str:
+    """Give a name that a model has made up as it can stand in a text: not long, and without half characters."""
+    return str(name)[:LONGEST_NAME].encode(errors="replace").decode()
+
+
+def checked_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that the tool's input_schema allows.
+
+    A placeholder that is not given takes its schema's default. Null for an optional field that cannot be null means
+    that it is not given; nothing else is changed or invented. Fields that input_schema does not name are refused
+    whatever its additionalProperties say, because the configuration does not say where they go.
+
+    Raises:
+        WrongArguments: they do not fit, or hold what no request can carry.
+    """
+    if not isinstance(arguments, Mapping):
+        raise WrongArguments(["the arguments must be an object"])
+    if problems := _unsendable(arguments) or _unknown(tool, arguments):
+        raise WrongArguments(problems)
+    given = _defaults(tool) | dict(arguments)
+    schema = well_formed_schema(tool.input_schema)
+    if problems := schema.problems(given):
+        stated = {name: value for name, value in given.items() if value is not None or name in tool.required_fields}
+        if len(stated) < len(given):
+            given, problems = stated, schema.problems(stated)
+    if problems:
+        raise WrongArguments(problems)
+    return given
+
+
+def _defaults(tool: ToolConfig) -> dict[str, Any]:
+    found = {name: tool.input_fields[name] for name, place in tool.places.items() if place.part == "path"}
+    return {name: form["default"] for name, form in found.items() if isinstance(form, dict) and "default" in form}
+
+
+def _unknown(tool: ToolConfig, arguments: Mapping[str, Any]) -> list[str]:
+    known = ", ".join(tool.input_fields) or "none"
+    names = [told_name(name) for name in arguments if name not in tool.input_fields]
+    return [f"{', '.join(names[:3])} is not a known field; known: {known[:300]}"] if names else []
+
+
+def _unsendable(arguments: Mapping[str, Any]) -> list[str]:
+    """Say what is too large, too deep or no JSON; one problem is enough."""
+    characters = 0
+    for values, (name, value, depth) in enumerate(_parts(arguments), start=1):
+        if isinstance(value, str):
+            characters += len(value)
+        if values > MOST_VALUES or characters > MOST_CHARACTERS_GIVEN or depth > DEEPEST:
+            most = f"{MOST_VALUES} values and {MOST_CHARACTERS_GIVEN} characters at most"
+            return [f"{name} is too large: a request has {most}"]
+        if problem := _no_json(value):
+            return [f"{name} {problem}"]
+    return []
+
+
+def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
+    """Give every value and every key with the name of the field it is in, and how deep it lies."""
+    left = [(told_name(name), value, 1) for name, value in arguments.items()]
+    while left:
+        name, value, depth = left.pop()
+        yield name, value, depth
+        if depth > DEEPEST:
+            continue
+        if isinstance(value, Mapping):
+            yield from ((name, key, depth) for key in value)
+            left += [(name, inner, depth + 1) for inner in value.values()]
+        elif isinstance(value, list | tuple):
+            left += [(name, inner, depth + 1) for inner in value]
+
+
+def _no_json(value: Any) -> str | None:
+    match value:
+        case str() if _HALF_CHARACTER.search(value):
+            return "holds half of a character (a lone surrogate)"
+        case float() if not math.isfinite(value):
+            return "must be a finite number"
+        case int() if not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
+            return f"must be an integer from {SMALLEST_INTEGER} to {LARGEST_INTEGER}, or a text if it may be one"
+        case None | str() | bool() | int() | float() | Mapping() | list() | tuple():
+            return None
+        case _:
+            return f"must be JSON, not {type(value).__name__}"
+
+
+_MOST_WHOLE = 1 << 53
+
+
+def query_value(value: Any) -> Any:
+    """Give a value as a query holds it: scalars or a list of them; objects, and lists in a list, become JSON."""
+    if isinstance(value, list | tuple):
+        return [_scalar(item) for item in value if item is not None]
+    return _scalar(value)
+
+
+def text_of(value: Any) -> str:
+    """Write a value as a text: true, 5 (also for 5.0), a text as it is, JSON for objects and lists."""
+    scalar = _scalar(value)
+    return scalar if isinstance(scalar, str) else _json(scalar)
+
+
+def read_query(text: str) -> dict[str, list[str]]:
+    """Read what follows a question mark: the texts of each name in their order."""
+    found: dict[str, list[str]] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, dict | list | tuple):
+        return _json(value)
+    # To a schema 5.0 is an integer, to many an API it is none.
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < _MOST_WHOLE
+    return int(value) if whole else value
+
+
+def _json(value: Any) -> str:
+    try:
+        return dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(value).__name__}>"
+
+
+LONGEST_VALUE = 2_000
+_MOST_ENCODINGS = 4
+_LITERAL = "/%:@!$&'()*+,;=~"
+_ESCAPES = re.compile(r"[/\\\x00-\x1f\x7f-\x9f]")
+
+
+def filled_path(template: str, values: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:
+    """Return the path with the values percent-encoded, and what is wrong with values, each with its placeholder.
+
+    Nothing a value says may change which operation is called, whatever decodes it: a value is refused when it is empty
+    or holds a slash, a backslash or a control character, written plainly or encoded once or more, because servers and
+    what stands before them decode paths before they choose. So is one that makes a segment `.` or `..`.
+    """
+    names = PLACEHOLDER.findall(template)
+    problems = [(name, problem) for name in names if (problem := _no_segment(values.get(name, "")))]
+    for segment in template.split("/"):
+        # Literal texts and values together make the segment that a server sees.
+        filled = PLACEHOLDER.sub(lambda found: values.get(found[1], ""), segment)
+        if filled != segment and _is_step(filled):
+            problems.append((PLACEHOLDER.findall(segment)[0], f"would make {filled!r} of a part of the path"))
+    return "/".join(_encoded(segment, values) for segment in template.split("/")), problems
+
+
+def _no_segment(value: str) -> str | None:
+    if not value:
+        return "is required and may not be empty: it is a part of the path"
+    if len(value) > LONGEST_VALUE:
+        return f"may have {LONGEST_VALUE} characters at most: it is a part of the path"
+    if any(_ESCAPES.search(form) for form in _decodings(value)):
+        return "may hold no slash, backslash or control character: it is one part of the path"
+    return None
+
+
+def _is_step(segment: str) -> bool:
+    return any(form.partition(";")[0].strip() in (".", "..") for form in _decodings(segment))
+
+
+def _decodings(text: str) -> list[str]:
+    """Give a text as it is, and as it is after each decoding that changes it."""
+    forms = [text]
+    while len(forms) <= _MOST_ENCODINGS and (decoded := unquote(forms[-1])) != forms[-1]:
+        forms.append(decoded)
+    return forms
+
+
+def _encoded(segment: str, values: Mapping[str, str]) -> str:
+    parts = PLACEHOLDER.split(segment)
+    return "".join(
+        quote(values.get(part, ""), safe="") if index % 2 else quote(part, safe=_LITERAL)
+        for index, part in enumerate(parts)
+    )
+
+
+__all__ = ["WrongArguments", "build_request"]
+LONGEST_HEADER = 4_000
+
+
+def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequestSpec:
+    """Return the request that the tool's configuration makes of arguments.
+
+    Path and header values are scalars. In the query lists repeat their name, objects are written as JSON, null is left
+    out. A body is JSON; tools whose fields go to one always have one, an empty object at least. A field mapped to
+    `body.$` is the whole body.
+
+    Raises:
+        WrongArguments: the arguments do not fit the input_schema, or a value cannot stand where it goes.
+    """
+    given = checked_arguments(tool, arguments)
+    places = tool.places
+    path, problems = _path(tool, {name: given[name] for name in given if places[name].part == "path"})
+    secret = tool.secret_headers
+    headers = {name: text for name, text in tool.api.headers.items() if name not in secret}
+    query: dict[str, Any] = {}
+    for name, place in places.items():
+        value = given.get(name)
+        if value is None:
+            continue
+        if place.part == "query" and value != []:
+            query[place.name] = query_value(value)
+        elif place.part == "header":
+            headers[place.name] = text_of(value)
+            problems += [f"{name} {wrong}" for wrong in _no_header(value)]
+    if problems:
+        raise WrongArguments(problems)
+    return _request(tool, path, headers, query, _body(tool, places, given))
+
+
+def _path(tool: ToolConfig, given: Mapping[str, Any]) -> tuple[str, list[str]]:
+    fields = {place.name: name for name, place in tool.places.items() if place.part == "path"}
+    if composed := [name for name, value in given.items() if isinstance(value, dict | list | tuple | None)]:
+        return "", [f"{name} must be one text, number or boolean: it is a part of the path" for name in composed]
+    texts = {placeholder: text_of(given[name]) for placeholder, name in fields.items() if name in given}
+    path, problems = filled_path(tool.api.path, texts)
+    return path, [f"{fields[placeholder]} {problem}" for placeholder, problem in problems]
+
+
+def _request(tool: ToolConfig, path: str, headers: dict[str, str], query: dict[str, Any], body: Any) -> HTTPRequestSpec:
+    try:
+        url = read_target(tool.api.base_url + path).url
+        request = HTTPRequestSpec(method=tool.api.method, url=url, headers=headers, query=query, body=body)
+        read_target(with_query(request.url, request.query))
+    except OutboundRefused:
+        raise WrongArguments([f"the arguments make a URL of more than {MOST_CHARACTERS} characters"]) from None
+    return request
+
+
+def _no_header(value: Any) -> list[str]:
+    if isinstance(value, dict | list | tuple):
+        return ["must be one text, number or boolean: it goes to a header"]
+    text = text_of(value)
+    if len(text) > LONGEST_HEADER:
+        return [f"may have {LONGEST_HEADER} characters at most: it goes to a header"]
+    if not (text.isascii() and text.isprintable()) or text != text.strip():
+        return ["may hold printable ASCII only, no line breaks and no blanks around it: it goes to a header"]
+    return []
+
+
+def _body(tool: ToolConfig, places: Mapping[str, Place], given: Mapping[str, Any]) -> Any:
+    steps = {name: place.steps for name, place in places.items() if place.part == "body"}
+    if tool.api.method in WITHOUT_BODY or not steps:
+        return None
+    whole = next((name for name, inner in steps.items() if not inner), None)
+    if whole is not None:
+        return given.get(whole)
+    body: Any = [] if any(isinstance(inner[0], int) for inner in steps.values()) else {}
+    for name, value in given.items():
+        if name in steps:
+            _put(body, steps[name], value)
+    return body
+
+
+def _put(body: Any, steps: Steps, value: Any) -> None:
+    """Put a value where steps lead to; what lies between is made, and list items before it are null."""
+    for step, following in zip(steps, (*steps[1:], None), strict=True):
+        if isinstance(step, int):
+            body.extend([None] * (step + 1 - len(body)))
+        there = body[step] if isinstance(step, int) else body.get(step)
+        if following is None:
+            body[step] = value
+        elif there is None:
+            body[step] = [] if isinstance(following, int) else {}
+        body = body[step]
+
+
+def json_bytes(value: Any) -> bytes:
+    """Write compact JSON; raises ValueError for NaN, infinities and what JSON has no type for."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, RecursionError):
+        raise ValueError("the body has no JSON form") from None
+
+
+def with_query(url: str, query: Mapping[str, Any]) -> str:
+    """Put a query behind a URL; lists repeat their name, None is left out."""
+    pairs = [(name, text) for name, value in query.items() for text in _texts(value)]
+    if not pairs:
+        return url
+    encoded = urlencode(pairs, quote_via=quote, safe="*", errors="replace")
+    return f"{url}{'&' if '?' in url else '?'}{encoded}"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    for part in value if isinstance(value, list | tuple) else [value]:
+        if part is not None:
+            yield part if isinstance(part, str) else json_bytes(part).decode()

@@ -1,0 +1,426 @@
+"""Interrupt a run for a person: to approve tool calls before they run, or to answer what a tool's server asks (S-07).
+
+Requests and answers have the form of Agent Inbox: HumanInterrupt and HumanResponse. An answer that cannot be used is
+never a failure: the same requests are put again, with what was wrong in their description.
+
+A call whose server asks something (MCP elicitation) ends without a result, and its questions wait in the state until
+the turn's other calls have finished. Then one interrupt puts all of them, and each call is issued anew.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.types import Command, Send, interrupt
+from typing_extensions import TypedDict
+
+from toolweave.nodes.agent import AgentState, RoutingNode
+from toolweave.nodes.dialogue import (
+    QUESTIONS_KEY,
+    Answer,
+    AskingTool,
+    Question,
+    RequestedCall,
+    ToolTask,
+    WaitingCall,
+    as_object,
+    requested_calls,
+    task_of,
+    with_calls,
+)
+from toolweave.nodes.tool_catalog import ToolCatalog, find_tool
+from toolweave.schema import Schema
+
+T = TypeVar("T")
+Kind = Literal["approve", "edit", "reject", "respond"]
+UNATTENDED = "unattended"
+"""The key of a run's `configurable` that says that nobody can answer: no thread is kept, or nobody watches it."""
+_KINDS: dict[object, Kind] = {
+    "accept": "approve",
+    "approve": "approve",
+    "edit": "edit",
+    "ignore": "reject",
+    "reject": "reject",
+    "response": "respond",
+    "respond": "respond",
+}
+_FORM = '{"type": "approve" | "edit" | "reject" | "respond", "args": …}'
+
+
+class ActionRequest(TypedDict):
+    """What is about to happen, or what is asked."""
+
+    action: str
+    args: dict[str, Any]
+
+
+class HumanInterruptConfig(TypedDict):
+    """Which kinds of answers are possible."""
+
+    allow_ignore: bool
+    allow_respond: bool
+    allow_edit: bool
+    allow_accept: bool
+
+
+class HumanInterrupt(TypedDict):
+    """One request to a person, as Agent Inbox and Agent Chat UI show it."""
+
+    action_request: ActionRequest
+    config: HumanInterruptConfig
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class HumanResponse:
+    """One answer, in the words of our API; `args` is as given."""
+
+    kind: Kind
+    args: Any = None
+
+
+class Unusable(ValueError):
+    """An answer that does not say what to do; the text tells the person why."""
+
+
+def is_unattended(config: RunnableConfig) -> bool:
+    """Say whether the run is one whose questions nobody could answer."""
+    return bool((config.get("configurable") or {}).get(UNATTENDED))
+
+
+def ask(requests: Sequence[HumanInterrupt], understand: Callable[[list[HumanResponse]], T]) -> T:
+    """Interrupt the run until the answers make sense, one for each request; return what they mean.
+
+    Args:
+        requests: what is asked.
+        understand: makes sense of as many answers; raises `Unusable` where it cannot.
+    """
+    problem = ""
+    while requests:
+        answer = interrupt([_again(request, problem) for request in requests])
+        try:
+            return understand(_responses(answer, len(requests)))
+        except Unusable as error:
+            problem = str(error)
+    return understand([])
+
+
+def _again(request: HumanInterrupt, problem: str) -> HumanInterrupt:
+    if not problem:
+        return request
+    return {**request, "description": f"The answer could not be used: {problem}\n\n{request['description']}"}
+
+
+def _responses(answer: object, expected: int) -> list[HumanResponse]:
+    given = [answer] if expected == 1 and isinstance(answer, dict | str) else answer
+    if not isinstance(given, list) or len(given) != expected:
+        raise Unusable(f"resume with a list of {expected} answers, in the order of the requests; each is {_FORM}.")
+    return [_response(item) for item in given]
+
+
+def _response(item: object) -> HumanResponse:
+    written = {"type": item} if isinstance(item, str) else item
+    if not isinstance(written, dict):
+        raise Unusable(f"an answer is {_FORM}.")
+    word = written.get("type")
+    if not isinstance(word, str) or word not in _KINDS:
+        raise Unusable(f"its type is {str(word)[:50]!r}; an answer is {_FORM}.")
+    return HumanResponse(_KINDS[word], written.get("args"))
+
+
+MOST_SHOWN = 20
+_TRUTH = {"yes": True, "true": True, "no": False, "false": False}
+
+
+def answer_to(question: Question, response: HumanResponse) -> Answer:
+    """Read one answer: approve takes the defaults, respond gives an object or its text, reject declines.
+
+    Raises:
+        Unusable: the answer does not fit the schema, or is an edit.
+    """
+    if response.kind == "reject":
+        return {**question, "action": "decline", "content": None}
+    if response.kind == "edit":
+        raise Unusable("there is nothing to edit: respond with the answer.")
+    given = {} if response.kind == "approve" else _content(response.args, _fields(question["requestedSchema"]))
+    content = _defaults(question["requestedSchema"]) | given
+    if problems := _problems(content, question["requestedSchema"]):
+        raise Unusable("; ".join(problems))
+    return {**question, "action": "accept", "content": content}
+
+
+def can_be_empty(question: Question) -> bool:
+    """Say whether a mere yes answers the question: no field is required that has no default."""
+    return not _problems(_defaults(question["requestedSchema"]), question["requestedSchema"])
+
+
+def described_fields(schema: Mapping[str, Any]) -> str:
+    """List the fields of an answer for a person to read, each on a line."""
+    required = schema.get("required")
+    lines = []
+    for name, field in list(_fields(schema).items())[:MOST_SHOWN]:
+        needed = "" if isinstance(required, list) and name in required else ", optional"
+        words = field.get("description") or field.get("title") or ""
+        choices = f" of {_compact(field['enum'])}" if isinstance(field.get("enum"), list) else ""
+        lines.append(f"\n- {name} ({field.get('type', 'any')}{choices}{needed}) {words}".rstrip())
+    return "".join(lines)
+
+
+def _fields(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    return {name: field for name, field in known.items() if isinstance(field, dict)}
+
+
+def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: field["default"] for name, field in _fields(schema).items() if "default" in field}
+
+
+def _content(args: Any, fields: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Take an object as it is, a text as JSON for one, and a plain text as the value of the only field."""
+    read = _read_json(args) if isinstance(args, str) else args
+    if isinstance(read, dict):
+        return read
+    if len(fields) != 1:
+        raise Unusable(f"respond with an object with the fields {', '.join(fields) or '(none)'}.")
+    [(name, field)] = fields.items()
+    if not isinstance(args, str):
+        return {name: args}
+    if field.get("type") == "boolean":
+        return {name: _TRUTH.get(args.strip().lower(), args)}
+    return {name: read if field.get("type") in ("integer", "number", "array") else args}
+
+
+def _problems(content: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    fields = _fields(schema)
+    unknown = [f"there is no field {name[:100]!r}" for name in content if name not in fields]
+    unsendable = [f"{name} is no plain value" for name, value in content.items() if not _is_plain(value)]
+    if unknown or unsendable:
+        return [*unknown, *unsendable]
+    try:
+        return Schema(schema).problems(dict(content))
+    except ValueError:
+        # No schema at all: the server judges what it gets.
+        return []
+
+
+def _is_plain(value: object) -> bool:
+    """Say whether MCP can carry a value: text, number, truth value, nothing, or a list of texts."""
+    match value:
+        case None | bool() | int():
+            return True
+        case float():
+            return math.isfinite(value)
+        case str():
+            return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+        case list():
+            return all(isinstance(item, str) and _is_plain(item) for item in value)
+        case _:
+            return False
+
+
+def _read_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)[:500]
+
+
+SHOWN_ARGUMENTS = 1_000
+SHORTEST_PART = 40
+MOST_PARTS = 100
+NOBODY_TO_ASK = "Not executed: this tool needs a person's approval, and nobody can be asked in this run."
+Verdict = ToolTask | ToolMessage
+"""What becomes of a call: it runs, perhaps edited, or this message is its result."""
+
+
+def approve_node(catalog: ToolCatalog) -> RoutingNode:
+    """Return the node: one interrupt for all calls of the turn that need approval, then a task for each call to run."""
+
+    async def approve(state: AgentState, config: RunnableConfig) -> Command[Any]:
+        asked = state["messages"][-1]
+        meant = state.get("to_approve", {})
+        gated = [call for call in requested_calls(asked) if call["id"] in meant]
+        if is_unattended(config):
+            verdicts: list[Verdict] = [_answered(call, NOBODY_TO_ASK) for call in gated]
+        else:
+            tools = await catalog.tools()
+            verdicts = ask(
+                [_approval_request(call) for call in gated], lambda given: _verdicts(gated, given, meant, tools)
+            )
+        decided = iter(verdicts)
+        return _carried_out(
+            asked, [next(decided) if call in gated else task_of(call) for call in requested_calls(asked)]
+        )
+
+    return approve
+
+
+def _carried_out(asked: AnyMessage, outcome: Sequence[Verdict]) -> Command[Any]:
+    """Send each call that may run to the tool node; the message that asked for it then says what really runs."""
+    tasks = [each for each in outcome if not isinstance(each, ToolMessage)]
+    messages: list[AnyMessage] = [each for each in outcome if isinstance(each, ToolMessage)]
+    goto: list[Send] | str = [Send("tools", [task]) for task in tasks] or "call_model"
+    return Command(update={"messages": [*with_calls(asked, tasks), *messages], "to_approve": {}}, goto=goto)
+
+
+def _approval_request(call: RequestedCall) -> HumanInterrupt:
+    return {
+        "action_request": {"action": call["name"], "args": as_object(call["args"])},
+        "config": {"allow_ignore": True, "allow_respond": True, "allow_edit": True, "allow_accept": True},
+        "description": f"The agent wants to call {call['name']} with {_shown(as_object(call['args']))}",
+    }
+
+
+def _shown(arguments: Mapping[str, Any]) -> str:
+    """Write arguments for a person to read; of long ones each a part, so that none hides behind another."""
+    whole = _json(arguments)
+    if len(whole) <= SHOWN_ARGUMENTS:
+        return whole
+    most = max(SHORTEST_PART, SHOWN_ARGUMENTS // len(arguments))
+    parts = [f"{_cut(_json(name), most)}: {_cut(_json(value), most)}" for name, value in arguments.items()]
+    more = f" and {len(parts) - MOST_PARTS} more" if len(parts) > MOST_PARTS else ""
+    return f"{{{', '.join(parts[:MOST_PARTS])}{more}}}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+
+
+def _verdicts(
+    gated: Sequence[RequestedCall],
+    answers: Sequence[HumanResponse],
+    meant: Mapping[str, str],
+    tools: Sequence[BaseTool],
+) -> list[Verdict]:
+    return [_verdict(call, answer, meant[call["id"]], tools) for call, answer in zip(gated, answers, strict=True)]
+
+
+def _verdict(call: RequestedCall, answer: HumanResponse, meant: str, tools: Sequence[BaseTool]) -> Verdict:
+    match answer.kind:
+        case "approve":
+            return task_of(call, approved_tool=meant)
+        case "edit":
+            name, arguments = _edited(call, answer.args)
+            tool = meant if name == call["name"] else _known(name, tools)
+            return task_of({**call, "name": name, "args": arguments}, approved_tool=tool)
+        case "respond":
+            return _answered(call, _text(answer.args), status="success")
+        case "reject":
+            reason = _text(answer.args) if answer.args else ""
+            return _answered(call, f"The user rejected this call; it was not executed. {reason}".rstrip())
+
+
+def _edited(call: RequestedCall, args: Any) -> tuple[str, dict[str, Any]]:
+    """Read an edit: an action with its arguments, or the arguments alone."""
+    name, arguments = call["name"], args
+    if isinstance(args, dict) and args.keys() == {"action", "args"} and isinstance(args["action"], str):
+        name, arguments = args["action"], args["args"]
+    if not isinstance(arguments, dict):
+        raise Unusable(f"the edited arguments of {call['name']} are not an object.")
+    return name, arguments
+
+
+def _known(name: str, tools: Sequence[BaseTool]) -> str:
+    tool = find_tool(tools, name)
+    if tool is None:
+        raise Unusable(f"there is no tool {name[:100]!r}.")
+    return tool.name
+
+
+def _text(args: Any) -> str:
+    if not isinstance(args, str) or not args.strip():
+        raise Unusable("the args of respond, and of reject if there are any, are a text.")
+    return args
+
+
+def _answered(call: RequestedCall, text: str, *, status: Literal["success", "error"] = "error") -> ToolMessage:
+    return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status=status)
+
+
+MOST_ANSWERS = 20
+
+
+def with_answers(tool: BaseTool, task: ToolTask, config: RunnableConfig) -> BaseTool:
+    """Give a tool the answers that its call has got so far; where nobody can answer, the tool says so itself."""
+    if isinstance(tool, AskingTool) and not is_unattended(config):
+        return tool.answering(task.get("answers", []))
+    return tool
+
+
+def waiting_for_answers(task: ToolTask, result: ToolMessage | Command[Any]) -> Command[Any] | ToolMessage | None:
+    """Keep the call and what is asked in the state, if the tool came back with questions, unless they never end."""
+    artifact = result.artifact if isinstance(result, ToolMessage) else None
+    questions = artifact.get(QUESTIONS_KEY) if isinstance(artifact, dict) else None
+    if not questions:
+        return None
+    if len(task.get("answers", [])) >= MOST_ANSWERS:
+        text = f"Given up: after {MOST_ANSWERS} answers of the user the tool's server still asks for more."
+        return ToolMessage(text, name=task["name"], tool_call_id=task["id"], status="error")
+    waiting: WaitingCall = {"call": task, "questions": questions}
+    return Command(update={"waiting_calls": [waiting]})
+
+
+def answer_questions_node() -> RoutingNode:
+    """Return the node: one interrupt for all questions of the turn, then each of their calls once more."""
+
+    async def answer_questions(state: AgentState, config: RunnableConfig) -> Command[Any]:
+        waiting = state.get("waiting_calls") or []
+        questions = [question for call in waiting for question in call["questions"]]
+        requests = [_question_request(call, question) for call in waiting for question in call["questions"]]
+        if is_unattended(config):
+            answers = [answer_to(question, HumanResponse("reject")) for question in questions]
+        else:
+            answers = ask(requests, lambda given: _answers(questions, given))
+        return Command(update={"waiting_calls": []}, goto=_issued_anew(waiting, answers))
+
+    return answer_questions
+
+
+def _answers(questions: Sequence[Question], given: Sequence[HumanResponse]) -> list[Answer]:
+    problems, answers = [], []
+    for number, (question, response) in enumerate(zip(questions, given, strict=True), 1):
+        try:
+            answers.append(answer_to(question, response))
+        except Unusable as error:
+            problems.append(f"{number}. {error}" if len(questions) > 1 else str(error))
+    if problems:
+        raise Unusable("\n".join(problems))
+    return answers
+
+
+def _issued_anew(waiting: Sequence[WaitingCall], answers: Sequence[Answer]) -> list[Send]:
+    left = iter(answers)
+    tasks = []
+    for each in waiting:
+        call, new = each["call"], [next(left) for _ in each["questions"]]
+        tasks.append(Send("tools", [{**call, "answers": [*call.get("answers", []), *new]}]))
+    return tasks
+
+
+def _question_request(waiting: WaitingCall, question: Question) -> HumanInterrupt:
+    schema = question["requestedSchema"]
+    name = waiting["call"]["name"]
+    return {
+        "action_request": {"action": name, "args": {"message": question["message"], "requestedSchema": schema}},
+        "config": {
+            "allow_ignore": True,
+            "allow_respond": True,
+            "allow_edit": False,
+            "allow_accept": can_be_empty(question),
+        },
+        "description": f"{name} asks: {question['message']}{described_fields(schema)}",
+    }

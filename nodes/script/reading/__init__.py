@@ -1,1 +1,0 @@
-"""Read a page: its bytes become an article."""

@@ -1,0 +1,235 @@
+"""Define the state of a script job, read what it is to do, and forget what the last job left (A-04, A-05)."""
+
+import asyncio
+import math
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, Literal, NotRequired, Protocol, Self
+from urllib.parse import urlsplit
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.channels import EphemeralValue
+from langgraph.config import get_stream_writer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, ValidationError
+from typing_extensions import TypedDict
+
+from toolweave.config.problems import sentences
+from toolweave.config.script_job import ScriptJob
+from toolweave.errors import StageFailed
+from toolweave.nodes.model_turn import ModelUsage, gathered, usage_summary
+from toolweave.nodes.script.page import Page, is_web_address
+from toolweave.redact import redact_text
+
+
+class ProgressEvent(TypedDict):
+    """A custom stream event: percent from 0 to 100 and a short sentence for a person."""
+
+    type: Literal["progress"]
+    progress: float
+    message: str
+
+
+def tell_progress(percent: float, message: str) -> None:
+    """Write a progress event to the custom stream of the node that calls; outside a graph do nothing."""
+    try:
+        write = get_stream_writer()
+    except (RuntimeError, KeyError):
+        return
+    within = min(max(percent, 0.0), 100.0) if math.isfinite(percent) else 0.0
+    write(ProgressEvent(type="progress", progress=round(within, 1), message=message))
+
+
+MOST_CHARACTERS = 300
+_CREDENTIALS = re.compile(r"(?<=//)[^/?#]*@")
+
+
+def shown_url(url: str) -> str:
+    """Give a URL as messages may show it: without credentials, and not too long."""
+    # Cut afterwards: half of a long password would look like a host.
+    bare = _CREDENTIALS.sub("", url)
+    shown = redact_text(bare[:MOST_CHARACTERS])
+    return shown if len(bare) <= MOST_CHARACTERS else f"{shown}…"
+
+
+class Draft(TypedDict):
+    """What the model wrote, unchecked: the object, or None where there is none, and the answer as text."""
+
+    written: dict[str, Any] | None
+    text: str
+
+
+class Notes(TypedDict):
+    """What is kept of a section of an article that is too long to be read at once."""
+
+    heading: str
+    text: str
+
+
+class ScriptMetadata(TypedDict):
+    """What a run has used: `usage` sums the tokens of its model calls."""
+
+    usage: dict[str, Any]
+
+
+class WritingState(TypedDict):
+    """What is written, from which page, and by which settings.
+
+    `settings` are a ScriptSettings as JSON, the documented defaults where they are absent.
+    """
+
+    page: Page
+    settings: NotRequired[dict[str, Any] | None]
+    draft: NotRequired[Draft | None]
+    notes: NotRequired[list[Notes] | None]
+    script: NotRequired[dict[str, Any] | None]
+    metadata: NotRequired[ScriptMetadata]
+    model_usage: NotRequired[Annotated[list[ModelUsage], gathered]]
+
+
+class WritingUpdate(TypedDict, total=False):
+    """What write and validate change."""
+
+    draft: Draft | None
+    notes: list[Notes] | None
+    script: dict[str, Any] | None
+    metadata: ScriptMetadata
+    model_usage: list[ModelUsage] | None
+
+
+class WritingNode(Protocol):
+    """A node that writes or repairs."""
+
+    def __call__(self, state: WritingState, config: RunnableConfig) -> Awaitable[WritingUpdate]:
+        """Return what changes."""
+        ...
+
+
+# What schemas say of the input: forms, documents and models that call the script writer as a tool read it.
+URL = Field(description="Address of the page that the script is written from, http or https.")
+LANGUAGE = Field(
+    description="Language of the script, such as `German` or `ja`; by default that of the settings, or the page's.",
+    json_schema_extra={"default": None},
+)
+FetchWay = Literal["http", "agent"]
+
+
+class ScriptInput(TypedDict):
+    """What a caller gives; a thread's next run does not inherit the language."""
+
+    url: Annotated[str, URL]
+    language: NotRequired[Annotated[str | None, LANGUAGE, EphemeralValue]]
+
+
+class ScriptSource(TypedDict):
+    """Where a script comes from: the page as it was found."""
+
+    url: str
+    title: str
+    site: str
+    language: str
+
+
+def source_of(page: Page) -> ScriptSource:
+    """Tell of a page what is shown beside its script."""
+    return ScriptSource(url=page["final_url"], title=page["title"], site=page["site"], language=page["language"])
+
+
+class ScriptOutput(TypedDict):
+    """What a run leaves; a run that fails has the error of its thread instead."""
+
+    script: Annotated[dict[str, Any] | None, Field(description="A VideoScript: title, description and sections.")]
+    source: Annotated[ScriptSource | None, Field(description="The page that it was written from.")]
+    metadata: ScriptMetadata
+
+
+class ScriptState(ScriptInput, WritingState):
+    """The input, the output, and what the nodes tell each other; the page stays for a run that goes on later."""
+
+    fetch_way: FetchWay
+    source: ScriptSource | None
+
+
+class ScriptUpdate(TypedDict, total=False):
+    """What the first node and those that fetch change."""
+
+    url: str
+    settings: dict[str, Any]
+    fetch_way: FetchWay
+    page: Page | None
+    source: ScriptSource | None
+    script: dict[str, Any] | None
+    draft: Draft | None
+    notes: list[Notes] | None
+    metadata: ScriptMetadata
+    model_usage: None
+
+
+ReadJob = Callable[[], ScriptJob]
+_ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
+
+
+def _address(url: str) -> str:
+    if not _ADDRESS.fullmatch(url) or not is_web_address(url):
+        raise ValueError("must be the address of a page, such as https://example.org/article")
+    if "@" in urlsplit(url).netloc:
+        raise ValueError("must hold no credentials (name@host): models, tools and logs would see them")
+    return url
+
+
+class CheckedInput(BaseModel):
+    """The page's address and the wished language; `ScriptInput`, checked."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, str_strip_whitespace=True)
+
+    url: Annotated[StrictStr, AfterValidator(_address), URL] = Field(min_length=1, max_length=8_192)
+    language: Annotated[StrictStr | None, LANGUAGE] = Field(default=None, max_length=100)
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> Self:
+        """Read the input of a graph, which is checked by nobody else.
+
+        Raises:
+            StageFailed: it is not what the script writer takes; names the fields and what was expected of each.
+        """
+        try:
+            return cls.model_validate({name: state[name] for name in cls.model_fields if state.get(name) is not None})
+        except ValidationError as error:
+            found = [f"{'.'.join(map(str, place))} {problem}" for place, problem in sentences(error)]
+            raise StageFailed(f"The script cannot be begun: {'; '.join(found)}.") from None
+
+
+class BeginNode(Protocol):
+    """The first node."""
+
+    def __call__(self, state: ScriptState) -> Awaitable[ScriptUpdate]:
+        """Return the state that a job begins with."""
+        ...
+
+
+def begin_node(read_job: ReadJob) -> BeginNode:
+    """Make the node; it asks `read_job`, on a thread, what this job is to do.
+
+    It raises StageFailed for an input that is none, and what `read_job` raises (ConfigError).
+    """
+
+    async def begin(state: ScriptState) -> ScriptUpdate:
+        # First: by this event the server knows that the run is a job, also when it fails at once.
+        tell_progress(0.0, "")
+        wanted = CheckedInput.of(state)
+        tell_progress(0.0, f"Beginning with {shown_url(wanted.url)}")
+        job = await asyncio.to_thread(read_job)
+        given = {"language": wanted.language} if wanted.language else {}
+        return {
+            "url": wanted.url,
+            "settings": {**job.settings.model_dump(mode="json"), **given},
+            "fetch_way": "agent" if job.mcp else "http",
+            "page": None,
+            "source": None,
+            "script": None,
+            "draft": None,
+            "notes": None,
+            "metadata": ScriptMetadata(usage=usage_summary([])),
+            "model_usage": None,
+        }
+
+    return begin

@@ -1,0 +1,157 @@
+"""Make the validate node: check the script by its plan, and have it repaired once (A-04)."""
+
+from collections.abc import Iterator
+
+from langchain_core.runnables import RunnableConfig
+from pydantic import ValidationError
+
+from toolweave.config.problems import sentences, shown_path
+from toolweave.errors import ScriptFailed
+from toolweave.nodes.chat_models import ChatModel, ScriptModels, as_script_models
+from toolweave.nodes.model_turn import ModelUsage, usage_summary
+from toolweave.nodes.script.material import Block
+from toolweave.nodes.script.prompts import ScriptPlan, spoken_seconds
+from toolweave.nodes.script.state import Draft, ScriptMetadata, WritingNode, WritingState, WritingUpdate, tell_progress
+from toolweave.nodes.script.write import WritingTask, prepared, read_draft
+from toolweave.video_script import Narration, ScriptSection, VideoScript
+
+MOST_PROBLEMS = 10
+LONGEST_PROBLEM = 300
+
+
+class UnusableScript(ValueError):
+    """What was written is no script, or not the one that was asked for; `problems` say why, for the model."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = [problem[:LONGEST_PROBLEM] for problem in problems[:MOST_PROBLEMS]]
+        super().__init__(" ".join(self.problems))
+
+
+def checked_script(draft: Draft, plan: ScriptPlan) -> VideoScript:
+    """Read a draft; where there is one persona only, every narration is theirs.
+
+    Raises:
+        UnusableScript: it breaks the form or the plan.
+    """
+    if draft["written"] is None:
+        raise UnusableScript(["The answer is no call of write_script and no whole JSON object."])
+    try:
+        script = VideoScript.model_validate(draft["written"])
+    except ValidationError as error:
+        raise UnusableScript([_sentence(place, expected) for place, expected in sentences(error)]) from None
+    script = _with_only_persona(script, plan)
+    rules = (_section_problems, _persona_problems, _length_problems)
+    if problems := [problem for rule in rules for problem in rule(script, plan)]:
+        raise UnusableScript(problems)
+    return script
+
+
+def seconds_of(script: VideoScript) -> float:
+    """Estimate how long the narrations take when spoken."""
+    return spoken_seconds(narration.text for section in script.sections for narration in section.narrations)
+
+
+def _sentence(place: tuple[int | str, ...], expected: str) -> str:
+    return f"{shown_path(place) or 'The script'} {expected}."
+
+
+def _with_only_persona(script: VideoScript, plan: ScriptPlan) -> VideoScript:
+    if len(plan.personas) != 1:
+        return script
+    only = plan.personas[0].id
+
+    def named(narration: Narration) -> Narration:
+        return narration if narration.persona_id else narration.model_copy(update={"persona_id": only})
+
+    def told(section: ScriptSection) -> ScriptSection:
+        return section.model_copy(update={"narrations": tuple(map(named, section.narrations))})
+
+    return script.model_copy(update={"sections": tuple(map(told, script.sections))})
+
+
+def _section_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
+    found = len(script.sections)
+    if found < plan.least_sections:
+        yield f"There must be at least {plan.least_sections} sections; there are {found}."
+    if found > plan.most_sections:
+        yield f"There must be at most {plan.most_sections} sections; there are {found}."
+    for number, section in enumerate(script.sections):
+        if not any(character.isalnum() for narration in section.narrations for character in narration.text):
+            yield f"sections[{number}] says nothing."
+
+
+def _persona_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
+    known = [persona.id for persona in plan.personas]
+    for place, narration in _narrations(script):
+        named = narration.persona_id
+        if named is None and known:
+            yield f"{place}.persona_id is required; it must be one of {', '.join(known)}."
+        elif named is not None and not known:
+            yield f"{place}.persona_id must be left out: there is one narrator."
+        elif named is not None and named not in known:
+            yield f"{place}.persona_id must be one of {', '.join(known)}; there is no {named[:100]!r}."
+
+
+def _length_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
+    seconds = seconds_of(script)
+    told = f"The narrations take about {seconds:.0f} seconds when spoken"
+    if seconds < plan.shortest_s:
+        yield f"{told}, which is too short: about {plan.seconds:.0f} are wanted, at least {plan.shortest_s:.0f}."
+    if seconds > plan.longest_s:
+        yield f"{told}, which is too long: about {plan.seconds:.0f} are wanted, at most {plan.longest_s:.0f}."
+
+
+def _narrations(script: VideoScript) -> Iterator[tuple[str, Narration]]:
+    for first, section in enumerate(script.sections):
+        for second, narration in enumerate(section.narrations):
+            yield f"sections[{first}].narrations[{second}]", narration
+
+
+LONGEST_PROBLEMS = 2_000
+
+
+def validate_node(model: ChatModel | ScriptModels) -> WritingNode:
+    """Return the node; it writes script, metadata and model_usage, and empties draft and notes.
+
+    It raises ScriptFailed when the script cannot be used, and its repair cannot either.
+    """
+    models = as_script_models(model)
+
+    async def validate(state: WritingState, config: RunnableConfig) -> WritingUpdate:
+        tell_progress(92.0, "Checking the script")
+        task = await prepared(state, models)
+        usage: list[ModelUsage] = []
+        script = await _usable(state, task, usage, config)
+        tell_progress(100.0, f"The script is ready: {len(script.sections)} sections, about {seconds_of(script):.0f} s")
+        return {
+            "script": script.model_dump(mode="json"),
+            "draft": None,
+            "notes": None,
+            "model_usage": usage,
+            "metadata": ScriptMetadata(usage=usage_summary([*state.get("model_usage", []), *usage])),
+        }
+
+    return validate
+
+
+async def _usable(
+    state: WritingState, task: WritingTask, usage: list[ModelUsage], config: RunnableConfig
+) -> VideoScript:
+    draft = state.get("draft") or Draft(written=None, text="")
+    try:
+        return checked_script(draft, task.prompts.plan)
+    except UnusableScript as error:
+        problems = error.problems
+    tell_progress(94.0, "Having the script corrected")
+    notes = [Block(note["heading"], note["text"]) for note in state.get("notes") or []]
+    answered = await task.prompts.write(
+        notes or task.article, config, from_notes=bool(notes), rejected=(draft, problems)
+    )
+    usage.append(answered.usage)
+    try:
+        return checked_script(read_draft(answered.message), task.prompts.plan)
+    except UnusableScript as error:
+        told = " ".join(error.problems)[:LONGEST_PROBLEMS]
+        raise ScriptFailed(
+            f"The model wrote no script that can be used, not at the second try either: {told}", model_usage=usage
+        ) from None

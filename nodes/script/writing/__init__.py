@@ -1,1 +1,0 @@
-"""Write a script of an article, and check it."""
