@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.api.errors import detail_response
-from toolweave.config.http_section import CorsRules
+from toolweave.config.langgraph_json import CorsRules
 from toolweave.config.settings import Settings
 from toolweave.origins import host_name, is_loopback, split_origin
 

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import SkipValidation, TypeAdapter, ValidationError, model_validator
 
 from toolweave.api.tool_secrets import JsonObject, Place, left_hidden, plain, put_back
-from toolweave.config.tool_variables import ToolVariables
+from toolweave.config.variables import ToolVariables
 from toolweave.outbound_urls import read_target
 from toolweave.schema import FORM_STEPS
 from toolweave.tool_config import ToolConfig, ToolId, within

@@ -18,7 +18,7 @@ from toolweave.api.tool_requests import (
     refused_body,
 )
 from toolweave.api.tool_secrets import JsonObject, left_hidden, plain, shown
-from toolweave.config.tool_variables import ToolVariables
+from toolweave.config.variables import ToolVariables
 from toolweave.errors import Conflict
 from toolweave.servers.registry.repository import OnConflict, RegisteredTools
 from toolweave.servers.registry.stored_tools import RegisteredTool, listed, slug

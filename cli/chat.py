@@ -10,11 +10,9 @@ from uuid import UUID, uuid4
 import typer
 
 from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, talking_to
-from toolweave.cli.approvals import ask_all
-from toolweave.cli.conversation import Conversation, TurnEnd
-from toolweave.cli.local_server import local_server
+from toolweave.cli.chat import Conversation, Transcript, TurnEnd, ask_all
+from toolweave.cli.serving import local_server
 from toolweave.cli.terminal import stdout_console
-from toolweave.cli.transcript import Transcript
 from toolweave.config.settings import load_settings
 
 T = TypeVar("T")

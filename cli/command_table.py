@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from toolweave.cli.importing import uncollected
+from toolweave.cli.commands import uncollected
 
 Row = tuple[str, str]
 """Where a command is (module:function, or module alone if the function has the command's name), and what it does."""

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from toolweave import __version__
-from toolweave.cli.command_table import Row, table_of
+from toolweave.cli.commands import Row, table_of
 
 # Command: the module that implements it (its function has the command's name), and the line in the overview.
 COMMANDS: dict[str, Row] = {

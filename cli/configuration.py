@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 from dotenv import dotenv_values
 
-from toolweave.config.http_section import HttpEntry
-from toolweave.config.langgraph_json import GraphEntry, LangGraphJson, load_langgraph_json
+from toolweave.config.langgraph_json import GraphEntry, HttpEntry, LangGraphJson, load_langgraph_json
 from toolweave.config.settings import Settings, load_settings, publish_settings
 from toolweave.errors import ConfigError
 

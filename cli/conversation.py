@@ -8,7 +8,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 
 from toolweave.api.routes.chat_events import ChatEvent, ChatEvents
-from toolweave.cli.transcript import Transcript
+from toolweave.cli.chat import Transcript
 
 Status = Literal["answered", "interrupted", "failed"]
 ENDS: dict[str, Status] = {"message": "answered", "error": "failed"}

@@ -7,17 +7,22 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from toolweave.cli.checks.address import check_address
-from toolweave.cli.checks.configuration import check_graphs, check_langgraph_json, check_settings
-from toolweave.cli.checks.data_folder import check_data_folder
-from toolweave.cli.checks.files import check_files
-from toolweave.cli.checks.finding import Finding, Level
-from toolweave.cli.checks.model import check_model
-from toolweave.cli.checks.postgresql import check_postgresql
-from toolweave.cli.checks.registered_tools import check_registered_tools
-from toolweave.cli.checks.script_files import check_script_files
-from toolweave.cli.checks.servers import check_servers
 from toolweave.cli.configuration import ConfigOption
+from toolweave.cli.doctor import (
+    Finding,
+    Level,
+    check_address,
+    check_data_folder,
+    check_files,
+    check_graphs,
+    check_langgraph_json,
+    check_model,
+    check_postgresql,
+    check_registered_tools,
+    check_script_files,
+    check_servers,
+    check_settings,
+)
 from toolweave.cli.terminal import stdout_console, styled
 from toolweave.config.logs import configure_logging
 from toolweave.config.settings import Settings

@@ -15,10 +15,9 @@ from starlette.applications import Starlette
 
 from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli.configuration import Configuration, read_configuration
-from toolweave.cli.listening import listening, url_of
-from toolweave.cli.serving import LEFTOVERS_S, STOP_S, Stop, serve_app
+from toolweave.cli.serving import LEFTOVERS_S, STOP_S, Stop, listening, serve_app, url_of
 from toolweave.config.logs import configure_logging
-from toolweave.config.mcp_place import mcp_place
+from toolweave.config.mcp import mcp_place
 
 TOOLS_WAIT_S = 15.0
 HEALTH_INTERVAL_S = 0.05

@@ -6,7 +6,7 @@ import sys
 import threading
 import traceback
 
-from toolweave.cli.errors import explain
+from toolweave.cli.main import explain
 
 INTERRUPTED = 130
 # For threads that an application began and nobody ends.

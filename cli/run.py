@@ -12,7 +12,7 @@ import typer
 
 from toolweave.api.routes.chat_events import text_of
 from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, talking_to
-from toolweave.cli.local_server import local_server
+from toolweave.cli.serving import local_server
 from toolweave.cli.terminal import compact, harmless, stdout_console
 from toolweave.config.settings import load_settings
 

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from toolweave.cli.configuration import read_configuration
-from toolweave.cli.script_document import script_document
-from toolweave.cli.script_progress import shown_progress
+from toolweave.cli.script import script_document, shown_progress
 from toolweave.cli.terminal import harmless_json, stdout_console
 from toolweave.config.logs import configure_logging
 from toolweave.config.script_job import ScriptJob, job_mcp_config, named_mcp_config, named_script_settings

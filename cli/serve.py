@@ -15,11 +15,10 @@ from loguru import logger
 from toolweave import open_files
 from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli.configuration import ConfigOption, Configuration, find_langgraph_json, read_configuration
-from toolweave.cli.listening import listening, url_of
-from toolweave.cli.reloading import Watched, serve_reloading
-from toolweave.cli.serving import end_with_parent, run_until_signal
+from toolweave.cli.serve import Watched, serve_reloading
+from toolweave.cli.serving import end_with_parent, listening, run_until_signal, url_of
 from toolweave.config.logs import configure_logging
-from toolweave.config.mcp_place import mcp_place
+from toolweave.config.mcp import mcp_place
 from toolweave.config.settings import environment, unknown_variables
 from toolweave.errors import ConfigError
 from toolweave.nodes.model_endpoint import model_label

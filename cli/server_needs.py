@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolweave.cli.server_survey import Surveyed
-from toolweave.config.interpolate import find_references, resolve
-from toolweave.config.ready_made import ready_made
+from toolweave.cli.servers import Surveyed
+from toolweave.config.mcp_editing import ready_made
 from toolweave.config.settings import PREFIX
+from toolweave.config.variables import find_references, resolve
 from toolweave.servers.external.catalogue import Installation, installation_of
 from toolweave.servers.external.installing import is_installed
 

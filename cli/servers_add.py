@@ -7,14 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from toolweave.cli.server_needs import needs_of
-from toolweave.cli.servers_check import checked_json, show_checked, tried
-from toolweave.cli.servers_config import AsJson, ConfigFile, DataFolder, ServersConfig, read_servers
-from toolweave.cli.servers_editing import change, restart_hint
-from toolweave.cli.servers_entry import SOURCE, Given
+from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ServersConfig, needs_of, read_servers
+from toolweave.cli.servers_edit import SOURCE, Given, change, restart_hint
+from toolweave.cli.servers_state import checked_json, show_checked, tried
 from toolweave.cli.terminal import compact, stdout_console, styled
-from toolweave.config.mcp_editing import names_in, switched, with_entry
-from toolweave.config.ready_made import ReadyMade, ready_made
+from toolweave.config.mcp_editing import ReadyMade, names_in, ready_made, switched, with_entry
 from toolweave.errors import ConfigError
 from toolweave.servers.external.installing import install
 

@@ -9,11 +9,20 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from toolweave.cli.server_needs import Needs, advice
-from toolweave.cli.server_survey import Surveyed, survey, trial_settings
-from toolweave.cli.servers_config import AsJson, ConfigFile, DataFolder, ServersConfig, read_servers
+from toolweave.cli.servers import (
+    AsJson,
+    ConfigFile,
+    DataFolder,
+    Needs,
+    ServersConfig,
+    Surveyed,
+    advice,
+    read_servers,
+    survey,
+    trial_settings,
+)
+from toolweave.cli.servers_state import signature
 from toolweave.cli.terminal import compact, shortened, stdout_console, styled
-from toolweave.cli.tool_signature import signature
 from toolweave.cli.tools import show_state
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import served_mcp_config

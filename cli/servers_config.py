@@ -9,13 +9,12 @@ from typing import Annotated
 import typer
 
 from toolweave.cli.configuration import DOTENV, read_configuration
-from toolweave.cli.server_needs import Needs, needs_of
+from toolweave.cli.servers import Needs, needs_of
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
-from toolweave.config.mcp import McpConfig, McpServerConfig, mcp_variables, served_mcp_config
-from toolweave.config.mcp_file import read_mcp_file
-from toolweave.config.mcp_place import McpPlace, mcp_place
-from toolweave.config.ready_made import ready_made
+from toolweave.config.mcp import McpConfig, McpPlace, McpServerConfig, mcp_place, mcp_variables, served_mcp_config
+from toolweave.config.mcp_editing import ready_made
+from toolweave.config.mcp_entry import read_mcp_file
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError
 from toolweave.servers.connections.oauth.place import TokenPlace, token_place

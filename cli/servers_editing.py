@@ -6,9 +6,8 @@ from collections.abc import Callable
 import httpx
 
 from toolweave.cli.api_client import server_url
-from toolweave.cli.servers_config import ServersConfig
-from toolweave.config.edited_file import edit_file, make_file
-from toolweave.config.ready_made import shipped_text
+from toolweave.cli.servers import ServersConfig
+from toolweave.config.mcp_editing import edit_file, make_file, shipped_text
 from toolweave.config.settings import Settings
 
 PROBE_S = 1.0

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolweave.config.interpolate import holds_reference
-from toolweave.config.mcp_file import check_server
+from toolweave.config.mcp_entry import check_server
+from toolweave.config.variables import holds_reference
 from toolweave.errors import ConfigError
 from toolweave.redact import names_a_secret, names_a_secret_header
 

@@ -6,11 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from toolweave.cli.server_needs import Needs, needs_of
-from toolweave.cli.servers_config import AsJson, ConfigFile, DataFolder, ServersConfig, read_servers
+from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, Needs, ServersConfig, needs_of, read_servers
 from toolweave.cli.terminal import compact, stdout_console, styled
 from toolweave.config.mcp import McpServerConfig
-from toolweave.config.ready_made import ReadyMade, ready_made
+from toolweave.config.mcp_editing import ReadyMade, ready_made
 from toolweave.errors import TokenStoreError
 from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
 from toolweave.servers.connections.redaction import Redaction

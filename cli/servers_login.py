@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from toolweave.cli.servers_config import ConfigFile, DataFolder, read_servers
+from toolweave.cli.servers import ConfigFile, DataFolder, read_servers
 from toolweave.cli.terminal import harmless
 from toolweave.errors import SignInFailed
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault

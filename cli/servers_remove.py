@@ -4,12 +4,11 @@ from typing import Annotated
 
 import typer
 
-from toolweave.cli.servers_config import AsJson, ConfigFile, DataFolder, read_servers
-from toolweave.cli.servers_editing import change, restart_hint
+from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, read_servers
+from toolweave.cli.servers_edit import change, restart_hint
 from toolweave.cli.terminal import compact
-from toolweave.config.mcp_editing import names_in, switched, without_entry
-from toolweave.config.mcp_place import mcp_place
-from toolweave.config.ready_made import ready_made
+from toolweave.config.mcp import mcp_place
+from toolweave.config.mcp_editing import names_in, ready_made, switched, without_entry
 
 
 def remove(

@@ -16,7 +16,7 @@ import uvicorn
 from loguru import logger
 from starlette.applications import Starlette
 
-from toolweave.cli.importing import uncollected
+from toolweave.cli.commands import uncollected
 
 # Longer than an in-process request takes to notice that its client left (api/in_process.py), shorter than the ten
 # seconds that container runtimes give a process.

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from toolweave.cli.api_client import server_url
 from toolweave.cli.configuration import read_configuration
-from toolweave.cli.server_survey import Surveyed, survey, trial_settings
-from toolweave.cli.servers_config import ConfigFile, DataFolder
+from toolweave.cli.servers import ConfigFile, DataFolder, Surveyed, survey, trial_settings
 from toolweave.cli.terminal import compact, harmless, shortened, stdout_console, styled
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import served_mcp_config

@@ -1,22 +1,251 @@
-"""Read langgraph.json: the graphs to serve, the environment they want and the application beside them (S-02)."""
+"""Read langgraph.json: the graphs to serve, the environment they want, the application beside them (S-02).
+
+The sections: `http` (application, disabled routes, origins), `store` and `checkpointer` (semantic search, lifetimes),
+`webhooks` (allowed targets, headers; W-09) and `auth` (who may use the server).
+"""
 
 import os
-from collections.abc import MutableMapping
+import re
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
 from dotenv import dotenv_values
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from toolweave.config.auth_section import AuthEntry
-from toolweave.config.http_section import HttpEntry
-from toolweave.config.ignored_keys import ignored_keys
-from toolweave.config.jsonc import JsoncDocument, read_jsonc
-from toolweave.config.problems import sentences
-from toolweave.config.sections import ImportTarget, unread_members
-from toolweave.config.storage_sections import CheckpointerEntry, StoreEntry
-from toolweave.config.webhooks_section import WebhooksEntry
+from toolweave.config.documents import ConfigDocument, JsonPath, ignored_keys, sentences
+from toolweave.config.jsonc import read_jsonc
 from toolweave.errors import ConfigError
+
+Minutes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_OTHER_LANGUAGES = (".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx")
+
+
+def _checked_target(value: str) -> str:
+    file_or_module, _, attribute = value.rpartition(":")
+    if not file_or_module or not attribute.isidentifier():
+        raise ValueError("must be of the form ./file.py:name or package.module:name")
+    if file_or_module.endswith(_OTHER_LANGUAGES):
+        raise ValueError("must name Python code: graphs in other languages cannot be served")
+    return value
+
+
+# `package.module:name` or `path/to/file.py:name`.
+ImportTarget = Annotated[str, AfterValidator(_checked_target)]
+
+
+class Section(BaseModel):
+    """A part of langgraph.json; a member that is null has its default."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True, populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {key: item for key, item in value.items() if item is not None}
+
+
+def unread_members(
+    document: ConfigDocument, path: JsonPath, section: type[BaseModel], *, owner: str, known: Collection[str] = ()
+) -> list[str]:
+    """Write a warning for each key in the section at `path`, or in a section within it, that no field takes.
+
+    `known` are keys that no field takes and the caller speaks of itself.
+    """
+    warnings = ignored_keys(document, path, {*_written_names(section), *known}, owner=f"{owner}: ")
+    for name, part in _parts(section):
+        warnings += unread_members(document, (*path, name), part, owner=f"{owner}.{name}")
+    return warnings
+
+
+def _written_names(section: type[BaseModel]) -> set[str]:
+    names = set(section.model_fields)
+    for field in section.model_fields.values():
+        alias = field.validation_alias
+        names |= {str(choice) for choice in alias.choices} if isinstance(alias, AliasChoices) else {str(alias or "")}
+    return names - {""}
+
+
+def _parts(section: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    for name, field in section.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield name, kind
+
+
+class AuthCache(Section):
+    """Remember who a caller is: one answer per combination of the headers `cache_keys`."""
+
+    cache_keys: tuple[str, ...] = Field(min_length=1)
+    ttl_seconds: float = Field(default=60, gt=0, allow_inf_nan=False)
+    max_size: int = Field(default=1000, ge=1)
+
+
+class AuthOpenApi(Section):
+    """What openapi.json says of the authentication; each member has the form the OpenAPI specification gives it."""
+
+    securitySchemes: dict[str, dict[str, Any]] = Field(default_factory=dict)  # noqa: N815 - the file's spelling
+    security: tuple[dict[str, list[str]], ...] = ()
+    paths: dict[str, dict[str, list[dict[str, list[str]]]]] = Field(default_factory=dict)
+
+
+class AuthEntry(Section):
+    """The `auth` section: `path` is the target of a `langgraph_sdk.Auth`."""
+
+    path: ImportTarget
+    disable_studio_auth: bool = False
+    openapi: AuthOpenApi | None = None
+    cache: AuthCache | None = None
+
+
+def _compiled(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"must be a regular expression ({error.msg})") from None
+    return value
+
+
+def _prefix(value: str) -> str:
+    value = value.rstrip("/")
+    if value and (not value.startswith("/") or any(mark in value for mark in "?#{} ")):
+        raise ValueError("must be a path that begins with /, such as /api")
+    return value
+
+
+class CorsRules(Section):
+    """Which pages of other origins may use the server, beside those that always may."""
+
+    allow_origins: tuple[str, ...] = ()
+    allow_origin_regex: Annotated[str, AfterValidator(_compiled)] | None = None
+    allow_methods: tuple[str, ...] | None = None
+    allow_headers: tuple[str, ...] | None = None
+    allow_credentials: bool = False
+    expose_headers: tuple[str, ...] = ()
+    max_age: int = Field(default=600, ge=0)
+
+
+class HeaderRules(Section):
+    """Which request headers are taken, by patterns with `*`; what is excluded stays out."""
+
+    includes: tuple[str, ...] | None = Field(default=None, validation_alias=AliasChoices("includes", "include"))
+    excludes: tuple[str, ...] | None = Field(default=None, validation_alias=AliasChoices("excludes", "exclude"))
+
+
+class HttpEntry(Section):
+    """The `http` section: `app` is the target of a user's own ASGI application, `mount_prefix` is "" or "/path"."""
+
+    app: ImportTarget | None = None
+    disable_assistants: bool = False
+    disable_threads: bool = False
+    disable_runs: bool = False
+    disable_store: bool = False
+    disable_mcp: bool = False
+    disable_a2a: bool = False
+    disable_meta: bool = False
+    disable_ui: bool = False
+    disable_webhooks: bool = False
+    cors: CorsRules | None = None
+    configurable_headers: HeaderRules | None = None
+    logging_headers: HeaderRules | None = None
+    middleware_order: Literal["auth_first", "middleware_first"] = "middleware_first"
+    enable_custom_route_auth: bool = False
+    mount_prefix: Annotated[str, AfterValidator(_prefix)] = ""
+
+
+class StoreIndex(Section):
+    """Semantic search in the store.
+
+    `embed` is `provider:model` or `path/to/file.py:name` (absolute once loaded); `dims` the length of its vectors;
+    `fields` the paths in a value that are embedded, None for the whole value.
+    """
+
+    embed: str = Field(min_length=1)
+    dims: int = Field(gt=0)
+    fields: tuple[str, ...] | None = None
+
+
+class StoreTtl(Section):
+    """How long store items live; `default_ttl` None keeps items that ask for nothing, no interval means our own."""
+
+    default_ttl: Minutes | None = None
+    refresh_on_read: bool = True
+    sweep_interval_minutes: Minutes | None = None
+
+
+class StoreEntry(Section):
+    """The `store` section."""
+
+    index: StoreIndex | None = None
+    ttl: StoreTtl | None = None
+
+
+class CheckpointerTtl(Section):
+    """How long threads live after their last change, and what happens then; at most `sweep_limit` in one sweep."""
+
+    strategy: Literal["delete", "keep_latest"] = "delete"
+    default_ttl: Minutes | None = None
+    sweep_interval_minutes: Minutes | None = None
+    sweep_limit: int = Field(default=1000, ge=1)
+
+
+class CheckpointerEntry(Section):
+    """The `checkpointer` section."""
+
+    ttl: CheckpointerTtl | None = None
+
+
+_ENV_TEMPLATE = re.compile(r"\$\{\{\s*env\.(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+
+
+class WebhookUrlRules(Section):
+    """What a webhook URL must be like.
+
+    `allowed_domains` holds hosts and `*.domain` patterns (subdomains only), `allowed_ports` ports; empty allows every
+    public one. `disable_loopback` refuses bare paths, which go to the application itself.
+    """
+
+    require_https: bool = True
+    allowed_domains: tuple[str, ...] = ()
+    allowed_ports: tuple[int, ...] = ()
+    max_url_length: int = Field(default=2048, gt=0)
+    disable_loopback: bool = True
+
+
+class WebhooksEntry(Section):
+    """The `webhooks` section; `headers` may hold `${{ env.NAME }}`, for names that begin with `env_prefix`."""
+
+    url: WebhookUrlRules = WebhookUrlRules()
+    headers: dict[str, str] = Field(default_factory=dict, repr=False)
+    env_prefix: str = Field(default="LG_WEBHOOK_", min_length=1)
+
+    def filled_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Give the headers with the values of `environ` (default: the process's) filled in.
+
+        Raises:
+            ConfigError: a variable is not set or lacks the prefix; names header and variable, shows no value.
+        """
+        values = os.environ if environ is None else environ
+        return {header: self._filled(header, text, values) for header, text in self.headers.items()}
+
+    def _filled(self, header: str, text: str, values: Mapping[str, str]) -> str:
+        def value(match: re.Match[str]) -> str:
+            name = match["name"]
+            if not name.startswith(self.env_prefix):
+                fix = f"Rename the variable, or set webhooks.env_prefix (now {self.env_prefix!r})."
+                raise ConfigError(f"webhooks.headers.{header} may not read {name!r}.", source="langgraph.json", fix=fix)
+            if name not in values:
+                raise ConfigError(
+                    f"webhooks.headers.{header} needs {name!r}, which is not set.",
+                    source="langgraph.json",
+                    fix="Set the environment variable.",
+                )
+            return values[name]
+
+        return _ENV_TEMPLATE.sub(value, text)
+
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "http": HttpEntry,
@@ -125,7 +354,7 @@ def load_langgraph_json(path: Path) -> LangGraphJson:
     return _with_absolute_paths(written, folder)
 
 
-def _variables(document: JsoncDocument, folder: Path) -> tuple[Any, tuple[str, ...]]:
+def _variables(document: ConfigDocument, folder: Path) -> tuple[Any, tuple[str, ...]]:
     written = document.value.get("env")
     if not isinstance(written, str):
         return written or {}, ()
@@ -141,7 +370,7 @@ def _variables(document: JsoncDocument, folder: Path) -> tuple[Any, tuple[str, .
     return {name: value for name, value in values.items() if value is not None}, ()
 
 
-def _ignored(document: JsoncDocument) -> list[str]:
+def _ignored(document: ConfigDocument) -> list[str]:
     warnings = ignored_keys(document, (), (*_READ_KEYS, *_BUILD_KEYS, *(path[0] for path, _ in _WITHOUT_EFFECT)))
     for path, instead in _WITHOUT_EFFECT:
         if path in document.lines:

@@ -1,4 +1,4 @@
-"""Load mcp.jsonc: which MCP servers there are and how to reach them (A-06)."""
+"""Load the mcp.jsonc that counts: which MCP servers there are and how to reach them, variables filled in (A-06)."""
 
 import json
 import os
@@ -7,17 +7,66 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from toolweave.config.header_templates import HeaderTemplate, header_templates
-from toolweave.config.interpolate import filled_in_values, find_references, resolve
-from toolweave.config.jsonc import JsoncDocument
-from toolweave.config.mcp_entry import BreakerRules, Builtin, OAuth, ServerEntry, Transport, check_resolved
-from toolweave.config.mcp_file import McpFile, WrittenServer, checked_file, read_mcp_file
-from toolweave.config.mcp_place import mcp_place
-from toolweave.config.problems import shown_path
+from toolweave.config.documents import ConfigDocument, shown_path
+from toolweave.config.mcp_entry import (
+    BreakerRules,
+    Builtin,
+    McpFile,
+    OAuth,
+    ServerEntry,
+    Transport,
+    WrittenServer,
+    check_resolved,
+    checked_file,
+    read_mcp_file,
+)
 from toolweave.config.settings import Settings, load_settings, variable_name
+from toolweave.config.variables import HeaderTemplate, filled_in_values, find_references, header_templates, resolve
 from toolweave.errors import ConfigError, MissingVariable
+
+SHIPPED_MCP_CONFIG = Path(__file__).parent / "mcp.servers.jsonc"
+# In the data folder; `toolweave servers add` makes it.
+OWN_MCP_CONFIG = "mcp.jsonc"
+
+
+@dataclass(frozen=True, slots=True)
+class McpPlace:
+    """The mcp file that counts and who says so; `own` is where a file of one's own is, or would be made."""
+
+    path: Path
+    chosen_by: Literal["setting", "data folder", "default"]
+    own: Path
+
+    @property
+    def is_shipped(self) -> bool:
+        """Say whether it is the file that comes with Toolweave, which nobody edits."""
+        return self.chosen_by == "default"
+
+    def in_words(self) -> str:
+        """Name the file and say why it counts."""
+        reasons = {
+            "setting": "as TOOLWEAVE_MCP_CONFIG or --config says",
+            "data folder": "because it is in the data folder",
+            "default": "the one that comes with Toolweave",
+        }
+        return f"{self.path} ({reasons[self.chosen_by]})"
+
+
+def mcp_place(settings: Settings) -> McpPlace:
+    """Choose the file: TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder if it is there, else ours (C-09).
+
+    One that was named counts whether it exists or not, and so does a link in the data folder that leads nowhere: to
+    serve something else instead would hide the mistake.
+    """
+    own = settings.data_dir / OWN_MCP_CONFIG
+    if settings.mcp_config is not None:
+        return McpPlace(settings.mcp_config, "setting", settings.mcp_config)
+    if os.path.lexists(own):
+        return McpPlace(own, "data folder", own)
+    return McpPlace(SHIPPED_MCP_CONFIG, "default", own)
+
 
 # How messages call servers that were given by a caller of ours, not by a file.
 _GIVEN = "mcp_config"
@@ -104,7 +153,7 @@ def mcp_config_of(
         plain = json.loads(json.dumps(written))
     except (TypeError, ValueError, RecursionError):
         raise ConfigError("holds what JSON cannot.", source=_GIVEN, fix="Give what an mcp.jsonc file holds.") from None
-    file = checked_file(JsoncDocument(value=plain, lines={}, source=_GIVEN))
+    file = checked_file(ConfigDocument(value=plain, lines={}, source=_GIVEN))
     return _loaded(file, Path(_GIVEN), environ, strict=True, settings=settings)
 
 

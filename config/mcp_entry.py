@@ -1,21 +1,27 @@
-"""Say what one server entry of mcp.jsonc may hold, and check it as written and after its variables are filled in."""
+"""Read mcp.jsonc as it is written, and check the form of each server entry (A-06).
+
+An entry is checked as written and again after its variables are filled in.
+"""
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from toolweave.config.header_templates import template_problems
-from toolweave.config.interpolate import holds_reference, malformed_references
-from toolweave.config.problems import Location, sentences
-from toolweave.config.setting_types import is_http_url
+from toolweave.config.documents import ConfigDocument, JsonPath, Location, ignored_keys, sentences, shown_path
+from toolweave.config.jsonc import read_jsonc
+from toolweave.config.settings import is_http_url
+from toolweave.config.variables import holds_reference, malformed_references, template_problems
+from toolweave.errors import ConfigError
 
 Transport = Literal["stdio", "http", "sse", "in_process"]
 Builtin = Literal["core"]
 WrittenTransport = Literal["stdio", "http", "streamable_http", "streamable-http", "streamableHttp", "sse"]
 Problem = tuple[Location, str]
-
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SSE_PATH = re.compile(r"/sse/?$")
@@ -260,3 +266,119 @@ def _url_problem(url: str, *, spawn: bool) -> Problem | None:
     if spawn and urlsplit(url).hostname not in LOOPBACK_HOSTS:
         return ("url",), "must be on 127.0.0.1 for a server we start"
     return None
+
+
+SERVER_KEYS = ("mcpServers", "servers")
+_QUIET_KEYS = ("inputs", "$schema")
+_RESERVED_NAMES = ("metrics",)
+_SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WrittenServer:
+    """One entry of the file: `raw` has its known keys as parsed, `place` is file:line."""
+
+    name: str
+    raw: dict[str, Any]
+    entry: ServerEntry
+    place: str
+
+    def switched_on(self) -> "WrittenServer":
+        """Give it as it would be if it were enabled."""
+        raw = {**{key: item for key, item in self.raw.items() if key != "disabled"}, "enabled": True}
+        return replace(self, raw=raw, entry=self.entry.model_copy(update={"enabled": True, "disabled": None}))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class McpFile:
+    """The entries in the order of the file and a sentence for each thing that is ignored."""
+
+    servers: tuple[WrittenServer, ...]
+    warnings: tuple[str, ...]
+
+
+def read_mcp_file(path: Path) -> McpFile:
+    """Read the file and check every entry's form.
+
+    Raises:
+        ConfigError: not readable, not JSON5, or an entry breaks the schema; names file, line and fix.
+    """
+    return checked_file(read_jsonc(path))
+
+
+def checked_file(document: ConfigDocument) -> McpFile:
+    """Check every entry's form.
+
+    Raises:
+        ConfigError: an entry breaks the schema; names place and fix.
+    """
+    top, entries = _server_entries(document)
+    servers = []
+    warnings = ignored_keys(document, (), (*SERVER_KEYS, *_QUIET_KEYS))
+    for name, raw in entries.items():
+        server = check_server(name, raw, _places_in(document, (top, name)))
+        warnings += _entry_warnings(document, (top, name), server)
+        servers.append(server)
+    return McpFile(tuple(servers), tuple(warnings))
+
+
+def _server_entries(document: ConfigDocument) -> tuple[str, dict[str, Any]]:
+    if not isinstance(document.value, dict):
+        raise ConfigError("must be an object.", source=document.place(()), fix='Write {"mcpServers": {}} at least.')
+    found = [key for key in SERVER_KEYS if key in document.value]
+    if len(found) != 1:
+        problem = "has both mcpServers and servers." if found else "has neither mcpServers nor servers."
+        raise ConfigError(problem, source=document.place(()), fix='Keep the servers under one "mcpServers" key.')
+    entries = document.value[found[0]]
+    if not isinstance(entries, dict):
+        place = document.place((found[0],))
+        raise ConfigError(f"{found[0]} must be an object.", source=place, fix='Write {"name": {…}, …}.')
+    return found[0], entries
+
+
+def check_server(name: str, raw: Any, place_of: Callable[[JsonPath], str]) -> WrittenServer:
+    """Check the form of an entry; `place_of` says where a path inside it is.
+
+    Raises:
+        ConfigError: the name or the entry breaks the schema; names the place and the fix.
+    """
+    place = place_of(())
+    if name in _RESERVED_NAMES:
+        raise ConfigError(
+            f"{name!r} is not a name for a server: /servers/{name} is a page of its own.",
+            source=place,
+            fix="Give it another name.",
+        )
+    if not _SERVER_NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} is not a name for a server.",
+            source=place,
+            fix="Use 1 to 64 letters, digits, '_', '-' or '.', the first one a letter or digit.",
+        )
+    if not isinstance(raw, dict):
+        raise ConfigError(f"server {name!r} must be an object.", source=place, fix="Write {…} with command or url.")
+    entry, problems = check_written(raw)
+    for location, expected in problems:
+        subject = f"server {name!r}: {shown_path(location)}" if location else f"server {name!r}"
+        raise ConfigError(f"{subject} {expected}.", source=place_of(location), fix="Correct the entry.")
+    known = {key: item for key, item in raw.items() if key in ServerEntry.model_fields}
+    return WrittenServer(name, known, entry, place)
+
+
+def _places_in(document: ConfigDocument, path: JsonPath) -> Callable[[JsonPath], str]:
+    return lambda location: document.place((*path, *location))
+
+
+def _entry_warnings(document: ConfigDocument, path: JsonPath, server: WrittenServer) -> list[str]:
+    owner = f"server {server.name!r}: "
+    warnings = ignored_keys(document, path, ServerEntry.model_fields, owner=owner)
+    for key, inner in (("tools", ToolFilter), ("breaker", BreakerRules), ("auth", OAuth)):
+        warnings += ignored_keys(document, (*path, key), inner.model_fields, owner=f"{owner}{key}: ")
+    if not server.entry.spawn:
+        unused = ("headers",) if server.entry.resolved_transport() == "stdio" else ("args", "env", "cwd")
+        warnings += [
+            f"{document.place((*path, key))}: {owner}{key} is ignored by this transport"
+            for key in unused
+            if key in server.raw
+        ]
+    return warnings

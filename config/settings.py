@@ -1,10 +1,17 @@
 """Hold every setting of a Toolweave process; nothing outside this room reads the environment."""
 
+import base64
+import binascii
 import difflib
+import json
 import os
+import re
+import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
@@ -15,27 +22,148 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from toolweave.config.job_endpoints import JobEndpoint, JobHeaders, read_job_endpoints, read_job_headers
-from toolweave.config.outbound_allow import AllowedTarget, allowed_targets
-from toolweave.config.problems import sentences
-from toolweave.config.setting_types import (
-    comma_separated,
-    comma_separated_texts,
-    command_line,
-    data_folder,
-    expanded_path,
-    http_url,
-    json_object_of_strings,
-    upper_case,
+from toolweave.config.documents import sentences
+from toolweave.config.outbound_allow import (
+    AllowedTarget,
+    JobEndpoint,
+    JobHeaders,
+    allowed_targets,
+    read_job_endpoints,
+    read_job_headers,
 )
-from toolweave.config.tool_variables import ToolVariables, tool_variables
-from toolweave.config.webhook_secret import signing_keys
+from toolweave.config.variables import ToolVariables, tool_variables
 from toolweave.errors import ConfigError
+
+
+def comma_separated(value: Any) -> Any:
+    """Split origins at commas; each must be `*` or scheme://host[:port]."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    return tuple(_origin(part) for part in value) if isinstance(value, list | tuple) else value
+
+
+def comma_separated_texts(value: Any) -> Any:
+    """Split at commas, without the spaces around."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _origin(text: Any) -> str:
+    if text == "*":
+        return "*"
+    origin = str(text).rstrip("/")
+    if not is_http_url(origin) or origin.count("/") != 2:
+        raise ValueError("each origin must be * or http(s)://host[:port], separated by commas")
+    return origin
+
+
+def json_object_of_strings(value: Any) -> Any:
+    """Parse a JSON object whose values are strings, such as `{"NAME": "value"}`."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = None
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise ValueError('must be a JSON object of strings, such as {"NAME": "value"}')
+    return value
+
+
+def http_url(value: Any) -> Any:
+    """Accept an http or https URL with a host."""
+    if isinstance(value, str) and not is_http_url(value):
+        raise ValueError("must be an http:// or https:// URL")
+    return value
+
+
+def is_http_url(text: str) -> bool:
+    """Tell whether `text` is an absolute http(s) URL without spaces or control characters."""
+    if any(character.isspace() or not character.isprintable() for character in text):
+        return False
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def expanded_path(value: Any) -> Any:
+    """Expand a leading `~`: no shell has done it for a variable that came from a file. As there, `~nobody` stays."""
+    try:
+        return Path(value).expanduser() if isinstance(value, str | Path) else value
+    except RuntimeError:
+        return Path(value)
+
+
+def data_folder(value: Any) -> Any:
+    """Take a path that can be part of a database URL."""
+    path = expanded_path(value)
+    if isinstance(path, Path) and "?" in str(path.absolute()):
+        raise ValueError("must be a folder without '?' in its path, which ends the path in a database URL")
+    return path
+
+
+def command_line(value: Any) -> Any:
+    """Accept what a shell would split into a program and its arguments."""
+    if isinstance(value, str):
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            words = []
+        if not words:
+            raise ValueError("must be a program and its arguments, with every quotation closed")
+    return value
+
+
+def upper_case(value: Any) -> Any:
+    """Take level names in any case."""
+    return value.upper() if isinstance(value, str) else value
+
+
+_KEY_PREFIX = "whsec_"
+_LEAST_BYTES, _MOST_BYTES = 24, 64
+
+
+def webhook_keys(text: str) -> tuple[bytes, ...]:
+    """Decode the keys, separated by spaces: all of them sign, so that a receiver can change from one to the next.
+
+    Raises:
+        ValueError: a key is not of the form; the text is not repeated.
+    """
+    keys = tuple(_key(word) for word in text.split())
+    if not keys:
+        raise _wrong_key()
+    return keys
+
+
+def signing_keys(value: Any) -> Any:
+    """Refuse a setting that webhook_keys cannot read."""
+    if isinstance(value, str):
+        webhook_keys(value)
+    return value
+
+
+def _key(word: str) -> bytes:
+    if not word.startswith(_KEY_PREFIX):
+        raise _wrong_key()
+    try:
+        key = base64.b64decode(word.removeprefix(_KEY_PREFIX), validate=True)
+    except binascii.Error:
+        raise _wrong_key() from None
+    if not _LEAST_BYTES <= len(key) <= _MOST_BYTES:
+        raise _wrong_key()
+    return key
+
+
+def _wrong_key() -> ValueError:
+    return ValueError(
+        f"must be {_KEY_PREFIX} and then {_LEAST_BYTES} to {_MOST_BYTES} random bytes in base64, such as "
+        f'"{_KEY_PREFIX}$(openssl rand -base64 32)" gives'
+    )
+
 
 PREFIX = "TOOLWEAVE_"
 # Set by us for the configuration files we ship, never a setting of their own.
 _ONLY_IN_CONFIGURATION_FILES = ("TOOLWEAVE_PYTHON",)
-
 LogLevel = Literal["TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL"]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Url = Annotated[str, BeforeValidator(http_url)]
@@ -203,3 +331,61 @@ def _with_nearest(name: str, known: list[str]) -> str:
 def _input_key(field: str) -> str:
     info = Settings.model_fields.get(field)
     return info.validation_alias if info and isinstance(info.validation_alias, str) else field
+
+
+_TABLES_SETTING = "TOOLWEAVE_QUERY_TABLES"
+_TABLES_FIX = 'Write tables as in: todos, customers(id, name), sales.orders, "Order items".'
+_NAME = r'(?:"(?:[^"]|"")+"|[^\s",.()]+)'
+_COLUMNS = rf"\(\s*(?P<columns>{_NAME}(?:\s*,\s*{_NAME})*)\s*,?\s*\)"
+_TABLE = re.compile(rf"\s*(?:(?P<schema>{_NAME})\.)?(?P<name>{_NAME})\s*(?:{_COLUMNS})?\s*(?:,\s*|$)")
+_MOST_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedTable:
+    """A table that may be read; `schema` None stands for the database's own choice, `columns` None for all."""
+
+    name: str
+    schema: str | None = None
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def label(self) -> str:
+        """Return the name that callers use."""
+        return f"{self.schema}.{self.name}" if self.schema else self.name
+
+
+def query_tables(text: str) -> tuple[AllowedTable, ...]:
+    """Split at commas; each part is `table`, `schema.table` or either with `(column, …)`, odd names in double quotes.
+
+    Raises:
+        ConfigError: it is not such a list, or names a table or a column of one twice; says where.
+    """
+    tables: dict[str, AllowedTable] = {}
+    place = 0
+    while place < len(text) and text[place:].strip(" \t\r\n,"):
+        found = _TABLE.match(text, place)
+        if found is None:
+            raise _wrong_tables(f"this is no list of tables from {text[place:].strip()[:_MOST_SHOWN]!r} on.")
+        table = _table(found)
+        if table.label in tables:
+            raise _wrong_tables(f"it names the table {table.label} twice.")
+        tables[table.label] = table
+        place = found.end()
+    return tuple(tables.values())
+
+
+def _table(found: re.Match[str]) -> AllowedTable:
+    name, schema = _unquoted(found["name"]), found["schema"]
+    columns = tuple(_unquoted(part) for part in re.findall(_NAME, found["columns"])) if found["columns"] else None
+    if columns and len(set(columns)) < len(columns):
+        raise _wrong_tables(f"it names a column of {name} twice.")
+    return AllowedTable(name, _unquoted(schema) if schema else None, columns)
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+def _wrong_tables(what: str) -> ConfigError:
+    return ConfigError(what, source=_TABLES_SETTING, fix=_TABLES_FIX)

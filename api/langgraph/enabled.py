@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from toolweave.api.langgraph.endpoint import Endpoint
-from toolweave.config.http_section import HttpEntry
+from toolweave.config.langgraph_json import HttpEntry
 
 # The newer protocol starts runs and tells what they do.
 OF_RUNS = ("/commands", "/stream/events")

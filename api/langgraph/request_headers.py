@@ -4,7 +4,7 @@ from fnmatch import fnmatchcase
 
 from starlette.types import Scope
 
-from toolweave.config.http_section import HeaderRules
+from toolweave.config.langgraph_json import HeaderRules
 from toolweave.runtime.caller import TRACE
 from toolweave.runtime.models import JsonObject
 

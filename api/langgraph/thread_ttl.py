@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from toolweave.api.langgraph.json_body import Body
 from toolweave.api.langgraph.wire import timestamp
-from toolweave.config.storage_sections import CheckpointerEntry
+from toolweave.config.langgraph_json import CheckpointerEntry
 from toolweave.runtime.models import JsonObject, Thread, ThreadTtl
 from toolweave.runtime.runs.cleaning import Sweeps
 

@@ -11,8 +11,7 @@ from toolweave import __version__
 from toolweave.api.in_process import AsgiApp, StreamingAsgiTransport
 from toolweave.api.langgraph.webhook_urls import OWN_APP, WebhookRules
 from toolweave.config.langgraph_json import LangGraphJson
-from toolweave.config.settings import Settings
-from toolweave.config.webhook_secret import webhook_keys
+from toolweave.config.settings import Settings, webhook_keys
 from toolweave.errors import OutboundFailed
 from toolweave.outbound import OutboundClient, OutboundRequest, open_outbound_client
 from toolweave.outbound_urls import read_target

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from toolweave.config.langgraph_json import LangGraphJson
+from toolweave.config.langgraph_json import LangGraphJson, WebhookUrlRules
 from toolweave.config.outbound_allow import allowed_target
 from toolweave.config.settings import Settings
-from toolweave.config.webhooks_section import WebhookUrlRules
 from toolweave.errors import ConfigError, InvalidRequest, OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest
 from toolweave.outbound_messages import require_sendable

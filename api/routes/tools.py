@@ -11,7 +11,7 @@ from toolweave.api.served_registry import Registry
 from toolweave.api.strict_json import StrictJsonRoute
 from toolweave.api.tool_requests import GivenTool, changed_tool, new_tool
 from toolweave.api.tool_secrets import shown
-from toolweave.config.tool_variables import ToolVariables
+from toolweave.config.variables import ToolVariables
 from toolweave.runtime.codec import dumps
 from toolweave.servers.registry.repository import RegisteredTools
 from toolweave.servers.registry.stored_tools import RegisteredTool

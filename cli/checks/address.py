@@ -2,8 +2,8 @@
 
 import httpx
 
-from toolweave.cli.checks.finding import Finding, failure
-from toolweave.cli.listening import listening, url_of
+from toolweave.cli.doctor import Finding, failure
+from toolweave.cli.serving import listening, url_of
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 

@@ -9,8 +9,8 @@ from langgraph.store.memory import InMemoryStore
 from toolweave.api.langgraph.app import make_importable
 from toolweave.api.langgraph.auth.handlers import load_auth
 from toolweave.api.langgraph.custom_app import load_custom_app
-from toolweave.cli.checks.finding import Finding, failure
 from toolweave.cli.configuration import find_langgraph_json
+from toolweave.cli.doctor import Finding, failure
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings, load_settings, unknown_variables
 from toolweave.errors import ToolweaveError

@@ -9,7 +9,7 @@ from pathlib import Path
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from toolweave.cli.checks.finding import Finding, failure
+from toolweave.cli.doctor import Finding, failure
 from toolweave.errors import DataFolderLocked, PersistenceError
 from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
 from toolweave.runtime.persistence.schema import MIGRATIONS

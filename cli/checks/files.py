@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from toolweave.cli.checks.finding import Finding, failure
+from toolweave.cli.doctor import Finding, failure
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.servers.core.files.opening import Roots

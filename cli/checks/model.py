@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from toolweave.cli.checks.finding import Finding, failure
+from toolweave.cli.doctor import Finding, failure
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
 from toolweave.nodes.model_endpoint import Endpoint, chosen_endpoint

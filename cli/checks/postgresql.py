@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from toolweave.cli.checks.finding import Finding, failure
+from toolweave.cli.doctor import Finding, failure
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
 from toolweave.servers.core.query.databases import open_query_database

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from toolweave.cli.checks.finding import Finding, failure
+from toolweave.cli.doctor import Finding, failure
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError, OutboundRefused, ToolweaveError
 from toolweave.nodes.http_tools.api_calls import credentials_of

@@ -2,12 +2,10 @@
 
 import asyncio
 
-from toolweave.cli.checks.finding import Finding, failure
-from toolweave.cli.server_needs import Needs, advice, needs_of
-from toolweave.cli.server_survey import Surveyed, survey, trial_settings
-from toolweave.config.mcp import mcp_variables, served_mcp_config
-from toolweave.config.mcp_file import read_mcp_file
-from toolweave.config.mcp_place import mcp_place
+from toolweave.cli.doctor import Finding, failure
+from toolweave.cli.servers import Needs, Surveyed, advice, needs_of, survey, trial_settings
+from toolweave.config.mcp import mcp_place, mcp_variables, served_mcp_config
+from toolweave.config.mcp_entry import read_mcp_file
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
 from toolweave.servers.connections.oauth.place import token_place

@@ -21,7 +21,7 @@ from pydantic import Field
 from toolweave import __version__
 from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
-from toolweave.config.tool_variables import ToolVariables
+from toolweave.config.variables import ToolVariables
 from toolweave.errors import ApiCallFailed, ConfigError, OutboundFailed, OutboundRefused
 from toolweave.nodes.http_tools.answers import Output, echoes_of, mapped_output, read_api_answer, status_text
 from toolweave.nodes.http_tools.requests import (

@@ -13,7 +13,7 @@ from langgraph.config import get_stream_writer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, ValidationError
 from typing_extensions import TypedDict
 
-from toolweave.config.problems import sentences
+from toolweave.config.documents import sentences
 from toolweave.config.script_job import ScriptJob
 from toolweave.errors import StageFailed
 from toolweave.nodes.model_turn import ModelUsage, gathered, usage_summary

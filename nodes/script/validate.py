@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
-from toolweave.config.problems import sentences, shown_path
+from toolweave.config.documents import sentences, shown_path
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_models import ChatModel, ScriptModels, as_script_models
 from toolweave.nodes.model_turn import ModelUsage, usage_summary

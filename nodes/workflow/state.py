@@ -8,7 +8,7 @@ from langgraph.channels import EphemeralValue
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, ValidationError, field_validator
 from typing_extensions import TypedDict
 
-from toolweave.config.problems import sentences
+from toolweave.config.documents import sentences
 from toolweave.errors import StageFailed
 from toolweave.nodes.model_turn import ModelUsage, gathered, usage_summary
 

@@ -34,8 +34,8 @@ from langgraph.store.base import (
 from loguru import logger
 from sqlalchemy import Connection
 
-from toolweave.config.storage_sections import StoreEntry
-from toolweave.config.storage_sections import StoreIndex as IndexSection
+from toolweave.config.langgraph_json import StoreEntry
+from toolweave.config.langgraph_json import StoreIndex as IndexSection
 from toolweave.errors import ConfigError, PersistenceError
 from toolweave.runtime.codec import to_json, utc_now
 from toolweave.runtime.graphs import load_target

@@ -13,8 +13,8 @@ from weakref import WeakSet
 
 from loguru import logger
 
-from toolweave.config.header_templates import CallerField, HeaderTemplate
 from toolweave.config.mcp import McpServerConfig
+from toolweave.config.variables import CallerField, HeaderTemplate
 from toolweave.errors import CallRefused
 from toolweave.redact import names_a_secret
 from toolweave.servers.connections.connection import ServerConnection

@@ -15,8 +15,7 @@ from contextlib import asynccontextmanager, suppress
 
 from loguru import logger
 
-from toolweave.config.mcp import McpConfig, served_mcp_config
-from toolweave.config.mcp_place import mcp_place
+from toolweave.config.mcp import McpConfig, mcp_place, served_mcp_config
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ServerUnavailable
 from toolweave.private_files import make_data_folder

@@ -22,8 +22,7 @@ from fastmcp import Context
 from fastmcp.tools import ToolResult
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints
 
-from toolweave.config.job_endpoints import JobEndpoint, path_segments
-from toolweave.config.outbound_allow import AllowedTarget
+from toolweave.config.outbound_allow import AllowedTarget, JobEndpoint, path_segments
 from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client

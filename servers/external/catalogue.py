@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from toolweave.config.mcp_place import SHIPPED_MCP_CONFIG
+from toolweave.config.mcp import SHIPPED_MCP_CONFIG
 
 # package.json and package-lock.json, and for each Python server a list of everything it needs, with hashes.
 PINNED = SHIPPED_MCP_CONFIG.parent / "external_servers"

@@ -14,7 +14,7 @@ from loguru import logger
 from pydantic import ValidationError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from toolweave.config.problems import sentences
+from toolweave.config.documents import sentences
 from toolweave.servers.databases.kind import DatabaseKind
 from toolweave.tool_config import RESERVED_IDS, ToolConfig
 

@@ -7,7 +7,7 @@ import pytest
 
 from toolweave.api.http_guard import HttpGuard, Visitors
 from toolweave.api.in_process import StreamingAsgiTransport
-from toolweave.config.http_section import CorsRules
+from toolweave.config.langgraph_json import CorsRules
 from toolweave.config.settings import Settings
 from toolweave.origins import is_loopback
 

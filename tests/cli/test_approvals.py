@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolweave.cli.approvals import Ask, ask_all, ask_one
+from toolweave.cli.chat import Ask, ask_all, ask_one
 
 REQUEST = {"action_request": {"action": "delete_todo", "args": {"id": 3}}}
 

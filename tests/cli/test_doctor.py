@@ -14,8 +14,7 @@ import pytest
 from tests.cli.command import SAMPLE_APP, Ended, serving, toolweave
 from tests.fixtures.openai_wire import WireTurn, openai_wire
 from tests.servers.registry.tools import opened, tool
-from toolweave.cli.checks.data_folder import check_data_folder
-from toolweave.cli.checks.model import check_model
+from toolweave.cli.doctor import check_data_folder, check_model
 from toolweave.config.settings import Settings, load_settings
 from toolweave.tool_config import ToolConfig
 

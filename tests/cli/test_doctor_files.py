@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.cli.checks.files import check_files
-from toolweave.cli.doctor import diagnose
+from toolweave.cli.doctor import check_files, diagnose
 from toolweave.config.settings import Settings
 
 

@@ -10,9 +10,7 @@ import sqlalchemy as sa
 
 from tests.fixtures.mcp_server import free_port
 from tests.fixtures.postgres import PostgresServer
-from toolweave.cli.checks.postgresql import check_postgresql
-from toolweave.cli.checks.registered_tools import check_registered_tools
-from toolweave.cli.doctor import diagnose
+from toolweave.cli.doctor import check_postgresql, check_registered_tools, diagnose
 from toolweave.config.settings import Settings
 from toolweave.servers.registry.repository import open_registry_at
 from toolweave.servers.todo.opening import open_todo_database

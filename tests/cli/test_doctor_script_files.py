@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolweave.cli.checks.script_files import check_script_files
-from toolweave.cli.doctor import diagnose
+from toolweave.cli.doctor import check_script_files, diagnose
 from toolweave.config.settings import Settings
 
 

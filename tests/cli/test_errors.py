@@ -3,7 +3,7 @@
 import pytest
 
 from toolweave import errors
-from toolweave.cli.errors import HEADLINES, explain
+from toolweave.cli.main import HEADLINES, explain
 from toolweave.errors import ConfigError, Conflict, FetchFailed, NewerSchema, ServerUnavailable, ToolweaveError
 
 

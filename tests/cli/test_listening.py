@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from toolweave.cli.listening import listening, url_of
+from toolweave.cli.serving import listening, url_of
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 

@@ -12,7 +12,7 @@ from watchfiles import Change
 from tests.cli.command import READY, Running, serving, toolweave
 from tests.cli.processes import children_of, eventually, is_running
 from tests.fixtures.forked_python import REAL_PYTHON
-from toolweave.cli.reloading import Sources, Watched
+from toolweave.cli.serve import Sources, Watched
 from toolweave.config.langgraph_json import load_langgraph_json
 
 GRAPH = """

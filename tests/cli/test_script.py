@@ -16,7 +16,7 @@ from tests.fixtures.openai_wire import WireServer, WireTurn, openai_wire
 from tests.fixtures.web_pages import WebPages, web_pages
 from tests.graphs.script_agent import BEES, DONE, FETCHING, asks
 from tests.nodes.script.writing import calling, script
-from toolweave.cli.script_document import script_document
+from toolweave.cli.script import script_document
 from toolweave.cli.terminal import harmless_json
 from toolweave.config.script_settings import Persona
 from toolweave.video_script import Narration, ScriptSection, VideoScript

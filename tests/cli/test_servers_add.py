@@ -10,8 +10,8 @@ import json5
 import pytest
 
 from tests.cli.command import Ended, serving, toolweave
-from toolweave.config.mcp_place import SHIPPED_MCP_CONFIG
-from toolweave.config.ready_made import ready_made, shipped_text
+from toolweave.config.mcp import SHIPPED_MCP_CONFIG
+from toolweave.config.mcp_editing import ready_made, shipped_text
 
 MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 SECRET = "s3cr3t-9f8e7d"

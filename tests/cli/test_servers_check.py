@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Ended, toolweave
-from toolweave.cli.tool_signature import signature
-from toolweave.config.ready_made import ready_made
+from toolweave.cli.servers_state import signature
+from toolweave.config.mcp_editing import ready_made
 
 MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 GOOD = {"command": sys.executable, "args": [str(MCP_SERVER)], "tools": {"include": ["echo", "pid"]}}

@@ -12,8 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from toolweave.cli.listening import listening, url_of
-from toolweave.cli.serving import Stop, run_until_signal, serve_app
+from toolweave.cli.serving import Stop, listening, run_until_signal, serve_app, url_of
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 

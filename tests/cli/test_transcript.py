@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.console import Console
 
+from toolweave.cli.chat import Transcript
 from toolweave.cli.terminal import harmless, shortened
-from toolweave.cli.transcript import Transcript
 
 
 def shown(*events: tuple[str, dict[str, Any]]) -> str:

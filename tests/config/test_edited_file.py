@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.config.configuration_text import MAX_BYTES
-from toolweave.config.edited_file import edit_file, make_file
+from toolweave.config.documents import MAX_BYTES
+from toolweave.config.mcp_editing import edit_file, make_file
 from toolweave.errors import ConfigError
 
 

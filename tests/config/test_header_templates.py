@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolweave.config.header_templates import CallerField, HeaderTemplate, parse_template
 from toolweave.config.mcp import McpServerConfig, load_mcp_config
+from toolweave.config.variables import CallerField, HeaderTemplate, parse_template
 from toolweave.errors import ConfigError
 
 Load = Callable[..., McpServerConfig]

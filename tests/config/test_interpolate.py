@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolweave.config.interpolate import find_references, holds_reference, malformed_references, resolve
+from toolweave.config.variables import find_references, holds_reference, malformed_references, resolve
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 PLAIN = st.text(st.characters(exclude_characters="{}$"), max_size=10)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolweave.config import configuration_text
-from toolweave.config.configuration_text import MAX_BYTES
+from toolweave.config import documents
+from toolweave.config.documents import MAX_BYTES
 from toolweave.config.jsonc import parse_jsonc, read_jsonc
 from toolweave.errors import ConfigError
 
@@ -113,7 +113,7 @@ def test_a_pipe_is_read_to_its_end_and_one_that_nobody_writes_into_is_not_waited
 ) -> None:
     pipe = tmp_path / "pipe.jsonc"
     os.mkfifo(pipe)
-    monkeypatch.setattr(configuration_text, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(documents, "PATIENCE_S", 0.01)
     with pytest.raises(
         ConfigError, match=r"pipe\.jsonc: cannot be read \(a pipe whose end did not come within 0\.01 s"
     ):

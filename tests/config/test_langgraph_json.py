@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolweave.config.http_section import CorsRules
-from toolweave.config.langgraph_json import GraphEntry, LangGraphJson, load_langgraph_json
-from toolweave.config.storage_sections import CheckpointerTtl, StoreEntry, StoreIndex, StoreTtl
-from toolweave.config.webhooks_section import WebhookUrlRules
+from toolweave.config.langgraph_json import (
+    CheckpointerTtl,
+    CorsRules,
+    GraphEntry,
+    LangGraphJson,
+    StoreEntry,
+    StoreIndex,
+    StoreTtl,
+    WebhookUrlRules,
+    load_langgraph_json,
+)
 from toolweave.errors import ConfigError
 
 pytestmark = pytest.mark.requirement("S-02")

@@ -6,8 +6,7 @@ from ipaddress import ip_network
 import pytest
 
 from toolweave.config.outbound_allow import AllowedTarget
-from toolweave.config.settings import load_settings
-from toolweave.config.webhook_secret import webhook_keys
+from toolweave.config.settings import load_settings, webhook_keys
 from toolweave.errors import ConfigError
 
 KEY = b"0123456789abcdef01234567"

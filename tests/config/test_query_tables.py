@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolweave.config.query_tables import AllowedTable, query_tables
+from toolweave.config.settings import AllowedTable, query_tables
 from toolweave.errors import ConfigError
 
 

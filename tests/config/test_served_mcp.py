@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from toolweave.config.mcp import McpConfig, McpServerConfig, served_mcp_config
-from toolweave.config.mcp_place import SHIPPED_MCP_CONFIG, mcp_place
+from toolweave.config.mcp import SHIPPED_MCP_CONFIG, McpConfig, McpServerConfig, mcp_place, served_mcp_config
 from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError
 

@@ -3,7 +3,7 @@
 import pytest
 
 from toolweave.config.settings import Settings, load_settings
-from toolweave.config.tool_variables import ToolVariables
+from toolweave.config.variables import ToolVariables
 from toolweave.errors import ConfigError, MissingVariable
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from tests.servers.connections.peers import call, text_of
 from toolweave.config.jsonc import read_jsonc
-from toolweave.config.mcp import McpServerConfig, served_mcp_config
-from toolweave.config.mcp_place import SHIPPED_MCP_CONFIG
+from toolweave.config.mcp import SHIPPED_MCP_CONFIG, McpServerConfig, served_mcp_config
 from toolweave.config.settings import load_settings
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 

@@ -33,8 +33,7 @@ from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli.commands import app as command_line
 from toolweave.config.langgraph_json import LangGraphJson, load_langgraph_json
 from toolweave.config.mcp import mcp_variables
-from toolweave.config.mcp_entry import ServerEntry
-from toolweave.config.mcp_file import SERVER_KEYS
+from toolweave.config.mcp_entry import SERVER_KEYS, ServerEntry
 from toolweave.config.script_settings import ScriptSettings
 from toolweave.config.settings import Settings, variable_name
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.config.storage_sections import StoreEntry
+from toolweave.config.langgraph_json import StoreEntry
 from toolweave.errors import ConfigError
 from toolweave.runtime.persistence.store import SWEEP_SECONDS, StoreOptions, store_options
 

@@ -16,8 +16,7 @@ from toolweave.api.langgraph.auth.handlers import AuthHandlers
 from toolweave.api.langgraph.custom_app import CustomRoutes
 from toolweave.api.langgraph.json_body import read_bytes
 from toolweave.api.langgraph.request_headers import configurable_headers
-from toolweave.config.auth_section import AuthCache
-from toolweave.config.langgraph_json import LangGraphJson
+from toolweave.config.langgraph_json import AuthCache, LangGraphJson
 from toolweave.errors import Unauthenticated
 from toolweave.runtime.caller import Caller, User, calling
 from toolweave.runtime.codec import loads

@@ -19,8 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-from toolweave.config.query_tables import AllowedTable
-from toolweave.config.settings import Settings
+from toolweave.config.settings import AllowedTable, Settings
 from toolweave.errors import ConfigError
 from toolweave.servers.core.query.columns import Column, describe
 from toolweave.servers.databases import postgresql

@@ -18,8 +18,7 @@ from typing import Any
 import regex  # type: ignore[import-untyped]
 from loguru import logger
 
-from toolweave.config.query_tables import AllowedTable
-from toolweave.config.settings import Settings
+from toolweave.config.settings import AllowedTable, Settings
 from toolweave.errors import ConfigError
 from toolweave.servers.core.query.databases import Catalogue
 from toolweave.servers.core.query.request import TableQuery

@@ -8,8 +8,7 @@ from fastmcp.tools import ToolResult
 from loguru import logger
 from pydantic import Field, WithJsonSchema
 
-from toolweave.config.query_tables import query_tables
-from toolweave.config.settings import Settings
+from toolweave.config.settings import Settings, query_tables
 from toolweave.errors import ConfigError
 from toolweave.servers.core.query import request
 from toolweave.servers.core.query.databases import Catalogue, open_query_database

@@ -12,9 +12,8 @@ from fastapi import FastAPI, Request, Response
 from tests.outbound.peers import Names, always, certificates, policy, serving, text
 from toolweave.api.langgraph.webhook_sender import open_webhook_sender, sending_webhooks
 from toolweave.api.langgraph.webhook_urls import WebhookRules
-from toolweave.config.langgraph_json import load_langgraph_json
+from toolweave.config.langgraph_json import WebhookUrlRules, load_langgraph_json
 from toolweave.config.settings import Settings
-from toolweave.config.webhooks_section import WebhookUrlRules
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.codec import utc_now

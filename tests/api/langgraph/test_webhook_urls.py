@@ -8,10 +8,9 @@ import pytest
 
 from tests.outbound.peers import Names
 from toolweave.api.langgraph.webhook_urls import WebhookRules
-from toolweave.config.langgraph_json import load_langgraph_json
+from toolweave.config.langgraph_json import WebhookUrlRules, load_langgraph_json
 from toolweave.config.outbound_allow import allowed_targets
 from toolweave.config.settings import Settings
-from toolweave.config.webhooks_section import WebhookUrlRules
 from toolweave.errors import ConfigError, InvalidRequest
 from toolweave.outbound import OutboundPolicy
 

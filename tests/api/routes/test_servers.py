@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.api.routes.lifespans import configured, peer, running
 from tests.fixtures.app_server import serve_in_thread
-from toolweave.config.mcp_file import read_mcp_file
+from toolweave.config.mcp_entry import read_mcp_file
 from toolweave.errors import ConfigError
 from toolweave.servers.connections.context import CallContext
 

@@ -24,7 +24,7 @@ from tests.servers.connections.peers import (
     text_of,
     until,
 )
-from toolweave.config.header_templates import parse_template
+from toolweave.config.variables import parse_template
 from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.observation import CallRecord
 

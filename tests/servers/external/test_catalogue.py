@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.external.shipped import shipped_entries
-from toolweave.config.interpolate import find_references
-from toolweave.config.mcp_place import SHIPPED_MCP_CONFIG
+from toolweave.config.mcp import SHIPPED_MCP_CONFIG
+from toolweave.config.variables import find_references
 from toolweave.servers.external.catalogue import PINNED, installation_of
 
 OURS = ("todo", "core")

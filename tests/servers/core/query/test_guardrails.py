@@ -241,7 +241,7 @@ async def test_an_own_function_that_cannot_be_loaded_closes_the_tool_and_nothing
 
 @pytest.mark.requirement("C-03")
 def test_our_own_tables_stay_closed_whoever_lists_them() -> None:
-    from toolweave.config.query_tables import query_tables
+    from toolweave.config.settings import query_tables
     from toolweave.runtime.persistence import schema
     from toolweave.servers.registry.stored_tools import METADATA as REGISTRY
     from toolweave.servers.todo.schema import METADATA as TODO

@@ -1,0 +1,274 @@
+"""Fill in what configuration values refer to: {env:VAR}, and in headers {user:field} and {configurable:name}.
+
+Errors name variables and never show values. A header template is parsed before variables are filled in, so that the
+value of a variable is never read as a template.
+
+TOOLWEAVE_TOOL_ENV lists the variables that tool configurations may refer to, and the hosts that get their values (W-01,
+W-08). A caller who may register tools chooses the host that the value of `{env:VAR}` is sent to. So a configuration
+may refer only to variables of this list, each, if the operator says so, for one host: `TOOL_SHOP_*@api.shop.com`.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from toolweave.config.documents import Location
+from toolweave.config.outbound_allow import AllowedTarget, allowed_target
+from toolweave.errors import ConfigError, MissingVariable
+
+_REFERENCE = re.compile(
+    r"\$?\{env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}|\$\{input:(?P<input>[^{}]*)\}"
+)
+_EDITOR_VARIABLE = re.compile(r"\$\{(?P<name>workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|/)\}")
+_OPENING = re.compile(r"\{env:|\$\{input:")
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """What a value refers to: variables without a value or default, inputs and variables only an editor has."""
+
+    missing: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    editor: tuple[str, ...] = ()
+
+    @property
+    def problem(self) -> str | None:
+        """Say in one paragraph why the value cannot be resolved, None when it can."""
+        parts = []
+        if self.missing:
+            verb, example = ("is", self.missing[0]) if len(self.missing) == 1 else ("are", "NAME")
+            parts.append(
+                f"environment variable {', '.join(self.missing)} {verb} not set: "
+                f"set it, or give a default with {{env:{example}:-default}}."
+            )
+        parts += [f"${{input:{name}}} is a question only an editor asks: write {{env:NAME}}." for name in self.inputs]
+        parts += [f"${{{name}}} is known to editors only: write the path or {{env:NAME}}." for name in self.editor]
+        return " ".join(parts) or None
+
+
+def holds_reference(value: Any) -> bool:
+    """Tell whether a parsed value contains a reference, at any depth."""
+    return any(_REFERENCE.search(text) or _EDITOR_VARIABLE.search(text) for text in _strings(value))
+
+
+def malformed_references(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """List the paths of strings that open a reference but hold none, such as {env:MY-VAR} or an unclosed one."""
+    if isinstance(value, str):
+        return [path] if _OPENING.search(_REFERENCE.sub("", value)) else []
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [found for step, item in members for found in malformed_references(item, (*path, step))]
+
+
+def find_references(value: Any, environ: Mapping[str, str]) -> References:
+    """Collect what cannot be resolved, in order of appearance; an empty variable counts as unset (A-06)."""
+    missing: dict[str, None] = {}
+    inputs: dict[str, None] = {}
+    editor: dict[str, None] = {}
+    for text in _strings(value):
+        for match in _REFERENCE.finditer(text):
+            variable = match["variable"]
+            if variable is None:
+                inputs[match["input"]] = None
+            elif match["default"] is None and not environ.get(variable):
+                missing[variable] = None
+        editor.update((match["name"], None) for match in _EDITOR_VARIABLE.finditer(text))
+    return References(tuple(missing), tuple(inputs), tuple(editor))
+
+
+def resolve(value: Any, environ: Mapping[str, str]) -> Any:
+    """Replace every {env:VAR} reference in the strings of a parsed value; the result is not resolved again.
+
+    Only for values without problems (`find_references`); what is not a string stays as it is.
+    """
+    if isinstance(value, str):
+        return _REFERENCE.sub(lambda match: environ.get(match["variable"]) or match["default"] or "", value)
+    if isinstance(value, dict):
+        return {key: resolve(item, environ) for key, item in value.items()}
+    if isinstance(value, list):
+        return [resolve(item, environ) for item in value]
+    return value
+
+
+def filled_in_values(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """List the values that `resolve` takes from `environ`; a default stands in the file and is not among them."""
+    names = dict.fromkeys(match["variable"] for text in _strings(value) for match in _REFERENCE.finditer(text))
+    return tuple(environ[name] for name in names if name and environ.get(name))
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for item in items for text in _strings(item)]
+
+
+Source = Literal["user", "configurable"]
+_VARIABLE = r"\$?\{env:[A-Za-z_][A-Za-z0-9_]*(?::-[^{}]*)?\}"
+_FIELD = re.compile(
+    r"\$?\{(?P<source>user|configurable):(?P<path>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)"
+    rf"(?::-(?P<default>(?:[^{{}}]|{_VARIABLE})*))?\}}"
+)
+_CALLER_OPENING = re.compile(r"\{(?:user|configurable):")
+FORM = "contains a template that is not of the form {user:field}, {configurable:name} or {user:field:-default}"
+PLACE = "holds a template of who calls, which only headers of a remote server may"
+
+
+@dataclass(frozen=True, slots=True)
+class CallerField:
+    """One reference to the caller: `path` is dotted; without a `default` a call of somebody who lacks it is refused."""
+
+    source: Source
+    path: str
+    default: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderTemplate:
+    """A header's value in parts: text as it is, and fields to be read from whoever calls."""
+
+    parts: tuple[str | CallerField, ...] = field(repr=False)
+
+    @property
+    def needs_caller(self) -> bool:
+        """Say whether there is no value without a caller."""
+        return any(isinstance(part, CallerField) and part.default is None for part in self.parts)
+
+
+def parse_template(text: str, environ: Mapping[str, str]) -> HeaderTemplate | None:
+    """Take a value apart, its variables filled in; None when nothing in it depends on the caller."""
+    parts: list[str | CallerField] = []
+    end = 0
+    for match in _FIELD.finditer(text):
+        default = match["default"]
+        source: Source = "user" if match["source"] == "user" else "configurable"
+        parts += [resolve(text[end : match.start()], environ)]
+        parts += [CallerField(source, match["path"], None if default is None else resolve(default, environ))]
+        end = match.end()
+    if not parts:
+        return None
+    parts.append(resolve(text[end:], environ))
+    return HeaderTemplate(tuple(part for part in parts if part != ""))
+
+
+def header_templates(raw: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, HeaderTemplate]:
+    """Return those headers of an entry, as written, that depend on the caller."""
+    headers = raw.get("headers")
+    if not isinstance(headers, dict):
+        return {}
+    parsed = {name: parse_template(text, environ) for name, text in headers.items() if isinstance(text, str)}
+    return {name: template for name, template in parsed.items() if template}
+
+
+def template_problems(raw: Mapping[str, Any], *, has_headers: bool) -> list[tuple[Location, str]]:
+    """List where an entry holds a template that is malformed, or cannot have one.
+
+    Args:
+        raw: the known keys of the entry as written.
+        has_headers: its transport sends headers.
+    """
+    problems: list[tuple[Location, str]] = []
+    for path, text in _placed_strings(raw):
+        if not _CALLER_OPENING.search(text):
+            continue
+        if path[0] != "headers" or not has_headers:
+            problems.append((path, PLACE))
+        elif _CALLER_OPENING.search(_FIELD.sub("", text)):
+            problems.append((path, FORM))
+    return problems
+
+
+def _placed_strings(value: Any, path: Location = ()) -> list[tuple[Location, str]]:
+    if isinstance(value, str):
+        return [(path, value)]
+    members = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    return [found for step, item in members for found in _placed_strings(item, (*path, step))]
+
+
+DEFAULT = "TOOL_*"
+SETTING = "TOOLWEAVE_TOOL_ENV"
+_VARIABLE = re.compile(r"(?P<names>[A-Za-z_*?][A-Za-z0-9_*?]*)(?:@(?P<host>[^/]+))?")
+_VARIABLE_NAME = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)")
+# A host is written without the port that its scheme has anyway.
+_USUAL_PORTS = (80, 443)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedVariable:
+    """A glob of variable names, in which case counts, and the one host that their values may go to.
+
+    A host without a port stands for the usual port only, not for every one.
+    """
+
+    names: str
+    host: str | None = None
+
+    def covers(self, name: str, authority: str) -> bool:
+        """Say whether a variable's value may go to `authority`: a host with its port unless that is the usual one."""
+        return fnmatchcase(name, self.names) and (self.host is None or _place(self.host) == _place(authority))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolVariables:
+    """The setting: which variables tool configurations may refer to."""
+
+    allowed: tuple[AllowedVariable, ...] = (AllowedVariable(DEFAULT),)
+
+    def refused(self, texts: Mapping[str, str], authority: str) -> list[str]:
+        """List what is wrong with references in `texts`, by where they stand; the tool's host is `authority`."""
+        problems = []
+        for place, text in texts.items():
+            if malformed_references(text) or find_references(text, {}).inputs:
+                problems.append(f"{place} holds a reference that is not of the form {{env:NAME}}.")
+            problems += [
+                f"{place} refers to {name}, which {SETTING} does not allow for {authority}."
+                for name in dict.fromkeys(_VARIABLE_NAME.findall(text))
+                if not any(entry.covers(name, authority) for entry in self.allowed)
+            ]
+        return problems
+
+    def resolve(self, text: str, authority: str, environ: Mapping[str, str] | None = None) -> str:
+        """Fill in the variables of a text that goes to `authority` (default: from the process's environment).
+
+        Raises:
+            ConfigError: one may not be referred to for this host.
+            MissingVariable: one has neither a value nor a default.
+        """
+        if problems := self.refused({"The tool's configuration": text}, authority):
+            raise ConfigError(" ".join(problems), fix=f"The operator of this server adds it to {SETTING}.")
+        values = os.environ if environ is None else environ
+        if missing := find_references(text, values).missing:
+            raise MissingVariable(missing)
+        return str(resolve(text, values))
+
+    def filled_in(self, text: str, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """List the values that `resolve` takes from the environment for a text."""
+        return filled_in_values(text, os.environ if environ is None else environ)
+
+
+def tool_variables(value: Any) -> Any:
+    """Split at commas; each entry is a glob of names, also with `@host`; raises ValueError, without repeating it."""
+    if not isinstance(value, str):
+        return value
+    return ToolVariables(tuple(_entry(part.strip()) for part in value.split(",") if part.strip()))
+
+
+def _entry(text: str) -> AllowedVariable:
+    found = _VARIABLE.fullmatch(text)
+    if found is None:
+        raise ValueError("must be names of variables with * and ?, each also with @host, separated by commas")
+    entry = AllowedVariable(found["names"], found["host"])
+    if entry.host is not None:
+        _place(entry.host)
+    return entry
+
+
+def _place(host: str) -> AllowedTarget:
+    """Read a host as `TOOLWEAVE_OUTBOUND_ALLOW` has them, so that every spelling of one is the same."""
+    try:
+        place = allowed_target(host)
+    except ValueError:
+        raise ValueError("what follows an @ must be one host, with its port unless that is the usual one") from None
+    return AllowedTarget(place.place) if place.port in _USUAL_PORTS else place
