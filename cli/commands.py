@@ -1,11 +1,60 @@
 """List the commands; the module of a command is imported when the command is invoked, so that --help is quick."""
 
-from typing import Annotated
+import gc
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from toolweave import __version__
-from toolweave.cli.commands import Row, table_of
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the collector off while the block loads things, and off these things to the end of the process."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+Row = tuple[str, str]
+"""Where a command is (module:function, or module alone if the function has the command's name), and what it does."""
+
+
+def table_of(commands: Mapping[str, Row]) -> type[TyperGroup]:
+    """Make the group of these commands, in their order; one that is a `typer.Typer` has commands of its own."""
+
+    class CommandTable(TyperGroup):
+        def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+            return list(commands)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:  # noqa: ARG002
+            row = commands.get(cmd_name)
+            return TyperCommand(cmd_name, help=row[1]) if row else None
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+            name, _, rest = super().resolve_command(ctx, args)
+            return name, typer.main.get_command(_app(str(name), commands[str(name)][0])), rest
+
+    return CommandTable
+
+
+def _app(name: str, place: str) -> typer.Typer:
+    module, _, function = place.partition(":")
+    with uncollected():
+        found = getattr(importlib.import_module(module), function or name)
+    if isinstance(found, typer.Typer):
+        return found
+    app = typer.Typer(add_completion=False)
+    app.command(name)(found)
+    return app
+
 
 # Command: the module that implements it (its function has the command's name), and the line in the overview.
 COMMANDS: dict[str, Row] = {
@@ -15,12 +64,10 @@ COMMANDS: dict[str, Row] = {
     "run": ("toolweave.cli.run", "Run an assistant once and print its result."),
     "script": ("toolweave.cli.script", "Write the script of a narrated video from a web page."),
     "tools": ("toolweave.cli.tools", "List the MCP servers, their state and their tools."),
-    "servers": ("toolweave.cli.servers", "List, add, remove and check MCP servers; sign in to remote ones."),
+    "servers": ("toolweave.cli.commands", "List, add, remove and check MCP servers; sign in to remote ones."),
     "graph": ("toolweave.cli.graph", "Print a graph's nodes and edges as text or mermaid."),
     "doctor": ("toolweave.cli.doctor", "Check configuration, model, servers and database, and say what to do."),
 }
-
-
 app = typer.Typer(
     cls=table_of(COMMANDS),
     no_args_is_help=True,
@@ -43,3 +90,27 @@ def toolweave(
     ] = False,
 ) -> None:
     """Run explicit LangGraph state graphs whose tools come from MCP servers."""
+
+
+# Command: the function that implements it, and the line in the overview.
+SERVER_COMMANDS: dict[str, Row] = {
+    "list": ("toolweave.cli.servers_state:list_servers", "List the configured and the ready-made servers."),
+    "add": ("toolweave.cli.servers_edit:add", "Add a server: a ready-made one by its name, or any other."),
+    "remove": ("toolweave.cli.servers_edit:remove", "Take a server out of mcp.jsonc."),
+    "check": ("toolweave.cli.servers_state:check", "Start servers for a moment and say whether they work."),
+    "tools": ("toolweave.cli.servers_state:tools", "List the tools of servers with their parameters."),
+    "login": ("toolweave.cli.servers_state:login", "Sign in to a remote server with OAuth, in the browser."),
+    "logout": ("toolweave.cli.servers_state:logout", "Forget the tokens of a remote server."),
+}
+servers = typer.Typer(
+    cls=table_of(SERVER_COMMANDS),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@servers.callback()
+def overview() -> None:
+    """Look after the MCP servers of mcp.jsonc."""

@@ -1,22 +1,38 @@
-"""Run the application under uvicorn until a signal says stop; every start and stop is in this order (T-09)."""
+"""Listen on the configured address and run the application under uvicorn until a signal says stop (T-08, T-09).
+
+The address is bound before anything else is opened. Each start and stop is in the same order. `local_server` runs the
+application inside this process, on a free port and with a temporary data folder.
+"""
 
 import asyncio
+import errno
 import os
 import signal
 import socket
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import httpx
 import uvicorn
 from loguru import logger
 from starlette.applications import Starlette
 
+from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli.commands import uncollected
+from toolweave.cli.configuration import Configuration, read_configuration
+from toolweave.config.logs import configure_logging
+from toolweave.config.mcp import mcp_place
+from toolweave.config.settings import Settings
+from toolweave.errors import ConfigError
+from toolweave.origins import is_loopback
 
 # Longer than an in-process request takes to notice that its client left (api/in_process.py), shorter than the ten
 # seconds that container runtimes give a process.
@@ -187,3 +203,143 @@ def _signals_to(stop: Stop) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+BACKLOG = 2048
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - shown, not bound
+
+
+@contextmanager
+def listening(settings: Settings, *, authenticated: bool = False) -> Iterator[socket.socket]:
+    """Listen on the settings' host and port (0 takes a free one); clients may connect and wait from here on.
+
+    `authenticated` says that langgraph.json names handlers which know who may come in.
+
+    Raises:
+        ConfigError: others could reach the address without authentication, or it cannot be had; says what to do.
+    """
+    if not is_loopback(settings.host) and not (authenticated or settings.allow_insecure_bind):
+        raise ConfigError(
+            f"serving on {settings.host} lets other machines run these graphs, and there is no authentication.",
+            fix="Use --host 127.0.0.1, name auth handlers in langgraph.json, or accept the risk with "
+            "--allow-insecure-bind (TOOLWEAVE_ALLOW_INSECURE_BIND=true).",
+        )
+    try:
+        sock = _bound(settings.host, settings.port)
+    except OSError as error:
+        raise _refusal(error, settings) from error
+    with sock:
+        yield sock
+
+
+def url_of(sock: socket.socket) -> str:
+    """Give the base URL under which this machine reaches the socket."""
+    host, port = sock.getsockname()[:2]
+    shown = WILDCARDS.get(host) or (f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}"
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # Clients try 127.0.0.1 when they are told localhost.
+    family, _, _, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
+    return socket.create_server(address, family=family, backlog=BACKLOG)
+
+
+def _refusal(error: OSError, settings: Settings) -> ConfigError:
+    place = f"{settings.host}:{settings.port}"
+    if error.errno == errno.EADDRINUSE:
+        return ConfigError(
+            f"port {settings.port} is already in use on {settings.host}.",
+            fix="Stop the program that uses it, or choose another port with --port or TOOLWEAVE_PORT (0 takes a free "
+            "one).",
+        )
+    if error.errno == errno.EACCES:
+        fix = "Choose a port above 1023 with --port or TOOLWEAVE_PORT."
+        return ConfigError(f"this user may not listen on {place}.", fix=fix)
+    fix = "Choose an address of this machine with --host or TOOLWEAVE_HOST; 127.0.0.1 always works."
+    reason = (error.strerror or str(error)).rstrip(".")
+    return ConfigError(f"cannot listen on {place}: {reason}.", fix=fix)
+
+
+TOOLS_WAIT_S = 15.0
+HEALTH_INTERVAL_S = 0.05
+PROGRAMS = "servers"
+
+
+@contextmanager
+def local_server(config: Path | None = None) -> Iterator[str]:
+    """Serve on a thread of its own and give the URL; at the end it is stopped and its folder deleted.
+
+    Raises:
+        ToolweaveError: it cannot start; as `toolweave serve`.
+    """
+    given = read_configuration(config).settings
+    place = mcp_place(given)
+    with tempfile.TemporaryDirectory(prefix="toolweave-", ignore_cleanup_errors=True) as folder:
+        _lend_programs(given.data_dir, Path(folder))
+        configuration = read_configuration(
+            config,
+            host="127.0.0.1",
+            port=0,
+            data_dir=Path(folder),
+            mcp_config=None if place.is_shipped else place.path,
+            log_level="WARNING",
+        )
+        configure_logging(configuration.settings)
+        stop = Stop()
+        ready: Future[str] = Future()
+        stopped = threading.Event()
+        thread = threading.Thread(target=_serve, args=(configuration, stop, ready, stopped), name="local-server")
+        thread.start()
+        try:
+            url = ready.result()
+            if configuration.has_our_routes:
+                _await_tools(url)
+            yield url
+        finally:
+            stop.request()
+            # What has not ended by then is left to the end of the process (`cli/main.py`).
+            stopped.wait(STOP_S)
+            thread.join(LEFTOVERS_S)
+
+
+def _lend_programs(data_dir: Path, folder: Path) -> None:
+    """Let the temporary data folder have what `toolweave servers add` has installed in the real one."""
+    programs = data_dir.absolute() / PROGRAMS
+    if programs.is_dir():
+        (folder / PROGRAMS).symlink_to(programs, target_is_directory=True)
+
+
+def _await_tools(url: str) -> None:
+    """Wait a bounded time for the MCP servers that were started with the server; a run alone would wait less."""
+    deadline = time.monotonic() + TOOLS_WAIT_S
+    while time.monotonic() < deadline:
+        servers = httpx.get(f"{url}/health", timeout=TOOLS_WAIT_S, trust_env=False).json()["servers"]
+        if all(server["state"] != "connecting" for server in servers.values()):
+            return
+        time.sleep(HEALTH_INTERVAL_S)
+
+
+def _serve(configuration: Configuration, stop: Stop, ready: "Future[str]", stopped: threading.Event) -> None:
+    async def serve(app: Starlette, sock: socket.socket, url: str) -> None:
+        try:
+            await serve_app(app, sock, stop, lambda: ready.set_result(url))
+        finally:
+            stopped.set()
+
+    try:
+        with listening(configuration.settings) as sock:
+            url = f"{url_of(sock)}{configuration.served.http.mount_prefix}"
+            settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
+            app = create_langgraph_app(configuration.served, settings)
+            asyncio.run(serve(app, sock, url))
+    except BaseException as error:
+        if ready.done():
+            raise
+        ready.set_exception(error)
+    else:
+        if not ready.done():
+            ready.cancel()
+    finally:
+        stopped.set()

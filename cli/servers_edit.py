@@ -1,19 +1,149 @@
-"""Add an MCP server: `toolweave servers add` (C-09)."""
+"""Add MCP servers to mcp.jsonc and remove them: `toolweave servers add` and `remove` (C-09)."""
 
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
+import httpx
 import typer
 
+from toolweave.cli.api_client import server_url
 from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ServersConfig, needs_of, read_servers
-from toolweave.cli.servers_edit import SOURCE, Given, change, restart_hint
 from toolweave.cli.servers_state import checked_json, show_checked, tried
 from toolweave.cli.terminal import compact, stdout_console, styled
-from toolweave.config.mcp_editing import ReadyMade, names_in, ready_made, switched, with_entry
+from toolweave.config.mcp import mcp_place
+from toolweave.config.mcp_editing import (
+    ReadyMade,
+    edit_file,
+    make_file,
+    names_in,
+    ready_made,
+    shipped_text,
+    switched,
+    with_entry,
+    without_entry,
+)
+from toolweave.config.mcp_entry import check_server
+from toolweave.config.settings import Settings
+from toolweave.config.variables import holds_reference
 from toolweave.errors import ConfigError
+from toolweave.redact import names_a_secret, names_a_secret_header
 from toolweave.servers.external.installing import install
+
+PROBE_S = 1.0
+
+
+def change(servers: ServersConfig, edit: Callable[[str], str]) -> bool:
+    """Edit the file, or a copy of ours in the data folder; say whether it differs now.
+
+    Raises:
+        ConfigError: it cannot be read, edited or written; it is as before then.
+    """
+    if servers.file.is_shipped:
+        if edit(shipped_text()) == shipped_text():
+            return False
+        if make_file(servers.file.own, shipped_text()):
+            sys.stderr.write(f"Made {servers.file.own}, a copy of the file that comes with Toolweave.\n")
+    return edit_file(servers.file.own, edit)
+
+
+def restart_hint(settings: Settings) -> str | None:
+    """Say that a running server has to be restarted, if one is where the other commands look for it.
+
+    Nothing of it reads the file again: a reconnect has a server's old entry.
+    """
+    url = server_url(None, settings)
+    try:
+        health = httpx.get(f"{url}/health", timeout=PROBE_S, trust_env=False).json()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        return None
+    if not isinstance(health, dict) or "servers" not in health:
+        return None
+    return (
+        f"A server is running at {url} and goes on with the entries it has read: restart it. "
+        "(`toolweave dev` does so by itself; a reconnect is not enough.)"
+    )
+
+
+SOURCE = "servers add"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was given on the command line; without `url` and `command` a ready-made server is meant."""
+
+    url: str | None
+    command: Sequence[str]
+    transport: str | None
+    headers: Sequence[str]
+    env: Sequence[str]
+    oauth: bool
+
+    def entry(self, name: str) -> dict[str, Any] | None:
+        """Make the entry; None when a ready-made one is meant.
+
+        Raises:
+            ConfigError: the options contradict each other, or the entry would not be one; says which and what to do.
+        """
+        if not self.url and not self.command:
+            for option, value in (("--header", self.headers), ("--env", self.env), ("--transport", self.transport)):
+                if value:
+                    raise _wrong(f"{option} goes with --url or a command.")
+            if self.oauth:
+                raise _wrong("--oauth goes with --url.")
+            return None
+        if self.url and self.command:
+            raise _wrong("--url and a command exclude each other.")
+        if (self.headers or self.oauth) and not self.url:
+            raise _wrong("--header and --oauth go with --url; a program gets its secrets by --env.")
+        if self.env and not self.command:
+            raise _wrong("--env goes with a command; a remote server gets its secrets by --header.")
+        entry = {key: value for key, value in self._values().items() if value}
+        check_server(name, entry, lambda _: SOURCE)
+        return entry
+
+    def _values(self) -> dict[str, Any]:
+        common = {"transport": self.transport}
+        if self.url:
+            headers = dict(_pair("--header", text, "=:") for text in self.headers)
+            return {"url": self.url, **common, "headers": headers, "auth": "oauth" if self.oauth else None}
+        command, *args = self.command
+        if os.sep in command and not holds_reference(command):
+            # The file is in another folder than the one that the person is in.
+            command = str(Path(command).expanduser().absolute())
+        return {"command": command, **common, "args": args, "env": dict(_pair("--env", text, "=") for text in self.env)}
+
+    def literal_secrets(self, entry: dict[str, Any]) -> Iterator[str]:
+        """Name what looks like a secret that is written out; no value."""
+        for name, value in entry.get("headers", {}).items():
+            if names_a_secret_header(name) and not _refers(value):
+                yield f"the header {name}"
+        for name, value in entry.get("env", {}).items():
+            if names_a_secret(name) and not _refers(value):
+                yield name
+        if urlsplit(entry.get("url", "")).password:
+            yield "the password in the URL"
+
+
+def _refers(value: str) -> bool:
+    return holds_reference(value) or "{user:" in value or "{configurable:" in value
+
+
+def _pair(option: str, text: str, separators: str) -> tuple[str, str]:
+    """Take NAME=VALUE apart; a header may be written as NAME: VALUE, too."""
+    first = min((at for at in map(text.find, separators) if at > 0), default=None)
+    if first is None:
+        raise _wrong(f"{option} takes NAME=VALUE.")
+    return text[:first].strip(), text[first + 1 :].strip() if option == "--header" else text[first + 1 :]
+
+
+def _wrong(message: str) -> ConfigError:
+    return ConfigError(message, source=SOURCE, fix="See toolweave servers add --help.")
+
 
 Name = Annotated[str | None, typer.Argument(help="A ready-made server, or the name for a new one.")]
 Command = Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND ARGS...]", help="The program to start.")]
@@ -163,3 +293,38 @@ def _row(servers: ServersConfig, known: ReadyMade, *, enabled: bool) -> dict[str
         "installed": needs.program is not None and not needs.to_install,
         "enabled": enabled,
     }
+
+
+def remove(
+    name: Annotated[str, typer.Argument(help="The server's name in mcp.jsonc.")],
+    keep_entry: Annotated[bool, typer.Option("--keep-entry", help="Only disable it.")] = False,
+    config: ConfigFile = None,
+    data_dir: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a server's entry out of mcp.jsonc; all else in the file stays as it is.
+
+    Only the file is changed: a server's program, its data and its tokens stay. `servers logout` deletes the tokens; run
+    it before this command if they are in a keyring.
+    """
+    servers = read_servers(config, data_dir)
+    servers.expect(name)
+    known = ready_made().get(name)
+
+    def edit(text: str) -> str:
+        if name not in names_in(text):
+            return text
+        if keep_entry:
+            return switched(text, name, on=False)
+        return without_entry(text, name, above=known.text.above if known else "")
+
+    changed = change(servers, edit)
+    hint = restart_hint(servers.settings) if changed else None
+    file = str(mcp_place(servers.settings).path)
+    if as_json:
+        print(compact({"name": name, "file": file, "changed": changed, "restart": hint}))
+        return
+    done = f"{name} is disabled in {file}" if keep_entry else f"{name} is removed from {file}"
+    print(f"{done}{'' if changed else ' already'}.")
+    if hint:
+        print(hint)

@@ -1,1 +1,0 @@
-"""Check what a server needs, one subject per file; every check says what to do."""
