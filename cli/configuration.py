@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from dotenv import dotenv_values
 
-from toolweave.config.langgraph_json import GraphEntry, HttpEntry, LangGraphJson, load_langgraph_json
+from toolweave.config.langgraph_json import GraphEntry, HttpEntry, LangGraphJson, load_langgraph_json, read_dotenv
 from toolweave.config.settings import Settings, load_settings, publish_settings
-from toolweave.errors import ConfigError
 
 LANGGRAPH_JSON = Path("langgraph.json")
 DOTENV = ".env"
@@ -86,13 +84,5 @@ def find_langgraph_json(config: Path | None) -> LangGraphJson:
         ConfigError: a file cannot be read or says what we do not understand.
     """
     if config is None and not LANGGRAPH_JSON.exists():
-        return OUR_GRAPHS.model_copy(update={"env": _dotenv()})
+        return OUR_GRAPHS.model_copy(update={"env": read_dotenv(Path(DOTENV))})
     return load_langgraph_json(config or LANGGRAPH_JSON)
-
-
-def _dotenv() -> dict[str, str]:
-    try:
-        values = dotenv_values(DOTENV, encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise ConfigError("cannot be read as UTF-8 text.", source=DOTENV, fix="Correct the file.") from None
-    return {name: value for name, value in values.items() if value is not None}

@@ -34,7 +34,6 @@ from toolweave.cli.terminal import stdout_console, styled
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import mcp_place, mcp_variables, served_mcp_config
-from toolweave.config.mcp_entry import read_mcp_file
 from toolweave.config.script_job import named_mcp_config, named_script_settings
 from toolweave.config.settings import Settings, load_settings, unknown_variables
 from toolweave.errors import ConfigError, DataFolderLocked, OutboundRefused, PersistenceError, ToolweaveError
@@ -413,8 +412,7 @@ def check_servers(settings: Settings) -> list[Finding]:
         warnings = [Finding("warn", "mcp.jsonc", f"{warning}.") for warning in config.warnings]
         found = asyncio.run(survey(config.servers, token_place(settings)))
     needs = {
-        each.name: needs_of(each.name, each.raw, mcp_variables(settings), settings.data_dir)
-        for each in read_mcp_file(config.path).servers
+        each.name: needs_of(each.name, each.raw, mcp_variables(settings), settings.data_dir) for each in config.servers
     }
     read = Finding("ok", "mcp.jsonc", f"{mcp_place(settings).in_words()}.")
     wanted = [_server_finding(server, needs[server.name]) for server in found if server.state != "disabled"]

@@ -18,7 +18,6 @@ from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpConfig, McpPlace, McpServerConfig, mcp_place, mcp_variables, served_mcp_config
 from toolweave.config.mcp_editing import ready_made
-from toolweave.config.mcp_entry import read_mcp_file
 from toolweave.config.settings import PREFIX, Settings, load_settings
 from toolweave.config.variables import find_references, resolve
 from toolweave.errors import ConfigError, ServerUnavailable
@@ -210,14 +209,9 @@ class ServersConfig:
         raise ConfigError(f"there is no server {name!r}.", source=str(self.mcp.path), fix=fix)
 
     def needs(self) -> dict[str, Needs]:
-        """Say of every entry what it lacks.
-
-        Raises:
-            ConfigError: the file has become wrong meanwhile.
-        """
+        """Say of every entry what it lacks."""
         data_dir = self.settings.data_dir
-        written = read_mcp_file(self.mcp.path).servers
-        return {each.name: needs_of(each.name, each.raw, self.variables, data_dir) for each in written}
+        return {each.name: needs_of(each.name, each.raw, self.variables, data_dir) for each in self.mcp.servers}
 
     def find(self, name: str) -> McpServerConfig:
         """Find a server that a person signs in to.

@@ -15,9 +15,10 @@ from toolweave.cli.api_client import server_url
 from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ServersConfig, needs_of, read_servers
 from toolweave.cli.servers_state import checked_json, show_checked, tried
 from toolweave.cli.terminal import compact, stdout_console, styled
+from toolweave.config.documents import ConfigDocument
 from toolweave.config.mcp import mcp_place
 from toolweave.config.mcp_editing import (
-    ReadyMade,
+    EntryText,
     edit_file,
     make_file,
     names_in,
@@ -103,7 +104,7 @@ class Given:
         if self.env and not self.command:
             raise _wrong("--env goes with a command; a remote server gets its secrets by --header.")
         entry = {key: value for key, value in self._values().items() if value}
-        check_server(name, entry, lambda _: SOURCE)
+        check_server(name, entry, ConfigDocument(entry, {}, SOURCE), ())
         return entry
 
     def _values(self) -> dict[str, Any]:
@@ -228,7 +229,7 @@ def _add_ready_made(servers: ServersConfig, name: str, *, replace: bool, no_inst
 
     def edit(text: str) -> str:
         if known is not None and (replace or name not in names_in(text)):
-            text = with_entry(text, name, known.text)
+            text = with_entry(text, name, known)
         return switched(text, name, on=True)
 
     return change(servers, edit)
@@ -283,7 +284,7 @@ def _list_ready_made(servers: ServersConfig, *, as_json: bool) -> None:
         console.print(styled(f"{row['name']:<{width}}  ", "bold") + styled(row["about"]) + remark)
 
 
-def _row(servers: ServersConfig, known: ReadyMade, *, enabled: bool) -> dict[str, Any]:
+def _row(servers: ServersConfig, known: EntryText, *, enabled: bool) -> dict[str, Any]:
     needs = needs_of(known.name, known.raw, servers.variables, servers.settings.data_dir)
     return {
         "name": known.name,
@@ -316,7 +317,7 @@ def remove(
             return text
         if keep_entry:
             return switched(text, name, on=False)
-        return without_entry(text, name, above=known.text.above if known else "")
+        return without_entry(text, name, above=known.above if known else "")
 
     changed = change(servers, edit)
     hint = restart_hint(servers.settings) if changed else None

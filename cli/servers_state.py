@@ -28,7 +28,7 @@ from toolweave.cli.terminal import compact, harmless, shortened, stdout_console,
 from toolweave.cli.tools import show_state
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig, served_mcp_config
-from toolweave.config.mcp_editing import ReadyMade, ready_made
+from toolweave.config.mcp_editing import EntryText, ready_made
 from toolweave.errors import SignInFailed, TokenStoreError
 from toolweave.servers.connections.oauth.login import PATIENCE_S, sign_in, sign_out
 from toolweave.servers.connections.oauth.opening import open_vault
@@ -113,7 +113,7 @@ def _listed(server: McpServerConfig, servers: ServersConfig, needs: Needs) -> Li
     )
 
 
-def _addable(known: ReadyMade, servers: ServersConfig) -> Listed:
+def _addable(known: EntryText, servers: ServersConfig) -> Listed:
     needs = needs_of(known.name, known.raw, servers.variables, servers.settings.data_dir)
     return Listed(
         name=known.name,

@@ -10,9 +10,9 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, get_args
 
-from pydantic import ValidationError
+from pydantic import AliasChoices, BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from toolweave.errors import ConfigError
@@ -32,6 +32,18 @@ class ConfigDocument:
     value: Any
     lines: Mapping[JsonPath, int]
     source: str
+
+    def at(self, path: JsonPath) -> Any:
+        """Return the value at `path`; None if there is none."""
+        value = self.value
+        for step in path:
+            if isinstance(value, dict):
+                value = value.get(step)
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
+            else:
+                return None
+        return value
 
     def place(self, path: JsonPath) -> str:
         """Name file and line of `path`, or of its nearest parent; what was never text has no lines."""
@@ -95,32 +107,47 @@ def ignored_keys(document: ConfigDocument, path: JsonPath, known: Collection[str
 
     `owner` is put before the key, such as "server 'git': ". No value is shown.
     """
-    members = document.value
-    for step in path:
-        members = _member(members, step)
+    members = document.at(path)
     unknown = [key for key in members if key not in known] if isinstance(members, dict) else []
-    return [
-        f"{document.place((*path, key))}: {owner}unknown key {_shown(key)}is ignored{_nearest(key, known)}"
-        for key in unknown
-    ]
+    warnings = []
+    for key in unknown:
+        shown = f"{key!r} " if _NAME.fullmatch(key) else ""
+        nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
+        hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+        warnings.append(f"{document.place((*path, key))}: {owner}unknown key {shown}is ignored{hint}")
+    return warnings
 
 
-def _shown(key: str) -> str:
-    return f"{key!r} " if _NAME.fullmatch(key) else ""
+def ignored_members(
+    document: ConfigDocument,
+    path: JsonPath,
+    model: type[BaseModel],
+    *,
+    owner: str = "",
+    inside: JsonPath = (),
+    known: Collection[str] = (),
+) -> list[str]:
+    """Write such a warning for each key that no field of `model`, or of a model within it, takes.
+
+    `path` is the place of the outermost model's value, `owner` names that value, `inside` is the path from there to the
+    value of `model`. `known` are keys that no field takes and for which the caller has a text of its own.
+    """
+    names = {*model.model_fields, *known}
+    for field in model.model_fields.values():
+        if isinstance(field.validation_alias, AliasChoices):
+            names |= {str(choice) for choice in field.validation_alias.choices}
+    shown = f"{shown_path(inside)}: " if inside else ""
+    warnings = ignored_keys(document, (*path, *inside), names, owner=f"{owner}{shown}")
+    value = document.at((*path, *inside))
+    for name, item in value.items() if isinstance(value, dict) else ():
+        kind = model.model_fields[name].annotation if name in model.model_fields else None
+        for part in (kind, *get_args(kind)):
+            if isinstance(part, type) and issubclass(part, BaseModel):
+                for step in [(name, place) for place in range(len(item))] if isinstance(item, list) else [(name,)]:
+                    warnings += ignored_members(document, path, part, owner=owner, inside=(*inside, *step))
+    return warnings
 
 
-def _member(value: Any, step: str | int) -> Any:
-    if isinstance(value, list):
-        return value[step] if isinstance(step, int) and step < len(value) else None
-    return value.get(step) if isinstance(value, dict) else None
-
-
-def _nearest(key: str, known: Collection[str]) -> str:
-    nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
-    return f" (did you mean {nearest[0]!r}?)" if nearest else ""
-
-
-Location = tuple[int | str, ...]
 _OWN_WORDS = {
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
@@ -151,13 +178,13 @@ _WITH_BOUND = {
 }
 
 
-def sentences(error: ValidationError) -> list[tuple[Location, str]]:
+def sentences(error: ValidationError) -> list[tuple[JsonPath, str]]:
     """List (location, what was expected) for each problem, in the order of the fields."""
     details = error.errors(include_url=False, include_input=False)
     return [(detail["loc"], _expectation(detail)) for detail in details]
 
 
-def shown_path(location: Location) -> str:
+def shown_path(location: JsonPath) -> str:
     """Write a path inside a value as one would in code: args[0], env.NAME."""
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location if step != "[key]"]
     return "".join(steps).removeprefix(".")

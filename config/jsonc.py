@@ -1,10 +1,10 @@
-"""Read JSON5 (comments, trailing commas, bare keys) with the line of every key and item, and edit one member of it.
+"""Read JSON5 (comments, trailing commas, bare keys) with the place of every key and item, and edit one member of it.
 
 An edit leaves comments, order and notation of everything else as they are.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,26 +22,60 @@ _TOKEN = re.compile(
     |(?P<word>[^\s\ufeff{}\[\]:,"'/]+)""",
     re.DOTALL | re.VERBOSE,
 )
+_LINE_ENDS = "\n\r\u2028\u2029"
+_REST_OF_LINE = re.compile(
+    rf"[^\S{_LINE_ENDS}]*(?:/\*[^{_LINE_ENDS}]*?\*/[^\S{_LINE_ENDS}]*)*(?://[^{_LINE_ENDS}]*)?(?:\r\n|[{_LINE_ENDS}])"
+)
+_SPACES = re.compile(rf"[^\S{_LINE_ENDS}]*")
+_BARE_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
 class Token(NamedTuple):
-    """A string, a mark such as { or a comma, or a bare word; where in the text it begins, and on which line."""
+    """A string, a mark such as { or a comma, or a bare word; where in the text it is, and on which line."""
 
     text: str
     start: int
+    end: int
     line: int
 
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of an object: its key, the place of its value, and the end of its comma if it has one."""
+
+    key: Token
+    start: int
+    end: int
+    comma_end: int | None
+
     @property
-    def end(self) -> int:
-        """Where it ends."""
-        return self.start + len(self.text)
+    def whole_end(self) -> int:
+        """Where it ends, its comma included."""
+        return self.comma_end or self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """An object's members in the order of the text; `start` is its opening brace, `close` the closing one."""
+
+    start: int
+    close: int
+    each: Mapping[str, Member]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class JsoncDocument(ConfigDocument):
+    """A parsed JSON5 text with the members of each object in it, by path."""
+
+    text: str
+    members: Mapping[JsonPath, Members]
 
 
 class _Pairs(list[tuple[str, Any]]):
     """An object's members in the order of the text, repeated keys included."""
 
 
-def read_jsonc(path: Path) -> ConfigDocument:
+def read_jsonc(path: Path) -> JsoncDocument:
     """Read and parse a JSON5 file.
 
     Raises:
@@ -50,7 +84,7 @@ def read_jsonc(path: Path) -> ConfigDocument:
     return parse_jsonc(configuration_text(path), source=str(path))
 
 
-def parse_jsonc(text: str, *, source: str) -> ConfigDocument:
+def parse_jsonc(text: str, *, source: str) -> JsoncDocument:
     """Parse JSON5 text; `source` names it in errors.
 
     Raises:
@@ -64,9 +98,9 @@ def parse_jsonc(text: str, *, source: str) -> ConfigDocument:
         raise ConfigError("is nested too deeply.", source=source, fix="Remove the needless nesting.") from None
     if problem is not None:
         raise _syntax_error(text, problem, position, source)
-    lines: dict[JsonPath, int] = {}
-    value = _Locator(text, lines, source).locate(pairs, ())
-    return ConfigDocument(value=value, lines=lines, source=source)
+    locator = _Locator(text, source)
+    value = locator.locate(pairs, ())
+    return JsoncDocument(value=value, lines=locator.lines, source=source, text=text, members=locator.members)
 
 
 @lru_cache(maxsize=8)
@@ -92,53 +126,54 @@ def _syntax_error(text: str, problem: str, position: int, source: str) -> Config
 class _Locator:
     """Walk a parsed value beside the tokens of its text, which the parser has found valid."""
 
-    def __init__(self, text: str, lines: dict[JsonPath, int], source: str) -> None:
-        self._tokens = list(tokens(text))
+    def __init__(self, text: str, source: str) -> None:
+        self.lines: dict[JsonPath, int] = {}
+        self.members: dict[JsonPath, Members] = {}
+        self._tokens = list(_tokens(text))
         self._next = 0
-        self._lines = lines
         self._source = source
 
     def locate(self, value: Any, path: JsonPath) -> Any:
-        """Note the lines of `value` and all it holds; give it back with dicts for objects."""
-        line = self._take()
-        self._lines.setdefault(path, line)
+        """Note the places of `value` and all it holds; return it with dicts for objects."""
+        first = self._take()
+        self.lines.setdefault(path, first.line)
         if isinstance(value, _Pairs):
-            members: dict[str, Any] = {}
-            for written, item in value:
-                key = _joined_surrogates(written)
-                self._note_key(key, path)
-                self._take()  # the colon
-                members[key] = self.locate(item, (*path, key))
-                self._take_comma()
-            self._take()
-            return members
+            return self._object(value, path, first)
         if isinstance(value, list):
             items = []
             for index, item in enumerate(value):
                 items.append(self.locate(item, (*path, index)))
-                self._take_comma()
+                self._comma()
             self._take()
             return items
         return _joined_surrogates(value) if isinstance(value, str) else value
 
-    def _take(self) -> int:
+    def _object(self, pairs: _Pairs, path: JsonPath, opening: Token) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        each: dict[str, Member] = {}
+        for written, item in pairs:
+            name, key = _joined_surrogates(written), self._take()
+            if name in each:
+                raise ConfigError(
+                    f"the key {name!r} is there twice, first on line {each[name].key.line}.",
+                    source=f"{self._source}:{key.line}",
+                    fix="Keep one of the two.",
+                )
+            self.lines[*path, name] = key.line
+            self._take()  # the colon
+            start = self._tokens[self._next].start
+            value[name] = self.locate(item, (*path, name))
+            each[name] = Member(key, start, self._tokens[self._next - 1].end, self._comma())
+        self.members[path] = Members(opening.start, self._take().start, each)
+        return value
+
+    def _take(self) -> Token:
         token = self._tokens[self._next]
         self._next += 1
-        return token.line
+        return token
 
-    def _take_comma(self) -> None:
-        if self._tokens[self._next].text == ",":
-            self._next += 1
-
-    def _note_key(self, key: str, path: JsonPath) -> None:
-        line = self._take()
-        if (*path, key) in self._lines:
-            raise ConfigError(
-                f"the key {key!r} is there twice, first on line {self._lines[*path, key]}.",
-                source=f"{self._source}:{line}",
-                fix="Keep one of the two.",
-            )
-        self._lines[*path, key] = line
+    def _comma(self) -> int | None:
+        return self._take().end if self._tokens[self._next].text == "," else None
 
 
 def _joined_surrogates(text: str) -> str:
@@ -148,94 +183,18 @@ def _joined_surrogates(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-def tokens(text: str) -> Iterator[Token]:
+def _tokens(text: str) -> Iterator[Token]:
     """Take apart a text that is valid JSON5; what is between two tokens is white space and comments."""
     line = 1
     for match in _TOKEN.finditer(text):
         if match.lastgroup != "skip":
-            yield Token(match.group(), match.start(), line)
+            yield Token(match.group(), match.start(), match.end(), line)
         line += match.group().count("\n")
-
-
-_NESTING = {"{": 1, "[": 1, "}": -1, "]": -1}
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One member of an object: its key, from where to where its value goes, and where its comma is, if any."""
-
-    key: Token
-    start: int
-    end: int
-    comma: int | None
-
-    @property
-    def whole_end(self) -> int:
-        """Where it ends, its comma included."""
-        return self.end if self.comma is None else self.comma + 1
-
-
-@dataclass(frozen=True, slots=True)
-class Members:
-    """An object's members in the order of the text; `start` is its opening brace, `close` the closing one."""
-
-    start: int
-    close: int
-    each: tuple[Member, ...]
-
-
-def members_at(text: str, value: Any, path: Sequence[str]) -> Members:
-    """Find the members of the object at `path`.
-
-    Args:
-        text: valid JSON5 in which no object has a key twice.
-        value: what it was parsed to.
-        path: the keys that lead to the object.
-    """
-    found = list(tokens(text))
-    index = 0
-    members = _members(found, index)
-    for key in path:
-        member = members.each[list(value).index(key)]
-        index = next(number for number, token in enumerate(found) if token.start == member.start)
-        members, value = _members(found, index), value[key]
-    return members
-
-
-def _members(found: Sequence[Token], index: int) -> Members:
-    """Find those of the object whose opening brace is the token at `index`."""
-    start = found[index].start
-    each: list[Member] = []
-    index += 1
-    while found[index].text != "}":
-        key, first = found[index], index + 2
-        last = _last_of_value(found, first)
-        comma = found[last + 1].start if found[last + 1].text == "," else None
-        each.append(Member(key, found[first].start, found[last].end, comma))
-        index = last + (1 if comma is None else 2)
-    return Members(start, found[index].start, tuple(each))
-
-
-def _last_of_value(found: Sequence[Token], index: int) -> int:
-    depth = 0
-    while True:
-        depth += _NESTING.get(found[index].text, 0)
-        if depth == 0:
-            return index
-        index += 1
-
-
-_LINE_ENDS = "\n\r\u2028\u2029"
-_REST_OF_LINE = re.compile(
-    rf"[^\S{_LINE_ENDS}]*(?:/\*[^{_LINE_ENDS}]*?\*/[^\S{_LINE_ENDS}]*)*(?://[^{_LINE_ENDS}]*)?(?:\r\n|[{_LINE_ENDS}])"
-)
-_SPACES = re.compile(rf"[^\S{_LINE_ENDS}]*")
-_BARE_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How what is new is to be written: as what is there.
+    """How to write what is new: in the way of what is there.
 
     `indent` begins the line of a member and `unit` is what each deeper level adds; `quote` is that of keys, or empty.
     """
@@ -258,45 +217,38 @@ Write = Callable[[Style], str]
 """Write a value; its first line is not indented. It must be valid JSON5."""
 
 
-def replaced(text: str, members: Members, index: int, write: Write) -> str:
-    """Put another value in the place of a member's."""
-    member = members.each[index]
-    return text[: member.start] + write(style_of(text, members)) + text[member.end :]
+def with_member(document: JsoncDocument, path: JsonPath, name: str, write: Write, *, above: str = "") -> str:
+    """Write a member of the object at `path`: in the place of its value, or at the end if there is none of that name.
 
-
-def appended(text: str, members: Members, name: str, write: Write, *, above: str = "") -> str:
-    """Add a member at the end of an object, with a comma after it if the last one has one.
-
-    `name` needs no escapes. `above` is a comment for the line above it, if it gets lines of its own.
+    A new one has a comma after it if the last one has one. `name` needs no escapes. `above` is a comment for the line
+    above it, if it gets lines of its own.
     """
-    style = style_of(text, members)
-    last = members.each[-1] if members.each else None
-    after = last.whole_end if last else members.start + 1
-    comma = "," if last and last.comma is not None else ""
-    member = f"{style.key(name)}: {write(style)}{comma}"
-    if above and not style.on_one_line:
-        member = f"{above}{style.newline}{style.indent}{member}"
-    line = _line_start(text, members.close)
+    text, members = document.text, document.members[path]
+    style = _style_of(text, members)
+    if there := members.each.get(name):
+        return text[: there.start] + write(style) + text[there.end :]
+    last = list(members.each.values())[-1] if members.each else None
+    member = f"{style.key(name)}: {write(style)}{',' if last and last.comma_end else ''}"
     if style.on_one_line:
-        position, new = after, f" {member}"
-    elif line >= after and not text[line : members.close].strip():
-        position, new = line, f"{style.indent}{member}{style.newline}"
-    elif last:
-        position, new = after, f"{style.newline}{style.indent}{member}"
+        end = last.whole_end if last else members.start + 1
+        head, new, tail = text[:end], f" {member}", text[end:]
     else:
-        position, new = members.close, f"{style.newline}{style.indent}{member}{style.newline}{_indent(text, after)}"
-    head = text[:position]
-    if last and last.comma is None:
+        head, tail = text[: members.close].rstrip(" \t"), text[members.close :]
+        lines = [f"{style.indent}{above}"] if above else []
+        lines += [f"{style.indent}{member}", _indent(text, members.start)]
+        new = ("" if head[-1] in _LINE_ENDS else style.newline) + style.newline.join(lines)
+    if last and not last.comma_end:
         head = f"{head[: last.end]},{head[last.end :]}"
-    return head + new + text[position:]
+    return head + new + tail
 
 
-def removed(text: str, members: Members, index: int, *, above: str = "") -> str:
-    """Take a member away, and its lines if nothing else is on them but a comment behind it.
+def without_member(document: JsoncDocument, path: JsonPath, name: str, *, above: str = "") -> str:
+    """Take a member of the object at `path` away, and its lines if nothing else is on them but a comment behind it.
 
     The line before goes with it if it is `above`; other comments there may be about anything.
     """
-    member = members.each[index]
+    text, each = document.text, document.members[path].each
+    member = each[name]
     start, end = member.key.start, member.whole_end
     line = _line_start(text, start)
     rest = _REST_OF_LINE.match(text, end)
@@ -306,24 +258,24 @@ def removed(text: str, members: Members, index: int, *, above: str = "") -> str:
         before_it = _line_start(text, max(line - (2 if text[:line].endswith("\r\n") else 1), 0))
         if above and text[before_it:line].strip() == above:
             start = before_it
-    elif member.comma is not None:
+    elif member.comma_end:
         found = _SPACES.match(text, end)
         end = found.end() if found else end
-    before = members.each[index - 1] if index and member.comma is None else None
-    if before is None or before.comma is None:
+    place = list(each).index(name)
+    before = list(each.values())[place - 1] if place and not member.comma_end else None
+    if before is None or before.comma_end is None:
         return text[:start] + text[end:]
     # What is the last one now has no comma behind it either.
-    between = text[before.comma + 1 : start]
-    return text[: before.comma] + (between if has_lines or between.strip() else "") + text[end:]
+    between = text[before.comma_end : start]
+    return text[: before.comma_end - 1] + (between if has_lines or between.strip() else "") + text[end:]
 
 
-def style_of(text: str, members: Members) -> Style:
-    """See how an object is written."""
+def _style_of(text: str, members: Members) -> Style:
     outer = _indent(text, members.start)
     indent, unit, quote = "", "\t" if "\t" in outer else "  ", '"'
     on_one_line = bool(members.each) and not any(end in text[members.start : members.close] for end in _LINE_ENDS)
     if members.each:
-        first = members.each[0].key
+        first = next(iter(members.each.values())).key
         if not text[_line_start(text, first.start) : first.start].strip():
             indent = _indent(text, first.start)
         quote = first.text[0] if first.text[0] in "\"'" else ""
@@ -338,6 +290,6 @@ def _line_start(text: str, position: int) -> int:
 
 
 def _indent(text: str, position: int) -> str:
-    """Give the white space that begins the line of a position."""
+    """Return the white space that begins the line of a position."""
     found = _SPACES.match(text, _line_start(text, position))
     return found.group() if found else ""

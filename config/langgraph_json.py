@@ -6,14 +6,24 @@ The sections: `http` (application, disabled routes, origins), `store` and `check
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from dotenv import dotenv_values
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
-from toolweave.config.documents import ConfigDocument, JsonPath, ignored_keys, sentences
+from toolweave.config.documents import ConfigDocument, ignored_keys, ignored_members, sentences
 from toolweave.config.jsonc import read_jsonc
 from toolweave.errors import ConfigError
 
@@ -21,17 +31,34 @@ Minutes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _OTHER_LANGUAGES = (".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx")
 
 
-def _checked_target(value: str) -> str:
+# The context of a validation is the folder of langgraph.json, where relative paths start; without one they stay.
+def _import_target(value: str, info: ValidationInfo) -> str:
     file_or_module, _, attribute = value.rpartition(":")
     if not file_or_module or not attribute.isidentifier():
         raise ValueError("must be of the form ./file.py:name or package.module:name")
     if file_or_module.endswith(_OTHER_LANGUAGES):
         raise ValueError("must name Python code: graphs in other languages cannot be served")
-    return value
+    return _absolute_target(value, info)
+
+
+def _absolute_target(target: str, info: ValidationInfo) -> str:
+    file_or_module, _, attribute = target.rpartition(":")
+    if info.context and ("/" in file_or_module or file_or_module.endswith(".py")):
+        return f"{os.path.normpath(info.context / file_or_module)}:{attribute}"
+    return target
+
+
+def _embedding(value: str, info: ValidationInfo) -> str:
+    # `provider:family/model:tag` is no path.
+    return _absolute_target(value, info) if ".py:" in value else value
+
+
+def _dependency(value: str, info: ValidationInfo) -> str:
+    return str((info.context / value).resolve()) if info.context and value.startswith((".", "/")) else value
 
 
 # `package.module:name` or `path/to/file.py:name`.
-ImportTarget = Annotated[str, AfterValidator(_checked_target)]
+ImportTarget = Annotated[str, AfterValidator(_import_target)]
 
 
 class Section(BaseModel):
@@ -45,34 +72,6 @@ class Section(BaseModel):
         if not isinstance(value, Mapping):
             return value
         return {key: item for key, item in value.items() if item is not None}
-
-
-def unread_members(
-    document: ConfigDocument, path: JsonPath, section: type[BaseModel], *, owner: str, known: Collection[str] = ()
-) -> list[str]:
-    """Write a warning for each key in the section at `path`, or in a section within it, that no field takes.
-
-    `known` are keys that no field takes and the caller speaks of itself.
-    """
-    warnings = ignored_keys(document, path, {*_written_names(section), *known}, owner=f"{owner}: ")
-    for name, part in _parts(section):
-        warnings += unread_members(document, (*path, name), part, owner=f"{owner}.{name}")
-    return warnings
-
-
-def _written_names(section: type[BaseModel]) -> set[str]:
-    names = set(section.model_fields)
-    for field in section.model_fields.values():
-        alias = field.validation_alias
-        names |= {str(choice) for choice in alias.choices} if isinstance(alias, AliasChoices) else {str(alias or "")}
-    return names - {""}
-
-
-def _parts(section: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    for name, field in section.model_fields.items():
-        for kind in (field.annotation, *get_args(field.annotation)):
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                yield name, kind
 
 
 class AuthCache(Section):
@@ -162,7 +161,7 @@ class StoreIndex(Section):
     `fields` the paths in a value that are embedded, None for the whole value.
     """
 
-    embed: str = Field(min_length=1)
+    embed: Annotated[str, AfterValidator(_embedding)] = Field(min_length=1)
     dims: int = Field(gt=0)
     fields: tuple[str, ...] | None = None
 
@@ -221,30 +220,29 @@ class WebhooksEntry(Section):
     headers: dict[str, str] = Field(default_factory=dict, repr=False)
     env_prefix: str = Field(default="LG_WEBHOOK_", min_length=1)
 
-    def filled_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    def filled_headers(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Give the headers with the values of `environ` (default: the process's) filled in.
 
         Raises:
             ConfigError: a variable is not set or lacks the prefix; names header and variable, shows no value.
         """
-        values = os.environ if environ is None else environ
-        return {header: self._filled(header, text, values) for header, text in self.headers.items()}
+        return {
+            header: _ENV_TEMPLATE.sub(partial(self._value, header, environ), text)
+            for header, text in self.headers.items()
+        }
 
-    def _filled(self, header: str, text: str, values: Mapping[str, str]) -> str:
-        def value(match: re.Match[str]) -> str:
-            name = match["name"]
-            if not name.startswith(self.env_prefix):
-                fix = f"Rename the variable, or set webhooks.env_prefix (now {self.env_prefix!r})."
-                raise ConfigError(f"webhooks.headers.{header} may not read {name!r}.", source="langgraph.json", fix=fix)
-            if name not in values:
-                raise ConfigError(
-                    f"webhooks.headers.{header} needs {name!r}, which is not set.",
-                    source="langgraph.json",
-                    fix="Set the environment variable.",
-                )
-            return values[name]
-
-        return _ENV_TEMPLATE.sub(value, text)
+    def _value(self, header: str, environ: Mapping[str, str], reference: re.Match[str]) -> str:
+        name = reference["name"]
+        if not name.startswith(self.env_prefix):
+            fix = f"Rename the variable, or set webhooks.env_prefix (now {self.env_prefix!r})."
+            raise ConfigError(f"webhooks.headers.{header} may not read {name!r}.", source="langgraph.json", fix=fix)
+        if name not in environ:
+            raise ConfigError(
+                f"webhooks.headers.{header} needs {name!r}, which is not set.",
+                source="langgraph.json",
+                fix="Set the environment variable.",
+            )
+        return environ[name]
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -270,8 +268,6 @@ _BUILD_KEYS = (
     "keep_pkg_tools",
     "_INTERNAL_docker_tag",
 )
-# Serving without it would expose what the file's author meant to protect.
-_REFUSED_KEYS = ("encryption",)
 # Known to the official tools, and of no effect here: (path, what happens instead).
 _WITHOUT_EFFECT: tuple[tuple[tuple[str, ...], str], ...] = (
     (("priority",), "runs start in the order in which they come"),
@@ -301,7 +297,7 @@ class LangGraphJson(BaseModel):
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True, coerce_numbers_to_str=True)
 
     graphs: dict[str, GraphEntry] = Field(min_length=1)
-    dependencies: tuple[str, ...] = ()
+    dependencies: tuple[Annotated[str, AfterValidator(_dependency)], ...] = ()
     env: dict[str, str] = Field(default_factory=dict, repr=False)
     env_file: Path | None = None
     http: HttpEntry = HttpEntry()
@@ -329,29 +325,32 @@ def load_langgraph_json(path: Path) -> LangGraphJson:
     document = read_jsonc(path)
     if not isinstance(document.value, dict):
         raise ConfigError("must be an object.", source=document.place(()), fix='Write {"graphs": {…}}.')
-    for key in _REFUSED_KEYS:
-        if document.value.get(key):
-            fix = f"Remove {key!r} to serve without it."
-            raise ConfigError(f"{key!r} is not supported by this version.", source=document.place((key,)), fix=fix)
+    if document.value.get("encryption"):
+        # Serving without it would expose what the file's author meant to protect.
+        raise ConfigError(
+            "'encryption' is not supported by this version.",
+            source=document.place(("encryption",)),
+            fix="Remove 'encryption' to serve without it.",
+        )
     folder = path.absolute().parent
     env, warnings = _variables(document, folder)
     env_file = document.value.get("env")
     known = {key: item for key, item in document.value.items() if key in _READ_KEYS and item is not None}
     try:
-        written = LangGraphJson.model_validate(
+        return LangGraphJson.model_validate(
             {
                 **known,
                 "env": env,
                 "env_file": folder / env_file if isinstance(env_file, str) else None,
                 "path": path.absolute(),
                 "warnings": (*_ignored(document), *warnings),
-            }
+            },
+            context=folder,
         )
     except ValidationError as error:
         location, expected = sentences(error)[0]
         shown = ".".join(str(step) for step in location)
         raise ConfigError(f"{shown} {expected}.", source=document.place(location), fix="Correct the entry.") from None
-    return _with_absolute_paths(written, folder)
 
 
 def _variables(document: ConfigDocument, folder: Path) -> tuple[Any, tuple[str, ...]]:
@@ -363,11 +362,20 @@ def _variables(document: ConfigDocument, folder: Path) -> tuple[Any, tuple[str, 
         if file.name == ".env":
             return {}, ()
         return {}, (f"{document.place(('env',))}: the env file {written!r} does not exist",)
+    return read_dotenv(file), ()
+
+
+def read_dotenv(file: Path) -> dict[str, str]:
+    """Read the variables of a .env file; none if there is no such file.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     try:
         values = dotenv_values(file, encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise ConfigError("cannot be read as UTF-8 text.", source=str(file), fix="Correct the file.") from None
-    return {name: value for name, value in values.items() if value is not None}, ()
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _ignored(document: ConfigDocument) -> list[str]:
@@ -377,36 +385,8 @@ def _ignored(document: ConfigDocument) -> list[str]:
             warnings.append(f"{document.place(path)}: {'.'.join(path)!r} has no effect: {instead}")
     for name, section in _SECTIONS.items():
         known = [path[1] for path, _ in _WITHOUT_EFFECT if path[0] == name]
-        warnings += unread_members(document, (name,), section, owner=name, known=known)
+        warnings += ignored_members(document, (), section, inside=(name,), known=known)
     graphs = document.value.get("graphs")
     for name in graphs if isinstance(graphs, dict) else ():
         warnings += ignored_keys(document, ("graphs", name), ("path", "description"), owner=f"graph {name!r}: ")
     return warnings
-
-
-def _with_absolute_paths(config: LangGraphJson, folder: Path) -> LangGraphJson:
-    graphs = {
-        name: entry.model_copy(update={"target": _absolute_target(entry.target, folder)})
-        for name, entry in config.graphs.items()
-    }
-    changed: dict[str, Any] = {"graphs": graphs}
-    if config.http.app:
-        changed["http"] = config.http.model_copy(update={"app": _absolute_target(config.http.app, folder)})
-    if config.auth:
-        changed["auth"] = config.auth.model_copy(update={"path": _absolute_target(config.auth.path, folder)})
-    if index := config.store.index:
-        # `provider:family/model:tag` is no path.
-        embed = _absolute_target(index.embed, folder) if ".py:" in index.embed else index.embed
-        index = index.model_copy(update={"embed": embed})
-        changed["store"] = config.store.model_copy(update={"index": index})
-    changed["dependencies"] = tuple(
-        str((folder / item).resolve()) if item.startswith((".", "/")) else item for item in config.dependencies
-    )
-    return config.model_copy(update=changed)
-
-
-def _absolute_target(target: str, folder: Path) -> str:
-    file_or_module, _, attribute = target.rpartition(":")
-    if "/" in file_or_module or file_or_module.endswith(".py"):
-        return f"{os.path.normpath(folder / file_or_module)}:{attribute}"
-    return target

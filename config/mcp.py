@@ -4,23 +4,22 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from toolweave.config.documents import ConfigDocument, shown_path
+from toolweave.config.jsonc import read_jsonc
 from toolweave.config.mcp_entry import (
     BreakerRules,
     Builtin,
-    McpFile,
     OAuth,
     ServerEntry,
     Transport,
     WrittenServer,
+    check_document,
     check_resolved,
-    checked_file,
-    read_mcp_file,
 )
 from toolweave.config.settings import Settings, load_settings, variable_name
 from toolweave.config.variables import HeaderTemplate, filled_in_values, find_references, header_templates, resolve
@@ -76,13 +75,15 @@ _GIVEN = "mcp_config"
 class McpServerConfig:
     """One MCP server, its variables filled in; `repr` shows no value that may be a secret.
 
-    `prefix` None stands for `<name>_`. `misconfigured` says why the server cannot be used (its values are then as
-    written in the file); it never holds a value. A disabled server is not resolved either. `filled_in` has the values
-    of the variables the entry refers to, wherever in it: they must not be logged. `caller_headers` are those headers
-    whose values depend on who calls; they are not in `headers`. A `builtin` server runs in this process, by `settings`.
+    `prefix` None stands for `<name>_`. `raw` has the known keys of the entry as written. `misconfigured` says why the
+    server cannot be used (its values are then as written in the file); it never holds a value. A disabled server is not
+    resolved either. `filled_in` has the values of the variables the entry refers to, wherever in it: they must not be
+    logged. `caller_headers` are those headers whose values depend on who calls; they are not in `headers`. A `builtin`
+    server runs in this process, by `settings`.
     """
 
     name: str
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     transport: Transport
     builtin: Builtin | None = None
     settings: Settings | None = field(default=None, repr=False)
@@ -137,7 +138,7 @@ def load_mcp_config(
         ConfigError: the file is absent, not JSON5 or breaks the schema; names file, line and fix, no value.
         MissingVariable: strict only; names every variable without a value.
     """
-    return _loaded(read_mcp_file(path), path, environ, strict=strict, settings=settings, tried=tried)
+    return _loaded(read_jsonc(path), environ, strict=strict, settings=settings, tried=tried)
 
 
 def mcp_config_of(
@@ -153,29 +154,33 @@ def mcp_config_of(
         plain = json.loads(json.dumps(written))
     except (TypeError, ValueError, RecursionError):
         raise ConfigError("holds what JSON cannot.", source=_GIVEN, fix="Give what an mcp.jsonc file holds.") from None
-    file = checked_file(ConfigDocument(value=plain, lines={}, source=_GIVEN))
-    return _loaded(file, Path(_GIVEN), environ, strict=True, settings=settings)
+    return _loaded(ConfigDocument(plain, {}, _GIVEN), environ, strict=True, settings=settings)
 
 
 def _loaded(
-    file: McpFile,
-    path: Path,
+    document: ConfigDocument,
     environ: Mapping[str, str],
     *,
     strict: bool,
     settings: Settings | None,
     tried: Collection[str] = (),
 ) -> McpConfig:
+    path = Path(document.source)
     folder = path.absolute().parent
-    entries = [written.switched_on() if written.name in tried else written for written in file.servers]
-    servers = tuple(_resolved(written, environ, folder, settings) for written in entries)
-    if strict:
-        _refuse_misconfigured(path, file.servers, servers, environ)
-    return McpConfig(servers=servers, path=path, warnings=file.warnings)
+    written, warnings = check_document(document)
+    servers = tuple(_resolved(each, environ, folder, settings, tried=each.name in tried) for each in written)
+    bad = [(server, each.place) for server, each in zip(servers, written, strict=True) if server.misconfigured]
+    if strict and bad:
+        missing = {name: None for server, _ in bad for name in find_references(server.raw, environ).missing}
+        if missing:
+            raise MissingVariable(tuple(missing), source=str(path))
+        server, place = bad[0]
+        raise ConfigError(f"server {server.name!r}: {server.misconfigured}", source=place)
+    return McpConfig(servers=servers, path=path, warnings=tuple(warnings))
 
 
 def served_mcp_config(
-    settings: Settings, environ: Mapping[str, str] | None = None, *, tried: Collection[str] = ()
+    settings: Settings, environ: Mapping[str, str] = os.environ, *, tried: Collection[str] = ()
 ) -> McpConfig:
     """Load the mcp file that counts (`mcp_place`), with the `TOOLWEAVE_TODO_…` overrides applied (T-01).
 
@@ -190,13 +195,12 @@ def served_mcp_config(
     return replace(config, servers=servers, warnings=(*config.warnings, *_idle_overrides(config, settings)))
 
 
-def mcp_variables(settings: Settings, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def mcp_variables(settings: Settings, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Give the variables that the mcp file is filled from: the environment's, and those we set for it in any case."""
-    given = os.environ if environ is None else environ
     data_dir = settings.data_dir.absolute()
     return {
         "TOOLWEAVE_PYTHON": sys.executable,
-        **{name: value for name, value in given.items() if value},
+        **{name: value for name, value in environ.items() if value},
         "TOOLWEAVE_DATA_DIR": str(data_dir),
         "TOOLWEAVE_TODO_DATABASE_URL": settings.todo_database_url or f"sqlite+aiosqlite:///{data_dir / 'todo.db'}",
     }
@@ -205,17 +209,8 @@ def mcp_variables(settings: Settings, environ: Mapping[str, str] | None = None) 
 def _with_overrides(todo: McpServerConfig, settings: Settings) -> McpServerConfig:
     if settings.todo_command:
         command, *args = shlex.split(settings.todo_command)
-        todo = replace(
-            todo,
-            transport="stdio",
-            command=command,
-            args=tuple(args),
-            url=None,
-            headers={},
-            caller_headers={},
-            spawn=False,
-            auth=None,
-        )
+        ours = replace(todo, transport="stdio", command=command, args=tuple(args), spawn=False)
+        todo = replace(ours, url=None, headers={}, caller_headers={}, auth=None)
     timeout_s = settings.todo_timeout_s or todo.timeout_s
     return replace(todo, env={**todo.env, **settings.todo_env}, timeout_s=timeout_s)
 
@@ -228,38 +223,33 @@ def _idle_overrides(config: McpConfig, settings: Settings) -> list[str]:
     return [f"{config.path}: {name} has no effect: there is no server named 'todo'" for name in given]
 
 
-def _refuse_misconfigured(
-    path: Path, written: Sequence[WrittenServer], servers: Sequence[McpServerConfig], environ: Mapping[str, str]
-) -> None:
-    bad = [(entry, server) for entry, server in zip(written, servers, strict=True) if server.misconfigured]
-    missing = {name: None for entry, _ in bad for name in find_references(entry.raw, environ).missing}
-    if missing:
-        raise MissingVariable(tuple(missing), source=str(path))
-    for entry, server in bad:
-        raise ConfigError(f"server {server.name!r}: {server.misconfigured}", source=entry.place)
-
-
 def _resolved(
-    written: WrittenServer, environ: Mapping[str, str], folder: Path, settings: Settings | None
+    written: WrittenServer, environ: Mapping[str, str], folder: Path, settings: Settings | None, *, tried: bool
 ) -> McpServerConfig:
-    unresolved = _server_config(written.name, written.entry)
-    switches = {key: written.raw[key] for key in ("enabled", "disabled") if key in written.raw}
+    unresolved, raw = _server_config(written, written.entry), written.raw
+    if tried:
+        raw = {**{key: item for key, item in raw.items() if key != "disabled"}, "enabled": True}
+    switches = {key: raw[key] for key in ("enabled", "disabled") if key in raw}
     problem = find_references(switches, environ).problem
     if problem is None:
         switched, _ = check_resolved({"command": "-", **resolve(switches, environ)})
         if not switched.is_enabled():
             return replace(unresolved, enabled=False)
-        problem = find_references(written.raw, environ).problem
+        problem = find_references(raw, environ).problem
     if problem is not None:
         return replace(unresolved, misconfigured=problem)
-    entry, problems = check_resolved(resolve(written.raw, environ))
-    for location, expected in problems:
+    entry, wrong = check_resolved(resolve(raw, environ))
+    if wrong is not None:
+        location, expected = wrong
         subject = f"{shown_path(location)} {expected}" if location else f"the entry {expected}"
         return replace(unresolved, misconfigured=f"with its variables filled in, {subject}.")
-    filled_in = filled_in_values(written.raw, environ)
-    templates = header_templates(written.raw, environ)
-    fixed = {header: text for header, text in entry.headers.items() if header not in templates}
-    server = replace(_server_config(written.name, entry), headers=fixed, caller_headers=templates, filled_in=filled_in)
+    templates = header_templates(raw, environ)
+    server = replace(
+        _server_config(written, entry),
+        headers={header: text for header, text in entry.headers.items() if header not in templates},
+        caller_headers=templates,
+        filled_in=filled_in_values(raw, environ),
+    )
     return _with_paths(server, folder) if server.builtin is None else _with_settings(server, environ, settings)
 
 
@@ -279,27 +269,7 @@ def _with_paths(server: McpServerConfig, folder: Path) -> McpServerConfig:
     return replace(server, cwd=cwd, command=command)
 
 
-def _server_config(name: str, entry: ServerEntry) -> McpServerConfig:
-    return McpServerConfig(
-        name=name,
-        transport=entry.resolved_transport(),
-        builtin=entry.builtin,
-        command=entry.command,
-        args=entry.args,
-        env=entry.env,
-        cwd=entry.cwd,
-        url=entry.url,
-        headers=entry.headers,
-        include=entry.tools.include,
-        exclude=entry.tools.exclude,
-        prefix=entry.prefix,
-        timeout_s=entry.timeout_s,
-        max_concurrency=entry.max_concurrency,
-        approve=entry.approve,
-        elicit=entry.elicit,
-        spawn=entry.spawn,
-        approve_destructive=entry.approve_destructive,
-        breaker=entry.breaker,
-        max_result_chars=entry.max_result_chars,
-        auth=entry.auth,
-    )
+def _server_config(written: WrittenServer, entry: ServerEntry) -> McpServerConfig:
+    values = {key: getattr(entry, key) for key in McpServerConfig.__slots__ if key in ServerEntry.model_fields}
+    values |= {"name": written.name, "raw": written.raw, "transport": entry.resolved_transport(), "enabled": True}
+    return McpServerConfig(**values, include=entry.tools.include, exclude=entry.tools.exclude)

@@ -9,31 +9,28 @@ import fcntl
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 from toolweave.config.documents import MAX_BYTES
-from toolweave.config.jsonc import Member, Style, Write, appended, members_at, parse_jsonc, removed, replaced
+from toolweave.config.jsonc import JsoncDocument, Member, Style, Write, parse_jsonc, with_member, without_member
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG, mcp_variables
-from toolweave.config.mcp_entry import SERVER_KEYS, read_mcp_file
+from toolweave.config.mcp_entry import SERVER_KEYS
 from toolweave.config.settings import Settings
 from toolweave.config.variables import find_references
 from toolweave.errors import ConfigError
-from toolweave.private_files import make_folder, opened_folder
-
-_LITERALS = {True: "true", False: "false"}
+from toolweave.private_files import make_folder, opened_folder, write_file
 
 
 class EntryText:
     """An entry as a file has it, for another file: with the comments in it, and the one on the line above it."""
 
-    def __init__(self, text: str, member: Member, value: dict[str, Any]) -> None:
-        self.value = value
+    def __init__(self, name: str, raw: dict[str, Any], text: str, member: Member) -> None:
+        self.name = name
+        self.raw = raw
         self._lines = text[member.start : member.end].splitlines()
         *lines, line = text[: member.key.start].splitlines() or [""]
         self._indent = line[: len(line) - len(line.lstrip())]
@@ -45,10 +42,14 @@ class EntryText:
         """What the comment above it says."""
         return self.above.removeprefix("//").strip()
 
+    def variables(self) -> tuple[str, ...]:
+        """List the variables that it needs a value of from a person."""
+        return find_references(self.raw, mcp_variables(Settings(), {})).missing
+
     def write(self, style: Style) -> str:
         """Write it with the indentation of its new place; as JSON where its neighbours are on one line."""
         if style.on_one_line:
-            return json.dumps(self.value, ensure_ascii=False)
+            return json.dumps(self.raw, ensure_ascii=False)
         return style.newline.join([self._lines[0], *(self._moved(line, style) for line in self._lines[1:])])
 
     def _moved(self, line: str, style: Style) -> str:
@@ -57,62 +58,61 @@ class EntryText:
         return (style.indent + style.unit * (depth // 2) + bare) if bare else ""
 
 
-def names_in(text: str) -> list[str]:
-    """Name the entries, in their order."""
-    top, value = _read(text)
-    return list(value[top])
+def shipped_text() -> str:
+    """Read the file that we ship."""
+    return SHIPPED_MCP_CONFIG.read_text(encoding="utf-8")
+
+
+@cache
+def ready_made() -> Mapping[str, EntryText]:
+    """Return the entries of the file that we ship, by name, in its order."""
+    return entry_texts(shipped_text())
 
 
 def entry_texts(text: str) -> dict[str, EntryText]:
-    """Take the entries out of a file, by name."""
-    top, value = _read(text)
-    members = members_at(text, value, (top,)).each
-    named = zip(value[top].items(), members, strict=True)
-    return {name: EntryText(text, member, entry) for (name, entry), member in named}
+    """Return the entries of a file, by name."""
+    document, top = _parsed(text)
+    entries: dict[str, Any] = document.value[top]
+    return {name: EntryText(name, entries[name], text, at) for name, at in document.members[top,].each.items()}
+
+
+def names_in(text: str) -> list[str]:
+    """Name the entries, in their order."""
+    document, top = _parsed(text)
+    return list(document.value[top])
 
 
 def switched(text: str, name: str, *, on: bool) -> str:
     """Write `enabled` (or `disabled`, where the entry has that) as wanted; the same text where it says so already."""
-    top, value = _read(text)
-    entry: dict[str, Any] = value[top][name]
+    document, top = _parsed(text)
+    entry: dict[str, Any] = document.value[top][name]
     key = "disabled" if "disabled" in entry else "enabled"
     wanted = on if key == "enabled" else not on
     if entry.get(key, key == "enabled") is wanted:
         return text
-    members = members_at(text, value, (top, name))
-    if key in entry:
-        edited = replaced(text, members, list(entry).index(key), lambda _: _LITERALS[wanted])
-    else:
-        edited = appended(text, members, key, lambda _: _LITERALS[wanted])
-    return _checked(edited, {**value, top: {**value[top], name: {**entry, key: wanted}}})
+    edited = with_member(document, (top, name), key, lambda _: json.dumps(wanted))
+    return _checked(edited, document, {name: {**entry, key: wanted}})
 
 
 def with_entry(text: str, name: str, entry: Mapping[str, Any] | EntryText) -> str:
     """Put an entry in the place of the one of that name, or at the end; one of another file with its comments."""
-    top, value = _read(text)
-    members = members_at(text, value, (top,))
-    meaning = entry.value if isinstance(entry, EntryText) else dict(entry)
-    write, above = _written(meaning), ""
+    document, top = _parsed(text)
+    raw = entry.raw if isinstance(entry, EntryText) else dict(entry)
+    write, above = _written(raw), ""
     if isinstance(entry, EntryText) and not _is_strict(text):
         write, above = entry.write, entry.above
-    if name in value[top]:
-        edited = replaced(text, members, list(value[top]).index(name), write)
-    else:
-        edited = appended(text, members, name, write, above=above)
-    return _checked(edited, {**value, top: {**value[top], name: meaning}})
+    return _checked(with_member(document, (top,), name, write, above=above), document, {name: raw})
 
 
 def without_entry(text: str, name: str, *, above: str = "") -> str:
     """Take an entry out, with the comments in it and behind it on its line; those above it stay, but for this one."""
-    top, value = _read(text)
-    members = members_at(text, value, (top,))
-    edited = removed(text, members, list(value[top]).index(name), above=above)
-    return _checked(edited, {**value, top: {key: item for key, item in value[top].items() if key != name}})
+    document, top = _parsed(text)
+    return _checked(without_member(document, (top,), name, above=above), document, {name: None})
 
 
-def _read(text: str) -> tuple[str, dict[str, Any]]:
-    value = parse_jsonc(text, source="mcp.jsonc").value
-    return next(key for key in SERVER_KEYS if key in value), value
+def _parsed(text: str) -> tuple[JsoncDocument, str]:
+    document = parse_jsonc(text, source="mcp.jsonc")
+    return document, next(key for key in SERVER_KEYS if key in document.value)
 
 
 def _written(entry: Mapping[str, Any]) -> Write:
@@ -129,7 +129,7 @@ def _written(entry: Mapping[str, Any]) -> Write:
 
 
 def _is_strict(text: str) -> bool:
-    """Say whether a text is plain JSON, for whoever reads nothing else."""
+    """Say whether a text is plain JSON, which some clients read only."""
     try:
         json.loads(text)
     except ValueError:
@@ -137,13 +137,20 @@ def _is_strict(text: str) -> bool:
     return True
 
 
-def _checked(edited: str, meant: dict[str, Any]) -> str:
+def _checked(edited: str, document: JsoncDocument, change: Mapping[str, Any]) -> str:
+    """Return the edited text if it means what the document does with these entries changed; None removes one.
+
+    Raises:
+        ConfigError: it means something else.
+    """
+    top = next(key for key in SERVER_KEYS if key in document.value)
+    entries = {name: entry for name, entry in {**document.value[top], **change}.items() if entry is not None}
     try:
         found = parse_jsonc(edited, source="the edited text").value
     except ConfigError:
         found = None
     # As texts: 1, 1.0 and true are equal in Python, and the order of the servers counts.
-    if json.dumps(found) != json.dumps(meant):
+    if json.dumps(found) != json.dumps({**document.value, top: entries}):
         raise ConfigError(
             "this file is written in a way that cannot be edited without changing something else.",
             fix="Make the change by hand.",
@@ -151,40 +158,10 @@ def _checked(edited: str, meant: dict[str, Any]) -> str:
     return edited
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyMade:
-    """An entry of the file that we ship: `about` is the comment above it, `raw` its known keys as written."""
-
-    name: str
-    about: str
-    raw: Mapping[str, Any]
-    text: EntryText
-
-    def variables(self) -> tuple[str, ...]:
-        """List the variables that it needs a value of from a person."""
-        return find_references(dict(self.raw), mcp_variables(Settings(), {})).missing
-
-
-@cache
-def ready_made() -> Mapping[str, ReadyMade]:
-    """Read them, in the order of the file."""
-    texts = entry_texts(shipped_text())
-    return {
-        written.name: ReadyMade(written.name, texts[written.name].about, written.raw, texts[written.name])
-        for written in read_mcp_file(SHIPPED_MCP_CONFIG).servers
-    }
-
-
-def shipped_text() -> str:
-    """Give the text of the file."""
-    return SHIPPED_MCP_CONFIG.read_text(encoding="utf-8")
-
-
 _BOM = "\ufeff"
-Edit = Callable[[str], str]
 
 
-def edit_file(path: Path, edit: Edit) -> bool:
+def edit_file(path: Path, edit: Callable[[str], str]) -> bool:
     """Give the text of a file to `edit` and write what comes back, with the mode of before; say whether it differs.
 
     A link stays one: what it leads to is edited. Of two processes at once the second one edits what the first has
@@ -204,7 +181,7 @@ def edit_file(path: Path, edit: Edit) -> bool:
             raise ConfigError("would be larger than 256 KiB.", source=str(path), fix="Remove what is not needed.")
         if not os.access(target, os.W_OK):
             raise PermissionError("it is read-only")
-        _replace(target, after)
+        _replace(target, after, target.stat())
         return True
 
 
@@ -220,9 +197,7 @@ def make_file(path: Path, text: str) -> bool:
             fcntl.flock(folder, fcntl.LOCK_EX)
             if os.path.lexists(path):
                 return False
-            with _written_beside(path, text.encode("utf-8")) as written:
-                written.rename(path)
-            os.fsync(folder)
+            _replace(path, text.encode("utf-8"))
         return True
 
 
@@ -243,32 +218,21 @@ def _is_still(file: IO[bytes], target: Path) -> bool:
     return False
 
 
-def _replace(target: Path, content: bytes) -> None:
-    was = target.stat()
-    with _written_beside(target, content) as written:
-        written.chmod(stat.S_IMODE(was.st_mode))
-        with suppress(PermissionError):  # another's file: it becomes ours, as with any editor
-            os.chown(written, was.st_uid, was.st_gid)
-        written.replace(target)
-    with opened_folder(target.parent) as folder:
-        os.fsync(folder)
-
-
-@contextmanager
-def _written_beside(path: Path, content: bytes) -> Iterator[Path]:
-    """Write a file into the same folder, down to the disk; it is removed if the block fails."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    written = Path(name)
+def _replace(path: Path, content: bytes, was: os.stat_result | None = None) -> None:
+    """Write a file beside `path` down to the disk, give it mode and owner of before, and put it in the place of it."""
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        yield written
+        write_file(draft, content)
+        if was is not None:
+            draft.chmod(stat.S_IMODE(was.st_mode))
+            with suppress(PermissionError):  # another's file: it becomes ours, as with any editor
+                os.chown(draft, was.st_uid, was.st_gid)
+        draft.replace(path)
     except BaseException:
-        with suppress(OSError):
-            written.unlink()
+        draft.unlink(missing_ok=True)
         raise
+    with opened_folder(path.parent) as folder:
+        os.fsync(folder)
 
 
 @contextmanager

@@ -5,71 +5,42 @@ An entry is checked as written and again after its variables are filled in.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from toolweave.config.documents import ConfigDocument, JsonPath, Location, ignored_keys, sentences, shown_path
-from toolweave.config.jsonc import read_jsonc
+from toolweave.config.documents import ConfigDocument, JsonPath, ignored_keys, ignored_members, sentences, shown_path
 from toolweave.config.settings import is_http_url
-from toolweave.config.variables import holds_reference, malformed_references, template_problems
+from toolweave.config.variables import holds_reference, malformed_references, template_problem
 from toolweave.errors import ConfigError
 
 Transport = Literal["stdio", "http", "sse", "in_process"]
 Builtin = Literal["core"]
 WrittenTransport = Literal["stdio", "http", "streamable_http", "streamable-http", "streamableHttp", "sse"]
-Problem = tuple[Location, str]
+Problem = tuple[JsonPath, str]
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SSE_PATH = re.compile(r"/sse/?$")
 _OF_ANOTHER_PROCESS = ("type", "transport", "command", "args", "env", "cwd", "url", "headers", "spawn", "auth")
 
 
-def _plain(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("must not contain a NUL character")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("must be valid Unicode text")
-    return text
+def _refused(wrong: Callable[[str], Any], message: str) -> AfterValidator:
+    """Make the check that refuses a text which is `wrong`."""
 
+    def check(text: str) -> str:
+        if wrong(text):
+            raise ValueError(message)
+        return text
 
-def _not_empty(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be empty")
-    return _plain(text)
-
-
-def _variable_name(text: str) -> str:
-    if not text or "=" in text:
-        raise ValueError("is not a name for an environment variable")
-    return _plain(text)
-
-
-def _header_name(text: str) -> str:
-    if not _HEADER_NAME.fullmatch(text):
-        raise ValueError("is not a name for an HTTP header")
-    return text
-
-
-def _header_value(text: str) -> str:
-    if any(character in text for character in "\r\n\0"):
-        raise ValueError("must not contain a line break")
-    return _plain(text)
+    return AfterValidator(check)
 
 
 def _number(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError("must be a number")  # noqa: TRY004 - pydantic reports ValueErrors
     return value
-
-
-def _https_or_loopback(url: str) -> str:
-    if not is_http_url(url) or not is_protected(url):
-        raise ValueError("must be an https:// URL (http:// only on this machine)")
-    return url
 
 
 def _oauth(value: Any) -> Any:
@@ -86,8 +57,24 @@ def is_protected(url: str) -> bool:
     return parts.scheme == "https" or parts.hostname in LOOPBACK_HOSTS
 
 
-Text = Annotated[str, AfterValidator(_plain)]
-NonEmpty = Annotated[str, AfterValidator(_not_empty)]
+_PLAIN = (
+    _refused(re.compile("\0").search, "must not contain a NUL character"),
+    _refused(re.compile("[\ud800-\udfff]").search, "must be valid Unicode text"),
+)
+Text = Annotated[str, *_PLAIN]
+NonEmpty = Annotated[str, _refused(lambda text: not text.strip(), "must not be empty"), *_PLAIN]
+VariableName = Annotated[
+    str, _refused(lambda text: not text or "=" in text, "is not a name for an environment variable"), *_PLAIN
+]
+HeaderName = Annotated[str, _refused(lambda text: not _HEADER_NAME.fullmatch(text), "is not a name for an HTTP header")]
+HeaderValue = Annotated[str, _refused(re.compile("[\r\n\0]").search, "must not contain a line break"), *_PLAIN]
+ProtectedUrl = Annotated[
+    str,
+    _refused(
+        lambda url: not (is_http_url(url) and is_protected(url)),
+        "must be an https:// URL (http:// only on this machine)",
+    ),
+]
 
 
 class ToolFilter(BaseModel):
@@ -123,7 +110,7 @@ class OAuth(BaseModel):
     client_id: NonEmpty | None = None
     client_secret: NonEmpty | None = Field(default=None, repr=False)
     scope: NonEmpty | None = None
-    issuer: Annotated[str, AfterValidator(_https_or_loopback)] | None = None
+    issuer: ProtectedUrl | None = None
     redirect_port: Annotated[int, BeforeValidator(_number), Field(ge=1, le=65535)] | None = None
 
 
@@ -137,12 +124,10 @@ class ServerEntry(BaseModel):
     builtin: Builtin | None = None
     command: NonEmpty | None = None
     args: tuple[Text, ...] = ()
-    env: dict[Annotated[str, AfterValidator(_variable_name)], Text] = Field(default_factory=dict)
+    env: dict[VariableName, Text] = Field(default_factory=dict)
     cwd: NonEmpty | None = None
     url: NonEmpty | None = None
-    headers: dict[Annotated[str, AfterValidator(_header_name)], Annotated[str, AfterValidator(_header_value)]] = Field(
-        default_factory=dict
-    )
+    headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
     enabled: bool | None = None
     disabled: bool | None = None
     tools: ToolFilter = ToolFilter()
@@ -173,16 +158,15 @@ class ServerEntry(BaseModel):
         return "http" if written not in {"stdio", "sse"} else written
 
 
-def check_written(raw: dict[str, Any]) -> tuple[ServerEntry, tuple[Problem, ...]]:
+def check_written(raw: dict[str, Any]) -> tuple[ServerEntry, Problem | None]:
     """Validate an entry as the file has it; what holds a reference is judged when that is filled in.
 
-    Returns the entry (empty when there are problems) and the problems: (path inside the entry, expectation).
+    Returns the entry (empty when there is a problem) and the problem: (path inside the entry, expectation).
     """
     known = {key: item for key, item in raw.items() if key in ServerEntry.model_fields}
-    malformed = malformed_references(known)
-    if malformed:
-        form = "contains a reference that is not of the form {env:NAME} or {env:NAME:-default}"
-        return ServerEntry(), tuple((path, form) for path in malformed)
+    for path in malformed_references(known):
+        return ServerEntry(), (path, "contains a reference that is not of the form {env:NAME} or {env:NAME:-default}")
+    problem: Problem | None = None
     try:
         entry = ServerEntry.model_validate(raw)
     except ValidationError as error:
@@ -191,42 +175,38 @@ def check_written(raw: dict[str, Any]) -> tuple[ServerEntry, tuple[Problem, ...]
             for detail in error.errors(include_url=False)
             if isinstance(detail["input"], str) and holds_reference(detail["input"])
         }
-        problems = tuple(problem for problem in sentences(error) if problem[0][0] not in unresolved)
-        if problems:
-            return ServerEntry(), problems
+        for path, expected in sentences(error):
+            if path[0] not in unresolved:
+                return ServerEntry(), (path, expected)
         entry = ServerEntry.model_validate({key: raw[key] for key in raw if key not in unresolved})
-        return entry, tuple(_misplaced_templates(entry, known))
-    problems = tuple(_contradictions(entry, url_known=not holds_reference(entry.url)))
-    return entry, problems or tuple(_misplaced_templates(entry, known))
+    else:
+        problem = _contradiction(entry, url_known=not holds_reference(entry.url))
+    return entry, problem or template_problem(known, has_headers=entry.resolved_transport() in {"http", "sse"})
 
 
-def check_resolved(filled: dict[str, Any]) -> tuple[ServerEntry, tuple[Problem, ...]]:
+def check_resolved(filled: dict[str, Any]) -> tuple[ServerEntry, Problem | None]:
     """Validate an entry whose references are filled in; returns as `check_written`."""
     try:
         entry = ServerEntry.model_validate(filled)
     except ValidationError as error:
-        return ServerEntry(), tuple(sentences(error))
-    return entry, tuple(_contradictions(entry, url_known=True))
+        return ServerEntry(), sentences(error)[0]
+    return entry, _contradiction(entry, url_known=True)
 
 
-def _misplaced_templates(entry: ServerEntry, raw: dict[str, Any]) -> list[Problem]:
-    return template_problems(raw, has_headers=entry.resolved_transport() in {"http", "sse"})
-
-
-def _contradictions(entry: ServerEntry, *, url_known: bool) -> list[Problem]:
+def _contradiction(entry: ServerEntry, *, url_known: bool) -> Problem | None:
     if entry.enabled is not None and entry.disabled is not None:
-        return [(("disabled",), "says the same as enabled: keep one of them")]
+        return ("disabled",), "says the same as enabled: keep one of them"
     if entry.type and entry.transport and entry.type != entry.transport:
-        return [(("transport",), "differs from type: keep one of them")]
+        return ("transport",), "differs from type: keep one of them"
     if entry.builtin is not None:
         given = next((key for key in _OF_ANOTHER_PROCESS if getattr(entry, key)), None)
-        return [((given,), "does not go with builtin, a server that runs in this process")] if given else []
+        return ((given,), "does not go with builtin, a server that runs in this process") if given else None
     problem = _target_problem(entry)
     if problem is None and entry.url is not None and url_known:
         problem = _url_problem(entry.url, spawn=entry.spawn)
     if problem is None and entry.auth is not None:
         problem = _auth_problem(entry, entry.auth, url_known=url_known)
-    return [problem] if problem else []
+    return problem
 
 
 def _target_problem(entry: ServerEntry) -> Problem | None:
@@ -283,43 +263,19 @@ class WrittenServer:
     entry: ServerEntry
     place: str
 
-    def switched_on(self) -> "WrittenServer":
-        """Give it as it would be if it were enabled."""
-        raw = {**{key: item for key, item in self.raw.items() if key != "disabled"}, "enabled": True}
-        return replace(self, raw=raw, entry=self.entry.model_copy(update={"enabled": True, "disabled": None}))
 
-
-@dataclass(frozen=True, slots=True, repr=False)
-class McpFile:
-    """The entries in the order of the file and a sentence for each thing that is ignored."""
-
-    servers: tuple[WrittenServer, ...]
-    warnings: tuple[str, ...]
-
-
-def read_mcp_file(path: Path) -> McpFile:
-    """Read the file and check every entry's form.
-
-    Raises:
-        ConfigError: not readable, not JSON5, or an entry breaks the schema; names file, line and fix.
-    """
-    return checked_file(read_jsonc(path))
-
-
-def checked_file(document: ConfigDocument) -> McpFile:
-    """Check every entry's form.
+def check_document(document: ConfigDocument) -> tuple[list[WrittenServer], list[str]]:
+    """Check the form of every entry; return the entries in their order and a sentence for each key that is ignored.
 
     Raises:
         ConfigError: an entry breaks the schema; names place and fix.
     """
     top, entries = _server_entries(document)
-    servers = []
+    servers = [check_server(name, raw, document, (top, name)) for name, raw in entries.items()]
     warnings = ignored_keys(document, (), (*SERVER_KEYS, *_QUIET_KEYS))
-    for name, raw in entries.items():
-        server = check_server(name, raw, _places_in(document, (top, name)))
-        warnings += _entry_warnings(document, (top, name), server)
-        servers.append(server)
-    return McpFile(tuple(servers), tuple(warnings))
+    for server in servers:
+        warnings += _entry_warnings(document, (top, server.name), server)
+    return servers, warnings
 
 
 def _server_entries(document: ConfigDocument) -> tuple[str, dict[str, Any]]:
@@ -336,13 +292,13 @@ def _server_entries(document: ConfigDocument) -> tuple[str, dict[str, Any]]:
     return found[0], entries
 
 
-def check_server(name: str, raw: Any, place_of: Callable[[JsonPath], str]) -> WrittenServer:
-    """Check the form of an entry; `place_of` says where a path inside it is.
+def check_server(name: str, raw: Any, document: ConfigDocument, path: JsonPath) -> WrittenServer:
+    """Check the form of the entry at `path` of a document.
 
     Raises:
         ConfigError: the name or the entry breaks the schema; names the place and the fix.
     """
-    place = place_of(())
+    place = document.place(path)
     if name in _RESERVED_NAMES:
         raise ConfigError(
             f"{name!r} is not a name for a server: /servers/{name} is a page of its own.",
@@ -357,23 +313,18 @@ def check_server(name: str, raw: Any, place_of: Callable[[JsonPath], str]) -> Wr
         )
     if not isinstance(raw, dict):
         raise ConfigError(f"server {name!r} must be an object.", source=place, fix="Write {…} with command or url.")
-    entry, problems = check_written(raw)
-    for location, expected in problems:
+    entry, problem = check_written(raw)
+    if problem is not None:
+        location, expected = problem
         subject = f"server {name!r}: {shown_path(location)}" if location else f"server {name!r}"
-        raise ConfigError(f"{subject} {expected}.", source=place_of(location), fix="Correct the entry.")
+        raise ConfigError(f"{subject} {expected}.", source=document.place((*path, *location)), fix="Correct the entry.")
     known = {key: item for key, item in raw.items() if key in ServerEntry.model_fields}
     return WrittenServer(name, known, entry, place)
 
 
-def _places_in(document: ConfigDocument, path: JsonPath) -> Callable[[JsonPath], str]:
-    return lambda location: document.place((*path, *location))
-
-
 def _entry_warnings(document: ConfigDocument, path: JsonPath, server: WrittenServer) -> list[str]:
     owner = f"server {server.name!r}: "
-    warnings = ignored_keys(document, path, ServerEntry.model_fields, owner=owner)
-    for key, inner in (("tools", ToolFilter), ("breaker", BreakerRules), ("auth", OAuth)):
-        warnings += ignored_keys(document, (*path, key), inner.model_fields, owner=f"{owner}{key}: ")
+    warnings = ignored_members(document, path, ServerEntry, owner=owner)
     if not server.entry.spawn:
         unused = ("headers",) if server.entry.resolved_transport() == "stdio" else ("args", "env", "cwd")
         warnings += [

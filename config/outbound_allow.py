@@ -7,6 +7,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Literal, cast
@@ -37,13 +38,17 @@ class AllowedTarget:
         return not isinstance(self.place, str) and address in self.place and self.port in (None, port)
 
 
-def allowed_targets(value: Any) -> Any:
-    """Split at commas; each part is a host or an address, also with a port, or a network such as `10.0.0.0/8`."""
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    if not isinstance(value, list | tuple):
-        return value
-    return tuple(entry if isinstance(entry, AllowedTarget) else allowed_target(str(entry)) for entry in value)
+def comma_separated(read: Callable[[str], Any]) -> Callable[[Any], Any]:
+    """Make the reader of a setting that lists entries, separated by commas; `read` reads one entry."""
+
+    def read_all(value: Any) -> Any:
+        if isinstance(value, str):
+            value = [part.strip() for part in value.split(",") if part.strip()]
+        if not isinstance(value, list | tuple):
+            return value
+        return tuple(read(part) if isinstance(part, str) else part for part in value)
+
+    return read_all
 
 
 def allowed_target(text: str) -> AllowedTarget:
@@ -63,6 +68,10 @@ def allowed_target(text: str) -> AllowedTarget:
     if not HOST_NAME.fullmatch(name) or ":" in place:
         raise _wrong_host()
     return AllowedTarget(_address(name) if NUMBER.fullmatch(name.rpartition(".")[2]) else name, port)
+
+
+# Each part is a host or an address, also with a port, or a network such as `10.0.0.0/8`.
+allowed_targets = comma_separated(allowed_target)
 
 
 def _network(text: str) -> IPv4Network | IPv6Network | None:
@@ -134,15 +143,6 @@ class JobHeaders:
     headers: tuple[tuple[str, SecretStr], ...] = field(repr=False)
 
 
-def read_job_endpoints(value: Any) -> Any:
-    """Split at commas; each part is a URL that everything below it is allowed with."""
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    if not isinstance(value, list | tuple):
-        return value
-    return tuple(entry if isinstance(entry, JobEndpoint) else job_endpoint(str(entry)) for entry in value)
-
-
 def job_endpoint(text: str) -> JobEndpoint:
     """Read one entry; raises ValueError, without repeating it."""
     found = _URL.fullmatch(text)
@@ -158,6 +158,10 @@ def job_endpoint(text: str) -> JobEndpoint:
         raise ValueError(ENTRY) from None
     path = "".join(f"/{quote(segment, safe='')}" for segment in segments)
     return JobEndpoint(scheme, place, segments, f"{scheme}://{authority}{path}")
+
+
+# Each part is a URL; everything below it is allowed too.
+read_job_endpoints = comma_separated(job_endpoint)
 
 
 def path_segments(path: str) -> tuple[str, ...]:
@@ -191,13 +195,10 @@ def read_job_headers(value: Any) -> Any:
 
 
 def _headers(given: Any) -> tuple[tuple[str, SecretStr], ...]:
-    headers = []
     for name, value in given.items():
-        if not _HEADER_NAME.fullmatch(name) or name.lower() in _OUR_HEADERS or name.lower().startswith("proxy-"):
-            raise ValueError(HEADERS)
-        if not value.isascii() or not value.isprintable() or not value.strip():
-            raise ValueError(HEADERS)
-        headers.append((name, SecretStr(value)))
-    if len({name.lower() for name, _ in headers}) < len(headers):
-        raise ValueError(HEADERS)
-    return tuple(headers)
+        ours = name.lower() in _OUR_HEADERS or name.lower().startswith("proxy-")
+        if ours or not _HEADER_NAME.fullmatch(name) or not (value.isascii() and value.isprintable() and value.strip()):
+            raise ValueError
+    if len({name.lower() for name in given}) < len(given):
+        raise ValueError
+    return tuple((name, SecretStr(value)) for name, value in given.items())

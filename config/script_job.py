@@ -27,7 +27,7 @@ class ScriptJob:
     mcp: McpConfig | None = None
 
 
-def read_script_job(environ: Mapping[str, str] | None = None) -> ScriptJob:
+def read_script_job(environ: Mapping[str, str] = os.environ) -> ScriptJob:
     """Read the files that the environment names now; blocks, for as long as reading files takes.
 
     Raises:
@@ -35,12 +35,11 @@ def read_script_job(environ: Mapping[str, str] | None = None) -> ScriptJob:
             where there is one, and the reason, and shows no value.
         MissingVariable: the MCP file refers to variables that are not set.
     """
-    given = os.environ if environ is None else environ
-    settings = load_settings(given)
-    return ScriptJob(settings=named_script_settings(settings, given), mcp=named_mcp_config(settings, given))
+    settings = load_settings(environ)
+    return ScriptJob(settings=named_script_settings(settings, environ), mcp=named_mcp_config(settings, environ))
 
 
-def named_script_settings(settings: Settings, environ: Mapping[str, str] | None = None) -> ScriptSettings:
+def named_script_settings(settings: Settings, environ: Mapping[str, str] = os.environ) -> ScriptSettings:
     """Load the script settings that CONFIG_PATH names; unset, give the documented defaults.
 
     Raises:
@@ -50,7 +49,7 @@ def named_script_settings(settings: Settings, environ: Mapping[str, str] | None 
         return load_script_settings(settings.config_path and settings.config_path.absolute(), environ)
 
 
-def named_mcp_config(settings: Settings, environ: Mapping[str, str] | None = None) -> McpConfig | None:
+def named_mcp_config(settings: Settings, environ: Mapping[str, str] = os.environ) -> McpConfig | None:
     """Load the MCP servers that MCP_CONFIG_PATH names; unset, there are none.
 
     Raises:
@@ -62,7 +61,7 @@ def named_mcp_config(settings: Settings, environ: Mapping[str, str] | None = Non
         return job_mcp_config(settings.mcp_config_path.absolute(), settings, environ)
 
 
-def job_mcp_config(path: Path, settings: Settings, environ: Mapping[str, str] | None = None) -> McpConfig:
+def job_mcp_config(path: Path, settings: Settings, environ: Mapping[str, str] = os.environ) -> McpConfig:
     """Load the MCP servers of a job: every variable that the enabled ones refer to has to be set.
 
     Raises:

@@ -22,9 +22,16 @@ from urllib.parse import urlsplit
 
 import yaml
 from loguru import logger
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from toolweave.config.documents import ConfigDocument, JsonPath, configuration_text, ignored_keys, sentences, shown_path
+from toolweave.config.documents import (
+    ConfigDocument,
+    JsonPath,
+    configuration_text,
+    ignored_members,
+    sentences,
+    shown_path,
+)
 from toolweave.config.settings import http_url
 from toolweave.config.variables import find_references, malformed_references, resolve
 from toolweave.errors import ConfigError
@@ -150,12 +157,11 @@ class SectionCount(_Part):
         return self
 
 
-def _endpoint(value: Any) -> Any:
-    """Take a URL without credentials: the settings of a job go into its thread's state."""
-    url = http_url(value)
-    if isinstance(url, str) and urlsplit(url).username is not None:
+def _endpoint(text: str) -> str:
+    """Accept a URL without credentials: the settings of a job go into its thread's state."""
+    if urlsplit(http_url(text)).username is not None:
         raise ValueError("must hold no credentials: keys are read from the environment, such as OPENAI_API_KEY")
-    return url
+    return text
 
 
 class ScriptSettings(_Part):
@@ -166,7 +172,7 @@ class ScriptSettings(_Part):
     """
 
     model: Name | None = None
-    base_url: Annotated[str, BeforeValidator(_endpoint)] | None = Field(default=None, repr=False)
+    base_url: Annotated[str, AfterValidator(_endpoint)] | None = Field(default=None, repr=False)
     language: Name = PAGE_LANGUAGE
     narration: NarrationVoice = NarrationVoice()
     personas: tuple[Persona, ...] = Field(default=(), max_length=20)
@@ -185,7 +191,7 @@ class ScriptSettings(_Part):
         return self
 
 
-def load_script_settings(path: Path | None, environ: Mapping[str, str] | None = None) -> ScriptSettings:
+def load_script_settings(path: Path | None, environ: Mapping[str, str] = os.environ) -> ScriptSettings:
     """Read the file; without one, give the defaults. Unknown keys are logged, and ignored.
 
     `{env:VAR}` in values is filled in from `environ`, by default the process's.
@@ -205,25 +211,15 @@ def load_script_settings(path: Path | None, environ: Mapping[str, str] | None = 
             source=document.place(()),
             fix=f"Name the file that has them: {', '.join(ScriptSettings.model_fields)}.",
         )
-    for warning in _warnings(document):
+    for warning in ignored_members(document, (), ScriptSettings):
         logger.warning("script settings: {}", warning)
-    values = _resolved(document, os.environ if environ is None else environ)
+    values = _resolved(document, environ)
     try:
         return ScriptSettings.model_validate(values)
     except ValidationError as error:
         location, expected = sentences(error)[0]
         subject = f"{shown_path(location)} {expected}" if location else f"the file {expected}"
         raise ConfigError(f"{subject}.", source=document.place(location), fix=_FIX) from None
-
-
-def _warnings(document: ConfigDocument) -> list[str]:
-    warnings = ignored_keys(document, (), ScriptSettings.model_fields)
-    for name, part in (("narration", NarrationVoice), ("sections", SectionCount)):
-        warnings += ignored_keys(document, (name,), part.model_fields, owner=f"{name}: ")
-    personas = document.value.get("personas")
-    for place in range(len(personas) if isinstance(personas, list) else 0):
-        warnings += ignored_keys(document, ("personas", place), Persona.model_fields, owner=f"personas[{place}]: ")
-    return warnings
 
 
 def _resolved(document: ConfigDocument, environ: Mapping[str, str]) -> dict[str, Any]:

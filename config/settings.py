@@ -1,7 +1,9 @@
-"""Hold every setting of a Toolweave process; nothing outside this room reads the environment."""
+"""Hold every setting of a Toolweave process; nothing outside this room reads the environment.
+
+The forms of values are here too: URLs, paths, keys that sign webhooks, tables of queries. Errors never repeat a value.
+"""
 
 import base64
-import binascii
 import difflib
 import json
 import os
@@ -13,13 +15,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
 )
 
 from toolweave.config.documents import sentences
@@ -28,51 +31,18 @@ from toolweave.config.outbound_allow import (
     JobEndpoint,
     JobHeaders,
     allowed_targets,
+    comma_separated,
     read_job_endpoints,
     read_job_headers,
 )
 from toolweave.config.variables import ToolVariables, tool_variables
 from toolweave.errors import ConfigError
 
-
-def comma_separated(value: Any) -> Any:
-    """Split origins at commas; each must be `*` or scheme://host[:port]."""
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    return tuple(_origin(part) for part in value) if isinstance(value, list | tuple) else value
-
-
-def comma_separated_texts(value: Any) -> Any:
-    """Split at commas, without the spaces around."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-def _origin(text: Any) -> str:
-    if text == "*":
-        return "*"
-    origin = str(text).rstrip("/")
-    if not is_http_url(origin) or origin.count("/") != 2:
-        raise ValueError("each origin must be * or http(s)://host[:port], separated by commas")
-    return origin
-
-
-def json_object_of_strings(value: Any) -> Any:
-    """Parse a JSON object whose values are strings, such as `{"NAME": "value"}`."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            value = None
-    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-        raise ValueError('must be a JSON object of strings, such as {"NAME": "value"}')
-    return value
-
-
-def http_url(value: Any) -> Any:
-    """Accept an http or https URL with a host."""
-    if isinstance(value, str) and not is_http_url(value):
-        raise ValueError("must be an http:// or https:// URL")
-    return value
+PREFIX = "TOOLWEAVE_"
+# Set by us for the configuration files we ship, never a setting of their own.
+_ONLY_IN_CONFIGURATION_FILES = ("TOOLWEAVE_PYTHON",)
+_KEY_PREFIX = "whsec_"
+_LEAST_BYTES, _MOST_BYTES = 24, 64
 
 
 def is_http_url(text: str) -> bool:
@@ -86,98 +56,101 @@ def is_http_url(text: str) -> bool:
         return False
 
 
-def expanded_path(value: Any) -> Any:
-    """Expand a leading `~`: no shell has done it for a variable that came from a file. As there, `~nobody` stays."""
-    try:
-        return Path(value).expanduser() if isinstance(value, str | Path) else value
-    except RuntimeError:
-        return Path(value)
-
-
-def data_folder(value: Any) -> Any:
-    """Take a path that can be part of a database URL."""
-    path = expanded_path(value)
-    if isinstance(path, Path) and "?" in str(path.absolute()):
-        raise ValueError("must be a folder without '?' in its path, which ends the path in a database URL")
-    return path
-
-
-def command_line(value: Any) -> Any:
-    """Accept what a shell would split into a program and its arguments."""
-    if isinstance(value, str):
-        try:
-            words = shlex.split(value)
-        except ValueError:
-            words = []
-        if not words:
-            raise ValueError("must be a program and its arguments, with every quotation closed")
-    return value
-
-
-def upper_case(value: Any) -> Any:
-    """Take level names in any case."""
-    return value.upper() if isinstance(value, str) else value
-
-
-_KEY_PREFIX = "whsec_"
-_LEAST_BYTES, _MOST_BYTES = 24, 64
+def http_url(text: str) -> str:
+    """Accept an http or https URL with a host."""
+    if not is_http_url(text):
+        raise ValueError("must be an http:// or https:// URL")
+    return text
 
 
 def webhook_keys(text: str) -> tuple[bytes, ...]:
     """Decode the keys, separated by spaces: all of them sign, so that a receiver can change from one to the next.
 
+    Their form is that of the Standard Webhooks specification.
+
     Raises:
         ValueError: a key is not of the form; the text is not repeated.
     """
-    keys = tuple(_key(word) for word in text.split())
-    if not keys:
-        raise _wrong_key()
+    words = text.split()
+    try:
+        keys = tuple(base64.b64decode(word.removeprefix(_KEY_PREFIX), validate=True) for word in words)
+    except ValueError:
+        keys = ()
+    prefixed = all(word.startswith(_KEY_PREFIX) for word in words)
+    if not keys or not prefixed or not all(_LEAST_BYTES <= len(key) <= _MOST_BYTES for key in keys):
+        raise ValueError(
+            f"must be {_KEY_PREFIX} and then {_LEAST_BYTES} to {_MOST_BYTES} random bytes in base64, such as "
+            f'"{_KEY_PREFIX}$(openssl rand -base64 32)" gives'
+        )
     return keys
 
 
-def signing_keys(value: Any) -> Any:
-    """Refuse a setting that webhook_keys cannot read."""
+def _origin(text: str) -> str:
+    """Accept `*` or scheme://host[:port]."""
+    origin = text.rstrip("/")
+    if text != "*" and (not is_http_url(origin) or origin.count("/") != 2):
+        raise ValueError("each origin must be * or http(s)://host[:port], separated by commas")
+    return origin
+
+
+def _object_of_strings(value: Any) -> Any:
+    """Parse a JSON object whose values are strings, such as `{"NAME": "value"}`."""
     if isinstance(value, str):
-        webhook_keys(value)
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = None
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise ValueError('must be a JSON object of strings, such as {"NAME": "value"}')
     return value
 
 
-def _key(word: str) -> bytes:
-    if not word.startswith(_KEY_PREFIX):
-        raise _wrong_key()
+def _expanded(path: Path) -> Path:
+    """Expand a leading `~`: no shell has done it for a variable that came from a file. As there, `~nobody` stays."""
     try:
-        key = base64.b64decode(word.removeprefix(_KEY_PREFIX), validate=True)
-    except binascii.Error:
-        raise _wrong_key() from None
-    if not _LEAST_BYTES <= len(key) <= _MOST_BYTES:
-        raise _wrong_key()
-    return key
+        return path.expanduser()
+    except RuntimeError:
+        return path
 
 
-def _wrong_key() -> ValueError:
-    return ValueError(
-        f"must be {_KEY_PREFIX} and then {_LEAST_BYTES} to {_MOST_BYTES} random bytes in base64, such as "
-        f'"{_KEY_PREFIX}$(openssl rand -base64 32)" gives'
-    )
+def _usable_in_urls(path: Path) -> Path:
+    if "?" in str(path.absolute()):
+        raise ValueError("must be a folder without '?' in its path, which ends the path in a database URL")
+    return path
 
 
-PREFIX = "TOOLWEAVE_"
-# Set by us for the configuration files we ship, never a setting of their own.
-_ONLY_IN_CONFIGURATION_FILES = ("TOOLWEAVE_PYTHON",)
+def _with_signing_keys(secret: SecretStr) -> SecretStr:
+    webhook_keys(secret.get_secret_value())
+    return secret
+
+
+def _command_line(value: str) -> str:
+    """Accept what a shell would split into a program and its arguments."""
+    try:
+        words = shlex.split(value)
+    except ValueError:
+        words = []
+    if not words:
+        raise ValueError("must be a program and its arguments, with every quotation closed")
+    return value
+
+
 LogLevel = Literal["TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL"]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Url = Annotated[str, BeforeValidator(http_url)]
+Url = Annotated[str, AfterValidator(http_url)]
+FilePath = Annotated[Path, AfterValidator(_expanded)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(comma_separated(str))]
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Settings as fields; `load_settings` fills them from `TOOLWEAVE_<FIELD>` variables.
 
     Constructing `Settings(...)` directly takes arguments and defaults only and never looks at the environment.
     Secrets show neither in `repr` nor in validation errors (D-3).
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, validate_default=True, hide_input_in_errors=True
     )
 
     model: str | None = None
@@ -187,17 +160,15 @@ class Settings(BaseSettings):
     openai_base_url: Url | None = Field(default=None, validation_alias="OPENAI_BASE_URL", repr=False)
     model_timeout_s: Seconds = 60.0
 
-    data_dir: Annotated[Path, BeforeValidator(data_folder)] = Path(".toolweave")
-    mcp_config: Annotated[Path, BeforeValidator(expanded_path)] | None = None
-    todo_command: Annotated[str, BeforeValidator(command_line)] | None = Field(default=None, repr=False)
-    todo_env: Annotated[dict[str, str], NoDecode, BeforeValidator(json_object_of_strings)] = Field(
-        default_factory=dict, repr=False
-    )
+    data_dir: Annotated[FilePath, AfterValidator(_usable_in_urls)] = Path(".toolweave")
+    mcp_config: FilePath | None = None
+    todo_command: Annotated[str, AfterValidator(_command_line)] | None = Field(default=None, repr=False)
+    todo_env: Annotated[dict[str, str], BeforeValidator(_object_of_strings)] = Field(default_factory=dict, repr=False)
     todo_timeout_s: Seconds | None = None
     todo_database_url: str | None = Field(default=None, repr=False)
 
     tools_database_url: str | None = Field(default=None, repr=False)
-    tool_env: Annotated[ToolVariables, NoDecode, BeforeValidator(tool_variables)] = ToolVariables()
+    tool_env: Annotated[ToolVariables, BeforeValidator(tool_variables)] = ToolVariables()
 
     query_database_url: str | None = Field(default=None, repr=False)
     query_tables: str = Field(default="todos", repr=False)
@@ -206,47 +177,37 @@ class Settings(BaseSettings):
     query_role: str | None = Field(default=None, repr=False)
     query_forbidden: str | None = Field(default=None, repr=False)
     query_guardrail: str | None = Field(default=None, repr=False)
-    job_endpoints: Annotated[tuple[JobEndpoint, ...], NoDecode, BeforeValidator(read_job_endpoints)] = Field(
+    job_endpoints: Annotated[tuple[JobEndpoint, ...], BeforeValidator(read_job_endpoints)] = Field(
         default=(), repr=False
     )
-    job_headers: Annotated[tuple[JobHeaders, ...], NoDecode, BeforeValidator(read_job_headers)] = Field(
-        default=(), repr=False
-    )
+    job_headers: Annotated[tuple[JobHeaders, ...], BeforeValidator(read_job_headers)] = Field(default=(), repr=False)
     # Below the limit of every tool, so that it is the job's endpoint that is named.
     job_timeout_s: float = Field(default=3.5, gt=0, le=3.8, allow_inf_nan=False)
-    file_roots: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated_texts)] = Field(
-        default=(), repr=False
-    )
-    file_ignore: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated_texts)] = Field(
-        default=(), repr=False
-    )
+    file_roots: Texts = Field(default=(), repr=False)
+    file_ignore: Texts = Field(default=(), repr=False)
     file_max_bytes: int = Field(default=1_000_000, ge=1, le=20_000_000)
     core_token: SecretStr | None = None
     core_jwks_url: Url | None = Field(default=None, repr=False)
-    core_jwt_public_key: Annotated[Path, BeforeValidator(expanded_path)] | None = Field(default=None, repr=False)
+    core_jwt_public_key: FilePath | None = Field(default=None, repr=False)
     core_jwt_issuer: str | None = Field(default=None, repr=False)
     core_jwt_audience: str | None = Field(default=None, repr=False)
 
-    config_path: Annotated[Path, BeforeValidator(expanded_path)] | None = Field(
-        default=None, validation_alias="CONFIG_PATH"
-    )
-    mcp_config_path: Annotated[Path, BeforeValidator(expanded_path)] | None = Field(
-        default=None, validation_alias="MCP_CONFIG_PATH"
-    )
+    config_path: FilePath | None = Field(default=None, validation_alias="CONFIG_PATH")
+    mcp_config_path: FilePath | None = Field(default=None, validation_alias="MCP_CONFIG_PATH")
 
     token_store: Literal["auto", "keyring", "file"] = "auto"  # noqa: S105 - the name of a place
     token_key: SecretStr | None = None
 
     host: str = Field(default="127.0.0.1", min_length=1)
     port: int = Field(default=2024, ge=0, le=65535)
-    cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated)] = ()
+    cors_origins: Annotated[tuple[str, ...], BeforeValidator(comma_separated(_origin))] = ()
     allow_insecure_bind: bool = False
     api_url: Url | None = Field(default=None, repr=False)
 
-    outbound_allow: Annotated[tuple[AllowedTarget, ...], NoDecode, BeforeValidator(allowed_targets)] = ()
-    webhook_secret: Annotated[SecretStr, BeforeValidator(signing_keys)] | None = None
+    outbound_allow: Annotated[tuple[AllowedTarget, ...], BeforeValidator(allowed_targets)] = ()
+    webhook_secret: Annotated[SecretStr, AfterValidator(_with_signing_keys)] | None = None
 
-    log_level: Annotated[LogLevel, BeforeValidator(upper_case)] = "INFO"
+    log_level: Annotated[LogLevel, BeforeValidator(lambda value: str(value).upper())] = "INFO"
     log_format: Literal["auto", "human", "json"] = "auto"
     mcp_log: Literal["full", "ids", "off"] = "full"
 
@@ -255,40 +216,26 @@ class Settings(BaseSettings):
     max_concurrent_runs: int = Field(default=100, ge=1)
     max_tools: int = Field(default=64, ge=1, le=128)
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take arguments only: `load_settings` passes in the environment it was given."""
-        return (init_settings,)
 
-
-class _Environment(EnvSettingsSource):
-    """Read the settings' variables from a given mapping; an empty value counts as unset."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        super().__init__(Settings)
-        self.env_vars = {name.lower(): value for name, value in environ.items() if value.strip()}
-
-
-def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+def load_settings(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
     """Read the settings from `environ` (default: the process's); `overrides` win, None ones are ignored.
+
+    An empty variable counts as unset.
 
     Raises:
         ConfigError: a value is of the wrong type or range; names every such variable, shows no value.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
-    values = _Environment(os.environ if environ is None else environ)()
+    found = {name.upper(): value for name, value in environ.items() if value.strip()}
+    names = {field: variable_name(field) for field in Settings.model_fields}
+    # The keys of model providers are read with our prefix, too.
+    values = {
+        field: found[name] for field in names for name in (f"{PREFIX}{field.upper()}", names[field]) if name in found
+    }
     try:
-        return Settings(**(values | {_input_key(name): value for name, value in given.items()}))
+        return Settings(**(values | given))
     except ValidationError as error:
-        shown = {_input_key(field): variable_name(field) for field in Settings.model_fields}
-        shown |= {_input_key(name): name for name in given}
+        shown = names | {name: name for name in given}
         raise ConfigError(
             " ".join(f"{shown[str(location[0])]} {expected}." for location, expected in sentences(error)),
             source="settings",
@@ -312,13 +259,12 @@ def variable_name(field: str) -> str:
     return alias if isinstance(alias, str) else f"{PREFIX}{field.upper()}"
 
 
-def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+def unknown_variables(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """List the `TOOLWEAVE_` variables that set nothing, each with the nearest known name; never a value."""
     known = [variable_name(field) for field in Settings.model_fields]
-    names = os.environ if environ is None else environ
     return tuple(
         _with_nearest(name, known)
-        for name in sorted(names)
+        for name in sorted(environ)
         if name.upper().startswith(PREFIX) and name.upper() not in (*known, *_ONLY_IN_CONFIGURATION_FILES)
     )
 
@@ -326,11 +272,6 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ..
 def _with_nearest(name: str, known: list[str]) -> str:
     nearest = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.75)
     return f"{name} (did you mean {nearest[0]}?)" if nearest else name
-
-
-def _input_key(field: str) -> str:
-    info = Settings.model_fields.get(field)
-    return info.validation_alias if info and isinstance(info.validation_alias, str) else field
 
 
 _TABLES_SETTING = "TOOLWEAVE_QUERY_TABLES"

@@ -10,13 +10,13 @@ may refer only to variables of this list, each, if the operator says so, for one
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from toolweave.config.documents import Location
-from toolweave.config.outbound_allow import AllowedTarget, allowed_target
+from toolweave.config.documents import JsonPath
+from toolweave.config.outbound_allow import AllowedTarget, allowed_target, comma_separated
 from toolweave.errors import ConfigError, MissingVariable
 
 _REFERENCE = re.compile(
@@ -49,17 +49,23 @@ class References:
         return " ".join(parts) or None
 
 
+def strings_in(value: Any, path: JsonPath = ()) -> Iterator[tuple[JsonPath, str]]:
+    """Yield the strings of a parsed value, each with the path to it."""
+    if isinstance(value, str):
+        yield path, value
+    members = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for step, item in members:
+        yield from strings_in(item, (*path, step))
+
+
 def holds_reference(value: Any) -> bool:
     """Tell whether a parsed value contains a reference, at any depth."""
-    return any(_REFERENCE.search(text) or _EDITOR_VARIABLE.search(text) for text in _strings(value))
+    return any(_REFERENCE.search(text) or _EDITOR_VARIABLE.search(text) for _, text in strings_in(value))
 
 
-def malformed_references(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+def malformed_references(value: Any, path: JsonPath = ()) -> list[JsonPath]:
     """List the paths of strings that open a reference but hold none, such as {env:MY-VAR} or an unclosed one."""
-    if isinstance(value, str):
-        return [path] if _OPENING.search(_REFERENCE.sub("", value)) else []
-    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [found for step, item in members for found in malformed_references(item, (*path, step))]
+    return [place for place, text in strings_in(value, path) if _OPENING.search(_REFERENCE.sub("", text))]
 
 
 def find_references(value: Any, environ: Mapping[str, str]) -> References:
@@ -67,7 +73,7 @@ def find_references(value: Any, environ: Mapping[str, str]) -> References:
     missing: dict[str, None] = {}
     inputs: dict[str, None] = {}
     editor: dict[str, None] = {}
-    for text in _strings(value):
+    for _, text in strings_in(value):
         for match in _REFERENCE.finditer(text):
             variable = match["variable"]
             if variable is None:
@@ -92,24 +98,22 @@ def resolve(value: Any, environ: Mapping[str, str]) -> Any:
     return value
 
 
+def variable_names(value: Any) -> tuple[str, ...]:
+    """List the variables that a parsed value refers to, each once."""
+    found = (match["variable"] for _, text in strings_in(value) for match in _REFERENCE.finditer(text))
+    return tuple(dict.fromkeys(name for name in found if name))
+
+
 def filled_in_values(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
     """List the values that `resolve` takes from `environ`; a default stands in the file and is not among them."""
-    names = dict.fromkeys(match["variable"] for text in _strings(value) for match in _REFERENCE.finditer(text))
-    return tuple(environ[name] for name in names if name and environ.get(name))
-
-
-def _strings(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for item in items for text in _strings(item)]
+    return tuple(environ[name] for name in variable_names(value) if environ.get(name))
 
 
 Source = Literal["user", "configurable"]
-_VARIABLE = r"\$?\{env:[A-Za-z_][A-Za-z0-9_]*(?::-[^{}]*)?\}"
+_ENV = r"\$?\{env:[A-Za-z_][A-Za-z0-9_]*(?::-[^{}]*)?\}"
 _FIELD = re.compile(
     r"\$?\{(?P<source>user|configurable):(?P<path>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)"
-    rf"(?::-(?P<default>(?:[^{{}}]|{_VARIABLE})*))?\}}"
+    rf"(?::-(?P<default>(?:[^{{}}]|{_ENV})*))?\}}"
 )
 _CALLER_OPENING = re.compile(r"\{(?:user|configurable):")
 FORM = "contains a template that is not of the form {user:field}, {configurable:name} or {user:field:-default}"
@@ -162,35 +166,24 @@ def header_templates(raw: Mapping[str, Any], environ: Mapping[str, str]) -> dict
     return {name: template for name, template in parsed.items() if template}
 
 
-def template_problems(raw: Mapping[str, Any], *, has_headers: bool) -> list[tuple[Location, str]]:
-    """List where an entry holds a template that is malformed, or cannot have one.
+def template_problem(raw: Mapping[str, Any], *, has_headers: bool) -> tuple[JsonPath, str] | None:
+    """Find where an entry holds a template that is malformed, or cannot have one, and say which.
 
     Args:
         raw: the known keys of the entry as written.
         has_headers: its transport sends headers.
     """
-    problems: list[tuple[Location, str]] = []
-    for path, text in _placed_strings(raw):
-        if not _CALLER_OPENING.search(text):
-            continue
-        if path[0] != "headers" or not has_headers:
-            problems.append((path, PLACE))
-        elif _CALLER_OPENING.search(_FIELD.sub("", text)):
-            problems.append((path, FORM))
-    return problems
-
-
-def _placed_strings(value: Any, path: Location = ()) -> list[tuple[Location, str]]:
-    if isinstance(value, str):
-        return [(path, value)]
-    members = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    return [found for step, item in members for found in _placed_strings(item, (*path, step))]
+    for path, text in strings_in(raw):
+        if _CALLER_OPENING.search(text) and (path[0] != "headers" or not has_headers):
+            return path, PLACE
+        if _CALLER_OPENING.search(_FIELD.sub("", text)):
+            return path, FORM
+    return None
 
 
 DEFAULT = "TOOL_*"
 SETTING = "TOOLWEAVE_TOOL_ENV"
 _VARIABLE = re.compile(r"(?P<names>[A-Za-z_*?][A-Za-z0-9_*?]*)(?:@(?P<host>[^/]+))?")
-_VARIABLE_NAME = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)")
 # A host is written without the port that its scheme has anyway.
 _USUAL_PORTS = (80, 443)
 
@@ -224,12 +217,12 @@ class ToolVariables:
                 problems.append(f"{place} holds a reference that is not of the form {{env:NAME}}.")
             problems += [
                 f"{place} refers to {name}, which {SETTING} does not allow for {authority}."
-                for name in dict.fromkeys(_VARIABLE_NAME.findall(text))
+                for name in variable_names(text)
                 if not any(entry.covers(name, authority) for entry in self.allowed)
             ]
         return problems
 
-    def resolve(self, text: str, authority: str, environ: Mapping[str, str] | None = None) -> str:
+    def resolve(self, text: str, authority: str, environ: Mapping[str, str] = os.environ) -> str:
         """Fill in the variables of a text that goes to `authority` (default: from the process's environment).
 
         Raises:
@@ -238,31 +231,28 @@ class ToolVariables:
         """
         if problems := self.refused({"The tool's configuration": text}, authority):
             raise ConfigError(" ".join(problems), fix=f"The operator of this server adds it to {SETTING}.")
-        values = os.environ if environ is None else environ
-        if missing := find_references(text, values).missing:
+        if missing := find_references(text, environ).missing:
             raise MissingVariable(missing)
-        return str(resolve(text, values))
+        return str(resolve(text, environ))
 
-    def filled_in(self, text: str, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    def filled_in(self, text: str, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
         """List the values that `resolve` takes from the environment for a text."""
-        return filled_in_values(text, os.environ if environ is None else environ)
+        return filled_in_values(text, environ)
 
 
-def tool_variables(value: Any) -> Any:
-    """Split at commas; each entry is a glob of names, also with `@host`; raises ValueError, without repeating it."""
-    if not isinstance(value, str):
-        return value
-    return ToolVariables(tuple(_entry(part.strip()) for part in value.split(",") if part.strip()))
-
-
-def _entry(text: str) -> AllowedVariable:
+def _allowed_variable(text: str) -> AllowedVariable:
+    """Read one entry: a glob of names, also with `@host`; raises ValueError, without repeating it."""
     found = _VARIABLE.fullmatch(text)
     if found is None:
         raise ValueError("must be names of variables with * and ?, each also with @host, separated by commas")
-    entry = AllowedVariable(found["names"], found["host"])
-    if entry.host is not None:
-        _place(entry.host)
-    return entry
+    if found["host"] is not None:
+        _place(found["host"])
+    return AllowedVariable(found["names"], found["host"])
+
+
+def tool_variables(value: Any) -> Any:
+    """Read the setting."""
+    return ToolVariables(comma_separated(_allowed_variable)(value)) if isinstance(value, str) else value
 
 
 def _place(host: str) -> AllowedTarget:

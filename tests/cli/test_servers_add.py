@@ -68,7 +68,7 @@ def test_a_ready_made_server_comes_into_a_file_of_ones_own_and_goes_again_withou
     folder = mine.parents[1]
     assert servers(folder, "add", "time", "--no-install").code == 0
     assert mine.read_text(encoding="utf-8").startswith(MINE.removesuffix("  },\n}\n"))
-    assert entries(mine)["time"] == {**ready_made()["time"].text.value, "enabled": True}
+    assert entries(mine)["time"] == {**ready_made()["time"].raw, "enabled": True}
     assert servers(folder, "remove", "time", "--keep-entry").stdout == f"time is disabled in {OWN}.\n"
     assert entries(mine)["time"]["enabled"] is False
     assert servers(folder, "remove", "time").stdout == f"time is removed from {OWN}.\n"

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.api.routes.lifespans import configured, peer, running
 from tests.fixtures.app_server import serve_in_thread
-from toolweave.config.mcp_entry import read_mcp_file
+from toolweave.config.mcp import load_mcp_config
 from toolweave.errors import ConfigError
 from toolweave.servers.connections.context import CallContext
 
@@ -155,7 +155,7 @@ def test_no_server_may_have_the_name_of_a_page(tmp_path: Path) -> None:
     path = tmp_path / "mcp.jsonc"
     path.write_text('{"mcpServers": {\n"metrics": {"command": "x"}}}', encoding="utf-8")
     with pytest.raises(ConfigError, match="/servers/metrics is a page") as raised:
-        read_mcp_file(path)
+        load_mcp_config(path, {})
     assert raised.value.source == f"{path}:2"
 
 

@@ -222,7 +222,7 @@ async def test_credentials_of_an_address_are_never_shown(site: WebPages) -> None
 @pytest.mark.requirement("W-09")
 async def test_loopback_is_refused_unless_the_operator_allows_it(site: WebPages) -> None:
     message = await refusal(site.page("news.html"), PlainFetch())
-    allowed = plain_fetch(Settings(outbound_allow="127.0.0.1", _env_file=None))
+    allowed = plain_fetch(Settings(outbound_allow="127.0.0.1"))
 
     assert "TOOLWEAVE_OUTBOUND_ALLOW" in message
     assert site.requests == []
