@@ -30,11 +30,10 @@ from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig, served_mcp_config
 from toolweave.config.mcp_editing import EntryText, ready_made
 from toolweave.errors import SignInFailed, TokenStoreError
+from toolweave.servers.connections.oauth.exchange import AuthorizationFault
 from toolweave.servers.connections.oauth.login import PATIENCE_S, sign_in, sign_out
-from toolweave.servers.connections.oauth.opening import open_vault
-from toolweave.servers.connections.oauth.vault import GrantKey
+from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.transport.authorization_fault import AuthorizationFault
 
 SignIn = Literal["none", "by secret", "signed in", "needed", "unreadable"]
 
