@@ -1,27 +1,14 @@
 """List the commands; the module of a command is imported when the command is invoked, so that --help is quick."""
 
-import gc
 import importlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from toolweave import __version__
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep the collector off while the block loads things, and off these things to the end of the process."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
+from toolweave.cli import uncollected
 
 Row = tuple[str, str]
 """Where a command is (module:function, or module alone if the function has the command's name), and what it does."""

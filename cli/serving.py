@@ -26,7 +26,7 @@ from loguru import logger
 from starlette.applications import Starlette
 
 from toolweave.api.langgraph.app import create_langgraph_app
-from toolweave.cli.commands import uncollected
+from toolweave.cli import uncollected
 from toolweave.cli.configuration import Configuration, read_configuration
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import mcp_place
