@@ -46,15 +46,13 @@ from toolweave.runtime.importing import load_graph
 from toolweave.runtime.persistence.lock import LOCK_FILE, data_folder_lock
 from toolweave.runtime.persistence.schema import MIGRATIONS
 from toolweave.servers.connections.oauth.place import token_place
-from toolweave.servers.core.files.ignore_rules import IgnoreRules
-from toolweave.servers.core.files.roots import Roots
-from toolweave.servers.core.query.database import open_query_database
+from toolweave.servers.core.files.opening import Roots
+from toolweave.servers.core.query.databases import open_query_database
 from toolweave.servers.databases.engine import file_of, parse_url
 from toolweave.servers.databases.opening import has_schema
 from toolweave.servers.databases.postgresql import reason
-from toolweave.servers.registry.opening import database_url, open_tool_registry
-from toolweave.servers.registry.schema import TOOLS_DATABASE
-from toolweave.servers.registry.tool_ids import listed
+from toolweave.servers.registry.repository import database_url, open_tool_registry
+from toolweave.servers.registry.stored_tools import TOOLS_DATABASE, listed
 from toolweave.servers.todo.schema import TODO_DATABASE
 from toolweave.tool_config import ToolConfig
 
@@ -220,7 +218,7 @@ def check_files(settings: Settings) -> Iterator[Finding]:
     if not problems:
         yield Finding("ok", FILE_ROOTS, f"{', '.join(roots.names)}.")
     try:
-        IgnoreRules(settings.file_ignore, private_folder=settings.data_dir)
+        Roots((), settings.file_ignore, private_folder=settings.data_dir)
     except ConfigError as error:
         yield failure(FILE_ROOTS, error)
 
