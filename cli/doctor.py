@@ -41,9 +41,8 @@ from toolweave.nodes.http_tools.credentials import credentials_of
 from toolweave.nodes.model_endpoint import Endpoint, chosen_endpoint
 from toolweave.nodes.script.writing.script_model import script_endpoint
 from toolweave.outbound import OutboundPolicy
-from toolweave.runtime.graphs import GraphRegistry
-from toolweave.runtime.importing import load_graph
-from toolweave.runtime.persistence.lock import LOCK_FILE, data_folder_lock
+from toolweave.runtime.graphs import GraphRegistry, load_graph
+from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
 from toolweave.runtime.persistence.schema import MIGRATIONS
 from toolweave.servers.connections.oauth.place import token_place
 from toolweave.servers.core.files.opening import Roots
