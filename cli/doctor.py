@@ -37,9 +37,9 @@ from toolweave.config.mcp import mcp_place, mcp_variables, served_mcp_config
 from toolweave.config.script_job import named_mcp_config, named_script_settings
 from toolweave.config.settings import Settings, load_settings, unknown_variables
 from toolweave.errors import ConfigError, DataFolderLocked, OutboundRefused, PersistenceError, ToolweaveError
-from toolweave.nodes.http_tools.credentials import credentials_of
+from toolweave.nodes.chat_models import script_endpoint
+from toolweave.nodes.http_tools.api_calls import credentials_of
 from toolweave.nodes.model_endpoint import Endpoint, chosen_endpoint
-from toolweave.nodes.script.writing.script_model import script_endpoint
 from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.graphs import GraphRegistry, load_graph
 from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
