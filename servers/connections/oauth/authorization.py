@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 import httpx
 from loguru import logger
@@ -19,16 +19,16 @@ from toolweave.servers.connections.oauth.exchange import (
     AuthorizationFault,
     Destinations,
     Grant,
-    GrantDraft,
-    Refusal,
     Refused,
     SignInNeeded,
     carry_out,
-    credentials_provider,
-    renewing_provider,
+    credentials_flow,
+    renewing_flow,
 )
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.oauth.vault import GrantKey, Vault, hold, open_vault
+
+T = TypeVar("T")
 
 
 class CredentialsSource:
@@ -42,16 +42,15 @@ class CredentialsSource:
         """Give nothing: the first request asks the server where its tokens come from."""
         return None
 
-    async def renew(self, stale: Grant | None, refusal: Refusal) -> Grant:  # noqa: ARG002
+    async def renew(self, _stale: Grant | None, challenge: str | None) -> Grant:
         """Get a token from the authorization server that the MCP server names.
 
         Raises:
             Refused: it declines.
             AuthorizationFault: it cannot be reached or used.
         """
-        draft = GrantDraft()
         destinations = Destinations(self._url, self._auth.issuer)
-        return await carry_out(credentials_provider(self._url, self._auth, draft), draft, refusal, destinations)
+        return await carry_out(credentials_flow(self._url, self._auth), challenge, destinations)
 
 
 class KeptSource:
@@ -81,10 +80,8 @@ class KeptSource:
         """
         if self._unsaved is not None:
             return self._unsaved
-        if self._place is None:
-            raise SignInNeeded(self._key.server)
         try:
-            text = await asyncio.to_thread(self._read, self._place)
+            text = await self._with_vault(lambda vault: vault.read(self._key))
         except TokenStoreError as error:
             raise SignInNeeded(self._key.server, str(error)) from error
         grant = None if text is None else Grant.read(text)
@@ -93,7 +90,7 @@ class KeptSource:
         self._why = ""
         return grant
 
-    async def renew(self, stale: Grant | None, refusal: Refusal) -> Grant:  # noqa: ARG002
+    async def renew(self, stale: Grant | None, _challenge: str | None) -> Grant:
         """Give newer tokens than `stale`: those another process has stored meanwhile, else fetch them.
 
         Raises:
@@ -115,10 +112,9 @@ class KeptSource:
     async def _renewed(self, old: Grant) -> Grant:
         if old.tokens.refresh_token is None:
             raise SignInNeeded(self._key.server, "its token has run out, and came without a way to renew it")
-        draft = GrantDraft(old.client, old.tokens)
         try:
             destinations = Destinations(self._key.url, self._auth.issuer)
-            new = await carry_out(renewing_provider(self._key.url, old, draft), draft, Refusal(), destinations)
+            new = await carry_out(renewing_flow(self._key.url, old), None, destinations)
         except Refused as refused:
             self._why = str(refused)
             if refused.code == "invalid_grant":
@@ -130,7 +126,7 @@ class KeptSource:
     async def _keep(self, grant: Grant) -> None:
         self._unsaved = grant
         try:
-            await asyncio.to_thread(self._open().write, self._key, grant.written())
+            await self._with_vault(lambda vault: vault.write(self._key, grant.written()))
         except TokenStoreError as error:
             self._warn(f"{error}; its new tokens live as long as this process")
             return
@@ -139,19 +135,26 @@ class KeptSource:
     async def _forget(self) -> None:
         self._unsaved = None
         try:
-            await asyncio.to_thread(self._open().delete, self._key)
+            await self._with_vault(lambda vault: vault.delete(self._key))
         except TokenStoreError as error:
             self._warn(str(error))
 
-    def _read(self, place: TokenPlace) -> str | None:
-        if self._vault is None:
-            self._vault = open_vault(place)
-        return self._vault.read(self._key)
+    async def _with_vault(self, use: Callable[[Vault], T]) -> T:
+        """Use the vault on a thread.
 
-    def _open(self) -> Vault:
-        if self._vault is None:
-            raise TokenStoreError("nothing was read yet")
-        return self._vault
+        Raises:
+            SignInNeeded: there is none.
+            TokenStoreError: it cannot be opened or used.
+        """
+        place = self._place
+        if place is None:
+            raise SignInNeeded(self._key.server)
+
+        def opened_and_used() -> T:
+            self._vault = self._vault or open_vault(place)
+            return use(self._vault)
+
+        return await asyncio.to_thread(opened_and_used)
 
     def _is_ours(self, grant: Grant) -> bool:
         """Refuse tokens that were given to another client than the one configured now."""
@@ -163,22 +166,14 @@ class KeptSource:
             logger.bind(server=self._key.server).warning("MCP server {}: {}", self._key.server, text)
 
 
+Source = CredentialsSource | KeptSource
+
 PAUSE_S = 30.0
 CLOSING_LIMIT_S = 2.0
 LARGEST_REFUSAL = 64 * 1024
 # The first newer token may be one that another process had stored, and be refused as well.
 MOST_RENEWALS = 2
 _SCOPE = re.compile(r'\bscope="([\x20-\x21\x23-\x7e]{1,200})"')
-
-
-class Source(Protocol):
-    """Where a server's tokens come from."""
-
-    async def kept(self) -> Grant | None:
-        """Give what there is without asking anybody; None: let the server say who gives tokens."""
-
-    async def renew(self, stale: Grant | None, refusal: Refusal) -> Grant:
-        """Give newer tokens than `stale`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +221,7 @@ class ServerAuthorization(httpx.Auth):
                 return
             response.headers.pop("content-encoding", None)
             response.stream = _Beginning(response.stream)
-            grant = await self._newer_than(grant, Refusal(response.headers.get("www-authenticate")))
+            grant = await self._newer_than(grant, response.headers.get("www-authenticate"))
             self._carry(request, grant)
             response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED:
@@ -269,7 +264,7 @@ class ServerAuthorization(httpx.Auth):
         if self._grant is None:
             self._grant = await self._source.kept()
         if self._grant is not None and self._grant.is_expired(time.time()):
-            return await self._newer_than(self._grant, Refusal())
+            return await self._newer_than(self._grant, None)
         return self._grant
 
     async def _reconsider(self, halt: _Halt) -> None:
@@ -285,18 +280,18 @@ class ServerAuthorization(httpx.Auth):
             self._grant = kept
         self._halt = None
 
-    async def _newer_than(self, stale: Grant | None, refusal: Refusal) -> Grant:
+    async def _newer_than(self, stale: Grant | None, challenge: str | None) -> Grant:
         current = self._grant
         if current is not None and stale is not None and current.access_token != stale.access_token:
             return current
         if self._renewal is None or self._renewal.done():
-            self._renewal = asyncio.create_task(self._renew(stale, refusal))
+            self._renewal = asyncio.create_task(self._renew(stale, challenge))
             self._renewal.add_done_callback(_look_at)
         return await asyncio.shield(self._renewal)
 
-    async def _renew(self, stale: Grant | None, refusal: Refusal) -> Grant:
+    async def _renew(self, stale: Grant | None, challenge: str | None) -> Grant:
         try:
-            grant = await self._source.renew(stale, refusal)
+            grant = await self._source.renew(stale, challenge)
         except SignInNeeded as fault:
             self._grant = None
             self._halt = _Halt(fault, stale, math.inf)

@@ -9,10 +9,9 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -220,36 +219,25 @@ class Refused(AuthorizationFault):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """What a server answered to a request without a good token: its WWW-Authenticate header."""
-
-    challenge: str | None = None
-
-    def answer(self, request: httpx.Request) -> httpx.Response:
-        """Give it as the response that the flow begins with."""
-        return httpx.Response(401, headers={"WWW-Authenticate": self.challenge or "Bearer"}, request=request)
-
-
 async def carry_out(
-    provider: OAuthClientProvider,
-    draft: GrantDraft,
-    refusal: Refusal,
-    destinations: Destinations,
-    *,
-    limit_s: float = EXCHANGE_LIMIT_S,
+    provider: "GrantFlow", challenge: str | None, destinations: Destinations, *, limit_s: float = EXCHANGE_LIMIT_S
 ) -> Grant:
-    """Drive the flow from a refused request until the provider has put new tokens into `draft`.
+    """Drive the flow until the provider has new tokens.
+
+    It begins with a request that was refused with `challenge`, the WWW-Authenticate header.
 
     Raises:
         Refused: the authorization server declines.
         AuthorizationFault: it cannot be reached, or what it or the MCP server says cannot be used.
     """
-    context = provider.context
-    request = httpx.Request("GET", context.server_url)
+    request = httpx.Request("GET", provider.context.server_url)
+    refusal = httpx.Response(401, headers={"WWW-Authenticate": challenge or "Bearer"}, request=request)
     try:
         async with asyncio.timeout(limit_s), _client() as client, aclosing(provider.async_auth_flow(request)) as flow:
-            await _drive(flow, draft, _Carrier(client, destinations), request, refusal)
+            outgoing = await anext(flow)
+            while not provider.draft.has_new_tokens:
+                answer = refusal if outgoing is request else await _answer(client, destinations, outgoing)
+                outgoing = await flow.asend(answer)
     except TimeoutError:
         raise AuthorizationFault(f"its authorization server did not finish within {limit_s:g} s") from None
     except AuthorizationFault:
@@ -259,14 +247,14 @@ async def carry_out(
         plain = isinstance(error, OAuthFlowError) and not isinstance(error, OAuthTokenError | OAuthRegistrationError)
         what = str(error) if plain else type(error).__name__
         raise AuthorizationFault(f"its authorization cannot be used: {what}") from None
-    grant = draft.grant(context)
+    grant = provider.draft.grant(provider.context)
     if grant is None:
         raise AuthorizationFault("its authorization ended without a token")
     return grant
 
 
-async def first_refusal(url: str, headers: dict[str, str], *, listens: bool) -> Refusal:
-    """Ask a server without a token, to hear whom to ask for one.
+async def first_challenge(url: str, headers: dict[str, str], *, listens: bool) -> str | None:
+    """Send a server a request without a token, and return the challenge that says who gives tokens, if there is one.
 
     Args:
         url: the server's.
@@ -285,25 +273,8 @@ async def first_refusal(url: str, headers: dict[str, str], *, listens: bool) -> 
             await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise AuthorizationFault(f"the server cannot be reached ({type(error).__name__})") from None
-    asks = response.status_code == httpx.codes.UNAUTHORIZED
-    return Refusal(response.headers.get("www-authenticate") if asks else None)
-
-
-async def _drive(
-    flow: AsyncGenerator[httpx.Request, httpx.Response],
-    draft: GrantDraft,
-    carrier: "_Carrier",
-    request: httpx.Request,
-    refusal: Refusal,
-) -> None:
-    outgoing = await anext(flow)
-    while not draft.has_new_tokens:
-        if outgoing is request:
-            answer = refusal.answer(request)
-        else:
-            answer = await carrier.send(outgoing)
-            _check(outgoing, answer)
-        outgoing = await flow.asend(answer)
+    refused = response.status_code == httpx.codes.UNAUTHORIZED
+    return response.headers.get("www-authenticate") if refused else None
 
 
 def _client() -> httpx.AsyncClient:
@@ -311,36 +282,28 @@ def _client() -> httpx.AsyncClient:
     return httpx.AsyncClient(timeout=REQUEST_LIMIT_S, headers={"Accept-Encoding": "identity"})
 
 
-class _Carrier:
-    """Send single requests to where they may go, and take in answers of a bounded size."""
+async def _answer(client: httpx.AsyncClient, destinations: Destinations, request: httpx.Request) -> httpx.Response:
+    """Send one request of the flow to where it may go; redirects are not followed.
 
-    def __init__(self, client: httpx.AsyncClient, destinations: Destinations) -> None:
-        self._client = client
-        self._destinations = destinations
-
-    async def send(self, request: httpx.Request) -> httpx.Response:
-        """Send one request; redirects are not followed.
-
-        Raises:
-            AuthorizationFault: it may not go there, nobody answers, or the answer is too large.
-        """
-        await self._destinations.check(request.url)
-        request.headers["Accept-Encoding"] = "identity"
-        origin = f"{request.url.scheme}://{request.url.netloc.decode()}"
-        try:
-            response = await self._client.send(request, stream=True)
-            try:
-                content = await _content(response, origin)
-            finally:
-                await response.aclose()
-        except AuthorizationFault:
-            raise
-        except httpx.TransportError as error:
-            why = type(error).__name__
-            raise AuthorizationFault(f"{origin} cannot be reached for its authorization ({why})") from error
-        whole = httpx.Response(response.status_code, headers=response.headers, content=content, request=request)
-        whole.next_request = response.next_request
-        return whole
+    Raises:
+        AuthorizationFault: it may not go there, nobody answers, or the answer is too large or cannot be used.
+    """
+    await destinations.check(request.url)
+    request.headers["Accept-Encoding"] = "identity"
+    origin = f"{request.url.scheme}://{request.url.netloc.decode()}"
+    try:
+        response = await client.send(request, stream=True)
+        async with aclosing(response):
+            content = await _content(response, origin)
+    except AuthorizationFault:
+        raise
+    except httpx.TransportError as error:
+        why = type(error).__name__
+        raise AuthorizationFault(f"{origin} cannot be reached for its authorization ({why})") from error
+    answer = httpx.Response(response.status_code, headers=response.headers, content=content, request=request)
+    answer.next_request = response.next_request
+    _check(request, answer)
+    return answer
 
 
 async def _content(response: httpx.Response, origin: str) -> bytes:
@@ -413,23 +376,13 @@ LONG_AGO = 1.0
 SHOWN_SERVERS = 3
 
 
-class Person(Protocol):
-    """Who signs in: is shown a URL, and comes back to a redirect URI with a code and the state."""
+class GrantFlow(OAuthClientProvider):
+    """The SDK's flow, held to an issuer and a scope: by itself it goes wherever the MCP server points.
 
-    @property
-    def redirect_uri(self) -> str:
-        """Say where the authorization server sends the person back to."""
+    It begins with the client and the tokens of its `draft`, which gets the new ones.
+    """
 
-    async def show(self, url: str) -> None:
-        """Show the URL to begin at."""
-
-    async def comes_back(self) -> tuple[str, str | None]:
-        """Wait for the code and the state."""
-
-
-class _Held(OAuthClientProvider):
-    """What both grants are held to: the SDK goes wherever the MCP server points, and asks for whatever it names."""
-
+    draft: GrantDraft
     only_issuer: str | None = None
     only_scope: str | None = None
 
@@ -452,37 +405,46 @@ class _Held(OAuthClientProvider):
         return await super()._perform_authorization()
 
 
-class _Credentials(_Held, ClientCredentialsOAuthProvider):
+class _CredentialsFlow(GrantFlow, ClientCredentialsOAuthProvider):
     """The client_credentials grant."""
 
 
-def credentials_provider(url: str, auth: OAuth, draft: TokenStorage) -> OAuthClientProvider:
-    """Make the provider for client_credentials; the secret goes to the configured issuer or the server's own origin."""
-    issuer = auth.issuer or _origin(url)
-    provider = _Credentials(
+def credentials_flow(url: str, auth: OAuth) -> GrantFlow:
+    """Make the flow for client_credentials; the secret goes to the configured issuer or the server's own origin."""
+    issuer, draft = auth.issuer or _origin(url), GrantDraft()
+    flow = _CredentialsFlow(
         url, draft, auth.client_id or "", auth.client_secret or "", scopes=auth.scope, issuer=issuer
     )
-    provider.only_issuer, provider.only_scope = issuer, auth.scope
-    return provider
+    flow.draft, flow.only_issuer, flow.only_scope = draft, issuer, auth.scope
+    return flow
 
 
-def renewing_provider(url: str, grant: Grant, draft: GrantDraft) -> OAuthClientProvider:
-    """Make a provider that begins with using `grant`'s refresh token, where that was given out."""
-    provider = OAuthClientProvider(url, _metadata(NOWHERE, None), draft)
-    provider.context.oauth_metadata = grant.server
-    provider.context.protected_resource_metadata = grant.resource
-    provider.context.token_expiry_time = LONG_AGO
-    return provider
+def renewing_flow(url: str, grant: Grant) -> GrantFlow:
+    """Make a flow that begins with using `grant`'s refresh token, where that was given out."""
+    draft = GrantDraft(grant.client, grant.tokens)
+    flow = GrantFlow(url, _metadata(NOWHERE, None), draft)
+    flow.draft = draft
+    flow.context.oauth_metadata = grant.server
+    flow.context.protected_resource_metadata = grant.resource
+    flow.context.token_expiry_time = LONG_AGO
+    return flow
 
 
-def person_provider(url: str, auth: OAuth, draft: GrantDraft, person: Person) -> OAuthClientProvider:
-    """Make the provider for a sign-in by a person."""
-    provider = _Held(url, _metadata(person.redirect_uri, auth.scope), draft, person.show, person.comes_back)
-    provider.only_issuer, provider.only_scope = auth.issuer, auth.scope
-    return provider
+def person_flow(
+    url: str,
+    auth: OAuth,
+    redirect_uri: str,
+    show: Callable[[str], Awaitable[None]],
+    comes_back: Callable[[], Awaitable[tuple[str, str | None]]],
+) -> GrantFlow:
+    """Make the flow for a sign-in by a person, who is shown a URL and comes back with a code and the state."""
+    draft = GrantDraft(_registered_client(auth, redirect_uri))
+    flow = GrantFlow(url, _metadata(redirect_uri, auth.scope), draft, show, comes_back)
+    flow.draft, flow.only_issuer, flow.only_scope = draft, auth.issuer, auth.scope
+    return flow
 
 
-def registered_client(auth: OAuth, redirect_uri: str) -> OAuthClientInformationFull | None:
+def _registered_client(auth: OAuth, redirect_uri: str) -> OAuthClientInformationFull | None:
     """Give the client that the configuration names; None where we register one ourselves."""
     if auth.client_id is None:
         return None

@@ -4,10 +4,10 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
-from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import issuers_match
 
 from toolweave.config.mcp import McpServerConfig
@@ -16,11 +16,9 @@ from toolweave.servers.connections.oauth.exchange import (
     EXCHANGE_LIMIT_S,
     AuthorizationFault,
     Destinations,
-    GrantDraft,
     carry_out,
-    first_refusal,
-    person_provider,
-    registered_client,
+    first_challenge,
+    person_flow,
 )
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.oauth.vault import GrantKey, hold, open_vault
@@ -138,29 +136,6 @@ def _page(status: str, text: str) -> bytes:
 PATIENCE_S = 300.0
 
 
-class _Visitor:
-    """The person, as the SDK's flow knows them."""
-
-    def __init__(
-        self, callback: Callback, destinations: Destinations, show: Callable[[str], None], patience_s: float
-    ) -> None:
-        self.redirect_uri = callback.redirect_uri
-        self._callback = callback
-        self._destinations = destinations
-        self._show = show
-        self._patience_s = patience_s
-        self.context: OAuthContext | None = None
-
-    async def show(self, url: str) -> None:
-        await self._destinations.check(httpx.URL(url))
-        metadata = self.context.oauth_metadata if self.context else None
-        self._callback.expect(url, str(metadata.issuer) if metadata else None)
-        await asyncio.to_thread(self._show, url)
-
-    async def comes_back(self) -> tuple[str, str | None]:
-        return await self._callback.code(self._patience_s)
-
-
 async def sign_in(
     config: McpServerConfig, place: TokenPlace, show: Callable[[str], None], *, patience_s: float = PATIENCE_S
 ) -> None:
@@ -177,16 +152,19 @@ async def sign_in(
         TokenStoreError: its tokens cannot be kept.
     """
     url, auth = config.url or "", config.auth or OAuth()
-    key = GrantKey(config.name, url)
+    key, destinations = GrantKey(config.name, url), Destinations(url, auth.issuer)
     vault = await asyncio.to_thread(open_vault, place)
-    refusal = await first_refusal(url, config.headers, listens=config.transport == "sse")
+    challenge = await first_challenge(url, config.headers, listens=config.transport == "sse")
     async with listen(auth.redirect_port) as callback:
-        draft = GrantDraft(registered_client(auth, callback.redirect_uri))
-        destinations = Destinations(url, auth.issuer)
-        visitor = _Visitor(callback, destinations, show, patience_s)
-        provider = person_provider(url, auth, draft, visitor)
-        visitor.context = provider.context
-        grant = await carry_out(provider, draft, refusal, destinations, limit_s=patience_s + EXCHANGE_LIMIT_S)
+
+        async def show_url(address: str) -> None:
+            await destinations.check(httpx.URL(address))
+            metadata = flow.context.oauth_metadata
+            callback.expect(address, str(metadata.issuer) if metadata else None)
+            await asyncio.to_thread(show, address)
+
+        flow = person_flow(url, auth, callback.redirect_uri, show_url, partial(callback.code, patience_s))
+        grant = await carry_out(flow, challenge, destinations, limit_s=patience_s + EXCHANGE_LIMIT_S)
     async with hold(place, key):
         await asyncio.to_thread(vault.write, key, grant.written())
 

@@ -5,8 +5,8 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -64,6 +64,16 @@ class Vault(Protocol):
         """
 
 
+@contextmanager
+def _store_errors(what: object) -> Iterator[None]:
+    try:
+        yield
+    except KeyringError as error:
+        raise TokenStoreError(f"{what} ({type(error).__name__})") from error
+    except OSError as error:
+        raise TokenStoreError(f"{what}: {error.strerror}") from error
+
+
 SERVICE = "toolweave"
 PROBE = "probe"
 
@@ -82,29 +92,21 @@ class KeyringVault:
 
     def read(self, key: GrantKey) -> str | None:
         """See `Vault.read`."""
-        try:
+        with _store_errors("the keyring cannot be used"):
             return self._backend.get_password(self._service, key.label)
-        except KeyringError as error:
-            raise _unusable(error) from error
 
     def write(self, key: GrantKey, text: str) -> None:
         """See `Vault.write`."""
-        try:
+        with _store_errors("the keyring cannot be used"):
             self._backend.set_password(self._service, key.label, text)
-        except KeyringError as error:
-            raise _unusable(error) from error
 
     def delete(self, key: GrantKey) -> bool:
         """See `Vault.delete`; a keyring cannot list what it has, so only this URL's text goes."""
-        try:
-            if self._backend.get_password(self._service, key.label) is None:
-                return False
-            self._backend.delete_password(self._service, key.label)
-        except PasswordDeleteError:
-            return False
-        except KeyringError as error:
-            raise _unusable(error) from error
-        return True
+        with _store_errors("the keyring cannot be used"), suppress(PasswordDeleteError):
+            if self._backend.get_password(self._service, key.label) is not None:
+                self._backend.delete_password(self._service, key.label)
+                return True
+        return False
 
 
 def os_keyring() -> KeyringBackend | None:
@@ -127,10 +129,6 @@ def usable(backend: KeyringBackend) -> bool:
     return True
 
 
-def _unusable(error: KeyringError) -> TokenStoreError:
-    return TokenStoreError(f"the keyring cannot be used ({type(error).__name__})")
-
-
 LARGEST_FILE = 1_000_000
 
 
@@ -149,37 +147,32 @@ class SealedFiles:
     def read(self, key: GrantKey) -> str | None:
         """See `Vault.read`."""
         path = self._path(key)
-        try:
-            with path.open("rb") as file:
-                sealed = file.read(LARGEST_FILE)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise TokenStoreError(f"{path}: {error.strerror}") from error
+        with _store_errors(path):
+            try:
+                with path.open("rb") as file:
+                    sealed = file.read(LARGEST_FILE)
+            except FileNotFoundError:
+                return None
         return self._seal.open(sealed)
 
     def write(self, key: GrantKey, text: str) -> None:
         """See `Vault.write`; two writers of one key must exclude each other (`hold`)."""
         path = self._path(key)
         draft = path.with_suffix(".new")
-        try:
+        with _store_errors(path):
             make_folder(self._folder)
             write_file(draft, self._seal.close(text))
             draft.replace(path)
             with opened_folder(self._folder) as folder:
                 os.fsync(folder)
-        except OSError as error:
-            raise TokenStoreError(f"{path}: {error.strerror}") from error
 
     def delete(self, key: GrantKey) -> bool:
         """See `Vault.delete`."""
         own = re.compile(rf"{re.escape(key.server)}-[0-9a-f]{{12}}\.(?:tokens|new)")
-        try:
+        with _store_errors(self._folder):
             found = [path for path in self._folder.glob("*") if own.fullmatch(path.name)]
             for path in found:
                 path.unlink(missing_ok=True)
-        except OSError as error:
-            raise TokenStoreError(f"{self._folder}: {error.strerror}") from error
         return bool(found)
 
     def _path(self, key: GrantKey) -> Path:
@@ -217,25 +210,19 @@ async def hold(place: TokenPlace, key: GrantKey, *, patience_s: float = LOCK_PAT
         TokenStoreError: the folder cannot be written to, or somebody else does not let go.
     """
     path = place.folder / f"{key.label}.lock"
-    try:
+    with _store_errors(path):
         make_folder(place.folder)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-    except OSError as error:
-        raise TokenStoreError(f"{path}: {error.strerror}") from error
     try:
-        await _take(descriptor, patience_s)
+        try:
+            async with asyncio.timeout(patience_s):
+                while not _try(descriptor):  # noqa: ASYNC110 - another process gives no signal
+                    await asyncio.sleep(LOCK_POLL_S)
+        except TimeoutError:
+            raise TokenStoreError("another process has held the stored tokens for too long") from None
         yield
     finally:
         os.close(descriptor)
-
-
-async def _take(descriptor: int, patience_s: float) -> None:
-    try:
-        async with asyncio.timeout(patience_s):
-            while not _try(descriptor):  # noqa: ASYNC110 - another process gives no signal
-                await asyncio.sleep(LOCK_POLL_S)
-    except TimeoutError:
-        raise TokenStoreError("another process has held the stored tokens for too long") from None
 
 
 def _try(descriptor: int) -> bool:
