@@ -23,7 +23,7 @@ from toolweave.api.served_registry import open_served_registry
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ToolweaveError
 from toolweave.nodes.model_endpoint import warn_if_offline
-from toolweave.servers.connections.current import expect_plane, open_served_plane, publish, withdraw
+from toolweave.servers.connections.current import open_served_plane, plane_slot
 
 # Those with many tools in one body, before those with one.
 TRANSFERS = (tool_transfer.router, openapi_transfer.router)
@@ -40,18 +40,18 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        expect_plane()
+        plane_slot.expect()
         app.state.settings = settings or load_settings()
         warn_if_offline(app.state.settings)
         async with core.running(app.state.settings), open_served_plane(app.state.settings) as plane:
             app.state.plane = plane
-            publish(plane)
+            plane_slot.publish(plane)
             try:
                 async with open_served_registry(app.state.settings) as app.state.registry:
                     with in_default_registry(plane):
                         yield
             finally:
-                withdraw(plane)
+                plane_slot.withdraw(plane)
 
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
     app.add_exception_handler(RequestValidationError, answer_bad_body)

@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from toolweave.servers.connections.breaker import BreakerState
-from toolweave.servers.connections.current import is_current
+from toolweave.servers.connections.current import plane_slot
 from toolweave.servers.connections.observation import SECONDS, ServerFigures
 from toolweave.servers.connections.plane import ToolPlane
 from toolweave.servers.connections.status import ServerHealth, ServerState
@@ -48,7 +48,7 @@ class CurrentPlaneMetrics(PlaneMetrics):
 
     def collect(self) -> Iterator[Metric]:
         """Give the figures of this moment, while the plane is the process's own."""
-        if is_current(self._plane):
+        if plane_slot.holds(self._plane):
             yield from super().collect()
 
 

@@ -14,7 +14,7 @@ from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError, ServerUnavailable, UnknownTools
 from toolweave.nodes.http_tools.api_calls import ApiCalls, ApiTool, http_tools
 from toolweave.nodes.tool_catalog import ToolCatalog, ToolRegistry, absent_tools
-from toolweave.servers.connections.current import current_plane
+from toolweave.servers.connections.current import plane_slot
 from toolweave.servers.connections.oauth.place import TokenPlace, token_place
 from toolweave.servers.connections.observation import CallObserver, open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
@@ -75,7 +75,7 @@ class CurrentPlaneTools:
         return await (await self._current()).absent()
 
     async def _current(self) -> PlaneTools:
-        plane = await current_plane()
+        plane = await plane_slot.plane()
         if self._of is None or self._of.plane is not plane:
             self._of = PlaneTools(plane)
         return self._of

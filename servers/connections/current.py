@@ -1,7 +1,7 @@
 """Keep the process's one tool plane where served graphs find it.
 
-A lifespan calls `expect_plane` first thing, then `publish` and at its end `withdraw`; a run that starts meanwhile
-waits in `current_plane`. Where nothing is published or expected, as in a script that imports a served graph, the first
+A lifespan calls `expect` of the `plane_slot` first thing, then `publish` and at its end `withdraw`; a run that starts
+meanwhile waits in `plane`. Where nothing is published or expected, as in a script that imports a served graph, the first
 use opens a plane on a daemon thread, closed at exit.
 """
 
@@ -141,8 +141,19 @@ class Slot:
         """Say whether it is `plane` that is in the slot."""
         return self._plane is plane
 
-    def wait(self) -> "Future[ToolPlane]":
-        """Return the plane, or a promise of it; open one in the background if nobody else will."""
+    async def plane(self, timeout_s: float = 2.0) -> ToolPlane:
+        """Return the process's tool plane, waiting at most `timeout_s` for it to open.
+
+        Raises:
+            ServerUnavailable: it did not open in time.
+            ConfigError: it was opened here, and the settings or mcp.jsonc are wrong.
+        """
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(self._opened()), timeout_s)
+        except TimeoutError:
+            raise ServerUnavailable(f"The tool plane did not open within {timeout_s:g} seconds.", server="*") from None
+
+    def _opened(self) -> "Future[ToolPlane]":
         waiter: Future[ToolPlane] = Future()
         with self._lock:
             if self._plane is not None:
@@ -186,42 +197,4 @@ class Slot:
                 waiter.set_exception(error)
 
 
-_slot = Slot()
-
-
-def expect_plane() -> None:
-    """Say that a lifespan is about to publish a plane, so that nobody opens another one."""
-    _slot.expect()
-
-
-def publish(plane: ToolPlane) -> None:
-    """Make `plane` the process's tool plane."""
-    _slot.publish(plane)
-
-
-def is_current(plane: ToolPlane) -> bool:
-    """Say whether `plane` is the process's tool plane."""
-    return _slot.holds(plane)
-
-
-def withdraw(plane: ToolPlane) -> None:
-    """Take `plane` out again, before it closes."""
-    _slot.withdraw(plane)
-
-
-def close_background_plane() -> None:
-    """Close the plane that was opened because no lifespan did; the process's exit does it, too."""
-    _slot.close_background()
-
-
-async def current_plane(timeout_s: float = 2.0) -> ToolPlane:
-    """Return the process's tool plane, waiting at most `timeout_s` for it to open.
-
-    Raises:
-        ServerUnavailable: it did not open in time.
-        ConfigError: it was opened here, and the settings or mcp.jsonc are wrong.
-    """
-    try:
-        return await asyncio.wait_for(asyncio.wrap_future(_slot.wait()), timeout_s)
-    except TimeoutError:
-        raise ServerUnavailable(f"The tool plane did not open within {timeout_s:g} seconds.", server="*") from None
+plane_slot = Slot()

@@ -9,8 +9,7 @@ import contextlib
 import contextvars
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
@@ -82,21 +81,16 @@ class ProgressEvents:
             return
         self._newest = event
         if self._pause is None:
-            self._write_and_pause()
-
-    def _write_and_pause(self) -> None:
-        if self._newest is not None:
-            self._pause = self._loop.call_later(self._interval_s, self._after_pause, context=self._context)
-        self._write_newest()
-
-    def _after_pause(self) -> None:
-        self._pause = None
-        self._write_and_pause()
+            self._write_newest()
 
     def _write_newest(self) -> None:
+        self._pause = None
         event, self._newest = self._newest, None
-        if event is not None:
-            self._write(event)
+        if event is None:
+            return
+        if not self._ended:
+            self._pause = self._loop.call_later(self._interval_s, self._write_newest, context=self._context)
+        self._write(event)
 
 
 @contextlib.contextmanager
@@ -120,20 +114,6 @@ NOT_TWICE = (
     '{server!r} can allow it with "elicit": true.'
 )
 Call = Callable[[str, str, dict[str, Any], CallContext], Awaitable["CallToolResult"]]
-
-
-class Asked(NamedTuple):
-    """What a tool is invoked with. LangChain evaluates the hints of `_arun` at each call: unions would cost 50 µs."""
-
-    arguments: str | dict[str, Any]
-    tool_call_id: str | None
-
-
-class Told(NamedTuple):
-    """What becomes of a result: a message's content and its artifact."""
-
-    content: str | list[str | dict[str, Any]]
-    artifact: dict[str, Any] | None
 
 
 class McpTool(BaseTool):
@@ -161,27 +141,27 @@ class McpTool(BaseTool):
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         # Positional, so that no argument of a tool can collide with a parameter of ours.
-        return (Asked(tool_input, tool_call_id),), {}
+        return (tool_input, tool_call_id), {}
 
-    async def _arun(self, asked: Asked, *, config: RunnableConfig) -> Told:
-        arguments, tool_call_id = asked
+    # LangChain evaluates the hints at each call: unions would cost 50 µs.
+    async def _arun(self, arguments: Any, tool_call_id: Any, *, config: RunnableConfig) -> tuple[Any, Any]:
         if not isinstance(arguments, dict):
             raise ToolException(f"The tool {self.name} takes an object of named arguments, not a plain string.")
-        context = CallContext.from_configurable(config.get("configurable") or {}, tool_call_id, self.answers or ())
+        configurable = config.get("configurable") or {}
         with progress_events(tool=self.name, server=self.server, tool_call_id=tool_call_id) as on_progress:
-            context = replace(context, on_progress=on_progress)
+            context = CallContext.from_configurable(configurable, tool_call_id, self.answers or (), on_progress)
             result = await self.call(self.server, self.mcp_name, arguments, context)
         if questions := questions_of(result):
             if self.answers is None or not self.may_be_reissued:
                 why = NOBODY_THERE if self.may_be_reissued else NOT_TWICE.format(server=self.server)
                 raise ToolException(unanswered(questions, why, error_text(message_text(result))))
-            return Told("", {QUESTIONS_KEY: questions})
+            return "", {QUESTIONS_KEY: questions}
         if result.isError:
             words = error_text(message_text(result))
             raise ToolException(words or f"The tool {self.name} failed without saying why.")
         if self.whole_chars:
-            return Told(*await whole_parts(result, self.max_result_chars, self.whole_chars))
-        return Told(*await message_parts(result, self.max_result_chars, self.keep))
+            return await whole_parts(result, self.max_result_chars, self.whole_chars)
+        return await message_parts(result, self.max_result_chars, self.keep)
 
     def answering(self, answers: Sequence[Answer]) -> Self:
         """Return this tool for one call with a person's answers; what else is asked becomes the message's artifact."""

@@ -12,10 +12,10 @@ from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 SCRIPT = """
 import asyncio
 from toolweave.graphs import served
-from toolweave.servers.connections.current import current_plane
+from toolweave.servers.connections.current import plane_slot
 
 async def ask(graph, text):
-    plane = await current_plane()
+    plane = await plane_slot.plane()
     await plane.settle(timeout_s=60)
     result = await graph.ainvoke({"messages": [("user", text)]})
     print(graph.name, result["status"], [(message.type, message.text[-60:]) for message in result["messages"]])
