@@ -23,6 +23,11 @@ QUESTIONS_KEY = "toolweave/questions"
 """Where a result's `_meta`, and the artifact of a tool message, hold the questions that nobody has answered yet."""
 DOUBT_KEY = "toolweave/doubt"
 """Where a result's `_meta` says that something was cancelled which this call, or another, may have asked."""
+OnProgress = Callable[[float, float | None, str | None], None]
+"""Called with a call's progress: how far, of how much if that is known, and the server's words."""
+AUTH_USER = "langgraph_auth_user"
+"""The key of a run's `configurable` for what the application's auth handler returned; only the server sets it."""
+AUTH_USER_ID = "langgraph_auth_user_id"
 
 
 class Question(TypedDict):
@@ -54,10 +59,6 @@ def unanswered(questions: list[Question], why: str, answered: str) -> str:
     asked = "; ".join(f"“{question['message'][:500]}”" for question in questions)
     instead = f" Without an answer it said: {answered[:1_000]}" if answered else ""
     return f"During this call the tool's server asked: {asked}. {why}{instead}"
-
-
-OnProgress = Callable[[float, float | None, str | None], None]
-"""Called with a call's progress: how far, of how much if that is known, and the server's words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +135,6 @@ def trace_fields() -> dict[str, str]:
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
     return {name: carrier[name] for name in (TRACEPARENT, TRACESTATE) if name in carrier}
-
-
-AUTH_USER = "langgraph_auth_user"
-"""The key of a run's `configurable` for what the application's auth handler returned; only the server sets it."""
-
-AUTH_USER_ID = "langgraph_auth_user_id"
 
 
 def identity_of(configurable: Mapping[str, Any]) -> str | None:

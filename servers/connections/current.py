@@ -1,8 +1,8 @@
 """Keep the process's one tool plane where served graphs find it.
 
 A lifespan calls `expect` of the `plane_slot` first thing, then `publish` and at its end `withdraw`; a run that starts
-meanwhile waits in `plane`. Where nothing is published or expected, as in a script that imports a served graph, the first
-use opens a plane on a daemon thread, closed at exit.
+meanwhile waits in `plane`. Where nothing is published or expected, as in a script that imports a served graph, the
+first use opens a plane on a daemon thread, closed at exit.
 """
 
 import asyncio
@@ -22,6 +22,8 @@ from toolweave.private_files import make_data_folder
 from toolweave.servers.connections.oauth.place import token_place
 from toolweave.servers.connections.observation import open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+
+CLOSING_LIMIT_S = 8.0
 
 
 @asynccontextmanager
@@ -54,9 +56,6 @@ def _tell(config: McpConfig, place: str) -> None:
             logger.bind(server=server.name).error(
                 "MCP server {} is misconfigured: {}", server.name, server.misconfigured
             )
-
-
-CLOSING_LIMIT_S = 8.0
 
 
 class BackgroundPlane:

@@ -49,6 +49,29 @@ if TYPE_CHECKING:
 Outcome = Literal["ok", "tool_error", "invalid_arguments", "refused", "transport", "timeout", "protocol", "cancelled"]
 """How a call ended. `tool_error`: the server answered with an error; `refused`: the breaker or a known-down server kept
 it from leaving; the last four are the taxonomy's failures (mcp.md section 4)."""
+MOST_TOOLS = 256
+LONGEST_NAME = 128
+OTHER_TOOLS = "(other)"
+LATENCIES = 512
+ERRORS = 10
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Upper bounds of the histogram's buckets; one more, for what took longer, follows."""
+ANSWERED: frozenset[Outcome] = frozenset({"ok", "tool_error"})
+NOT_FAILED: frozenset[Outcome] = frozenset({"ok", "cancelled"})
+LOOK_S = 1.0
+LogMode = Literal["full", "ids", "off"]
+FOLDER, FILE = "logs", "mcp.jsonl"
+LEVEL = 1
+LONGEST_PART = 2_048
+LONGEST_ID = 200
+MOST_BLOCKS = 100
+# JSON leaves these as they are, and some readers take them for the end of a line.
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+ROTATION_BYTES = 10_000_000
+KEPT_FILES = 5
+PATIENCE_S = 2.0
+LONGEST_TRACESTATE = 512
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @dataclass(slots=True)
@@ -89,17 +112,6 @@ def log_line(record: CallRecord) -> None:
         f": {record.reason}" if record.reason else "",
         **facts,
     )
-
-
-MOST_TOOLS = 256
-LONGEST_NAME = 128
-OTHER_TOOLS = "(other)"
-LATENCIES = 512
-ERRORS = 10
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Upper bounds of the histogram's buckets; one more, for what took longer, follows."""
-ANSWERED: frozenset[Outcome] = frozenset({"ok", "tool_error"})
-NOT_FAILED: frozenset[Outcome] = frozenset({"ok", "cancelled"})
 
 
 class ServerError(TypedDict):
@@ -222,9 +234,6 @@ class Figures:
             return {name: figures.copy() for name, figures in self._servers.items()}
 
 
-LOOK_S = 1.0
-
-
 class LineFile:
     """A file of lines that begins anew when it is full: `name` is then `name.1`, what was that `name.2`, and so on.
 
@@ -313,19 +322,6 @@ class LineFile:
         for newer, older in reversed(list(pairwise(numbered))):
             with suppress(FileNotFoundError):
                 newer.replace(older)
-
-
-LogMode = Literal["full", "ids", "off"]
-FOLDER, FILE = "logs", "mcp.jsonl"
-LEVEL = 1
-LONGEST_PART = 2_048
-LONGEST_ID = 200
-MOST_BLOCKS = 100
-# JSON leaves these as they are, and some readers take them for the end of a line.
-_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
-ROTATION_BYTES = 10_000_000
-KEPT_FILES = 5
-PATIENCE_S = 2.0
 
 
 @asynccontextmanager
@@ -446,10 +442,6 @@ def shortened(text: str) -> str:
 
 def _bounded(given: str | None) -> str | None:
     return None if given is None else given[:LONGEST_ID]
-
-
-LONGEST_TRACESTATE = 512
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @contextmanager

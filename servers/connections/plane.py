@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CLOSED = "The connections to the tool servers are being closed."
+SHOWN_NAMES = 100
+FAREWELL_S = 1.0
+NO_SUCH_SERVER = "no server of that name is configured."
 
 
 class HomeLoop:
@@ -87,11 +90,6 @@ class HomeLoop:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
                 await asyncio.gather(*still_open, return_exceptions=True)
-
-
-SHOWN_NAMES = 100
-FAREWELL_S = 1.0
-NO_SUCH_SERVER = "no server of that name is configured."
 
 
 class ToolPlane:

@@ -39,6 +39,15 @@ LONGEST_URL = 4_000
 LONGEST_LINK_NAME = 200
 PDF = "application/pdf"
 ASK_FOR_LESS = "Ask for less at once, for example with a filter, a smaller limit or the next page."
+WHOLE = "whole_result"
+"""Where the artifact has what the content lacks: `text`, and `structured_content` if there is some."""
+IS_KEPT = "The whole is kept for what follows: do not ask for it again."
+Error = TypeVar("Error", bound=ToolError)
+LONGEST_ERROR_BYTES = 2_000
+LONGEST_MISFIT_BYTES = 1_900
+LONGEST_DESCRIPTION = 4_000
+LONGEST_NOTE = 500
+_OMITTED = "…"
 
 
 async def message_parts(
@@ -167,11 +176,6 @@ def _kind(name: str) -> str:
     return name[:100]
 
 
-WHOLE = "whole_result"
-"""Where the artifact has what the content lacks: `text`, and `structured_content` if there is some."""
-IS_KEPT = "The whole is kept for what follows: do not ask for it again."
-
-
 async def whole_parts(
     result: "CallToolResult", limit: int, most: int
 ) -> tuple[str | list[str | Block], dict[str, Any] | None]:
@@ -187,9 +191,6 @@ async def whole_parts(
     if structured is not None and is_longer(structured, limit) and not is_longer(structured, most):
         kept["structured_content"] = structured
     return (content, {WHOLE: kept}) if kept else (content, artifact)
-
-
-Error = TypeVar("Error", bound=ToolError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,16 +281,6 @@ def misfit_text(tool: str, problems: Sequence[str]) -> str:
     """Write what is wrong with the arguments of a call that was not sent."""
     text = f"The call of {tool!r} was not sent, its arguments do not fit: {'; '.join(problems)}."
     return f"{in_bytes(visible(text), LONGEST_MISFIT_BYTES)} Correct them and call the tool again."
-
-
-LONGEST_ERROR_BYTES = 2_000
-LONGEST_MISFIT_BYTES = 1_900
-
-LONGEST_DESCRIPTION = 4_000
-
-LONGEST_NOTE = 500
-
-_OMITTED = "…"
 
 
 def error_text(text: str) -> str:

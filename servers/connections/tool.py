@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 EVENT_TYPE = "tool_progress"
 INTERVAL_S = 0.1
 Write = Callable[[dict[str, Any]], None]
+NOBODY_THERE = "Nobody can be asked here. Give what it asks for in the arguments, if they have room for it."
+NOT_TWICE = (
+    "A person could be asked only by calling the tool twice, which may not be safe: whoever configures the server "
+    '{server!r} can allow it with "elicit": true.'
+)
+Call = Callable[[str, str, dict[str, Any], CallContext], Awaitable["CallToolResult"]]
 
 
 class ProgressEvents:
@@ -106,14 +112,6 @@ def progress_events(**facts: Any) -> Iterator[OnProgress | None]:
         yield events.report
     finally:
         events.end()
-
-
-NOBODY_THERE = "Nobody can be asked here. Give what it asks for in the arguments, if they have room for it."
-NOT_TWICE = (
-    "A person could be asked only by calling the tool twice, which may not be safe: whoever configures the server "
-    '{server!r} can allow it with "elicit": true.'
-)
-Call = Callable[[str, str, dict[str, Any], CallContext], Awaitable["CallToolResult"]]
 
 
 class McpTool(BaseTool):

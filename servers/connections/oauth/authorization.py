@@ -29,6 +29,12 @@ from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.oauth.vault import GrantKey, Vault, hold, open_vault
 
 T = TypeVar("T")
+PAUSE_S = 30.0
+CLOSING_LIMIT_S = 2.0
+LARGEST_REFUSAL = 64 * 1024
+# The first newer token may be one that another process had stored, and be refused as well.
+MOST_RENEWALS = 2
+_SCOPE = re.compile(r'\bscope="([\x20-\x21\x23-\x7e]{1,200})"')
 
 
 class CredentialsSource:
@@ -167,13 +173,6 @@ class KeptSource:
 
 
 Source = CredentialsSource | KeptSource
-
-PAUSE_S = 30.0
-CLOSING_LIMIT_S = 2.0
-LARGEST_REFUSAL = 64 * 1024
-# The first newer token may be one that another process had stored, and be refused as well.
-MOST_RENEWALS = 2
-_SCOPE = re.compile(r'\bscope="([\x20-\x21\x23-\x7e]{1,200})"')
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,31 @@ from toolweave.config.mcp_entry import LOOPBACK_HOSTS, OAuth
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound_policy import OutboundPolicy
 
+LONGEST_LIFE_S = 10 * 366 * 24 * 3600
+REQUEST_LIMIT_S = 10.0
+EXCHANGE_LIMIT_S = 30.0
+LARGEST_ANSWER = 256 * 1024
+LONGEST_EXPIRY_S = 2**53
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": LATEST_PROTOCOL_VERSION,
+        "capabilities": {},
+        "clientInfo": {"name": "toolweave", "version": __version__},
+    },
+}
+FORM = "application/x-www-form-urlencoded"
+_TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
+_ERROR_CODE = re.compile(r"[a-z_]{1,64}")
+CLIENT_NAME = "Toolweave"
+BASIC: Final = "client_secret_basic"
+POSTED: Final = "client_secret_post"
+NOWHERE = "http://127.0.0.1/callback"
+LONG_AGO = 1.0
+SHOWN_SERVERS = 3
+
 
 class AuthorizationFault(httpx.ConnectError):
     """A request was not carried out for want of a token; the text is ours and holds nothing secret.
@@ -102,9 +127,6 @@ class Destinations:
         except OutboundFailed:
             pass  # the name is known to a proxy at most
         return False
-
-
-LONGEST_LIFE_S = 10 * 366 * 24 * 3600
 
 
 class Grant(BaseModel):
@@ -190,25 +212,6 @@ class GrantDraft(TokenStorage):
             server=context.oauth_metadata,
             resource=context.protected_resource_metadata,
         )
-
-
-REQUEST_LIMIT_S = 10.0
-EXCHANGE_LIMIT_S = 30.0
-LARGEST_ANSWER = 256 * 1024
-LONGEST_EXPIRY_S = 2**53
-HELLO = {
-    "jsonrpc": "2.0",
-    "id": 0,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": LATEST_PROTOCOL_VERSION,
-        "capabilities": {},
-        "clientInfo": {"name": "toolweave", "version": __version__},
-    },
-}
-FORM = "application/x-www-form-urlencoded"
-_TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
-_ERROR_CODE = re.compile(r"[a-z_]{1,64}")
 
 
 class Refused(AuthorizationFault):
@@ -366,14 +369,6 @@ def _refuse_other_than(form: type[BaseModel], answer: httpx.Response) -> None:
         raise AuthorizationFault("its authorization server gives tokens that no header can carry")
     if not 0 <= (found.expires_in or 0) <= LONGEST_EXPIRY_S:
         raise AuthorizationFault("its authorization server gives tokens of an impossible age")
-
-
-CLIENT_NAME = "Toolweave"
-BASIC: Final = "client_secret_basic"
-POSTED: Final = "client_secret_post"
-NOWHERE = "http://127.0.0.1/callback"
-LONG_AGO = 1.0
-SHOWN_SERVERS = 3
 
 
 class GrantFlow(OAuthClientProvider):

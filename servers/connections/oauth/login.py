@@ -31,6 +31,7 @@ LONGEST_REASON = 200
 _DONE = "You are signed in. This window can be closed."
 _REFUSED = "The sign-in was refused. The terminal says more; this window can be closed."
 _UNKNOWN = "This is not the sign-in that is being waited for."
+PATIENCE_S = 300.0
 
 
 class Callback:
@@ -131,9 +132,6 @@ def _page(status: str, text: str) -> bytes:
         "Connection: close\r\n\r\n"
     )
     return head.encode() + body
-
-
-PATIENCE_S = 300.0
 
 
 async def sign_in(

@@ -21,6 +21,12 @@ from toolweave.private_files import FILE_MODE, make_folder, opened_folder, write
 from toolweave.sealing import Seal
 from toolweave.servers.connections.oauth.place import TokenPlace
 
+SERVICE = "toolweave"
+PROBE = "probe"
+LARGEST_FILE = 1_000_000
+LOCK_POLL_S = 0.05
+LOCK_PATIENCE_S = 40.0
+
 
 @dataclass(frozen=True, slots=True)
 class GrantKey:
@@ -74,10 +80,6 @@ def _store_errors(what: object) -> Iterator[None]:
         raise TokenStoreError(f"{what}: {error.strerror}") from error
 
 
-SERVICE = "toolweave"
-PROBE = "probe"
-
-
 class KeyringVault:
     """A vault in a keyring; each data folder has its own entries, as it has its own lock.
 
@@ -129,9 +131,6 @@ def usable(backend: KeyringBackend) -> bool:
     return True
 
 
-LARGEST_FILE = 1_000_000
-
-
 class SealedFiles:
     """A vault of files that are replaced atomically: a process killed at any moment leaves the old text or the new.
 
@@ -177,10 +176,6 @@ class SealedFiles:
 
     def _path(self, key: GrantKey) -> Path:
         return self._folder / f"{key.label}.tokens"
-
-
-LOCK_POLL_S = 0.05
-LOCK_PATIENCE_S = 40.0
 
 
 def open_vault(place: TokenPlace) -> Vault:

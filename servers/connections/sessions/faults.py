@@ -22,6 +22,22 @@ TRANSPORT_FAULT = -32080
 NOT_MCP = -32081
 OVERSIZE = -32082
 ABANDONED = "nobody waits for it any more"
+MESSAGE_LIMIT = 32 * 1024 * 1024
+# Catalogues of thousands of tools come in one message.
+MOST_VALUES = 2 * MAX_VALUES
+TOO_LARGE = f"it sent a message of more than {MESSAGE_LIMIT >> 20} MiB or {MOST_VALUES} values"
+EDGE = 256
+# A message stands by itself on a line, or after `data:` in an event.
+_ID_FIRST = re.compile(
+    rb'(?:[^{]*\bdata:)?\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,\s*"(?:result|error)"'
+)
+_ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+BAD_REQUEST = 400
+SESSION_UNKNOWN = 404
+UNAUTHORIZED = (401, 403)
+PASSING = (None, BAD_REQUEST, SESSION_UNKNOWN, 408, 425, 429)
+"""Statuses of requests that may succeed later; older servers answer 400 to a session they have forgotten."""
+BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
 
 
 def error_message(request_id: int | str, code: int, message: str, **data: Any) -> dict[str, Any]:
@@ -45,25 +61,6 @@ def executed_after(error: httpx.RequestError) -> str:
     """Say whether a server can have begun with a request that failed like this: no or maybe (D-5)."""
     never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     return "no" if never_sent else "maybe"
-
-
-MESSAGE_LIMIT = 32 * 1024 * 1024
-# Catalogues of thousands of tools come in one message.
-MOST_VALUES = 2 * MAX_VALUES
-TOO_LARGE = f"it sent a message of more than {MESSAGE_LIMIT >> 20} MiB or {MOST_VALUES} values"
-EDGE = 256
-# A message stands by itself on a line, or after `data:` in an event.
-_ID_FIRST = re.compile(
-    rb'(?:[^{]*\bdata:)?\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,\s*"(?:result|error)"'
-)
-_ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
-
-BAD_REQUEST = 400
-SESSION_UNKNOWN = 404
-UNAUTHORIZED = (401, 403)
-PASSING = (None, BAD_REQUEST, SESSION_UNKNOWN, 408, 425, 429)
-"""Statuses of requests that may succeed later; older servers answer 400 to a session they have forgotten."""
-BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:

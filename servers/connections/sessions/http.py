@@ -44,17 +44,34 @@ from toolweave.servers.connections.sessions.faults import (
 from toolweave.servers.connections.sessions.link import Link
 from toolweave.servers.connections.sessions.questions import Elicitations
 
+ENDED = "the event stream ended without an answer"
+ELICITATION = b"elicitation/create"
+EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
+"""A blank line; lines end with any of three ends."""
+OnElicitation = Callable[[int | str, int | str], None]
+"""Called with the ids of a question of the server and of the request on whose stream it came."""
+Problem = tuple[int, str]
+"""A code of `faults` and what to say in the log."""
+ENCODINGS = ("gzip", "deflate")
+"""Of the encodings httpx knows those whose worst blow-up of one read (64 KiB) fits into memory."""
+CHECKED_SIZE = 1024 * 1024
+"""Larger answers are not parsed twice: what is wrong with them is found at the deadline."""
+UNREAD_LIMIT = 64 * 1024
+OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+CANCELLED = "notifications/cancelled"
+REFUSALS_TO_BE_DEAF = 2
+"""So often in a row the SDK tries to open the stream of the server's own messages, and then no more."""
+CLOSING_LIMIT_S = 1.0
+NOTICE_LIMIT_S = 2.0
+STREAM_PAUSE_S = 0.25
+"""How long a stream is not opened again at least: a server may ask the SDK to do so without a pause."""
+LIMITS = httpx.Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=3.0)
+"""Room for all calls at once; idle connections go before servers (mostly after 5 s) close them under a call."""
+
 
 def error_event(request_id: int | str, code: int, message: str) -> bytes:
     """Write that error as an event."""
     return f"event: message\ndata: {json.dumps(error_message(request_id, code, message))}\n\n".encode()
-
-
-ENDED = "the event stream ended without an answer"
-ELICITATION = b"elicitation/create"
-EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-OnElicitation = Callable[[int | str, int | str], None]
-"""Called with the ids of a question of the server and of the request on whose stream it came."""
 
 
 def nobody_asked(*_: int | str) -> None:
@@ -152,17 +169,6 @@ class McpEventStream(httpx.AsyncByteStream):
                         self._on_elicitation(message["id"], self._request_id)
 
 
-Problem = tuple[int, str]
-"""A code of `faults` and what to say in the log."""
-
-ENCODINGS = ("gzip", "deflate")
-"""Of the encodings httpx knows those whose worst blow-up of one read (64 KiB) fits into memory."""
-CHECKED_SIZE = 1024 * 1024
-"""Larger answers are not parsed twice: what is wrong with them is found at the deadline."""
-UNREAD_LIMIT = 64 * 1024
-OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-
-
 def problem_of(response: httpx.Response, *, expects_answer: bool) -> Problem | None:
     """Say what is wrong with the head of a response, None if nothing is."""
     line = status_line(response.status_code)
@@ -226,19 +232,6 @@ def with_body(response: httpx.Response, body: bytes | McpEventStream) -> httpx.R
     changed = httpx.Response(response.status_code, headers=headers, request=response.request, **given)
     changed.next_request = response.next_request
     return changed
-
-
-CANCELLED = "notifications/cancelled"
-REFUSALS_TO_BE_DEAF = 2
-"""So often in a row the SDK tries to open the stream of the server's own messages, and then no more."""
-
-
-CLOSING_LIMIT_S = 1.0
-NOTICE_LIMIT_S = 2.0
-STREAM_PAUSE_S = 0.25
-"""How long a stream is not opened again at least: a server may ask the SDK to do so without a pause."""
-LIMITS = httpx.Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=3.0)
-"""Room for all calls at once; idle connections go before servers (mostly after 5 s) close them under a call."""
 
 
 @cache

@@ -41,6 +41,19 @@ from toolweave.servers.connections.sessions.link import Link
 GRACE_S = 2.0
 LEFT_BEHIND_S = 0.5
 LOOK_EVERY_S = 0.05
+READ_SIZE = 256 * 1024
+MOST_LINES = 100
+LONG_LINE = 16 * 1024
+LINE_END = re.compile(rb"\n")
+LAST_WORDS_S = 0.05
+"""How long the end of the output and the end of the process wait for each other: one says why, the other what."""
+Received = SessionMessage | Exception
+NOBODY_LISTENS = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+LONGEST_LINE = 8_192
+LAST_LINES = 5
+CLOSING_WAIT_S = 0.2
+GUARD_TEST_S = 5.0
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +142,6 @@ def how_it_ended(code: int) -> str:
         return f"its process was ended by {signal.Signals(-code).name}"
     except ValueError:
         return f"its process was ended by signal {-code}"
-
-
-READ_SIZE = 256 * 1024
-MOST_LINES = 100
-LONG_LINE = 16 * 1024
-LINE_END = re.compile(rb"\n")
-LAST_WORDS_S = 0.05
-"""How long the end of the output and the end of the process wait for each other: one says why, the other what."""
-Received = SessionMessage | Exception
-NOBODY_LISTENS = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 
 
 class Outlet(asyncio.BaseProtocol):
@@ -332,11 +335,6 @@ class LogBudget:
         return count
 
 
-LONGEST_LINE = 8_192
-LAST_LINES = 5
-CLOSING_WAIT_S = 0.2
-
-
 class ChildStderr(asyncio.Protocol):
     """Collect a pipe's bytes into log lines; `last_words` keeps the newest ones for error messages.
 
@@ -422,9 +420,6 @@ async def child_stderr(server: str, redaction: Redaction) -> AsyncIterator[tuple
                 transport.close()
 
 
-GUARD_TEST_S = 5.0
-
-
 def launch_line(command: str, args: tuple[str, ...], *, cwd: str | None, search_path: str | None) -> list[str]:
     """Give the words to start: on Linux the kernel then kills the server when the thread that starts it ends.
 
@@ -460,9 +455,6 @@ def death_guard() -> tuple[str, ...]:
     except (OSError, subprocess.TimeoutExpired):
         return ()
     return guard if tried.returncode == 0 else ()
-
-
-DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @asynccontextmanager

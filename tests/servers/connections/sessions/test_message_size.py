@@ -33,7 +33,7 @@ from toolweave.servers.connections.sessions.http import EVENT_END
 from toolweave.servers.connections.sessions.stdio import LINE_END
 
 LIMIT = 1_000
-BLANKS = [b"\n\n", b"\r\n\r\n", b"\r\r"]
+BLANKS = [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n"]
 
 
 def response(request_id: object, *, id_last: bool = False, size: int = 5_000) -> bytes:
