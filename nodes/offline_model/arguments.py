@@ -20,7 +20,7 @@ from toolweave.nodes.offline_model.english import (
     stem,
     words,
 )
-from toolweave.nodes.offline_model.tools import Kind, Parameter, Role, ToolSpec, tool_nouns
+from toolweave.nodes.offline_model.tools import Kind, Parameter, Role, ToolSpec, date_text, tool_nouns
 
 Scope = Literal["described", "anywhere"]
 
@@ -49,6 +49,7 @@ class Draft:
             one
             for one in self.tool.parameters
             if one.name not in self.arguments
+            and not (one is self.tool.key and self.tool.action == "update")
             and one.kind in TEXT_KINDS
             and not one.choices
             and one.role in (roles or _PHRASE_ROLES)
@@ -74,6 +75,28 @@ def parameter_words(parameter: Parameter) -> str:
     """Return the alternative of the words by which people name a parameter."""
     named = [word for part in parameter.words for word in words(PARAMETER_WORDS.get(part, part))]
     return "|".join(re.escape(word) for word in dict.fromkeys(named)) or NEVER
+
+
+def extract_values(draft: Draft, scope: Scope) -> None:
+    """Take every value that the text states, in an order in which no kind takes what belongs to another.
+
+    In scope `described` a value of an enumeration counts only where it describes the thing ("urgent task", "high
+    priority", ", urgent"), because elsewhere the word belongs to the thing itself; in `anywhere` every mention counts.
+    """
+    if draft.tool.action != "update":
+        _extract_named_literals(draft)
+    _extract_tags(draft)
+    _extract_limit(draft)
+    _extract_named_texts(draft)
+    _extract_addresses(draft)
+    _extract_named_words(draft)
+    _extract_dates(draft)
+    for parameter in draft.tool.parameters:
+        if parameter.name not in draft.arguments and (parameter.choices or parameter.kind == "boolean"):
+            value = extract_choice(parameter, draft, scope)
+            if value is not None:
+                draft.arguments[parameter.name] = value
+    _extract_numbers(draft)
 
 
 # Enumerations and flags
@@ -112,19 +135,6 @@ def _value_forms(surfaces: tuple[str, ...], name: str, noun: str) -> tuple[list[
     )
     mention = rf"{_BECOMING}(?:a )?{_VERY}\b(?P<value>{either(_ONLY_BESIDE_NAME)})\b"
     return [pattern(form) for form in described], pattern(mention)
-
-
-def extract_choices(draft: Draft, scope: Scope) -> None:
-    """Take the values that the text names for enumerations and flags.
-
-    In scope `described` a value counts only where it describes the thing ("urgent task", "high priority", ", urgent"),
-    because elsewhere the word belongs to the thing itself; in `anywhere` every mention counts.
-    """
-    for parameter in draft.tool.parameters:
-        if parameter.name not in draft.arguments and (parameter.choices or parameter.kind == "boolean"):
-            value = extract_choice(parameter, draft, scope)
-            if value is not None:
-                draft.arguments[parameter.name] = value
 
 
 def extract_choice(parameter: Parameter, draft: Draft, scope: Scope) -> Any:
@@ -231,7 +241,7 @@ def is_overdue(text: str) -> bool:
     return bool(_OVERDUE.search(text))
 
 
-def extract_dates(draft: Draft) -> None:
+def _extract_dates(draft: Draft) -> None:
     """Take the dates of the text in order; "overdue" bounds a listing by today."""
     parameters = [
         one
@@ -272,11 +282,6 @@ def _day_for(found: FoundDate, parameter: Parameter, today: date) -> date:
     return found.last + timedelta(days=1) if exclusive and found.last < date.max else found.last
 
 
-def date_text(day: date, parameter: Parameter) -> str:
-    """Write a day in the parameter's format."""
-    return f"{day.isoformat()}T00:00:00Z" if parameter.schema.get("format") == "date-time" else day.isoformat()
-
-
 # Tags: hashtags, "tagged work", "with the tags travel and work", "work-tagged"
 
 _LABEL_WORDS = frozenset({"tag", "tags", "label", "labels", "category", "categories"})
@@ -298,7 +303,7 @@ _LABEL_FORMS = (
 )
 
 
-def extract_tags(draft: Draft) -> None:
+def _extract_tags(draft: Draft) -> None:
     """Take tags for a list of strings, or the first one for a single string."""
     parameter = draft.tool.parameter("labels")
     if parameter is None or parameter.name in draft.arguments or not _LABEL_WORDS & set(parameter.words):
@@ -330,7 +335,7 @@ _LIMIT = pattern(
 )
 
 
-def extract_limit(draft: Draft) -> None:
+def _extract_limit(draft: Draft) -> None:
     """Take how many results are wanted: "the first 5", "top three", "2 results", "10 tasks"."""
     parameter = draft.tool.parameter("limit")
     if parameter is None or parameter.name in draft.arguments:
@@ -340,11 +345,12 @@ def extract_limit(draft: Draft) -> None:
         draft.arguments[parameter.name] = _as_number(next(filter(None, match.groups())), parameter)
 
 
-def extract_numbers(draft: Draft, *, new: bool = False) -> None:
+def _extract_numbers(draft: Draft) -> None:
     """Take numbers: those behind a parameter's name first, then the others for required parameters in their order.
 
-    Of a change, only `new` values count: "price of product 2 to 45".
+    Of an update only new values count, not the key: "price of product 2 to 45".
     """
+    new = draft.tool.action == "update"
     numeric = [one for one in draft.tool.parameters if one.kind in ("integer", "number") and not one.choices]
     numeric = [one for one in numeric if not (new and one is draft.tool.key)]
     for parameter in (one for one in numeric if one.name not in draft.arguments):
@@ -401,7 +407,7 @@ def literal_role(literal_kind: str, value: str) -> Role:
     return "url" if literal_kind == "url" else "email" if literal_kind == "email" else "path"
 
 
-def extract_addresses(draft: Draft) -> None:
+def _extract_addresses(draft: Draft) -> None:
     """Take URLs, e-mail addresses, paths and patterns in their order, each for the first parameter of its role."""
     for character, literal in draft.literals.in_text(draft.text, "url", "email", "path"):
         for parameter in draft.tool.parameters:
@@ -413,7 +419,7 @@ def extract_addresses(draft: Draft) -> None:
                 break
 
 
-def extract_named_literals(draft: Draft) -> None:
+def _extract_named_literals(draft: Draft) -> None:
     """Take quoted texts that stand behind a parameter's name: `with subject "Lunch"`."""
     for parameter in draft.open_texts():
         names = parameter_words(parameter)
@@ -425,7 +431,7 @@ def extract_named_literals(draft: Draft) -> None:
             draft.fill(parameter, match["value"])
 
 
-def extract_named_texts(draft: Draft) -> None:
+def _extract_named_texts(draft: Draft) -> None:
     """Take texts behind a parameter's name: `priority=high`, `description: check first`, `with description …`."""
     for parameter in draft.open_texts():
         names, assigned = parameter_words(parameter), re.escape(parameter.name)
@@ -441,7 +447,7 @@ def extract_named_texts(draft: Draft) -> None:
         _extract_first(draft, parameter, [pattern(form) for form in forms])
 
 
-def extract_named_words(draft: Draft) -> None:
+def _extract_named_words(draft: Draft) -> None:
     """Take single words named by a required parameter: `in repo hello`, `the table todos`, `order A-17`."""
     for parameter in draft.open_texts("other", "id"):
         value = _NAMED_WORD if parameter.role == "other" else rf"{HIDDEN}|(?=[\w.-]*\d)\w[\w.-]*\b"

@@ -5,13 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from toolweave.nodes.script.writing.spoken_length import spoken_seconds
+
 _CONTINUED = " (continued)"
-_CHARACTER = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]")
-# Thai, Lao, Burmese and Khmer put no spaces between words.
-_LETTER = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-_WORD = re.compile(r"\w+(?:['’.,-]\w+)*")
-_CHARACTERS_PER_WORD, _LETTERS_PER_WORD = 2.2, 4.8
-_FEWEST_WORDS, _MOST_WORDS = 3, 90
+# Of three words, and of ninety.
+_SHORTEST_S, _LONGEST_S = 1.2, 36.0
 _LONGEST_PIECE = 300
 _COLONS = (":", "：")
 
@@ -30,15 +28,14 @@ class Worth(IntEnum):
 class Sentence:
     """A sentence as it stands in the article; `place` is its number there.
 
-    `opens` is the first of its worth in its section, `begins` the first of its paragraph; `leans` needs the one before
-    it, `announces` ends in a colon and needs what follows.
+    `opens` is the first of its worth in its section; `leans` needs the one before it, `announces` ends in a colon and
+    needs what follows.
     """
 
     place: int
     text: str
     worth: Worth
     opens: bool = False
-    begins: bool = False
     leans: bool = False
     announces: bool = False
 
@@ -58,13 +55,6 @@ class Article:
 
     title: str
     parts: Sequence[Part]
-
-
-def spoken_words(text: str) -> float:
-    """Count words; characters and letters of languages that are written without spaces count less."""
-    rest, characters = _CHARACTER.subn(" ", text)
-    rest, letters = _LETTER.subn(" ", rest)
-    return len(_WORD.findall(rest)) + characters / _CHARACTERS_PER_WORD + letters / _LETTERS_PER_WORD
 
 
 def framed_article(prompt: str) -> str | None:
@@ -201,9 +191,8 @@ class _Reader:
 
     def _worth_of(self, sentence: str) -> Worth:
         """Return the worth of the paragraph for a whole sentence that is understood without seeing the page."""
-        length = spoken_words(sentence)
         if (
-            not _FEWEST_WORDS <= length <= _MOST_WORDS
+            not _SHORTEST_S <= spoken_seconds([sentence]) <= _LONGEST_S
             or not _WHOLE.search(sentence[-_REACH:])
             or _POINTING.search(sentence[:2_000])
         ):
@@ -213,7 +202,7 @@ class _Reader:
             # After a term that it explains an item cannot be narrated; what announces a list of sentences can.
             if sentences[-1].text.endswith(_COLONS):
                 sentences[-1] = replace(sentences[-1], worth=Worth.ITEM, announces=True)
-            elif spoken_words(sentences[-1].text) < _FEWEST_WORDS:
+            elif spoken_seconds([sentences[-1].text]) < _SHORTEST_S:
                 return Worth.FRAGMENT
         return self._worth
 
@@ -222,7 +211,7 @@ class _Reader:
         for piece in [text] if worth >= Worth.ITEM else _cut(text):
             opens = not any(sentence.worth is worth for sentence in sentences)
             leaning = leans(piece, before) or (bool(sentences) and sentences[-1].announces and worth is Worth.ITEM)
-            sentences.append(Sentence(self._place, piece, worth, opens=opens, begins=not before, leans=leaning))
+            sentences.append(Sentence(self._place, piece, worth, opens=opens, leans=leaning))
             self._place += 1
 
 

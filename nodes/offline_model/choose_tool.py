@@ -34,6 +34,7 @@ from toolweave.nodes.offline_model.english import (
     pattern,
     stem,
     stems,
+    without_filing,
     words,
 )
 from toolweave.nodes.offline_model.fill import (
@@ -298,8 +299,8 @@ def _aim_score(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: d
 
 def _reading_score(tool: ToolSpec, text: str, literals: Literals, today: date) -> float:
     filters = extract_filters(Draft(tool, text, literals, today))
-    only_dates = all(one.role == "date" for one in tool.parameters if one.name in filters)
-    filtered = 0.0 if not filters else 0.6 if only_dates else 1.0
+    roles = {one.role for one in tool.parameters if one.name in filters} - {"url", "email", "path", "query", "id"}
+    filtered = 0.0 if not roles else 0.6 if roles == {"date"} else 1.0
     return filtered + float(bool(_HAVING.search(text)) or (states_topic(text) and bool(_OWN.search(text))))
 
 
@@ -315,14 +316,13 @@ _OF_REQUESTS = frozenset(
     )
 )
 _PLACES = frozenset(words("first second third fourth fifth sixth seventh eighth ninth tenth last final latest newest"))
-_FILED = pattern(rf"\b(?:to|on|onto|in|into|off|from|under|for) (?:my|the|our|a|your) (?:[\w-]+ )?{CONTAINER}\b")
 _WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
 
 
 def unused_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
     """List the words of a request that neither the arguments and targets nor the tool itself explain (U-04)."""
     known = {*_OF_REQUESTS, *map(stem, (*CONTAINERS, *VAGUE_NOUNS))}
-    text = _FILED.sub(" ", text)
+    text = without_filing(text, anywhere=True)
     for intent in intents:
         tool, target = intent.tool, intent.target
         if tool.parameter("date"):

@@ -276,6 +276,20 @@ def plurals_only(nouns: str) -> str:
 
 VAGUE = either_of(VAGUE_NOUNS)
 CONTAINER = either_of(CONTAINERS)
+# Only the end of a text can say where its thing goes; searching a long one from the start would be slow for nothing.
+_FILING_WINDOW = 200
+
+
+def without_filing(text: str, noun: str = NEVER, *, anywhere: bool = False) -> str:
+    """Drop where a thing is kept ("on my list", "among the tasks"), at the end of a text or anywhere in it."""
+    form = pattern(
+        r"\b(?:off of|to|on|onto|in|into|as|under|for|from|off|among|through|across) (?:my|the|our|your|a|an|all) "
+        rf"(?:[\w-]+ )??(?:{CONTAINER}|{noun})\b" + ("" if anywhere else r"\W*$")
+    )
+    end = 0 if anywhere else max(0, len(text) - _FILING_WINDOW)
+    return text[:end] + form.sub(" ", text[end:])
+
+
 LiteralKind = Literal["quoted", "url", "email", "path"]
 _FIRST_HIDDEN = 0xE000
 _LAST_HIDDEN = 0xF8FF

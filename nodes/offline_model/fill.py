@@ -10,18 +10,9 @@ from toolweave.nodes.offline_model.arguments import (
     ITEM_SEPARATOR,
     TEXT_KINDS,
     Draft,
-    date_text,
-    extract_addresses,
     extract_choice,
-    extract_choices,
-    extract_dates,
-    extract_limit,
-    extract_named_literals,
-    extract_named_texts,
-    extract_named_words,
     extract_names,
-    extract_numbers,
-    extract_tags,
+    extract_values,
     find_number,
     is_overdue,
     parameter_words,
@@ -38,11 +29,12 @@ from toolweave.nodes.offline_model.english import (
     Literals,
     pattern,
     without_courteous_tail,
+    without_filing,
     words,
 )
 from toolweave.nodes.offline_model.phrases import Cue
 from toolweave.nodes.offline_model.titles import Target, read_target, titles_of, topic_of
-from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, wrong_parameters
+from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, date_text, wrong_parameters
 
 
 @dataclass(frozen=True)
@@ -99,16 +91,8 @@ _NOTHING_ELSE = pattern(
 def fill_new(tool: ToolSpec, body: str, literals: Literals, today: date) -> list[Intent]:
     """Fill one call for each thing the text asks for; what it says besides the names holds for all of them."""
     draft = Draft(tool, body, literals, today)
-    extract_named_literals(draft)
-    extract_tags(draft)
-    extract_named_texts(draft)
-    extract_addresses(draft)
-    extract_named_words(draft)
-    extract_dates(draft)
-    extract_choices(draft, "described")
+    extract_values(draft, "described")
     main = tool.main
-    if main is None or not main.required:
-        extract_numbers(draft)
     named = main is None or main.name in draft.arguments
     titles = [] if named else titles_of(draft.text, draft.noun, literals)
     if main is None or not titles:
@@ -119,10 +103,7 @@ def fill_new(tool: ToolSpec, body: str, literals: Literals, today: date) -> list
 def fill_more(intent: Intent, text: str, literals: Literals, today: date) -> Intent | None:
     """Add what an afterthought says ("High priority. Due tomorrow."); None when it says something else too."""
     draft = Draft(intent.tool, text, literals, today)
-    extract_tags(draft)
-    extract_dates(draft)
-    extract_choices(draft, "anywhere")
-    extract_named_texts(draft)
+    extract_values(draft, "anywhere")
     main = intent.tool.main
     if main is not None and main in intent.missing:
         names = parameter_words(main)
@@ -152,7 +133,6 @@ _LINKS = (
     r"\b(?:so|it's|its|is|are|has been|have been|was|were|isn't|now|back|after all|being|both|off|to be)"
     r"(?= |$)(?! (?:{N}))"
 )
-_FILED = pattern(r" (?:off|from|on) (?:my|the|our) (?:list|to-?do list)\b")
 _DANGLING = pattern(r"(?:^| )(?:and|to|as|for|until|by|with|on|at|should|be|from|the)(?= *$)")
 _EXTENDING = pattern(r"(?:add|attach|append|tag|label|also)\b")
 _POINTS_BACK = pattern(r"\b(?:its|it|their|them|this|that)\b")
@@ -188,11 +168,7 @@ def _fill_values(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today:
     text = without_courteous_tail(text)
     draft = Draft(tool, text[:CLAUSE_WINDOW], literals, today)
     _extract_new_texts(draft)
-    extract_addresses(draft)
-    extract_numbers(draft, new=True)
-    extract_tags(draft)
-    extract_dates(draft)
-    extract_choices(draft, "anywhere")
+    extract_values(draft, "anywhere")
     _extract_implied_values(draft, cue, text)
     target = read_target(_without_frame(draft), tool, literals)
     values = draft.arguments
@@ -218,7 +194,7 @@ def _without_frame(draft: Draft) -> str:
         form = rf"(?:'s)? ?\b(?:the |a |an |its )?(?:new )?(?:{names})\b(?: (?:of|for|on|to|from))?"
         text = pattern(form).sub(" ", f" {text} ")
     text = pattern(_LINKS.replace("{N}", draft.noun)).sub(" ", text)
-    text = _FILED.sub(" ", text)
+    text = without_filing(text, anywhere=True)
     return _DANGLING.sub("", text.strip(_SEPARATORS))
 
 
@@ -310,9 +286,6 @@ def fill_reading(
         return found
     draft = Draft(listing, body, literals, today)
     extract_filters(draft)
-    extract_addresses(draft)
-    extract_numbers(draft)
-    extract_named_words(draft)
     topic = topic_of(_DUE.sub(" ", draft.text), listing, literals)
     if found and found.tool.main and topic:
         return checked(replace(found, arguments={**found.arguments, found.tool.main.name: topic}, missing=()))
@@ -321,25 +294,18 @@ def fill_reading(
 
 def extract_filters(draft: Draft) -> dict[str, Any]:
     """Take everything by which a listing can be narrowed down; return the arguments."""
-    text = draft.text
-    extract_tags(draft)
-    extract_limit(draft)
-    still_to_do = draft.extract(_STILL_TO_DO)
-    extract_dates(draft)
-    if still_to_do or is_overdue(text):
+    if draft.extract(_STILL_TO_DO) or is_overdue(draft.text):
         for parameter in draft.tool.parameters:
             active = value_meaning(parameter, "active") if parameter.choices else None
             if active is not None:
-                draft.arguments.setdefault(parameter.name, active)
-    extract_choices(draft, "anywhere")
+                draft.arguments[parameter.name] = active
+    extract_values(draft, "anywhere")
     return draft.arguments
 
 
 def _fill_finding(tool: ToolSpec, text: str, literals: Literals, today: date) -> Intent:
     draft = Draft(tool, text, literals, today)
-    extract_limit(draft)
-    extract_addresses(draft)
-    extract_named_words(draft)
+    extract_values(draft, "anywhere")
     main = tool.main
     topic = topic_of(draft.text, tool, literals) if main and main.name not in draft.arguments else ""
     if main and topic:
@@ -358,15 +324,7 @@ _SPOKEN = pattern(
 def fill_other(tool: ToolSpec, text: str, literals: Literals, today: date) -> Intent:
     """Fill whatever the text gives for the tool's parameters."""
     draft = Draft(tool, without_courteous_tail(text), literals, today)
-    extract_named_literals(draft)
-    extract_named_texts(draft)
-    extract_named_words(draft)
-    extract_addresses(draft)
-    extract_tags(draft)
-    extract_dates(draft)
-    extract_choices(draft, "anywhere")
-    extract_limit(draft)
-    extract_numbers(draft)
+    extract_values(draft, "anywhere")
     extract_names(draft)
     _extract_main(draft)
     return checked(Intent(tool, draft.arguments))

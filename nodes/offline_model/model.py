@@ -18,10 +18,9 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from pydantic import Field
 
-from toolweave.nodes.offline_model.dialogue import MAX_TURNS, Reply, reply_to
-from toolweave.nodes.offline_model.page_fetching import next_fetch
-from toolweave.nodes.offline_model.results import read_turns, text_of
-from toolweave.nodes.offline_model.script_writing import written_call
+from toolweave.nodes.offline_model.dialogue import MAX_TURNS, reply_to
+from toolweave.nodes.offline_model.results import Reply, read_turns, text_of
+from toolweave.nodes.offline_model.script_tasks import next_fetch, written_call
 from toolweave.nodes.offline_model.structured import structured_call
 from toolweave.nodes.offline_model.tools import ToolSpec, as_openai_tool, read_tools
 

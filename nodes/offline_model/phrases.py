@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from toolweave.nodes.offline_model.english import (
     CLAUSE_WINDOW,
@@ -27,23 +27,6 @@ WEAK, LIKELY, SURE = 1, 2, 3
 Manner = Literal["order", "question", "statement", "deed", "obligation", "noun", "none"]
 
 
-class Idiom(NamedTuple):
-    """A way to ask for something without its verb, or to report it.
-
-    In the form `{N}` stands for the nouns of the bound tools, `{L}` for those and the places where things are kept; the
-    group `body` is what the idiom is about, `tail` is added to it.
-    """
-
-    action: Action
-    manner: Manner
-    strength: int
-    form: str
-
-
-def _idioms(action: Action, manner: Manner, strength: int, *forms: str) -> tuple[Idiom, ...]:
-    return tuple(Idiom(action, manner, strength, form) for form in forms)
-
-
 OBLIGATION = (
     r"(?:(?:i|we)(?:'ve|'ll|'m| have| will| am)?(?: really| also| probably| still| just| now| then)* (?:need to|have to"
     r"|has to|got to|must(?: not)?|should(?: not)?|ought to|want to|supposed to|going to|gonna|gotta|plan to)"
@@ -62,144 +45,128 @@ _LATELY = r"(?: (?:already|just|finally|now))*"
 _IS = r"(?:is|are|has been|have been|was|were|got)(?: (?:now|already|finally|all))*"
 _NOT = r"(?:don't|do not|dont)"
 
+# Ways to ask for something without its verb, or to report it. In a form `{N}` stands for the nouns of the bound tools,
+# `{L}` for those and the places where things are kept; the group `body` is what it is about, `tail` is added to it.
 # The narrower ones come before the wider ones that would match, too.
-_ORDERS = (
-    *_idioms(
-        "create",
-        "order",
-        SURE,
-        rf"(?:{_NOT}|never|(?:i|we) (?:must|should|can)(?: not|n't|not)|(?:i|we) {_NOT} want to) forget "
-        r"(?:to |about |that )?(?P<body>.+)",
+_Idioms = dict[tuple[Action, Manner, int], tuple[str, ...]]
+_ORDERS: _Idioms = {
+    ("create", "order", SURE): (
+        (
+            rf"(?:{_NOT}|never|(?:i|we) (?:must|should|can)(?: not|n't|not)|(?:i|we) {_NOT} want to) forget "
+            r"(?:to |about |that )?(?P<body>.+)"
+        ),
         r"(?:set (?:me )?)?(?:a )?remind(?:er)?(?: me| us)(?! (?:what|which|where|how|who|again))(?P<body> .+)",
         r"(?:i |we )?(?:\w+ ){0,4}?remember (?:to |that )(?P<body>.+)",
         r"(?:note|jot|write|take|put)(?: (?:it|this|that))? down(?: as (?:a |an )?{L})?(?P<body>.*)",
-        r"(?:make|create|open|start|set up|set|put together|draft|generate|assign|book)(?: me| us)? "
-        r"(?P<body>(?:a|an|another|new|some|two|three|the following)\b.*\b{N}\b.*)",
-        r"(?:(?:make|take)(?: me)? (?:a )?(?:mental |quick )?note(?: to self)?|note to (?:self|me))"
-        r"(?: (?:to|of|about|that))?(?P<body>[\s:,].+)",
+        (
+            r"(?:make|create|open|start|set up|set|put together|draft|generate|assign|book)(?: me| us)? "
+            r"(?P<body>(?:a|an|another|new|some|two|three|the following)\b.*\b{N}\b.*)"
+        ),
+        (
+            r"(?:(?:make|take)(?: me)? (?:a )?(?:mental |quick )?note(?: to self)?|note to (?:self|me))"
+            r"(?: (?:to|of|about|that))?(?P<body>[\s:,].+)"
+        ),
         r"(?:can|could|may) (?:i|we) (?:get|have|add) (?P<body>(?:a|an|another|new)\b.*\b{N}\b.*)",
         r"(?:add|put|save|enter|log|record|write) (?P<body>.+?) as (?:a |an |new |my )*{N}\b(?P<tail>.*)",
+        (
+            r"(?:add|put|throw|stick|place|get|write|pop|chuck|toss|include|enter|log|save) "
+            r"(?P<body>(?!rid\b|a {N}|(?:the|a) following).+?) (?:down )?(?:on|onto|in|into|to|as) (?:my|the|our|a) "
+            r"(?:[\w-]+ ){0,2}(?:{L})\b(?P<tail>(?!['’]s| (?:about|with id|called|number)).*)"
+        ),
     ),
-    *_idioms(
-        "update",
-        "order",
-        SURE,
-        r"(?P<body>(?:add|attach|give|put|set)(?: a| an| the| another)?(?: new)? "
-        r"(?:tags?|labels?|description|due date|deadline|priority)\b(?! {N}).* (?:to|on|for|of) .+)",
-        r"(?P<body>(?:add|attach)(?: a| an| the| another)?(?: new)? (?:notes?|comments?|details?)\b(?! {N}).* "
-        r"(?:to|on|for) (?:(?:the |my )?.*{N}\b|#?\d|it\b|that\b).*)",
+    ("update", "order", SURE): (
+        (
+            r"(?P<body>(?:add|attach|give|put|set)(?: a| an| the| another)?(?: new)? "
+            r"(?:tags?|labels?|description|due date|deadline|priority)\b(?! {N}).* (?:to|on|for|of) .+)"
+        ),
+        (
+            r"(?P<body>(?:add|attach)(?: a| an| the| another)?(?: new)? (?:notes?|comments?|details?)\b(?! {N}).* "
+            r"(?:to|on|for) (?:(?:the |my )?.*{N}\b|#?\d|it\b|that\b).*)"
+        ),
         r"(?P<body>(?:cross|tick|check|mark) (?!if|whether|for)(?:.+ off\b|off ).*)",
         r"(?P<body>give (?!me\b|us\b)\S.* (?:a|an) .+|put off .+)",
     ),
-    *_idioms(
-        "update",
-        "order",
-        LIKELY,
+    ("update", "order", LIKELY): (
         r"(?P<body>make (?:it|that|this|them|the|my|{N} #?\d|so that|#\d|[\ue000-\uf8ff]).*)",
         r"(?P<body>set (?!up\b|a\b|an\b|me\b|alarm|reminder).+ (?:to|as|for|due|by) .+)",
     ),
-    *_idioms(
-        "create",
-        "order",
-        SURE,
-        r"(?:add|put|throw|stick|place|get|write|pop|chuck|toss|include|enter|log|save) "
-        r"(?P<body>(?!rid\b|a {N}|(?:the|a) following).+?) (?:down )?(?:on|onto|in|into|to|as) (?:my|the|our|a) "
-        r"(?:[\w-]+ ){0,2}(?:{L})\b(?P<tail>(?!['’]s| (?:about|with id|called|number)).*)",
-    ),
-    *_idioms(
-        "create",
-        "noun",
-        SURE,
+    ("create", "noun", SURE): (
         r"(?:my |the |a )?{N}(?P<tail> (?:for|due|by|on) [^:]{1,40})?\s*(?::|[-–—] )\s*(?P<body>[^?]+)",
-        r"(?:i |we |i'd |we'd )?(?:would |'d )?(?:need|want|require|like|love|appreciate)(?: to have)? "
-        r"(?P<body>(?:a|an|another|new)\b(?: [\w-]+){0,3}? {N}(?: (?:to|for|about|called|named)\b|:).+)",
-        r"(?:there's|there is|here's|here is|i have|i've got|i got) (?P<body>(?:a|an|another|one more)\b"
-        r"(?: [\w-]+){0,2}? {N})(?: (?:i|we|you|that)\b[^:]{1,40})?\s*(?::| to (?=\w))(?P<tail>.+)",
+        (
+            r"(?:i |we |i'd |we'd )?(?:would |'d )?(?:need|want|require|like|love|appreciate)(?: to have)? "
+            r"(?P<body>(?:a|an|another|new)\b(?: [\w-]+){0,3}? {N}(?: (?:to|for|about|called|named)\b|:).+)"
+        ),
+        (
+            r"(?:there's|there is|here's|here is|i have|i've got|i got) (?P<body>(?:a|an|another|one more)\b"
+            r"(?: [\w-]+){0,2}? {N})(?: (?:i|we|you|that)\b[^:]{1,40})?\s*(?::| to (?=\w))(?P<tail>.+)"
+        ),
         r"(?:a |an |the )?(?:new|another|one more|additional)(?: [\w-]+){0,2}? (?:{N}|one)\b(?P<body>.*)",
     ),
-    *_idioms(
-        "create",
-        "noun",
-        LIKELY,
-        r"(?:todo|to-do|task|reminder) (?!(?:list|app|is|are|about|for|with|due|called|named|titled|number|that|which"
-        r"|of|on|in|to|from|has|was|should|must|can|needs|done|finished|please|and)\b)(?P<body>[a-z]+ [^?\d#]+)",
+    ("create", "noun", LIKELY): (
+        (
+            r"(?:todo|to-do|task|reminder) (?!(?:list|app|is|are|for|with|due|called|named|titled|number|that|which"
+            r"|about|of|on|in|to|from|has|was|should|must|can|done|finished|please|and)\b)(?P<body>[a-z]+ [^?\d#]+)"
+        ),
         r"(?:a |an )(?:[\w-]+ ){0,2}?{N} (?:to|for|about|called|named)\b(?P<body>.+)",
     ),
-    *_idioms(
-        "delete",
-        "order",
-        SURE,
+    ("delete", "order", SURE): (
         rf"(?:take|get|have|move|strike|scratch|clear|pull) (?P<body>.+?) (?:off|out|from)(?: of)? {_MINE}\b.*",
         r"(?:get rid of|throw (?:away|out)|throw|do away with|dispose of) (?P<body>.+)",
         r"forget (?:about )?(?!it$|that$|this$)(?P<body>.+)",
     ),
-    *_idioms(
-        "delete",
-        "statement",
-        SURE,
+    ("delete", "statement", SURE): (
         rf"(?:i|we) {_NOT} (?:need|want)(?: to (?:see|keep|do|have))? (?P<body>.+?) (?:any ?more|any longer|now)\b.*",
         r"(?:i|we) no longer (?:need|want|care about)(?: to (?:see|keep|do|have))? (?P<body>.+)",
     ),
-    *_idioms(
-        "delete",
-        "statement",
-        LIKELY,
-        r"(?P<body>.+?) (?:can go|can be (?:deleted|removed|dropped)"
-        r"|(?:is|are) (?:no longer|not) (?:needed|relevant|necessary))\b.*",
+    ("delete", "statement", LIKELY): (
+        (
+            r"(?P<body>.+?) (?:can go|can be (?:deleted|removed|dropped)"
+            r"|(?:is|are) (?:no longer|not) (?:needed|relevant|necessary))\b.*"
+        ),
     ),
-    *_idioms("list", "question", LIKELY, r"remind me (?P<body>(?:what|which|how|again).+)"),
-    *_idioms(
-        "search",
-        "order",
-        SURE,
+    ("list", "question", LIKELY): (r"remind me (?P<body>(?:what|which|how|again).+)",),
+    ("search", "order", SURE): (
         r"(?:do|run|perform|make) (?:a |another )?(?:quick )?search(?: on| for| about| of)?(?P<body> .+)",
         r"(?:i'm |i am )?(?:look|looking|searching|hunt|dig)(?: (?:for|up|through|in|down|around))+(?P<body> .+)",
     ),
-    *_idioms(
-        "list",
-        "order",
-        LIKELY,
+    ("list", "order", LIKELY): (
         r"(?:let me|i(?:'d| would)? (?:like|want|need) to) (?:see|view|look at|check)(?P<body> .+)",
-        r"(?:(?:run|walk|take|talk) (?:me|us) through|give me|pull up|bring up|i want|look at|go (?:over|through))"
-        r"(?P<body> .+)",
+        (
+            r"(?:(?:run|walk|take|talk) (?:me|us) through|give me|pull up|bring up|i want|look at|go (?:over|through))"
+            r"(?P<body> .+)"
+        ),
     ),
-)
-_REPORTS = (
-    *_idioms(
-        "update",
-        "deed",
-        SURE,
-        rf"(?:i|we)(?:'ve|'m|'re| have| am| are)?{_LATELY} "
-        r"(?:finished|completed|done|did|dealt with|taken care of|am done)(?: (?:with|up))? (?P<body>.+)",
+}
+_REPORTS: _Idioms = {
+    ("update", "deed", SURE): (
+        (
+            rf"(?:i|we)(?:'ve|'m|'re| have| am| are)?{_LATELY} "
+            r"(?:finished|completed|done|did|dealt with|taken care of|am done)(?: (?:with|up))? (?P<body>.+)"
+        ),
         r"(?:all )?(?:done|finished|completed)(?: with)? (?P<body>.+)",
         rf"(?P<body>(?:the |my )?{{N}} #?\d+\s*[:,-]?\s*(?:is |was )?(?:now |already )?{_DONE})",
         rf"(?P<body>(?:it|that|this|that one)(?:'s| is)(?: now| already| all)* {_DONE})",
     ),
-    *_idioms("update", "deed", LIKELY, rf"(?P<body>{_DEED}(?: [^\s,]+){{1,6}})"),
-    *_idioms(
-        "update",
-        "statement",
-        SURE,
+    ("update", "statement", SURE): (
         r"(?P<body>.*\b{N} #?\d+\b(?:'s)?(?: [\w-]+){0,3}? (?:should|must|is|isn't|needs|has|was|wasn't|can|are)\b.*)",
-        r"(?P<body>(?:the|my|our) .+? (?:has |have |was |were |is |are |been |got )*(?:moved|postponed|rescheduled"
-        r"|shifted|delayed|pushed|brought forward) (?:back )?(?:to|until|on|for|by) .+)",
+        (
+            r"(?P<body>(?:the|my|our) .+? (?:has |have |was |were |is |are |been |got )*(?:moved|postponed|rescheduled"
+            r"|shifted|delayed|pushed|brought forward) (?:back )?(?:to|until|on|for|by) .+)"
+        ),
     ),
-    *_idioms(
-        "update",
-        "statement",
-        LIKELY,
-        r"(?P<body>.+? (?:is|are|has been|have been|was|were|got|isn't|aren't|wasn't|is not|are not)"
-        r"(?: (?:now|already|finally|all|not))* "
-        r"(?:done|finished|complete|completed|incomplete|due|overdue|urgent|important)\b.*)",
+    ("update", "statement", LIKELY): (
+        (
+            r"(?P<body>.+? (?:is|are|has been|have been|was|were|got|isn't|aren't|wasn't|is not|are not)"
+            r"(?: (?:now|already|finally|all|not))* "
+            r"(?:done|finished|complete|completed|incomplete|due|overdue|urgent|important)\b.*)"
+        ),
     ),
-    *_idioms(
-        "update",
-        "deed",
-        LIKELY,
+    ("update", "deed", LIKELY): (
+        rf"(?P<body>{_DEED}(?: [^\s,]+){{1,6}})",
         rf"(?:i|we)(?:'ve| have)?(?: (?:already|just|finally))* (?P<body>{_DEED}(?: [^\s,]+){{1,7}})",
         rf"(?P<body>(?:the|my|our) .+? {_IS} {_DEED}.*)",
     ),
-)
+}
 
 ITEM_MARK = "\u2029"
 """What stands before each item of a bulleted list."""
@@ -293,12 +260,12 @@ def find_cue(clause: str, noun: str) -> Cue:
     """Read the cue of one clause that has no courtesies left; `noun` is the alternative of the tools' nouns."""
     text, rest = clause[:CLAUSE_WINDOW], clause[CLAUSE_WINDOW:]
     cue = (
-        _idiom(text, _compiled(_ORDERS, noun))
+        _idiom(text, noun, reports=False)
         or _leading_verb(text, STRONG_ACTIONS, SURE)
         or _question(text)
         or _leading_verb(text, WEAK_ACTIONS, WEAK)
         or _obligation(text, noun)
-        or _idiom(text, _compiled(_REPORTS, noun))
+        or _idiom(text, noun, reports=True)
         or _later_verb(text, noun)
         or _bare_noun(text, noun)
         or Cue(None, 0, text, "none")
@@ -306,19 +273,23 @@ def find_cue(clause: str, noun: str) -> Cue:
     return replace(cue, body=cue.body + rest)
 
 
-@lru_cache(maxsize=32)
-def _compiled(idioms: tuple[Idiom, ...], noun: str) -> tuple[tuple[re.Pattern[str], Idiom], ...]:
-    kept = rf"(?:{CONTAINER}|{noun})"
-    return tuple((pattern(idiom.form.replace("{N}", noun).replace("{L}", kept)), idiom) for idiom in idioms)
-
-
-def _idiom(text: str, idioms: tuple[tuple[re.Pattern[str], Idiom], ...]) -> Cue | None:
-    for form, idiom in idioms:
+def _idiom(text: str, noun: str, *, reports: bool) -> Cue | None:
+    for form, (action, manner, strength) in _compiled(noun, reports):
         match = form.fullmatch(text)
         if match:
             body = match["body"] + (match.groupdict().get("tail") or "")
-            return Cue(idiom.action, idiom.strength, body.strip(" :,-–"), idiom.manner)
+            return Cue(action, strength, body.strip(" :,-–"), manner)
     return None
+
+
+@lru_cache(maxsize=32)
+def _compiled(noun: str, reports: bool) -> list[tuple[re.Pattern[str], tuple[Action, Manner, int]]]:
+    kept = rf"(?:{CONTAINER}|{noun})"
+    return [
+        (pattern(form.replace("{N}", noun).replace("{L}", kept)), cue)
+        for cue, forms in (_REPORTS if reports else _ORDERS).items()
+        for form in forms
+    ]
 
 
 def _leading_verb(text: str, actions: Mapping[str, tuple[Action, ...]], strength: int) -> Cue | None:
@@ -353,7 +324,7 @@ def _obligation(text: str, noun: str) -> Cue | None:
         return None
     body = match["body"]
     inner = (
-        _idiom(body, _compiled(_ORDERS, noun))
+        _idiom(body, noun, reports=False)
         or _leading_verb(body, STRONG_ACTIONS, SURE)
         or _leading_verb(body, WEAK_ACTIONS, WEAK)
     )

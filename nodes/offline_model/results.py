@@ -9,8 +9,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from toolweave.nodes.offline_model.english import TOOL_VERBS, Action, count_shared, stems
-from toolweave.nodes.offline_model.tools import ToolSpec, name_words
+from toolweave.nodes.offline_model.english import Action, count_shared, stems
+from toolweave.nodes.offline_model.tools import ToolSpec, read_function
 
 NOTICE = "(offline model)"
 """The mark of every answer that no tool gave (O-04)."""
@@ -33,7 +33,7 @@ _LONGEST_SHOWN = 60
 _NOT_SHOWN = frozenset(
     {"id", "title", "name", "created_at", "updated_at", "completed_at", "created", "updated", "user_id", "owner_id"}
 )
-_DONE: dict[Action, str] = {"create": "Created", "update": "Updated", "delete": "Deleted"}
+_DONE: dict[Action | None, str] = {"create": "Created", "update": "Updated", "delete": "Deleted"}
 _CLOSING = re.compile(r"</(?P<name>[A-Za-z_][\w-]{0,60})>")
 # A framed text that is no JSON is repeated only where its frame says that it is an answer.
 _ANSWER_FRAMES = re.compile(r"answer|response|result|output|document|json|data", re.IGNORECASE)
@@ -87,6 +87,14 @@ class Turn:
     text: str
     results: Mapping[CallKey, ToolResult] = field(default_factory=dict)
     answer: str = ""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The next message: calls as (name, arguments), or a text."""
+
+    text: str = ""
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
 
 
 def call_key(name: str, arguments: Mapping[str, Any]) -> CallKey:
@@ -213,45 +221,43 @@ def match_records(phrase: str, wanted: Sequence[str], records: Sequence[Record])
 def describe_results(results: Sequence[ToolResult], tools: Sequence[ToolSpec]) -> str:
     """Say how calls ended, one paragraph each, failures included; only a good result is described as done (T-06)."""
     specs = {tool.name: tool for tool in tools}
-    return "\n\n".join(dict.fromkeys(_describe(result, specs.get(result.name)) for result in results))
+    paragraphs = (
+        _describe(result, specs.get(result.name) or read_function({"name": result.name})) for result in results
+    )
+    return "\n\n".join(dict.fromkeys(paragraphs))
 
 
-def _describe(result: ToolResult, tool: ToolSpec | None) -> str:
-    parts = name_words(result.name)
-    nouns = [part for part in parts if part not in TOOL_VERBS]
-    noun = tool.noun if tool else (nouns[-1].removesuffix("s") if nouns else "result")
-    action = tool.action if tool else next((TOOL_VERBS[part] for part in parts if part in TOOL_VERBS), None)
+def _describe(result: ToolResult, tool: ToolSpec) -> str:
     if not result.ok:
-        return _describe_failure(result, action, noun)
-    if action in _DONE and (result.records or not (result.data or result.text)):
-        return _describe_change(result, action, noun)
-    if action in ("list", "search") and result.data is not None:
-        return _describe_list(result, noun)
+        return _describe_failure(result, tool)
+    if tool.action in _DONE and (result.records or not (result.data or result.text)):
+        return _describe_change(result, tool)
+    if tool.action in ("list", "search") and result.data is not None:
+        return _describe_list(result, tool.noun)
     return describe_data(result.data, result.text)
 
 
-def _describe_failure(result: ToolResult, action: Action | None, noun: str) -> str:
-    if action in ("list", "search"):
-        attempt = f"{action} the {plural(noun, 2)}"
-    else:
-        attempt = f"{action} the {noun}" if action in _DONE else f"get an answer from {result.name}"
+def _describe_failure(result: ToolResult, tool: ToolSpec) -> str:
+    attempt = f"get an answer from {result.name}"
+    if tool.action in (*_DONE, "list", "search"):
+        attempt = f"{tool.action} the {plural(tool.noun, 1 if tool.action in _DONE else 2)}"
     if result.problem == NO_ANSWER:
         return f"I tried to {attempt}, but {NO_ANSWER}, so I do not know whether it was done."
     problem = shortened(result.problem.strip())
     return f"I could not {attempt}: {problem}{'' if problem.endswith(('.', '!', '?')) else '.'}"
 
 
-def _describe_change(result: ToolResult, action: Action | None, noun: str) -> str:
+def _describe_change(result: ToolResult, tool: ToolSpec) -> str:
     record = result.records[0] if result.records else None
     given = {name: value for name, value in result.arguments.items() if name != "id"}
     title = record.title if record else next((value for value in given.values() if isinstance(value, str)), "")
     identity = record.id if record else result.arguments.get("id")
     named = f" “{title}”" if title else ""
     number = f" (id {identity})" if identity is not None else ""
-    done = f"{_DONE[action] if action else 'Called'} the {noun}{named}{number}"
-    if action == "create":
+    done = f"{_DONE[tool.action]} the {tool.noun}{named}{number}"
+    if tool.action == "create":
         return f"{done}{_details(given, title)}."
-    if action == "update" and given:
+    if tool.action == "update" and given:
         return f"{done}: {', '.join(f'{label(name)} is now {plain(value)}' for name, value in given.items())}."
     return f"{done}."
 

@@ -1,9 +1,7 @@
-"""Answer a call that must be made: a choice among tools as structured output, or a function filled from the text."""
+"""Answer a call that must be made: the workflow's choice of a request, or a function filled from the text."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -16,6 +14,7 @@ from toolweave.nodes.offline_model.tools import (
     Parameter,
     ToolSpec,
     all_nouns,
+    made_up_value,
     part_of_tool,
     read_parameters,
     read_tools,
@@ -23,32 +22,12 @@ from toolweave.nodes.offline_model.tools import (
     wrong_parameters,
 )
 
-_REASON_NAMES = ("reason", "explanation", "message")
 _NOTHING_FITS = "None of the offered tools does what these words ask for."
 _NO_OTHER_READING = "I can read these words in no other way, and what I chose was refused."
 _MAX_DEPTH = 8
 _MOST_ITEMS = 20
-_LONGEST_TITLE = 80
-_FORMATS = {
-    "time": "00:00:00Z",
-    "uri": "https://example.invalid/",
-    "url": "https://example.invalid/",
-    "email": "nobody@example.invalid",
-    "uuid": "00000000-0000-0000-0000-000000000000",
-}
 
 NamedCall = tuple[str, dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class ChoiceForm:
-    """A function that chooses among `operations`: its fields for the chosen one, the arguments, and a refusal."""
-
-    which: str
-    arguments: str
-    reason: str | None
-    fields: frozenset[str]
-    operations: tuple[ToolSpec, ...]
 
 
 def structured_call(
@@ -56,70 +35,52 @@ def structured_call(
 ) -> NamedCall | None:
     """Return the call of the named tool, or of the one that fits best; None when it was made already."""
     offered = tuple(tool for tool in tools if name in (None, tool.name))
-    form = read_choice_form(offered[0]) if len(offered) == 1 else None
-    if form is not None:
-        return offered[0].name, _choose(turns, offered[0], form, today)
-    call = _forced_call(turns[-1].text, offered, today) if offered else None
-    return call if call and call_key(*call) not in turns[-1].results else None
-
-
-def read_choice_form(tool: ToolSpec) -> ChoiceForm | None:
-    """Read a tool as a choice among tools (an enumeration, and forms with these titles); None for an ordinary tool."""
-    properties = tool.schema.get("properties")
-    if not isinstance(properties, Mapping):
+    if not offered:
         return None
-    for which, chosen in properties.items():
-        schema = resolve(chosen, tool.schema)
-        listed = schema.get("enum", [schema.get("const")])
-        names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
-        for arguments, form in properties.items():
-            operations = _operations(form, tool.schema, names) if names and arguments != which else ()
-            if operations:
-                reason = next((name for name in _REASON_NAMES if name in properties), None)
-                return ChoiceForm(which, arguments, reason, frozenset(properties), operations)
-    return None
+    if candidates := _candidates(offered[0]):
+        return offered[0].name, _choose(turns, candidates, today)
+    call = _forced_call(turns[-1].text, offered, today)
+    return None if call_key(*call) in turns[-1].results else call
 
 
-def _operations(form: object, root: Mapping[str, Any], names: list[str]) -> tuple[ToolSpec, ...]:
-    """Describe each form as a tool: its title is the name."""
+def _candidates(tool: ToolSpec) -> tuple[ToolSpec, ...]:
+    """Describe the tools that the workflow's function chooses among: each form of `arguments` has an id as title."""
+    properties = tool.schema.get("properties")
+    form = properties.get("arguments") if isinstance(properties, Mapping) and "tool_id" in properties else None
     if not isinstance(form, Mapping):
         return ()
-    listed = form.get("anyOf", form.get("oneOf"))
-    branches = [resolve(one, root) for one in (listed if isinstance(listed, list) else [form])]
-    titled = [one for one in branches if one.get("title") in names]
-    if not titled or len(titled) < len([one for one in branches if one.get("type") != "null"]):
-        return ()
-    shared = {key: root[key] for key in ("$defs", "definitions") if key in root}
+    listed = form.get("anyOf", [form])
+    branches = [resolve(one, tool.schema) for one in (listed if isinstance(listed, list) else ())]
     functions = (
-        # The workflow's descriptions begin with the tool's title: "Get product: Get one product …".
-        {"name": one["title"], "description": about.partition(": ")[2] or about, "parameters": {**shared, **one}}
-        for one in titled
+        # The workflow's descriptions begin with the tool's name: "Get product: Get one product …".
+        {"name": one.get("title"), "description": about.partition(": ")[2] or about, "parameters": one}
+        for one in branches
         if isinstance(about := one.get("description", ""), str)
     )
     return read_tools([{"function": function} for function in functions])
 
 
-def _choose(turns: Sequence[Turn], tool: ToolSpec, form: ChoiceForm, today: date) -> dict[str, Any]:
+def _choose(turns: Sequence[Turn], candidates: tuple[ToolSpec, ...], today: date) -> dict[str, Any]:
     """Choose for the words that the conversation began with: what follows a choice only says what is wrong with it."""
-    text, refused = turns[-1].text, _choices_of(turns[-1], tool, form)
+    text, refused = turns[-1].text, list[Any]()
     for turn in reversed(turns[:-1]):
-        made = _choices_of(turn, tool, form)
-        if not made:
+        try:
+            refused.append(json.loads(turn.answer))
+        except (ValueError, RecursionError):
             break
-        refused += made
         text = turn.text
-    intents = plan_message(text, Reader(form.operations, today)).intents
+    intents = plan_message(text, Reader(candidates, today)).intents
     problem = _problem(intents, text, today)
     if problem is None:
         intent = intents[0]
         key = {intent.tool.key.name: intent.target.ids[0]} if intent.tool.key and intent.target else {}
         arguments = {**key, **intent.arguments}
-        chosen = {form.which: intent.tool.name, form.arguments: arguments}
+        chosen = {"tool_id": intent.tool.name, "arguments": arguments}
         if wrong := wrong_parameters(intent.tool.schema, arguments):
             problem = f"{intent.tool.name} does not take what was given as {_names(wrong)}."
         elif chosen not in refused:
             return chosen
-    return {form.reason: f"{problem or _NO_OTHER_READING} {NOTICE}"} if form.reason else {}
+    return {"reason": f"{problem or _NO_OTHER_READING} {NOTICE}"}
 
 
 def _problem(intents: Sequence[Intent], text: str, today: date) -> str | None:
@@ -140,17 +101,6 @@ def _problem(intents: Sequence[Intent], text: str, today: date) -> str | None:
 
 def _names(parameters: Sequence[str] | set[str]) -> str:
     return " and ".join(label(name) for name in sorted(parameters))
-
-
-def _choices_of(turn: Turn, tool: ToolSpec, form: ChoiceForm) -> list[dict[str, Any]]:
-    made = [dict(result.arguments) for result in turn.results.values() if result.name == tool.name]
-    try:
-        answered = json.loads(turn.answer)
-    except (ValueError, RecursionError):
-        return made
-    if isinstance(answered, dict) and answered and answered.keys() <= form.fields:
-        made.append(answered)
-    return made
 
 
 def _forced_call(text: str, offered: tuple[ToolSpec, ...], today: date) -> NamedCall:
@@ -178,12 +128,11 @@ def _filled(tool: ToolSpec, text: str, today: date, depth: int) -> dict[str, Any
 
 def _value(parameter: Parameter, tool: ToolSpec, text: str, today: date, depth: int) -> Any:
     """Fill an object from the same text, a list with as many items as it needs, and make up anything else."""
-    if depth >= _MAX_DEPTH or "default" in parameter.schema or parameter.choices:
+    given = "default" in parameter.schema or parameter.choices
+    if depth >= _MAX_DEPTH or given or parameter.kind not in ("object", "array"):
         return made_up_value(parameter, text, today)
     if parameter.kind == "object":
         return _filled(part_of_tool(tool, parameter.name, parameter.schema), text, today, depth + 1)
-    if parameter.kind != "array":
-        return made_up_value(parameter, text, today)
     items = resolve(parameter.schema.get("items"), tool.schema)
     item = next(iter(read_parameters({"properties": {parameter.name: items}})), None) if items else None
     least = parameter.schema.get("minItems")
@@ -191,43 +140,3 @@ def _value(parameter: Parameter, tool: ToolSpec, text: str, today: date, depth: 
     if item is None or count <= 0:
         return []
     return [_value(item, tool, text, today, depth + 1)] * min(count, _MOST_ITEMS)
-
-
-def made_up_value(parameter: Parameter, text: str, today: date) -> Any:
-    """Return the least value that a schema allows: a default, a first choice, zero, no, nothing, or the text itself."""
-    if "default" in parameter.schema:
-        return parameter.schema["default"]
-    if parameter.choices:
-        return parameter.choices[0]
-    if parameter.kind in ("integer", "number"):
-        return _least_number(parameter.schema, whole=parameter.kind == "integer")
-    plain: dict[str, Any] = {"boolean": False, "null": None, "array": [], "object": {}}
-    return plain[parameter.kind] if parameter.kind in plain else _least_text(parameter, text, today)
-
-
-def _number(schema: Mapping[str, Any], keyword: str) -> float | None:
-    value = schema.get(keyword)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
-
-
-def _least_number(schema: Mapping[str, Any], *, whole: bool) -> int | float:
-    least, above, most = (_number(schema, keyword) for keyword in ("minimum", "exclusiveMinimum", "maximum"))
-    value: float = least if least is not None else above + 1 if above is not None else min(0, most or 0)
-    step = _number(schema, "multipleOf") or (1 if whole else 0)
-    if step > 0:
-        value = math.ceil(value / step) * step
-    return int(value) if whole or value == int(value) else value
-
-
-def _least_text(parameter: Parameter, text: str, today: date) -> str:
-    stated = parameter.schema.get("format")
-    if parameter.role == "date":
-        return f"{today.isoformat()}T00:00:00Z" if stated == "date-time" else today.isoformat()
-    if isinstance(stated, str) and stated in _FORMATS:
-        return _FORMATS[stated]
-    value = " ".join(text.split()) or parameter.name
-    if parameter.role == "title":
-        value = text.strip().split("\n", 1)[0].split(". ", 1)[0].strip()[:_LONGEST_TITLE] or value[:_LONGEST_TITLE]
-    most, least = _number(parameter.schema, "maxLength"), _number(parameter.schema, "minLength")
-    value = value if most is None else value[: int(most)]
-    return value if least is None else value.ljust(min(int(least), 10_000), ".")

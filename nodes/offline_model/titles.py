@@ -18,6 +18,7 @@ from toolweave.nodes.offline_model.english import (
     stems,
     without_courteous_tail,
     without_courtesy,
+    without_filing,
     words,
 )
 from toolweave.nodes.offline_model.phrases import ITEM_MARK, OBLIGATION
@@ -30,8 +31,6 @@ _NAMING = (
 )
 _ABOUT = r"(?:for|about|regarding|concerning|related to|on)"
 _FILED_IN = r"(?:to|on|in|into) (?:my|the) (?:[\w-]+ )?(?:{L})"
-# Only the end of a text can say where the thing goes; searching a long one from the start would be slow for nothing.
-_FILING_WINDOW = 200
 _INTRODUCED = (
     rf"(?:(?:me|us|up|down|in) )?(?:(?:a|an|the|another|one more|one|my|new|this|{_COUNT}) )*"
     r"(?P<modifiers>(?:[\w-]+,? ){0,3}?)(?:{N})(?![\w-])(?: (?:item|entry|please|for me)\b)*"
@@ -59,7 +58,7 @@ def titles_of(body: str, noun: str, literals: Literals) -> list[str]:
     """Return the phrases of a request for several things; one phrase when it asks for one, none when it names none."""
     several = _title_form(_SEVERAL, noun).match(body.strip())
     quoted = literals.in_text(body, "quoted")
-    around = re.sub(HIDDEN, " ", _without_filing(body, noun))
+    around = re.sub(HIDDEN, " ", without_filing(body, noun))
     if len(quoted) > 1 and _title_form(_ONLY_LINKS, noun).fullmatch(around):
         return [literal.value for _, literal in quoted]
     if ITEM_MARK in body:
@@ -79,21 +78,13 @@ def _title_form(source: str, noun: str) -> re.Pattern[str]:
 def _title_of(body: str, noun: str, literals: Literals) -> str:
     """Return the phrase that names the thing to create, without what only introduces or files it."""
     body = re.sub(r"\(\s*\)", " ", body).strip(" ,;:-–—")
-    text, modifiers = _without_lead(without_courteous_tail(_without_filing(body, noun)), noun)
-    text = _DANGLING.sub("", _without_filing(without_courteous_tail(text), noun))
+    text, modifiers = _without_lead(without_courteous_tail(without_filing(body, noun)), noun)
+    text = _DANGLING.sub("", without_filing(without_courteous_tail(text), noun))
     if not re.search(rf"\w|{HIDDEN}", text):
         text = modifiers
     alone = re.fullmatch(HIDDEN, text.strip())
     title = re.sub(r"\s+", " ", literals.restore(text)).strip()
     return title if alone or not title else title[0].upper() + title[1:]
-
-
-def _without_filing(text: str, noun: str) -> str:
-    form = _title_form(
-        r"\s*,?\s*\b(?:to|on|onto|in|into|as|under|for) (?:my|the|our|a|an|your) (?:[\w-]+ )?(?:{L})\b\W*$", noun
-    )
-    end = max(0, len(text) - _FILING_WINDOW)
-    return text[:end] + form.sub("", text[end:])
 
 
 def _without_lead(text: str, noun: str) -> tuple[str, str]:
@@ -187,8 +178,7 @@ def _trimmed(text: str, tool: ToolSpec, aspects: frozenset[str]) -> str:
     noun = tool_nouns(tool)
     things = pattern(rf"(?:{noun}|{CONTAINER}|{VAGUE})")
     own = {stem(word) for word in (*tool.nouns, tool.verb) if word} | aspects
-    filed = rf"\b(?:on|in|from|among|through|across) (?:my|the|our|your|all) (?:[\w-]+ )??(?:{CONTAINER}|{noun})\b"
-    text = pattern(filed).sub(" ", text)
+    text = without_filing(text, noun, anywhere=True)
     tokens = list(_TOKEN.finditer(text))
     low = [token.group().lower().replace("’", "'") for token in tokens]
     empty = [word in STOP_WORDS or word in _FILLER or bool(things.fullmatch(word)) or stem(word) in own for word in low]
@@ -219,7 +209,6 @@ _KIND_FIRST = (
     r"^(?:(?:the|my|a|an|that|this|our|your|to) )*(?:{N}|{V}) "
     r"(?:about|called|named|titled|entitled|for|to|of|on|regarding|concerning|with)(?: the| my)? "
 )
-_FILED = r"(?: on| from| in| off| of)+ (?:my|the|our) (?:[\w-]+ )?(?:{L}|{N})$"
 _DETERMINERS = pattern(r"^(?:(?:the|my|a|an|that|this|our|your|for|of|about|to) )+")
 _KIND_LAST = (
     r"(?:'s)?(?: (?:{N}|one|thing|entry))?"
@@ -298,6 +287,6 @@ def _numbers(text: str, noun: str) -> tuple[int, ...]:
 def _phrase(text: str, noun: str) -> str:
     """Drop the words around the name of a thing: "the task about plants" to "plants"."""
     text = _target_form(_KIND_FIRST, noun).sub("", text)
-    text = _target_form(_FILED, noun).sub("", text)
+    text = without_filing(text, noun).strip()
     text = _DETERMINERS.sub("", text)
     return _target_form(_KIND_LAST, noun).sub("", text).strip(_ENDS)

@@ -1,11 +1,13 @@
 """Describe a bound tool the way the rules see it: what it does, to what, with which parameters."""
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -258,7 +260,7 @@ def read_tools(tools: Sequence[object]) -> tuple[ToolSpec, ...]:
     for tool in tools:
         function = tool.get("function") if isinstance(tool, Mapping) else None
         if isinstance(function, Mapping) and isinstance(function.get("name"), str) and function["name"]:
-            specs.append(_read_function(json.dumps(function, sort_keys=False, default=str)))
+            specs.append(read_function(function))
     return _without_prefixes(specs)
 
 
@@ -277,7 +279,12 @@ def _without_prefixes(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
 def part_of_tool(tool: ToolSpec, name: str, schema: Mapping[str, Any]) -> ToolSpec:
     """Describe an object within a tool's input as if it were a tool of its own."""
     definitions = {key: tool.schema[key] for key in ("$defs", "definitions") if key in tool.schema}
-    return _read_function(json.dumps({"name": name, "parameters": {**schema, **definitions}}, default=str))
+    return read_function({"name": name, "parameters": {**schema, **definitions}})
+
+
+def read_function(function: Mapping[str, Any]) -> ToolSpec:
+    """Describe one function as OpenAI's form states it."""
+    return _read_function(json.dumps(function, default=str))
 
 
 @lru_cache(maxsize=512)
@@ -317,6 +324,51 @@ def tool_nouns(tool: ToolSpec) -> str:
 def all_nouns(tools: tuple[ToolSpec, ...]) -> str:
     """Return the alternative of the words for what any of the tools acts on."""
     return either_of(noun for tool in tools for noun in tool.nouns_and_synonyms)
+
+
+_FORMATS = {
+    "time": "00:00:00Z",
+    "uri": "https://example.invalid/",
+    "url": "https://example.invalid/",
+    "email": "nobody@example.invalid",
+    "uuid": "00000000-0000-0000-0000-000000000000",
+}
+_LONGEST_MADE_UP = 10_000
+
+
+def made_up_value(parameter: Parameter, text: str, today: date) -> Any:
+    """Return the least value that a schema allows: a default, a first choice, zero, no, nothing, or the text itself."""
+    schema = parameter.schema
+    if "default" in schema:
+        return schema["default"]
+    if parameter.choices:
+        return parameter.choices[0]
+    if parameter.kind in ("integer", "number"):
+        least, most = _bound(schema, "minimum", -math.inf), _bound(schema, "maximum", math.inf)
+        above = _bound(schema, "exclusiveMinimum", -math.inf) + 1
+        value = max(least, above, min(0, most))
+        return int(value) if parameter.kind == "integer" or value == int(value) else value
+    plain: dict[str, Any] = {"boolean": False, "null": None, "array": [], "object": {}}
+    if parameter.kind in plain:
+        return plain[parameter.kind]
+    if parameter.role == "date":
+        return date_text(today, parameter)
+    if (stated := schema.get("format")) in _FORMATS:
+        return _FORMATS[stated]
+    written = " ".join(text.split()) or parameter.name
+    written = written[: int(_bound(schema, "maxLength", _LONGEST_MADE_UP))]
+    return written.ljust(min(int(_bound(schema, "minLength", 0)), _LONGEST_MADE_UP), ".")
+
+
+def date_text(day: date, parameter: Parameter) -> str:
+    """Write a day in the parameter's format."""
+    return f"{day.isoformat()}T00:00:00Z" if parameter.schema.get("format") == "date-time" else day.isoformat()
+
+
+def _bound(schema: Mapping[str, Any], keyword: str, unstated: float) -> float:
+    value = schema.get(keyword)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if usable else unstated  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""What the model writes for a structured output that is a choice among tools, whoever asks for it (W-05)."""
+"""What the model writes for the function by which the workflow has a request chosen (W-05)."""
 
 import json
 from typing import Any
@@ -43,9 +43,10 @@ LIBRARY = [
 SHOP = import_openapi(shop_application().openapi(), ImportOptions(base_url="http://127.0.0.1:9")).tools
 
 
-def _function(forms: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-    names = {"which": TEXT | {"enum": [form["title"] for form in forms]}, "inputs": {"anyOf": forms}}
-    return {"name": "decide", "description": "Choose.", "parameters": {"type": "object", "properties": names | more}}
+def _function(forms: list[dict[str, Any]]) -> dict[str, Any]:
+    arguments = forms[0] if len(forms) == 1 else {"anyOf": forms}
+    properties = {"tool_id": {"enum": [form["title"] for form in forms]}, "arguments": arguments, "reason": TEXT}
+    return {"name": "decide", "description": "Choose.", "parameters": {"type": "object", "properties": properties}}
 
 
 def _written(function: dict[str, Any], *texts: str) -> dict[str, Any]:
@@ -87,44 +88,26 @@ def test_plain_instructions_choose_and_fill_one_of_many_operations(
 
 
 @pytest.mark.parametrize(
-    ("text", "which", "inputs"),
+    ("text", "tool_id", "arguments"),
     [
         ("find rooms on the upper floor", "find_rooms", {"floor": "upper"}),
         ("reserve room R-12 for tomorrow", "reserve_room", {"room_id": "R-12", "date": "2026-03-05"}),
     ],
 )
-def test_forms_of_any_domain_and_under_any_names_are_chosen_and_filled(
-    text: str, which: str, inputs: dict[str, Any]
-) -> None:
+def test_forms_of_any_domain_are_chosen_and_filled(text: str, tool_id: str, arguments: dict[str, Any]) -> None:
     for forms in (LIBRARY, LIBRARY[::-1]):
-        assert _written(_function(forms), text) == {"which": which, "inputs": inputs}
-
-
-def test_forms_behind_references_are_read() -> None:
-    function = _function([])
-    parameters = function["parameters"]
-    parameters["$defs"] = {form["title"]: form for form in LIBRARY}
-    parameters["properties"] = {
-        "which": {"enum": [form["title"] for form in LIBRARY]},
-        "inputs": {"oneOf": [{"$ref": f"#/$defs/{form['title']}"} for form in LIBRARY]},
-    }
-
-    assert _written(function, "find rooms on the ground floor") == {
-        "which": "find_rooms",
-        "inputs": {"floor": "ground"},
-    }
+        assert _written(_function(forms), text) == {"tool_id": tool_id, "arguments": arguments}
 
 
 def test_a_single_form_is_the_whole_choice() -> None:
-    function = _function([])
-    function["parameters"]["properties"] = {"which": {"const": "find_rooms"}, "inputs": LIBRARY[1], "reason": TEXT}
+    function = _function(LIBRARY[1:2])
 
-    assert _written(function, "find the quiet rooms") == {"which": "find_rooms", "inputs": {"quiet": True}}
+    assert _written(function, "find the quiet rooms") == {"tool_id": "find_rooms", "arguments": {"quiet": True}}
     assert _written(function, "What is the weather?").keys() == {"reason"}
 
 
 def test_a_missing_value_is_named_and_not_made_up() -> None:
-    written = _written(_function(LIBRARY, reason=TEXT), "reserve a room for tomorrow")
+    written = _written(_function(LIBRARY), "reserve a room for tomorrow")
 
     assert written == {"reason": "reserve_room needs a value that was not given: room id. (offline model)"}
 
@@ -144,12 +127,8 @@ def test_words_that_no_argument_took_are_named_instead_of_a_request(text: str, u
     assert f"‘{unused}’" in written["reason"]
 
 
-def test_without_a_field_for_the_reason_nothing_is_written() -> None:
-    assert _written(_function(LIBRARY), "sing a song") == {}
-
-
 def test_a_choice_that_was_refused_is_not_made_again() -> None:
-    function = _function(LIBRARY, reason=TEXT)
+    function = _function(LIBRARY)
     text = "reserve room R-12 for tomorrow"
     first = _written(function, text)
 
@@ -159,20 +138,20 @@ def test_a_choice_that_was_refused_is_not_made_again() -> None:
 
 
 def test_a_repair_of_anothers_choice_reads_the_first_words() -> None:
-    function = _function(LIBRARY, reason=TEXT)
-    wrong = json.dumps({"which": "find_rooms", "inputs": {"quiet": "very"}})
+    function = _function(LIBRARY)
+    wrong = json.dumps({"tool_id": "find_rooms", "arguments": {"quiet": "very"}})
 
-    written = _written(function, "find rooms on the upper floor", wrong, "inputs.quiet: very is not what was said")
+    written = _written(function, "find rooms on the upper floor", wrong, "arguments.quiet: very is not what was said")
 
-    assert written == {"which": "find_rooms", "inputs": {"floor": "upper"}}
+    assert written == {"tool_id": "find_rooms", "arguments": {"floor": "upper"}}
 
 
 async def test_a_choice_is_made_with_structured_output_and_streams() -> None:
     structured = offline_model().with_structured_output(_function(LIBRARY))
 
     assert await structured.ainvoke("find rooms on the upper floor") == {
-        "which": "find_rooms",
-        "inputs": {"floor": "upper"},
+        "tool_id": "find_rooms",
+        "arguments": {"floor": "upper"},
     }
 
 
@@ -194,10 +173,10 @@ def test_long_and_strange_texts_are_answered(text: str) -> None:
 @pytest.mark.parametrize(
     "properties",
     [
-        {"which": {"enum": "loan_book"}, "inputs": {"title": "loan_book"}},
-        {"which": {"enum": ["a"]}, "inputs": {"anyOf": "a"}},
-        {"which": {"enum": ["a"]}, "inputs": {"anyOf": [{"title": "b"}, 7]}},
-        {"which": {"enum": ["a"]}, "inputs": {"anyOf": [{"$ref": "#"}]}},
+        {"tool_id": TEXT, "arguments": "loan_book"},
+        {"tool_id": TEXT, "arguments": {"anyOf": "a"}},
+        {"tool_id": TEXT, "arguments": {"anyOf": [{"title": "b", "description": 7}]}},
+        {"tool_id": TEXT, "arguments": {"type": "object"}},
     ],
 )
 def test_odd_schemas_are_no_choice_and_break_nothing(properties: dict[str, Any]) -> None:
