@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from toolweave.nodes.script.writing.spoken_length import spoken_seconds
+from toolweave.nodes.spoken_length import spoken_seconds
 
 _CONTINUED = " (continued)"
 # Of three words, and of ninety.

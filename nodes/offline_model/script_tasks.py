@@ -31,9 +31,7 @@ from toolweave.nodes.offline_model.tools import (
     resolve,
     wrong_parameters,
 )
-from toolweave.nodes.script.writing.chunking import tokens_of
-from toolweave.nodes.script.writing.material import Block
-from toolweave.nodes.script.writing.spoken_length import spoken_seconds
+from toolweave.nodes.spoken_length import spoken_seconds
 
 _MOST_CALLS = 8
 _URL = re.compile(r"https?://[^\s<>\"'“”]+")
@@ -157,6 +155,7 @@ _SECTIONS = re.compile(r"\b(\d{1,3})(?: to (\d{1,3}))? sections?\b")
 _NOTES_WORDS = re.compile(r"\b(\d{1,7}) words\b")
 _DEFAULT_SECONDS, _DEFAULT_SECTIONS, _DEFAULT_WORDS = 180, (3, 8), 1_000
 _TOKENS_PER_WORD = 1.9
+_ENTRY_TOKENS = 4
 _TELLING_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 
@@ -381,7 +380,7 @@ def _notes(article: Article, prompt: str) -> dict[str, Any]:
     for number, sentence in ranked:
         part = article.parts[number]
         heading = "" if number in notes else f"{part.heading}{_image(part)}"
-        tokens = tokens_of([Block(heading, sentence.text)])
+        tokens = _tokens(heading) + _tokens(sentence.text) + _ENTRY_TOKENS
         if sentence.worth >= least and (not notes or tokens <= left):
             notes.setdefault(number, {})[sentence.place] = sentence.text
             left -= tokens
@@ -393,6 +392,12 @@ def _notes(article: Article, prompt: str) -> dict[str, Any]:
         for number, listed in sorted(notes.items())
     ]
     return {"sections": entries or [{"heading": "", "notes": [article.title or "?"]}]}
+
+
+def _tokens(text: str) -> float:
+    """Estimate tokens: four plain characters each, or three bytes of other ones."""
+    plain = len(text.encode("ascii", "ignore"))
+    return plain / 4 + (len(text.encode("utf-8", "surrogatepass")) - plain) / 3
 
 
 def _image(part: Part) -> str:

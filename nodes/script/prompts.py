@@ -4,34 +4,13 @@ An article comes from strangers. It stands between `<article>` and `</article>`,
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from toolweave.config.script_settings import PAGE_LANGUAGE, Persona, ScriptSettings
 from toolweave.nodes.script.material import Block, as_markdown, sentences_in
-
-WORDS_PER_SECOND = 2.5
-CHARACTERS_PER_SECOND = 5.5
-"""Of languages that are written in characters or syllables: Chinese, Japanese, Korean."""
-_LETTERS_PER_SECOND = 12.0
-_CHARACTER = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]")
-# Thai, Lao, Burmese and Khmer put no spaces between words.
-_LETTER = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-_WORD = re.compile(r"\w+(?:['’.,-]\w+)*")
-
-
-def spoken_seconds(texts: Iterable[str]) -> float:
-    """Give seconds at the pace of a calm narrator."""
-    return sum(map(_seconds, texts))
-
-
-def _seconds(text: str) -> float:
-    rest, characters = _CHARACTER.subn(" ", text)
-    rest, letters = _LETTER.subn(" ", rest)
-    words = sum(1 for _ in _WORD.finditer(rest))
-    return words / WORDS_PER_SECOND + characters / CHARACTERS_PER_SECOND + letters / _LETTERS_PER_SECOND
-
+from toolweave.nodes.spoken_length import CHARACTERS_PER_SECOND, WORDS_PER_SECOND, spoken_seconds
 
 SHORTEST_S = 10.0
 _STEP = 50_000

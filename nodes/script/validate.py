@@ -10,9 +10,10 @@ from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_models import ChatModel, ScriptModels, as_script_models
 from toolweave.nodes.model_turn import ModelUsage, usage_summary
 from toolweave.nodes.script.material import Block
-from toolweave.nodes.script.prompts import ScriptPlan, spoken_seconds
+from toolweave.nodes.script.prompts import ScriptPlan
 from toolweave.nodes.script.state import Draft, ScriptMetadata, WritingNode, WritingState, WritingUpdate, tell_progress
 from toolweave.nodes.script.write import WritingTask, prepared, read_draft
+from toolweave.nodes.spoken_length import spoken_seconds
 from toolweave.video_script import Narration, ScriptSection, VideoScript
 
 MOST_PROBLEMS = 10

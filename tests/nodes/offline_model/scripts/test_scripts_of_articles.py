@@ -9,7 +9,7 @@ from tests.nodes.offline_model.scripts.asking import in_order, written_of
 from tests.nodes.script.writing import page
 from toolweave.nodes.offline_model.article import read_article
 from toolweave.nodes.script.page import Page
-from toolweave.nodes.script.prompts import spoken_seconds
+from toolweave.nodes.spoken_length import spoken_seconds
 
 WORD_LIST = "harbor school bell river tide council winter bridge stone paper market lamp garden wall"
 WORDS = WORD_LIST.split()
