@@ -256,7 +256,7 @@ def _extract_dates(draft: Draft) -> None:
     for found in find_dates(text, draft.today):
         for parameter in _date_parameters(found, parameters):
             parameters = [one for one in parameters if one is not parameter]
-            draft.arguments[parameter.name] = date_text(_day_for(found, parameter, draft.today), parameter)
+            draft.arguments[parameter.name] = date_text(_day_for(found, parameter), parameter)
             text = text[: found.start] + "\x00" * (found.end - found.start) + text[found.end :]
     draft.text = re.sub(r"\s*\x00+\s*", " ", text).strip()
 
@@ -272,10 +272,7 @@ def _date_parameters(found: FoundDate, parameters: list[Parameter]) -> list[Para
     return [one for one in parameters if one.bound == "upper"][:1] or parameters[:1]
 
 
-def _day_for(found: FoundDate, parameter: Parameter, today: date) -> date:
-    if found.preposition == "since" and found.day > today:
-        week, year = found.day - timedelta(days=7), found.day.year - 1
-        return week if week <= today else found.day.replace(year=year, day=min(found.day.day, 28))
+def _day_for(found: FoundDate, parameter: Parameter) -> date:
     if parameter.bound != "upper" or found.preposition == "before":
         return found.day
     exclusive = {"before", "until"} & set(parameter.words) and not _INCLUSIVE.search(parameter.description)
@@ -365,12 +362,6 @@ def _extract_numbers(draft: Draft) -> None:
         match = draft.extract(_NEW_NUMBER if new else _ANY_NUMBER)
         if match:
             draft.arguments[parameter.name] = _as_number(match["number"], parameter)
-
-
-def find_number(text: str, parameter: Parameter) -> int | float | None:
-    """Read the first number of a text as the parameter's kind of number."""
-    match = _ANY_NUMBER.search(text)
-    return _as_number(match.group(), parameter) if match else None
 
 
 def count_numbers(text: str) -> int:

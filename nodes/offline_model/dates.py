@@ -34,10 +34,6 @@ def _month_end(day: date) -> date:
     return day.replace(day=calendar.monthrange(day.year, day.month)[1])
 
 
-def _next_month(day: date) -> date:
-    return _month_end(day) + timedelta(days=1)
-
-
 def _numeric(match: re.Match[str], _today: date) -> tuple[date, date]:
     day = date(int(match["y"]), int(match["m"]), int(match["d"]))
     return day, day
@@ -91,12 +87,9 @@ def _span(match: re.Match[str], today: date) -> tuple[date, date]:
         return monday + timedelta(days=5), monday + timedelta(days=6)
     if wide == "week":
         first, last = monday, monday + timedelta(days=6)
-    elif wide == "month":
-        first = _next_month(today) if which == "next" else today.replace(day=1)
-        last = _month_end(first)
     else:
-        first = date(today.year + (which == "next"), 1, 1)
-        last = date(first.year, 12, 31)
+        first = _month_end(today) + timedelta(days=1) if which == "next" else today.replace(day=1)
+        last = _month_end(first)
     return (first, last) if which == "next" and not match["end"] else (last, last)
 
 
@@ -107,7 +100,7 @@ _NEAR = (
 )
 _WITHIN = r"\b(?:in|within|over)\s+(?:the\s+)?(?:next\s+|coming\s+)?"
 _COUNT = r"(?P<count>\d{1,3}|[a-z]{1,5})\s+(?P<unit>day|week|month)s?"
-_SPAN = r"\b(?P<end>(?:the\s+)?end\s+of\s+)?(?P<whose>this|next|the|coming)\s+(?P<wide>weekend|week|month|year)\b"
+_SPAN = r"\b(?P<end>(?:the\s+)?end\s+of\s+)?(?P<whose>this|next|the|coming)\s+(?P<wide>weekend|week|month)\b"
 _FORMS: tuple[tuple[re.Pattern[str], _Resolver], ...] = tuple(
     (re.compile(_LEAD + form, re.IGNORECASE), resolve)
     for form, resolve in (

@@ -363,15 +363,10 @@ def _focus(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> Focus:
         changed = [result for result in answered if actions.get(result.name) in ("create", "update")]
         listings = [result.records for result in answered if actions.get(result.name) in READING and result.records]
         if changed:
-            return Focus(tuple(record for result in changed for record in result.records or _from_arguments(result)))
+            return Focus(tuple(record for result in changed for record in result.records))
         if listings:
             return Focus(listing=listings[-1])
     return Focus()
-
-
-def _from_arguments(result: ToolResult) -> tuple[Record, ...]:
-    value = result.arguments.get("id")
-    return (Record(value, "", {}),) if isinstance(value, int | str) and not isinstance(value, bool) else ()
 
 
 # Replies to our questions

@@ -7,19 +7,15 @@ from datetime import date
 from typing import Any
 
 from toolweave.nodes.offline_model.arguments import (
-    ITEM_SEPARATOR,
     TEXT_KINDS,
     Draft,
-    extract_choice,
     extract_names,
     extract_values,
-    find_number,
     is_overdue,
     parameter_words,
     value_meaning,
     value_of_verb,
 )
-from toolweave.nodes.offline_model.dates import find_dates
 from toolweave.nodes.offline_model.english import (
     CLAUSE_WINDOW,
     HIDDEN,
@@ -34,7 +30,7 @@ from toolweave.nodes.offline_model.english import (
 )
 from toolweave.nodes.offline_model.phrases import Cue
 from toolweave.nodes.offline_model.titles import Target, read_target, titles_of, topic_of
-from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, date_text, wrong_parameters
+from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, wrong_parameters
 
 
 @dataclass(frozen=True)
@@ -104,13 +100,6 @@ def fill_more(intent: Intent, text: str, literals: Literals, today: date) -> Int
     """Add what an afterthought says ("High priority. Due tomorrow."); None when it says something else too."""
     draft = Draft(intent.tool, text, literals, today)
     extract_values(draft, "anywhere")
-    main = intent.tool.main
-    if main is not None and main in intent.missing:
-        names = parameter_words(main)
-        form = rf"^(?:(?:the |its |it's |with )?(?:{names})(?: is| should be)?|(?:call|name|title) it):? (?P<value>.+)$"
-        match = draft.extract(pattern(form))
-        if match:
-            draft.fill(main, match["value"])
     if not draft.arguments or not _NOTHING_ELSE.fullmatch(draft.text.strip(" .,;:!?")):
         return None
     return checked(replace(intent, arguments={**intent.arguments, **draft.arguments}, missing=()))
@@ -331,7 +320,7 @@ def fill_other(tool: ToolSpec, text: str, literals: Literals, today: date) -> In
 
 
 def _extract_main(draft: Draft) -> None:
-    """Return what is left to the main parameter, and quoted texts to the other required ones."""
+    """Give what is left to the main parameter."""
     main = draft.tool.main
     if main is not None and main.required and main in draft.open_texts():
         quoted = draft.literals.in_text(draft.text, "quoted")
@@ -350,22 +339,12 @@ def _extract_main(draft: Draft) -> None:
         if topic:
             draft.arguments[main.name] = topic
             draft.text = ""
-    waiting = [one for one in draft.open_texts() if one.required]
-    for parameter, (character, literal) in zip(waiting, draft.literals.in_text(draft.text, "quoted"), strict=False):
-        draft.arguments[parameter.name] = literal.value
-        draft.text = draft.text.replace(character, " ", 1)
 
 
 def read_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Literals, today: date) -> Any:
     """Read a reply that can only be the value of one parameter; None when it is none."""
-    text = text.strip()
-    if parameter.choices or parameter.kind == "boolean":
-        return extract_choice(parameter, Draft(tool, text, literals, today), "anywhere")
-    if parameter.role == "date":
-        dates = find_dates(text, today)
-        return date_text(dates[0].day, parameter) if dates else None
-    if parameter.kind in ("integer", "number"):
-        return find_number(text, parameter)
-    if parameter.kind == "array":
-        return [literals.restore(word).lstrip("#") for word in ITEM_SEPARATOR.split(text) if word] or None
-    return literals.restore(text) or None if parameter.kind in TEXT_KINDS else None
+    if parameter.kind in TEXT_KINDS and not parameter.choices and parameter.role != "date":
+        return literals.restore(text) or None
+    draft = Draft(tool, f"{parameter.name.replace('_', ' ')} {text.strip()}", literals, today)
+    extract_values(draft, "anywhere")
+    return draft.arguments.get(parameter.name)
