@@ -235,6 +235,8 @@ def reach_of(clone: Clone, workspace: Path) -> Reach:
         if not clone.run("-m", "pytest", "-q", failed):
             print(f"left out, as it fails without a mutant: {failed}")
             reach.pop(failed, None)
+    if not reach:
+        raise SystemExit(f"The tests did not run: {log} says why.")
     return reach
 
 
