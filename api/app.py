@@ -13,13 +13,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.routing import Route
 
 from toolweave import __version__
-from toolweave.api.body_limit import MIB, BodyLimit, Limit
-from toolweave.api.core_mount import MOUNTED_AT, PATH, CoreMount
+from toolweave.api.clients import CredentialsFirst
+from toolweave.api.core_server import MOUNTED_AT, PATH, CoreMount
 from toolweave.api.errors import answer_bad_body, answer_error
-from toolweave.api.plane_metrics import in_default_registry
+from toolweave.api.request_bodies import MIB, BodyLimit, Limit
 from toolweave.api.routes import chat, health, openapi_transfer, servers, tool_transfer, tools, workflow
-from toolweave.api.routes.callers import CredentialsFirst
-from toolweave.api.served_registry import open_served_registry
+from toolweave.api.routes.servers import in_default_registry
+from toolweave.api.routes.tools import open_served_registry
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ToolweaveError
 from toolweave.nodes.model_endpoint import warn_if_offline

@@ -18,7 +18,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 from rich.console import Console
 
-from toolweave.api.routes.chat_events import ChatEvent, ChatEvents
+from toolweave.api.routes.chat import ChatEvent, ChatEvents
 from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, talking_to
 from toolweave.cli.serving import local_server
 from toolweave.cli.terminal import call_text, compact, harmless, shortened, stdout_console, styled

@@ -25,7 +25,7 @@ from rich.console import Console
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from toolweave.api.langgraph.app import make_importable
-from toolweave.api.langgraph.auth.handlers import load_auth
+from toolweave.api.langgraph.auth.authentication import load_auth
 from toolweave.api.langgraph.custom_app import load_custom_app
 from toolweave.cli.configuration import ConfigOption, find_langgraph_json
 from toolweave.cli.servers import Needs, Surveyed, advice, needs_of, survey, trial_settings

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import typer
 
-from toolweave.api.routes.chat_events import text_of
+from toolweave.api.routes.chat import text_of
 from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, talking_to
 from toolweave.cli.serving import local_server
 from toolweave.cli.terminal import compact, harmless, stdout_console

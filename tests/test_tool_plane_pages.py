@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from toolweave.api.plane_metrics import PlaneMetrics
+from toolweave.api.routes.servers import PlaneMetrics
 from toolweave.config.mcp import McpServerConfig, load_mcp_config
 from toolweave.config.mcp_entry import BreakerRules, ServerEntry
 from toolweave.config.settings import Settings

@@ -15,11 +15,9 @@ from starlette.routing import BaseRoute, Route
 from toolweave.api.errors import EXCEPTION_HANDLERS, UnexpectedErrors
 from toolweave.api.http_guard import HttpGuard, Visitors
 from toolweave.api.langgraph.answers import json_answer
-from toolweave.api.langgraph.auth.authentication import Authentication
-from toolweave.api.langgraph.auth.guard import guarded
-from toolweave.api.langgraph.auth.handlers import load_auth
+from toolweave.api.langgraph.auth.authentication import Authentication, load_auth
+from toolweave.api.langgraph.auth.authorization import guarded
 from toolweave.api.langgraph.auth.published import secured
-from toolweave.api.langgraph.cron_request import firing
 from toolweave.api.langgraph.custom_app import (
     CustomRoutes,
     custom_lifespan,
@@ -32,7 +30,6 @@ from toolweave.api.langgraph.endpoint import Endpoint, resources
 from toolweave.api.langgraph.meters import MeasureRequests, Meters
 from toolweave.api.langgraph.mount_prefix import MountPrefix
 from toolweave.api.langgraph.openapi import docs_page, openapi_document
-from toolweave.api.langgraph.protocol.event_socket import event_sockets
 from toolweave.api.langgraph.routes import (
     a2a,
     assistant_graphs,
@@ -50,9 +47,11 @@ from toolweave.api.langgraph.routes import (
     thread_stream,
     threads,
 )
+from toolweave.api.langgraph.routes.crons import firing
+from toolweave.api.langgraph.routes.protocol_socket import event_sockets
 from toolweave.api.langgraph.served import open_served
 from toolweave.api.langgraph.startup_report import StartupReport
-from toolweave.api.langgraph.webhook_sender import sending_webhooks
+from toolweave.api.langgraph.webhooks import sending_webhooks
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.runtime.crons import running_cron_clock

@@ -7,9 +7,9 @@ from http import HTTPStatus
 from typing import Any
 
 from toolweave import __version__
+from toolweave.api.langgraph.components import COMPONENTS
 from toolweave.api.langgraph.endpoint import JSON, Endpoint
-from toolweave.api.langgraph.schemas.components import COMPONENTS
-from toolweave.api.langgraph.schemas.fields import ref
+from toolweave.api.langgraph.json_schema import ref
 from toolweave.runtime.models import JsonObject
 
 UUID_IDS = frozenset({"assistant_id", "thread_id", "run_id", "cron_id"})

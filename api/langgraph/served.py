@@ -7,9 +7,9 @@ from typing import cast
 
 from starlette.requests import Request
 
-from toolweave.api.langgraph.request_values import is_uuid
+from toolweave.api.langgraph.requests import is_uuid
 from toolweave.api.langgraph.thread_ttl import configured_ttl, sweeps
-from toolweave.api.langgraph.webhook_urls import WebhookRules
+from toolweave.api.langgraph.webhooks import WebhookRules
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import InvalidRequest, NotFound

@@ -11,7 +11,7 @@ from langgraph_sdk.runtime import AccessContext
 from starlette.exceptions import HTTPException
 
 from toolweave.api.langgraph.served import Served
-from toolweave.api.langgraph.state_snapshot import NO_STATE, interrupts_json, thread_state_json
+from toolweave.api.langgraph.wire import NO_STATE, interrupts_json, thread_state_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.graphs import Graph

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from toolweave.api.langgraph.json_body import Body
+from toolweave.api.langgraph.requests import Body
 from toolweave.api.langgraph.wire import timestamp
 from toolweave.config.langgraph_json import CheckpointerEntry
 from toolweave.runtime.models import JsonObject, Thread, ThreadTtl

@@ -1,30 +1,58 @@
 """Make tools of OpenAPI documents: /tools/import/openapi (W-01)."""
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from toolweave.api.openapi_fetching import Fetched, fetch_document
-from toolweave.api.routes.callers import known_to_the_api
-from toolweave.api.routes.tools import REFUSALS, Variables
-from toolweave.api.served_registry import Registry
-from toolweave.api.strict_json import strict_json
-from toolweave.api.tool_requests import in_turn
-from toolweave.api.tool_storing import StoredTools, store_usable
+from toolweave.api.clients import known_to_the_api
+from toolweave.api.request_bodies import strict_json
+from toolweave.api.routes.tools import REFUSALS, Registry, Variables
+from toolweave.api.stored_tools import StoredTools, in_turn, store_usable
+from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
+from toolweave.errors import OutboundFailed
 from toolweave.json_values import MAX_VALUES, has_more_values, too_many_values
+from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client
 from toolweave.runtime.codec import dumps, loads
+from toolweave.servers.registry.openapi.document import MOST_BYTES
 from toolweave.servers.registry.openapi.importing import ImportOptions, import_openapi
 from toolweave.servers.registry.repository import OnConflict
 from toolweave.tool_config import ApiAuth
 
+ACCEPT = "application/json, application/yaml;q=0.9, */*;q=0.5"
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A document as it came, and the URL that it came from in the end."""
+
+    document: bytes | str | Mapping[str, Any] = field(repr=False)
+    url: str | None
+
+
+async def fetch_document(url: str, allow: tuple[AllowedTarget, ...]) -> Fetched:
+    """Fetch a document.
+
+    Raises:
+        OutboundRefused: the policy does not let a request go there.
+        OutboundFailed: there is no usable answer, or none with status 200.
+    """
+    policy = OutboundPolicy(allow=allow, limits=OutboundLimits(response_bytes=MOST_BYTES))
+    async with open_outbound_client(policy) as client:
+        answer = await client.send(OutboundRequest("GET", url, (("Accept", ACCEPT),)))
+    if answer.status != 200:
+        raise OutboundFailed(f"The document's URL answers with status {answer.status}.", reason="transfer")
+    return Fetched(answer.body, answer.url)
+
+
 # Descriptions of large APIs are read on a thread.
 MOST_VALUES = 2 * MAX_VALUES
 router = APIRouter(prefix="/tools", tags=["tools"], dependencies=[Depends(known_to_the_api)], responses=REFUSALS)
-
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 
 

@@ -5,13 +5,10 @@ import asyncio
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from toolweave.api.routes.callers import known_to_the_api
-from toolweave.api.routes.tools import REFUSALS, Variables
-from toolweave.api.served_registry import Registry
-from toolweave.api.strict_json import StrictJsonRoute
-from toolweave.api.tool_requests import UnreadTool, read_tools
-from toolweave.api.tool_secrets import shown
-from toolweave.api.tool_storing import StoredTools, store_given
+from toolweave.api.clients import known_to_the_api
+from toolweave.api.request_bodies import StrictJsonRoute
+from toolweave.api.routes.tools import REFUSALS, Registry, Variables
+from toolweave.api.stored_tools import StoredTools, UnreadTool, read_tools, shown, store_given
 from toolweave.runtime.codec import dumps
 from toolweave.servers.registry.repository import OnConflict
 from toolweave.tool_config import ToolConfig

@@ -1,22 +1,60 @@
 """Register the operations of HTTP APIs as tools that a model may choose: /tools (W-01)."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
 from fastapi import Path as InPath
+from loguru import logger
 
-from toolweave.api.routes.callers import known_to_the_api
-from toolweave.api.served_registry import Registry
-from toolweave.api.strict_json import StrictJsonRoute
-from toolweave.api.tool_requests import GivenTool, changed_tool, new_tool
-from toolweave.api.tool_secrets import shown
+from toolweave.api.clients import known_to_the_api
+from toolweave.api.request_bodies import StrictJsonRoute
+from toolweave.api.stored_tools import GivenTool, changed_tool, new_tool, shown
+from toolweave.config.settings import Settings
 from toolweave.config.variables import ToolVariables
+from toolweave.errors import ConfigError, PersistenceError
 from toolweave.runtime.codec import dumps
-from toolweave.servers.registry.repository import RegisteredTools
+from toolweave.servers.registry.current import REGISTRY
+from toolweave.servers.registry.repository import RegisteredTools, open_tool_registry
 from toolweave.servers.registry.stored_tools import RegisteredTool
 from toolweave.tool_config import ToolConfig
 
+
+@asynccontextmanager
+async def open_served_registry(settings: Settings) -> AsyncIterator[RegisteredTools | None]:
+    """Open and publish the registry; None, with a line in the log, where it cannot be opened now.
+
+    Everything else works without it; whoever needs it opens it again for each use, until that succeeds.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            registry = await stack.enter_async_context(open_tool_registry(settings))
+        except (ConfigError, PersistenceError) as error:
+            logger.error("There is no tool registry until this is mended: {}", error)
+            yield None
+            return
+        REGISTRY.publish(registry)
+        stack.callback(REGISTRY.withdraw, registry)
+        yield registry
+
+
+async def the_registry(request: Request) -> AsyncIterator[RegisteredTools]:
+    """Give the application's registry, or open it for this request. Raises PersistenceError."""
+    opened: RegisteredTools | None = request.app.state.registry
+    if opened is not None:
+        yield opened
+        return
+    async with AsyncExitStack() as stack:
+        try:
+            registry = await stack.enter_async_context(open_tool_registry(request.app.state.settings))
+        except ConfigError as error:
+            raise PersistenceError(str(error)) from error
+        yield registry
+
+
+Registry = Annotated[RegisteredTools, Depends(the_registry)]
 MOST_LISTED = 1_000
 SEARCHED = "Words that id, name, description, path or method must all hold."
 Described = dict[int | str, dict[str, Any]]
@@ -27,7 +65,6 @@ REFUSALS: Described = {
     413: {"description": "The body is too large."},
     503: {"description": "The registry's database cannot be used; the answer says why."},
 }
-
 router = APIRouter(
     prefix="/tools",
     tags=["tools"],

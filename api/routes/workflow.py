@@ -12,7 +12,7 @@ from loguru import logger
 from pydantic import ConfigDict
 
 from toolweave.api.clients import api_client
-from toolweave.api.strict_json import StrictJsonRoute
+from toolweave.api.request_bodies import StrictJsonRoute
 from toolweave.nodes.workflow.state import CheckedInput, WorkflowOutput
 from toolweave.runtime.codec import dumps
 

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from toolweave.api.body_limit import MIB, BodyLimit, Limit
-from toolweave.api.in_process import StreamingAsgiTransport
+from toolweave.api.clients import StreamingAsgiTransport
+from toolweave.api.request_bodies import MIB, BodyLimit, Limit
 
 
 async def length(request: Request) -> PlainTextResponse:

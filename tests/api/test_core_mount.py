@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.fixtures.app_server import AppServer
 from tests.servers.core.test_auth import ACCEPT, HELLO, TOKEN
 from tests.servers.core.tokens import AUDIENCE, ISSUER, public_pem, rsa_key
-from toolweave.api.core_mount import MOUNTED_AT, CoreMount
+from toolweave.api.core_server import MOUNTED_AT, CoreMount
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 

@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from toolweave import errors
+from toolweave.api.clients import StreamingAsgiTransport
 from toolweave.api.errors import EXCEPTION_HANDLERS, STATUS_OF, UnexpectedErrors, status_of
-from toolweave.api.in_process import StreamingAsgiTransport
 
 
 def client(error: Exception) -> httpx.AsyncClient:

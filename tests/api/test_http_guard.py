@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
+from toolweave.api.clients import StreamingAsgiTransport
 from toolweave.api.http_guard import HttpGuard, Visitors
-from toolweave.api.in_process import StreamingAsgiTransport
 from toolweave.config.langgraph_json import CorsRules
 from toolweave.config.settings import Settings
 from toolweave.origins import is_loopback

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.fixtures.loop_clock import pass_time
-from toolweave.api.in_process import AsgiApp, StreamingAsgiTransport
+from toolweave.api.clients import AsgiApp, StreamingAsgiTransport
 
 
 def client(app: AsgiApp) -> httpx.AsyncClient:

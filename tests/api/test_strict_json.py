@@ -3,7 +3,7 @@
 import pytest
 from fastapi import HTTPException
 
-from toolweave.api.strict_json import DEEPEST, strict_json
+from toolweave.api.request_bodies import DEEPEST, strict_json
 
 
 def test_json_is_read_as_it_is() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolweave.api.tool_secrets import left_hidden, plain, put_back, shown
+from toolweave.api.stored_tools import left_hidden, plain, put_back, shown
 from toolweave.tool_config import ToolConfig
 
 

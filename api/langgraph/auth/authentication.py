@@ -1,25 +1,174 @@
 """Find out who sends a request, before anything but the middleware of the application has seen it."""
 
+import asyncio
+import inspect
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from time import monotonic
+from typing import Any
 
+from langgraph_sdk import Auth
+from langgraph_sdk.auth.exceptions import HTTPException as AuthHTTPException
+from langgraph_sdk.auth.types import AuthContext
 from starlette.authentication import AuthCredentials
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from toolweave.api.body_limit import replaying
 from toolweave.api.errors import detail_response, status_of
-from toolweave.api.langgraph.auth.handlers import AuthHandlers
 from toolweave.api.langgraph.custom_app import CustomRoutes
-from toolweave.api.langgraph.json_body import read_bytes
-from toolweave.api.langgraph.request_headers import configurable_headers
-from toolweave.config.langgraph_json import AuthCache, LangGraphJson
-from toolweave.errors import Unauthenticated
-from toolweave.runtime.caller import Caller, User, calling
+from toolweave.api.langgraph.requests import read_bytes
+from toolweave.api.request_bodies import replaying
+from toolweave.config.langgraph_json import AuthCache, HeaderRules, LangGraphJson
+from toolweave.errors import ConfigError, Forbidden, Unauthenticated
+from toolweave.runtime.caller import TRACE, Caller, User, calling
 from toolweave.runtime.codec import loads
+from toolweave.runtime.graphs import load_target
+from toolweave.runtime.models import JsonObject
+from toolweave.runtime.persistence.search import MetadataFilter
+from toolweave.runtime.persistence.visibility import check_filter
+
+PARAMETERS = ("request", "body", "path", "method", "path_params", "query_params", "headers", "authorization")
+
+
+@dataclass(frozen=True, slots=True)
+class AuthHandlers:
+    """The handlers of one Auth object; `wanted` names the parameters that its authenticate handler takes."""
+
+    auth: Auth
+    authenticate: Callable[..., Any]
+    wanted: tuple[str, ...]
+
+    async def user_of(self, arguments: Mapping[str, Any]) -> User:
+        """Ask who sent a request.
+
+        Raises:
+            HTTPException: what the handler raised, with its status, detail and headers.
+            Unauthenticated: the handler found nobody.
+        """
+        given = {name: arguments[name] for name in self.wanted}
+        try:
+            if inspect.iscoroutinefunction(self.authenticate):
+                found = await self.authenticate(**given)
+            else:
+                found = await asyncio.to_thread(self.authenticate, **given)
+                found = await found if inspect.isawaitable(found) else found
+        except AuthHTTPException as error:
+            raise HTTPException(error.status_code, error.detail, dict(error.headers or {})) from error
+        return _user_from(found)
+
+    async def permit(self, user: User, resource: str, action: str, value: dict[str, Any]) -> MetadataFilter | None:
+        """Ask whether a user may do this; the handler may change `value`. Gives the filter it returned, if any.
+
+        Raises:
+            Forbidden: the handler says no, or an assertion of its does.
+            HTTPException: what the handler raised.
+            WrongFilterError: it returned a filter that means nothing.
+        """
+        handler = self._handler(resource, action)
+        if handler is None:
+            return None
+        context = AuthContext(permissions=user.permissions, user=user, resource=resource, action=action)  # type: ignore[arg-type]
+        try:
+            answer = await handler(ctx=context, value=value)
+        except AuthHTTPException as error:
+            raise HTTPException(error.status_code, error.detail, dict(error.headers or {})) from error
+        except AssertionError as error:
+            # As the official server's documentation writes handlers: `assert namespace[0] == user, "Not authorized"`.
+            raise Forbidden(str(error) or "Forbidden") from error
+        if answer is None or answer is True:
+            return None
+        if not isinstance(answer, Mapping):
+            raise Forbidden("Forbidden")
+        check_filter(answer)
+        return answer or None
+
+    def _handler(self, resource: str, action: str) -> Callable[..., Any] | None:
+        """Choose the most specific handler: of the action, of the resource, of the action anywhere, of everything."""
+        registered = self.auth._handlers  # noqa: SLF001 - the SDK's promise to servers
+        for key in ((resource, action), (resource, "*"), ("*", action)):
+            if registered.get(key):
+                return registered[key][-1]
+        everything = self.auth._global_handlers  # noqa: SLF001 - the SDK's promise to servers
+        return everything[-1] if everything else None
+
+
+def load_auth(config: LangGraphJson) -> AuthHandlers | None:
+    """Load `auth.path`; None when langgraph.json names none.
+
+    Raises:
+        ConfigError: it cannot be loaded, is no Auth object, or cannot authenticate.
+    """
+    if config.auth is None:
+        return None
+    source, target = str(config.path), config.auth.path
+    auth = load_target(target, config.path.parent, what="auth", source=source)
+    if not isinstance(auth, Auth):
+        fix = "Name an object of langgraph_sdk.Auth."
+        raise ConfigError(f"auth: {target!r} is a {type(auth).__name__}, no Auth.", source=source, fix=fix)
+    handler = auth._authenticate_handler  # noqa: SLF001 - the SDK's promise to servers
+    if handler is None:
+        fix = "Decorate a function with @auth.authenticate."
+        raise ConfigError(f"auth: {target!r} has no authenticate handler.", source=source, fix=fix)
+    return AuthHandlers(auth, handler, _wanted(handler, source))
+
+
+def _wanted(handler: Callable[..., Any], source: str) -> tuple[str, ...]:
+    parameters = inspect.signature(handler).parameters.values()
+    named = [item for item in parameters if item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)]
+    for item in named:
+        if item.name not in PARAMETERS and item.default is item.empty:
+            raise ConfigError(
+                f"auth: the authenticate handler wants {item.name!r}, which no request has.",
+                source=source,
+                fix=f"It may take {', '.join(PARAMETERS)}.",
+            )
+    return tuple(item.name for item in named if item.name in PARAMETERS)
+
+
+def _user_from(found: Any) -> User:
+    """Read a user in any of the SDK's forms: an identity, a mapping, an object with properties."""
+    if isinstance(found, str) and found:
+        return User({"identity": found})
+    members: dict[str, Any] = {}
+    if isinstance(found, Mapping):
+        members = dict(found)
+    elif found is not None and hasattr(found, "identity"):
+        for name in ("identity", "display_name", "is_authenticated", "permissions"):
+            if hasattr(found, name):
+                members[name] = getattr(found, name)
+        members.update(getattr(found, "__dict__", {}))
+    if not members.get("identity") or members.get("is_authenticated") is False:
+        raise Unauthenticated("Unauthorized")
+    return User({str(name): item for name, item in members.items() if not str(name).startswith("_")})
+
+
+# Credentials are for the server: no pattern lets them through.
+CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key", "x-service-key", "x-tenant-id"})
+
+
+def configurable_headers(scope: Scope, rules: HeaderRules | None) -> JsonObject:
+    """Give the headers that are included and not excluded, in lower case.
+
+    Those that say which trace a request belongs to are included anyway, so that a run can go on with it (T-03).
+    """
+    includes, excludes = (rules.includes or (), rules.excludes or ()) if rules else ((), ())
+    chosen: JsonObject = {}
+    for raw, value in scope["headers"]:
+        name = raw.decode("latin-1").lower()
+        wanted = name in TRACE or (name not in CREDENTIALS and _any(name, includes))
+        if wanted and not _any(name, excludes):
+            chosen[name] = value.decode("latin-1")
+    return chosen
+
+
+def _any(name: str, patterns: tuple[str, ...]) -> bool:
+    # Only * is a wildcard: brackets and question marks stand for themselves.
+    return any(fnmatchcase(name, pattern.lower().replace("[", "[[]").replace("?", "[?]")) for pattern in patterns)
+
 
 # Answered to anybody, as in the official server.
 OPEN = frozenset({"/", "/ok", "/info", "/docs", "/openapi.json", "/metrics"})

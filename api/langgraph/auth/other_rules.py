@@ -3,14 +3,14 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from toolweave.api.langgraph.auth.asking import Asked, as_uuid, checked_id
+from toolweave.api.langgraph.auth.authorization import AuthRequest, as_uuid, checked_id
 from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.assistants import system_assistant_id
 from toolweave.runtime.persistence.search import allows
 
 
-async def search_assistants(asked: Asked) -> None:
+async def search_assistants(asked: AuthRequest) -> None:
     """assistants.search; the filter applies to what is found and counted."""
     fields = asked.fields
     value = {
@@ -22,7 +22,7 @@ async def search_assistants(asked: Asked) -> None:
     asked.filters["assistants"] = await asked.permit_written("assistants", "search", fields, value)
 
 
-async def create_assistant(asked: Asked) -> None:
+async def create_assistant(asked: AuthRequest) -> None:
     """assistants.create; an existing assistant of somebody else's stays unseen."""
     fields = asked.fields
     value = {
@@ -42,19 +42,19 @@ async def create_assistant(asked: Asked) -> None:
         fields["if_exists"] = "raise"
 
 
-async def read_assistant(asked: Asked) -> None:
+async def read_assistant(asked: AuthRequest) -> None:
     """assistants.read, by id or by the name of a graph."""
     given = asked.request.path_params.get("assistant_id", "")
     known = given in asked.served.graphs.names()
     await asked.assistant("read", system_assistant_id(given) if known else checked_id(given))
 
 
-async def read_interface(asked: Asked) -> None:
+async def read_interface(asked: AuthRequest) -> None:
     """assistants.read of the graph's own assistant."""
     await asked.assistant("read", system_assistant_id(str(asked.request.path_params.get("graph", ""))))
 
 
-async def update_assistant(asked: Asked) -> None:
+async def update_assistant(asked: AuthRequest) -> None:
     """assistants.update with what is to change."""
     fields, assistant_id = asked.fields, asked.id_in_path("assistant")
     value = {
@@ -71,21 +71,21 @@ async def update_assistant(asked: Asked) -> None:
         raise NotFound("Not Found")
 
 
-async def set_version(asked: Asked) -> None:
+async def set_version(asked: AuthRequest) -> None:
     """assistants.update with the version."""
     assistant_id = asked.id_in_path("assistant")
     value = {"assistant_id": as_uuid(assistant_id), "version": asked.fields.get("version")}
     await asked.assistant("update", assistant_id, value)
 
 
-async def delete_assistant(asked: Asked) -> None:
+async def delete_assistant(asked: AuthRequest) -> None:
     """assistants.delete; its threads, if they go too, are those that threads.delete lets through."""
     await asked.assistant("delete", asked.id_in_path("assistant"))
     if asked.request.query_params.get("delete_threads"):
         asked.filters["threads"] = await asked.permit("threads", "delete", {"thread_id": None})
 
 
-async def create_cron(asked: Asked) -> None:
+async def create_cron(asked: AuthRequest) -> None:
     """crons.create, on a thread that threads.read shows, for an assistant the user may run."""
     fields, thread_id = asked.fields, asked.id_in_path("thread")
     value: dict[str, Any] = {
@@ -107,7 +107,7 @@ async def create_cron(asked: Asked) -> None:
         await asked.thread("read", thread_id, hidden=NotFound(f"Thread with ID '{thread_id}' not found"))
 
 
-async def search_crons(asked: Asked) -> None:
+async def search_crons(asked: AuthRequest) -> None:
     """crons.search; crons of threads that threads.search hides are hidden too."""
     fields = asked.fields
     value = {
@@ -124,24 +124,24 @@ async def search_crons(asked: Asked) -> None:
     asked.filters["threads"] = await asked.permit("threads", "search", {})
 
 
-async def read_cron(asked: Asked) -> None:
+async def read_cron(asked: AuthRequest) -> None:
     """crons.read."""
     await _cron(asked, "read", {})
 
 
-async def update_cron(asked: Asked) -> None:
+async def update_cron(asked: AuthRequest) -> None:
     """crons.update with what is to change."""
     fields = asked.fields
     changes = {name: fields.get(name) for name in ("schedule", "end_time", "enabled", "on_run_completed")}
     await _cron(asked, "update", {**changes, "payload": dict(fields)})
 
 
-async def delete_cron(asked: Asked) -> None:
+async def delete_cron(asked: AuthRequest) -> None:
     """crons.delete."""
     await _cron(asked, "delete", {})
 
 
-async def _cron(asked: Asked, action: str, more: JsonObject) -> None:
+async def _cron(asked: AuthRequest, action: str, more: JsonObject) -> None:
     cron_id = asked.id_in_path("cron")
     value: dict[str, Any] = {"cron_id": as_uuid(cron_id), **more}
     wanted = await asked.permit("crons", action, value)
@@ -159,33 +159,33 @@ async def _cron(asked: Asked, action: str, more: JsonObject) -> None:
         await asked.thread("read", cron.thread_id, hidden=NotFound("Not Found"))
 
 
-async def put_item(asked: Asked) -> None:
+async def put_item(asked: AuthRequest) -> None:
     """store.put."""
     fields = asked.fields
     value = {name: fields.get(name) for name in ("key", "value", "index", "ttl")}
     await _scoped(asked, "put", "namespace", value)
 
 
-async def delete_item(asked: Asked) -> None:
+async def delete_item(asked: AuthRequest) -> None:
     """store.delete."""
     await _scoped(asked, "delete", "namespace", {"key": asked.fields.get("key")})
 
 
-async def search_items(asked: Asked) -> None:
+async def search_items(asked: AuthRequest) -> None:
     """store.search."""
     fields = asked.fields
     value = {name: fields.get(name) for name in ("filter", "limit", "offset", "query", "refresh_ttl")}
     await _scoped(asked, "search", "namespace_prefix", value)
 
 
-async def list_namespaces(asked: Asked) -> None:
+async def list_namespaces(asked: AuthRequest) -> None:
     """store.list_namespaces."""
     fields = asked.fields
     value = {name: fields.get(name) for name in ("suffix", "max_depth", "limit", "offset")}
     await _scoped(asked, "list_namespaces", "prefix", value)
 
 
-async def get_item(asked: Asked) -> None:
+async def get_item(asked: AuthRequest) -> None:
     """store.get; the namespace that the handler chooses replaces the one in the query."""
     query = asked.request.query_params
     given = tuple(label for label in query.get("namespace", "").split(".") if label)
@@ -202,7 +202,7 @@ async def get_item(asked: Asked) -> None:
         asked.request.scope["query_string"] = urlencode(pairs).encode()
 
 
-async def _scoped(asked: Asked, action: str, field: str, more: JsonObject) -> None:
+async def _scoped(asked: AuthRequest, action: str, field: str, more: JsonObject) -> None:
     """Ask about a namespace, and use the one that the handler leaves in `value`."""
     fields = asked.fields
     given = fields.get(field)

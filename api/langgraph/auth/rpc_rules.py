@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from toolweave.api.langgraph.a2a.dialect import METHODS
-from toolweave.api.langgraph.auth.asking import Asked, checked_id
+from toolweave.api.langgraph.auth.authorization import AuthRequest, checked_id
 from toolweave.api.langgraph.auth.other_rules import read_assistant
 from toolweave.api.langgraph.auth.thread_rules import permit_run
+from toolweave.api.langgraph.routes.a2a_tasks import METHODS
 from toolweave.errors import NotFound
 from toolweave.runtime.models import JsonObject
 
@@ -17,7 +17,7 @@ CONTENTS = frozenset({"parts", "input", "values", "update", "response", "respons
 MOST_IDS = 1000
 
 
-async def speak_mcp(asked: Asked) -> None:
+async def speak_mcp(asked: AuthRequest) -> None:
     """assistants.search for the tools that are there, threads.create_run for a call."""
     value: dict[str, Any] = {"graph_id": None, "metadata": {}, "limit": 1000, "offset": 0}
     asked.filters["assistants"] = await asked.permit("assistants", "search", value)
@@ -27,11 +27,11 @@ async def speak_mcp(asked: Asked) -> None:
         await _permit_own_run(asked, {"input": params.get("arguments") if isinstance(params, dict) else None})
 
 
-async def end_mcp(_asked: Asked) -> None:
+async def end_mcp(_asked: AuthRequest) -> None:
     """Nothing: there are no sessions."""
 
 
-async def speak_a2a(asked: Asked) -> None:
+async def speak_a2a(asked: AuthRequest) -> None:
     """assistants.read, threads.create_run for a message, threads.read or search for what is asked about."""
     await read_assistant(asked)
     named = await _see_named_threads(asked, "read")
@@ -49,18 +49,18 @@ async def speak_a2a(asked: Asked) -> None:
         asked.filters["threads"] = await asked.permit("threads", "search", {"metadata": {}})
 
 
-async def read_card(asked: Asked) -> None:
+async def read_card(asked: AuthRequest) -> None:
     """assistants.read."""
     given = asked.request.path_params.get("assistant_id") or asked.request.query_params.get("assistant_id")
     await asked.assistant("read", checked_id(given))
 
 
-async def send_command(asked: Asked) -> None:
+async def send_command(asked: AuthRequest) -> None:
     """threads.create_run for what makes a thread run on, threads.read for what looks, threads.update for the rest."""
     await permit_command(asked, asked.id_in_path("thread"), asked.fields)
 
 
-async def permit_command(asked: Asked, thread_id: str | None, command: JsonObject) -> None:
+async def permit_command(asked: AuthRequest, thread_id: str | None, command: JsonObject) -> None:
     """Ask for one command of the newer protocol."""
     await asked.thread("read", thread_id)
     await _see_named_threads(asked, "read", command)
@@ -73,12 +73,12 @@ async def permit_command(asked: Asked, thread_id: str | None, command: JsonObjec
         await asked.thread("update", thread_id)
 
 
-async def _permit_own_run(asked: Asked, fields: JsonObject) -> None:
+async def _permit_own_run(asked: AuthRequest, fields: JsonObject) -> None:
     await permit_run(asked, fields, None)
     asked.run_metadata = fields.get("metadata") or {}
 
 
-async def _see_named_threads(asked: Asked, action: str, message: object = None) -> list[str]:
+async def _see_named_threads(asked: AuthRequest, action: str, message: object = None) -> list[str]:
     """Ask about every thread and run that a message names, wherever it does: it must be this user's. Gives threads."""
     named = dict.fromkeys(_ids(asked.body if message is None else message))
     if len(named) > MOST_IDS:

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from toolweave.api.langgraph.auth import other_rules as other
 from toolweave.api.langgraph.auth import rpc_rules as rpc
 from toolweave.api.langgraph.auth import thread_rules as threads
-from toolweave.api.langgraph.auth.asking import Asked
+from toolweave.api.langgraph.auth.authorization import AuthRequest
 
-Rule = Callable[[Asked], Awaitable[None]]
+Rule = Callable[[AuthRequest], Awaitable[None]]
 
 _THREAD = "/threads/{thread_id}"
 _RUN = f"{_THREAD}/runs/{{run_id}}"

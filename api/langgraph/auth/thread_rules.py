@@ -5,7 +5,7 @@ from uuid import UUID
 
 from langchain_core.utils.uuid import uuid7
 
-from toolweave.api.langgraph.auth.asking import HIDDEN, Asked, as_uuid, checked_id
+from toolweave.api.langgraph.auth.authorization import HIDDEN, AuthRequest, as_uuid, checked_id
 from toolweave.errors import Conflict, InvalidRequest, NotFound
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.search import allows
@@ -18,7 +18,7 @@ RUN_ARGUMENTS = (
 )
 
 
-async def create_thread(asked: Asked) -> None:
+async def create_thread(asked: AuthRequest) -> None:
     """threads.create; an existing thread of somebody else's is only said to exist."""
     fields = asked.fields
     fields.setdefault("thread_id", str(uuid7()))
@@ -36,7 +36,7 @@ async def create_thread(asked: Asked) -> None:
         raise Conflict(f"Thread with ID {thread_id} already exists")
 
 
-async def search_threads(asked: Asked) -> None:
+async def search_threads(asked: AuthRequest) -> None:
     """threads.search; the filter applies to what is found and counted."""
     fields = asked.fields
     value = {
@@ -51,7 +51,7 @@ async def search_threads(asked: Asked) -> None:
     asked.filters["threads"] = await asked.permit_written("threads", "search", fields, value)
 
 
-async def prune_threads(asked: Asked) -> None:
+async def prune_threads(asked: AuthRequest) -> None:
     """threads.delete, for all of them or none."""
     given = asked.fields.get("thread_ids")
     ids = [known for known in map(checked_id, given if isinstance(given, list) else ()) if known is not None]
@@ -61,12 +61,12 @@ async def prune_threads(asked: Asked) -> None:
             raise NotFound("At least one thread not found or not authorized")
 
 
-async def read_thread(asked: Asked) -> None:
+async def read_thread(asked: AuthRequest) -> None:
     """threads.read."""
     await asked.thread("read", asked.id_in_path("thread"))
 
 
-async def listen(asked: Asked) -> None:
+async def listen(asked: AuthRequest) -> None:
     """threads.read; the filter applies once more to a thread that is yet to be created."""
     thread_id = asked.id_in_path("thread")
     wanted = await asked.permit("threads", "read", {"thread_id": as_uuid(thread_id)})
@@ -75,7 +75,7 @@ async def listen(asked: Asked) -> None:
         raise NotFound(HIDDEN.format(thread_id))
 
 
-async def update_thread(asked: Asked) -> None:
+async def update_thread(asked: AuthRequest) -> None:
     """threads.update with the metadata to merge."""
     fields, thread_id = asked.fields, asked.id_in_path("thread")
     value = {"thread_id": as_uuid(thread_id), "metadata": fields.get("metadata") or {}}
@@ -85,23 +85,23 @@ async def update_thread(asked: Asked) -> None:
         raise NotFound("Not Found")
 
 
-async def update_state(asked: Asked) -> None:
+async def update_state(asked: AuthRequest) -> None:
     """threads.update: a state is part of its thread."""
     await asked.thread("update", asked.id_in_path("thread"))
 
 
-async def delete_thread(asked: Asked) -> None:
+async def delete_thread(asked: AuthRequest) -> None:
     """threads.delete."""
     await asked.thread("delete", asked.id_in_path("thread"))
 
 
-async def copy_thread(asked: Asked) -> None:
+async def copy_thread(asked: AuthRequest) -> None:
     """threads.read of the one, threads.create of the other, which has the same metadata."""
     await asked.thread("read", asked.id_in_path("thread"), hidden=Conflict("Conflict"))
     await asked.permit("threads", "create", {"thread_id": None})
 
 
-async def list_runs(asked: Asked) -> None:
+async def list_runs(asked: AuthRequest) -> None:
     """threads.read, and threads.search as in the official server."""
     await read_thread(asked)
     thread_id = asked.id_in_path("thread")
@@ -110,13 +110,13 @@ async def list_runs(asked: Asked) -> None:
         raise NotFound(f"Thread with ID {thread_id} not found")
 
 
-async def read_run(asked: Asked) -> None:
+async def read_run(asked: AuthRequest) -> None:
     """threads.read."""
     value = {"thread_id": as_uuid(asked.id_in_path("thread")), "run_id": as_uuid(asked.id_in_path("run"))}
     await asked.thread("read", asked.id_in_path("thread"), value)
 
 
-async def read_stateless_run(asked: Asked) -> None:
+async def read_stateless_run(asked: AuthRequest) -> None:
     """threads.read of the run's temporary thread."""
     run_id = asked.id_in_path("run")
     run = None if run_id is None else await asked.served.persistence.runs.find(run_id)
@@ -130,7 +130,7 @@ async def read_stateless_run(asked: Asked) -> None:
         await asked.thread("update", thread_id, {**value, "action": "interrupt"}, hidden=NotFound("Run not found"))
 
 
-async def _read_ended_run(asked: Asked, run_id: str | None, value: dict[str, Any]) -> None:
+async def _read_ended_run(asked: AuthRequest, run_id: str | None, value: dict[str, Any]) -> None:
     """threads.read of a thread that is gone: its run said the same of itself."""
     wanted = await asked.permit("threads", "read", value)
     metadata = None if run_id is None else asked.served.engine.runtime.log.ended.metadata(run_id)
@@ -138,7 +138,7 @@ async def _read_ended_run(asked: Asked, run_id: str | None, value: dict[str, Any
         raise NotFound("Run not found")
 
 
-async def join_run(asked: Asked) -> None:
+async def join_run(asked: AuthRequest) -> None:
     """threads.read, and threads.update when leaving is to cancel the run."""
     await read_run(asked)
     if asked.request.query_params.get("cancel_on_disconnect"):
@@ -146,25 +146,25 @@ async def join_run(asked: Asked) -> None:
         await asked.thread("update", thread_id, {"thread_id": as_uuid(thread_id), "action": "interrupt"})
 
 
-async def delete_run(asked: Asked) -> None:
+async def delete_run(asked: AuthRequest) -> None:
     """threads.delete."""
     value = {"run_id": as_uuid(asked.id_in_path("run")), "thread_id": as_uuid(asked.id_in_path("thread"))}
     await asked.thread("delete", asked.id_in_path("thread"), value, hidden=NotFound("Not Found"))
 
 
-async def cancel_run(asked: Asked) -> None:
+async def cancel_run(asked: AuthRequest) -> None:
     """threads.update with the action."""
     await _cancel(asked, asked.id_in_path("thread"), [asked.id_in_path("run")], None)
 
 
-async def cancel_runs(asked: Asked) -> None:
+async def cancel_runs(asked: AuthRequest) -> None:
     """threads.update with the action; by status, only the threads that the filter lets through."""
     fields = asked.fields
     run_ids, status = fields.get("run_ids"), fields.get("status")
     await _cancel(asked, checked_id(fields.get("thread_id")), run_ids if isinstance(run_ids, list) else None, status)
 
 
-async def _cancel(asked: Asked, thread_id: str | None, run_ids: list[Any] | None, status: Any) -> None:
+async def _cancel(asked: AuthRequest, thread_id: str | None, run_ids: list[Any] | None, status: Any) -> None:
     value = {
         "thread_id": as_uuid(thread_id),
         "action": asked.request.query_params.get("action") or "interrupt",
@@ -176,19 +176,19 @@ async def _cancel(asked: Asked, thread_id: str | None, run_ids: list[Any] | None
         raise NotFound(NOTHING_TO_CANCEL)
 
 
-async def create_run(asked: Asked) -> None:
+async def create_run(asked: AuthRequest) -> None:
     """threads.create_run on the thread of the path, or on one of the run's own."""
     await permit_run(asked, asked.fields, asked.id_in_path("thread"))
 
 
-async def create_runs(asked: Asked) -> None:
+async def create_runs(asked: AuthRequest) -> None:
     """threads.create_run for each."""
     for fields in asked.body if isinstance(asked.body, list) else ():
         if isinstance(fields, dict):
             await permit_run(asked, fields, None)
 
 
-async def permit_run(asked: Asked, fields: JsonObject, thread_id: str | None) -> None:
+async def permit_run(asked: AuthRequest, fields: JsonObject, thread_id: str | None) -> None:
     """Ask for a run; the handler's metadata becomes the run's, and that of a thread made for it."""
     if not isinstance(fields.get("metadata"), dict | None):
         raise InvalidRequest("metadata must be an object")

@@ -1,21 +1,18 @@
 """The A2A endpoints: assistants as agents, and the cards that describe them (langgraph_api.md section 8)."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from toolweave.api.langgraph.a2a.agent_card import HISTORY_SCOPE_HEADER, SCOPES, agent_card
-from toolweave.api.langgraph.a2a.asking import cancel_task, get_task, list_tasks
-from toolweave.api.langgraph.a2a.dialect import METHODS, Dialect, Operation
-from toolweave.api.langgraph.a2a.incoming import incoming
-from toolweave.api.langgraph.a2a.talking import begin_talk
-from toolweave.api.langgraph.answers import empty_answer, json_answer
+from toolweave.api.langgraph.answers import EventStream, SlowJson, empty_answer, json_answer
 from toolweave.api.langgraph.endpoint import Endpoint, Query
 from toolweave.api.langgraph.graph_description import input_schema
-from toolweave.api.langgraph.json_body import read_json
 from toolweave.api.langgraph.json_rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -29,13 +26,254 @@ from toolweave.api.langgraph.json_rpc import (
     request_id_of,
     result_message,
 )
-from toolweave.api.langgraph.live_answers import EventStream, SlowJson
-from toolweave.api.langgraph.request_values import uuid_of
+from toolweave.api.langgraph.json_schema import STRING, one_of
+from toolweave.api.langgraph.requests import checked_body, is_uuid, read_json, uuid_of
+from toolweave.api.langgraph.routes.a2a_tasks import (
+    METHODS,
+    TERMINAL_STATES,
+    Incoming,
+    Operation,
+    Revision,
+    State,
+    Task,
+    TaskName,
+    artifacts_of,
+    cancel_task,
+    checked_length,
+    find_task,
+    get_task,
+    incoming,
+    latest,
+    list_tasks,
+    parts_of,
+    questions_of,
+)
 from toolweave.api.langgraph.routes.system import API_VERSION
-from toolweave.api.langgraph.schemas.fields import STRING, one_of
+from toolweave.api.langgraph.run_requests import STATEFUL, run_request
 from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.wire import timestamp
 from toolweave.errors import InvalidRequest, NotFound, RequestError
-from toolweave.runtime.models import Assistant, JsonObject
+from toolweave.runtime.codec import loads, utc_now
+from toolweave.runtime.events.channel import LoggedEvent
+from toolweave.runtime.models import Assistant, JsonObject, NewRun
+from toolweave.runtime.runs.engine import StartedRun
+
+MODES = ["application/json", "text/plain"]
+HISTORY_SCOPE_HEADER = "LangGraph-A2A-History-Scope"
+SCOPES = ("context", "task")
+HISTORY_SCOPE: JsonObject = {
+    "uri": "https://langchain.com/a2a/extensions/history-scope/v1",
+    "description": "Choose task-only or full-context response history",
+    "required": False,
+    "params": {
+        "header": HISTORY_SCOPE_HEADER,
+        "values": list(SCOPES),
+        "default": SCOPES[0],
+        "methods": ["SendMessage", "GetTask", "ListTasks"],
+    },
+}
+
+
+def agent_card(assistant: Assistant, schema: JsonObject, *, base_url: str, version: str) -> JsonObject:
+    """Give the card; `schema` is that of the graph's input, `base_url` where this server was asked."""
+    url = f"{base_url.rstrip('/')}/a2a/{assistant.assistant_id}"
+    description = assistant.description or f"{assistant.name} assistant"
+    fields = sorted(schema.get("properties", {}))
+    return {
+        "name": assistant.name,
+        "description": description,
+        "url": url,
+        "supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {
+            "streaming": True,
+            "pushNotifications": False,
+            "stateTransitionHistory": False,
+            "extensions": [HISTORY_SCOPE],
+        },
+        "defaultInputModes": MODES,
+        "defaultOutputModes": MODES,
+        "skills": [
+            {
+                "id": f"{assistant.assistant_id}-main",
+                "name": f"{assistant.name} Capabilities",
+                "description": description,
+                "tags": ["assistant", "langgraph"],
+                "examples": [],
+                "inputModes": MODES,
+                "outputModes": MODES,
+                "metadata": {
+                    "inputSchema": {
+                        "required": schema.get("required", []),
+                        "properties": fields,
+                        "supportsA2A": "messages" in fields,
+                    }
+                },
+            }
+        ],
+        "version": version,
+    }
+
+
+UNSUPPORTED = -32004
+SPOKEN = ("messages/partial", "messages/complete")
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """What a message led to: its task, the run, and how the client wants to be told."""
+
+    here: Served
+    assistant: Assistant
+    revision: Revision
+    message: Incoming
+    name: TaskName
+    since: str | None
+    history_length: int | None
+    started: StartedRun
+
+    async def finished(self) -> JsonObject:
+        """Wait for the run and give the task as it stands then."""
+        state, values, text = await self.outcome()
+        status = self.name.status(self.revision, state, text)
+        if state in ("failed", "canceled"):
+            return self.name.task(status, [])
+        history = self.name.history(self.revision, values, since=self.since)
+        return self.name.task(status, latest(history, self.history_length), artifacts=self.artifacts(state, values))
+
+    def begun(self) -> JsonObject:
+        """Give the task before anything has happened."""
+        shown = self.message.shown
+        said = self.name.message(
+            self.revision.role(user=self.message.from_user), shown["parts"], self.message.message_id
+        )
+        return self.name.task(self.name.status(self.revision, "submitted"), [said])
+
+    async def updates(self, request_id: RequestId) -> AsyncGenerator[Sequence[LoggedEvent]]:
+        """Give the stream's events: the task, what is said meanwhile, its artifacts, and how it ended."""
+        yield self._event(request_id, self.revision.task_answer(self.begun()))
+        assert self.started.events is not None  # noqa: S101 - asked for
+        async with self.started.events as events:
+            async for said in spoken(events):
+                status = {
+                    "state": self.revision.state("working"),
+                    "message": self.name.message(self.revision.role(user=False), said),
+                    "timestamp": timestamp(utc_now()),
+                }
+                yield self._event(request_id, self._status_update(status, final=False))
+        state, values, text = await self.outcome()
+        for artifact in self.artifacts(state, values):
+            update = {**self.name.ids(), "kind": "artifact-update", "artifact": artifact}
+            yield self._event(request_id, {**update, "append": False, "lastChunk": True})
+        yield self._event(request_id, self._status_update(self.name.status(self.revision, state, text), final=True))
+
+    async def outcome(self) -> tuple[State, Any, str | None]:
+        """Wait for the run; gives the task's state, the graph's values, and what there is to say about it."""
+        try:
+            values = loads(await self.started.result())
+        except NotFound:
+            return "canceled", None, "Task was canceled"
+        if isinstance(values, dict) and isinstance(error := values.get("__error__"), dict):
+            return "failed", None, f"Error executing assistant: {error.get('error')}: {error.get('message')}"
+        run = await self.here.persistence.runs.find(self.started.run.run_id)
+        if run is None or run.status == "interrupted":
+            return "canceled", None, "Task was canceled"
+        asks = isinstance(values, dict) and bool(values.get("__interrupt__"))
+        return "input-required" if asks else "completed", values, None
+
+    def artifacts(self, state: State, values: Any) -> list[JsonObject]:
+        """Give the task's result, or the questions it waits with."""
+        if state == "input-required":
+            return questions_of(values["__interrupt__"])
+        return artifacts_of(values, self.assistant.assistant_id) if state == "completed" else []
+
+    def _status_update(self, status: JsonObject, *, final: bool) -> JsonObject:
+        return {**self.name.ids(), "kind": "status-update", "status": status, "final": final}
+
+    def _event(self, request_id: RequestId, result: object) -> Sequence[LoggedEvent]:
+        return (LoggedEvent(0, "message", result_message(request_id, result), None),)
+
+
+async def begin_talk(
+    here: Served, assistant: Assistant, revision: Revision, params: JsonObject, *, task_only: bool, listen: bool = False
+) -> Talk:
+    """Check a message and start its run.
+
+    Raises:
+        RpcError: the message is malformed, its task is unknown or has ended, or the graph takes no messages.
+    """
+    configuration = params.get("configuration") or {}
+    if not isinstance(configuration, dict):
+        raise RpcError(INVALID_PARAMS, "Invalid params: 'configuration' must be an object")
+    history_length = checked_length(configuration)
+    message = incoming(params)
+    task = None if message.task_id is None else await _open_task(here, assistant, message)
+    if message.content is not None and (task is None or not task.questions):
+        await _require_messages(here, assistant)
+    new = _new_run(here, assistant, message, task, streams=listen)
+    name = TaskName(new.thread_id, new.run_id) if task is None else task.name
+    begins_with = message.message_id if task is None else task.first_message_id
+    started = await here.engine.start(new, listen=listen)
+    since = begins_with if task_only else None
+    return Talk(here, assistant, revision, message, name, since, history_length, started)
+
+
+async def spoken(events: AsyncIterator[LoggedEvent]) -> AsyncGenerator[list[JsonObject]]:
+    """Give the parts of every message, as far as it has come, each time more of it is there."""
+    async for event in events:
+        if event.event in SPOKEN:
+            for message in loads(event.data):
+                if message.get("type") != "human" and (parts := parts_of(message)):
+                    yield parts
+
+
+async def _require_messages(here: Served, assistant: Assistant) -> None:
+    fields = await input_fields(here, assistant)
+    if "messages" not in fields:
+        raise RpcError(
+            INVALID_PARAMS,
+            f"Assistant '{assistant.assistant_id}' (graph '{assistant.graph_id}') does not support A2A conversational "
+            "messages. Graph input schema must include a 'messages' field to accept text or file parts. "
+            f"Available input fields: {list(fields)}",
+        )
+
+
+async def input_fields(here: Served, assistant: Assistant) -> JsonObject:
+    """Give the fields of what the assistant's graph takes, by name."""
+    async with here.graphs.open(assistant.graph_id, access="assistants.read") as graph:
+        schema = input_schema(graph) or {}
+    properties: JsonObject = schema.get("properties", {})
+    return properties
+
+
+async def _open_task(here: Served, assistant: Assistant, message: Incoming) -> Task:
+    task = await find_task(here, assistant, message.task_id or "")
+    if message.context_id not in (None, task.name.context_id):
+        raise RpcError(INVALID_PARAMS, "contextId does not match the task's context")
+    if task.state in TERMINAL_STATES:
+        raise RpcError(UNSUPPORTED, "A terminal task cannot accept another message")
+    return task
+
+
+def _new_run(here: Served, assistant: Assistant, message: Incoming, task: Task | None, *, streams: bool) -> NewRun:
+    context_id = task.name.context_id if task is not None else message.context_id or str(uuid4())
+    if not is_uuid(context_id):
+        raise RpcError(INVALID_PARAMS, "Failed to create run: Invalid thread ID")
+    marks: JsonObject = {"message_id": message.message_id}
+    fields: JsonObject = {"assistant_id": assistant.assistant_id, "if_not_exists": "create"}
+    if streams:
+        fields["stream_mode"] = ["messages"]
+    if task is not None:
+        marks["task_id"] = task.name.task_id
+    if task is not None and task.questions:
+        # The task waits: what comes is the answer.
+        fields["command"] = {"resume": message.answer()}
+    else:
+        fields["input"] = message.graph_input()
+    fields["metadata"] = {"a2a": marks}
+    return run_request(
+        checked_body(fields, STATEFUL), assistant, context_id.lower(), here.graphs.metadata(assistant.graph_id)
+    ).new
+
 
 STREAM_NOT_ACCEPTED = "Accept header must include text/event-stream for streaming"
 
@@ -75,7 +313,7 @@ async def card(request: Request) -> Response:
 async def _called(request: Request, request_id: RequestId, method: str, params: JsonObject) -> ASGIApp:
     if method not in METHODS:
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
-    operation, dialect = METHODS[method]
+    operation, revision = METHODS[method]
     accepted = request.headers.get("accept", "*/*")
     if operation == "stream" and "text/event-stream" not in accepted and "*/*" not in accepted:
         incoming(params)
@@ -84,42 +322,42 @@ async def _called(request: Request, request_id: RequestId, method: str, params: 
     assistant = await _assistant(here, request.path_params["assistant_id"])
     task_only = _task_only(request)
     if operation in ("send", "stream"):
-        return await _talk(here, assistant, dialect, operation, request_id, params, task_only)
+        return await _talk(here, assistant, revision, operation, request_id, params, task_only)
     return _answer(
-        result_message(request_id, await _ask(here, assistant, dialect, operation, params, task_only=task_only))
+        result_message(request_id, await _ask(here, assistant, revision, operation, params, task_only=task_only))
     )
 
 
 async def _talk(
     here: Served,
     assistant: Assistant,
-    dialect: Dialect,
+    revision: Revision,
     operation: Operation,
     request_id: RequestId,
     params: JsonObject,
     task_only: bool,
 ) -> ASGIApp:
     streams = operation == "stream"
-    talk = await begin_talk(here, assistant, dialect, params, task_only=task_only, listen=streams)
+    talk = await begin_talk(here, assistant, revision, params, task_only=task_only, listen=streams)
     if streams:
         return EventStream(talk.updates(request_id), {})
     configuration = params.get("configuration") or {}
     if configuration.get("blocking") is False or configuration.get("returnImmediately") is True:
-        return _answer(result_message(request_id, dialect.task_answer(talk.begun())))
-    return SlowJson(_finished(request_id, dialect, talk.finished()), {})
+        return _answer(result_message(request_id, revision.task_answer(talk.begun())))
+    return SlowJson(_finished(request_id, revision, talk.finished()), {})
 
 
 async def _ask(
-    here: Served, assistant: Assistant, dialect: Dialect, operation: Operation, params: JsonObject, *, task_only: bool
+    here: Served, assistant: Assistant, revision: Revision, operation: Operation, params: JsonObject, *, task_only: bool
 ) -> JsonObject:
     if operation == "cancel":
-        return await cancel_task(here, assistant, dialect, params)
+        return await cancel_task(here, assistant, revision, params)
     asked = get_task if operation == "get" else list_tasks
-    return await asked(here, assistant, dialect, params, task_only=task_only)
+    return await asked(here, assistant, revision, params, task_only=task_only)
 
 
-async def _finished(request_id: RequestId, dialect: Dialect, task: Awaitable[JsonObject]) -> bytes:
-    return result_message(request_id, dialect.task_answer(await task))
+async def _finished(request_id: RequestId, revision: Revision, task: Awaitable[JsonObject]) -> bytes:
+    return result_message(request_id, revision.task_answer(await task))
 
 
 async def _object(request: Request) -> JsonObject:
@@ -174,7 +412,6 @@ _AGENT = "/a2a/{assistant_id}"
 _CARD = ".well-known/agent-card.json"
 _REFUSED = {400: "PlainError"}
 _SCOPE = Query(HISTORY_SCOPE_HEADER, one_of(*SCOPES), "header")
-
 ENDPOINTS = (
     Endpoint(
         "POST",

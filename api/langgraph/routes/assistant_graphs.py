@@ -11,8 +11,8 @@ from starlette.responses import Response
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.endpoint import Endpoint, Query
 from toolweave.api.langgraph.graph_description import drawn_graph, graph_schemas, subgraph_schemas
-from toolweave.api.langgraph.request_values import path_uuid, query_flag
-from toolweave.api.langgraph.schemas.fields import BOOLEAN
+from toolweave.api.langgraph.json_schema import BOOLEAN
+from toolweave.api.langgraph.requests import path_uuid, query_flag
 from toolweave.api.langgraph.served import Served, served
 from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.graphs import Graph

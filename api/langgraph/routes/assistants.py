@@ -9,12 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import empty_answer, json_answer, page_headers, selected
+from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.endpoint import Endpoint, Query
-from toolweave.api.langgraph.json_body import Body, read_body
-from toolweave.api.langgraph.request_values import path_uuid, query_flag, uuid_of
-from toolweave.api.langgraph.run_request import CONTEXT_CONFLICT
-from toolweave.api.langgraph.schemas.components import body_schema
-from toolweave.api.langgraph.schemas.fields import BOOLEAN
+from toolweave.api.langgraph.json_schema import BOOLEAN
+from toolweave.api.langgraph.requests import Body, path_uuid, query_flag, read_body, uuid_of
+from toolweave.api.langgraph.run_requests import CONTEXT_CONFLICT
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import assistant_json, assistant_version_json
 from toolweave.errors import BadRequest, NotFound

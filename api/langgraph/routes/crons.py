@@ -1,21 +1,156 @@
 """Endpoints of crons: runs at set times."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from langchain_core.utils.uuid import uuid7
 from starlette.requests import Request
 from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import empty_answer, json_answer, page_headers, selected
-from toolweave.api.langgraph.cron_request import check_cron_fields, cron_run, edited, new_cron
+from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.endpoint import Endpoint
-from toolweave.api.langgraph.json_body import Body, checked_body, read_body, read_json
-from toolweave.api.langgraph.request_values import path_uuid, uuid_of
-from toolweave.api.langgraph.schemas.components import body_schema
+from toolweave.api.langgraph.requests import Body, checked_body, path_uuid, read_body, read_json, uuid_of
+from toolweave.api.langgraph.run_requests import check_run_fields, run_request
+from toolweave.api.langgraph.run_schemas import GIVEN_TO_RUNS
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import cron_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound
-from toolweave.runtime.models import Assistant
+from toolweave.runtime.caller import NOBODY, USER, Caller, User, calling, current_caller
+from toolweave.runtime.crons import Fire, next_firing, time_zone
+from toolweave.runtime.models import Assistant, Cron, JsonObject, NewRun
+from toolweave.runtime.persistence.crons import Claim
+
+# A change of one of these decides anew when the cron fires next.
+DECIDE_WHEN = frozenset({"schedule", "timezone", "end_time", "enabled"})
+
+
+def check_cron_fields(fields: JsonObject) -> None:
+    """Check what the schema cannot express; endpoints call it before they look up what the fields name.
+
+    Raises:
+        BadRequest: both `context` and `config.configurable` are given.
+        InvalidRequest: the schedule, the time zone or the end is none, or the schedule never fires.
+    """
+    check_run_fields(Body({**fields, "config": _unmarked(fields.get("config", {}))}, ()), stateless=False)
+    zone = fields.get("timezone")
+    time_zone(zone)
+    _end_of(fields.get("end_time"))
+    if (schedule := fields.get("schedule")) is not None:
+        _require_moments(schedule, zone, datetime.now(UTC))
+
+
+def new_cron(fields: JsonObject, assistant_id: str, thread_id: str | None) -> Cron:
+    """Make the caller's cron out of a request's fields.
+
+    Raises:
+        InvalidRequest: the schedule, the time zone or the end is none, or nothing will ever fire.
+    """
+    now = datetime.now(UTC)
+    cron_id = str(uuid7())
+    caller = current_caller()
+    cron = Cron(
+        cron_id=cron_id,
+        assistant_id=assistant_id,
+        thread_id=thread_id,
+        user_id="" if caller.user is None else caller.user.identity,
+        user=caller.configurable().get(USER),
+        credentials=Caller(caller.user).credentials(),
+        schedule=fields["schedule"],
+        timezone=fields.get("timezone"),
+        end_time=_end_of(fields.get("end_time")),
+        payload={**fields, "assistant_id": assistant_id, "config": _marked(fields.get("config", {}), cron_id)},
+        metadata=fields.get("metadata", {}),
+        on_run_completed=fields.get("on_run_completed", "delete") if thread_id is None else None,
+        enabled=fields.get("enabled", True),
+        next_run_at=None,
+        created_at=now,
+        updated_at=now,
+    )
+    return replace(cron, next_run_at=_first_firing(cron, now))
+
+
+def edited(cron: Cron, fields: JsonObject, now: datetime) -> Cron:
+    """Apply a PATCH's fields, where a null `end_time` clears it. Raises InvalidRequest as `new_cron` does."""
+    metadata = {**cron.metadata, **fields.get("metadata", {})}
+    payload = {**cron.payload, **fields}
+    if "metadata" in payload:
+        payload["metadata"] = metadata
+    payload["config"] = _marked(payload.get("config", {}), cron.cron_id)
+    changed = replace(
+        cron,
+        schedule=fields.get("schedule", cron.schedule),
+        timezone=fields.get("timezone", cron.timezone),
+        end_time=_end_of(fields["end_time"]) if "end_time" in fields else cron.end_time,
+        payload=payload,
+        metadata=metadata,
+        on_run_completed=cron.on_run_completed and fields.get("on_run_completed", cron.on_run_completed),
+        enabled=fields.get("enabled", cron.enabled),
+        updated_at=now,
+    )
+    return replace(changed, next_run_at=_first_firing(changed, now)) if DECIDE_WHEN & fields.keys() else changed
+
+
+def cron_run(here: Served, cron: Cron, assistant: Assistant) -> NewRun:
+    """Build the run of one firing, on the same way as that of a request.
+
+    Raises:
+        RequestError: a run of this kind is refused.
+    """
+    fields = {name: cron.payload[name] for name in GIVEN_TO_RUNS if name in cron.payload}
+    fields["config"] = _unmarked(fields.get("config", {}))
+    fields["metadata"] = {**cron.metadata, "cron_id": cron.cron_id}
+    if cron.on_run_completed is not None:
+        fields["on_completion"] = cron.on_run_completed
+    metadata = here.graphs.metadata(assistant.graph_id)
+    new = run_request(Body(fields, ()), assistant, cron.thread_id, metadata).new
+    new.kwargs["config"]["configurable"]["cron_id"] = cron.cron_id
+    return replace(new, credentials=cron.credentials, sealed=cron.sealed)
+
+
+def firing(here: Served) -> Fire:
+    """Give the cron clock what creates a cron's run, on behalf of the user who created the cron."""
+
+    async def fire(cron: Cron, claim: Claim) -> None:
+        assistant = await here.persistence.assistants.get(cron.assistant_id)
+        with calling(NOBODY if cron.user is None else Caller(User(cron.user))):
+            await here.engine.start(cron_run(here, cron, assistant), alongside=claim)
+
+    return fire
+
+
+def _require_moments(schedule: str, timezone: str | None, now: datetime) -> None:
+    if next_firing(schedule, timezone, now) is None:
+        raise InvalidRequest(f"Invalid cron schedule: {schedule[:80]!r} names no moment that will come.")
+
+
+def _first_firing(cron: Cron, now: datetime) -> datetime | None:
+    _require_moments(cron.schedule, cron.timezone, now)
+    return next_firing(cron.schedule, cron.timezone, now, cron.end_time)
+
+
+def _end_of(text: str | None) -> datetime | None:
+    """Read an end; a time without an offset is in UTC."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidRequest(f"Invalid end_time: {text[:80]!r} is not a time in ISO 8601.") from None
+
+
+def _marked(config: Mapping[str, Any], cron_id: str) -> JsonObject:
+    """Name the cron in a config, where its nodes and the official server's clients find it."""
+    return {**config, "configurable": {**(config.get("configurable") or {}), "cron_id": cron_id}}
+
+
+def _unmarked(config: Mapping[str, Any]) -> JsonObject:
+    configurable = {name: item for name, item in (config.get("configurable") or {}).items() if name != "cron_id"}
+    return {**config, "configurable": configurable}
+
 
 CREATE = body_schema("CronCreate")
 CREATE_ON_THREAD = body_schema("ThreadCronCreate")
@@ -117,7 +252,6 @@ _ALL = "/runs/crons"
 _ONE = f"{_ALL}/{{cron_id}}"
 _TAG = "Crons"
 _CREATED = (400, 404, 422)
-
 ENDPOINTS = (
     Endpoint("POST", _ALL, create, "Create a cron", _TAG, "CronCreate", "Cron", errors=_CREATED),
     Endpoint(

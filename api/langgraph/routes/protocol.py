@@ -1,24 +1,349 @@
 """Endpoints of the newer protocol: commands, and a thread's events as a stream."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import empty_answer, json_answer
+from toolweave.api.errors import status_of
+from toolweave.api.langgraph.answers import EventStream, empty_answer, json_answer
 from toolweave.api.langgraph.endpoint import Endpoint
-from toolweave.api.langgraph.json_body import read_json
-from toolweave.api.langgraph.live_answers import EventStream
-from toolweave.api.langgraph.protocol.commands import carry_out, subscribe_without_connection
-from toolweave.api.langgraph.protocol.envelopes import malformed, read_command, refused, success
-from toolweave.api.langgraph.protocol.subscribing import ALLOWED, event_filter, listed_channels, since, unsupported
-from toolweave.api.langgraph.request_values import path_uuid
+from toolweave.api.langgraph.requests import checked_body, path_uuid, read_json
+from toolweave.api.langgraph.run_requests import STATEFUL, check_run_fields, run_request
 from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.thread_states import require_checkpoint, state_config
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
+from toolweave.runtime.codec import loads
 from toolweave.runtime.events.channel import LoggedEvent
+from toolweave.runtime.events.thread_log import CHANNELS, PROTOCOL_MODES, EventFilter, is_channel
+from toolweave.runtime.models import TERMINAL, JsonObject, NewRun, Run, Thread
 from toolweave.runtime.persistence.search import MetadataFilter, allows, filter_in_force
+from toolweave.runtime.protocol.thread_event import Namespace, ThreadEvent
+
+ErrorCode = Literal[
+    "invalid_argument",
+    "unknown_command",
+    "unknown_error",
+    "no_such_run",
+    "no_such_subscription",
+    "no_such_interrupt",
+    "no_such_checkpoint",
+]
+MALFORMED = "Protocol commands must include an integer id and string method."
+NOT_JSON = "Protocol commands must be valid JSON."
+
+
+class RefusedCommand(BadRequest):
+    """A command that is not carried out; its code is one of the protocol's."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolCommand:
+    """One command of a client; it knows the answer by the id."""
+
+    id: int
+    method: str
+    params: JsonObject
+
+
+def read_command(value: object) -> ProtocolCommand | None:
+    """Read a decoded envelope {id, method, params?}; None when it is none."""
+    given = value if isinstance(value, dict) else {}
+    number, method, params = given.get("id"), given.get("method"), given.get("params")
+    if not isinstance(number, int) or isinstance(number, bool) or not isinstance(method, str):
+        return None
+    return ProtocolCommand(number, method, params if isinstance(params, dict) else {})
+
+
+def success(command: ProtocolCommand, result: JsonObject, applied_through: int = 0) -> JsonObject:
+    """Answer a command that was carried out; `applied_through` is the last event its connection has been sent."""
+    return {"type": "success", "id": command.id, "result": result, "meta": {"applied_through_seq": applied_through}}
+
+
+def malformed(value: object, message: str = MALFORMED) -> JsonObject:
+    """Refuse what is no command, under the id that it has, if any."""
+    return refusal(value.get("id") if isinstance(value, dict) else None, "invalid_argument", message)
+
+
+def refused(command: ProtocolCommand, error: ToolweaveError) -> JsonObject:
+    """Refuse a command; errors that the protocol has no code for show their HTTP status."""
+    if isinstance(error, RefusedCommand):
+        return refusal(command.id, error.code, str(error))
+    return refusal(command.id, "unknown_error", f"{status_of(error)}: {error}")
+
+
+def refusal(command_id: Any, code: ErrorCode, message: str) -> JsonObject:
+    """Give the envelope of an error."""
+    return {"type": "error", "id": command_id, "error": code, "message": message}
+
+
+MOST_ENTRIES = 500
+SHOWN_ENTRIES = 10
+LARGEST_SEQ = 2**63 - 1
+ALLOWED = f"{', '.join(CHANNELS)}, or any `custom:<name>`"
+
+
+def listed_channels(params: Mapping[str, Any]) -> list[Any] | None:
+    """Give the channels that are asked for; None when there is no list of them, or an empty one."""
+    channels = params.get("channels")
+    return channels if isinstance(channels, list) and channels else None
+
+
+def unsupported(channels: list[Any]) -> str | None:
+    """Name the entries that are no channels; None when all are."""
+    wrong = [entry for entry in channels if not is_channel(entry)]
+    if wrong:
+        return ", ".join(str(entry)[:64] for entry in wrong[:SHOWN_ENTRIES])
+    return f"more than {MOST_ENTRIES} of them" if len(channels) > MOST_ENTRIES else None
+
+
+def event_filter(params: Mapping[str, Any], channels: list[Any]) -> EventFilter:
+    """Build the filter; namespaces and a depth of another shape count as not given, as in the reference server."""
+    depth = params.get("depth")
+    bounded = isinstance(depth, int) and not isinstance(depth, bool) and depth >= 0
+    return EventFilter(frozenset(channels), _namespaces(params.get("namespaces")), depth if bounded else None)
+
+
+def since(params: Mapping[str, Any]) -> int:
+    """Give the number after which events are wanted; 0 is from the first one kept."""
+    given = params.get("since")
+    if not isinstance(given, int) or isinstance(given, bool):
+        return 0
+    return min(max(given, 0), LARGEST_SEQ)
+
+
+def _namespaces(given: object) -> tuple[Namespace, ...]:
+    if not isinstance(given, list) or not all(_is_namespace(entry) for entry in given):
+        return ()
+    return tuple(tuple(entry) for entry in given[:MOST_ENTRIES])
+
+
+def _is_namespace(entry: object) -> bool:
+    return isinstance(entry, list) and all(isinstance(step, str) for step in entry)
+
+
+# What a client may say of a run beside its input.
+START_FIELDS = ("assistant_id", "input", "config", "context", "metadata", "multitask_strategy", "langsmith_tracer")
+RESPOND_FIELDS = ("config", "context", "metadata", "strict_resume")
+COMMAND_FIELDS = ("update", "goto")
+ACTIVE_RUNS_SHOWN = 1000
+
+
+async def start_run(here: Served, thread_id: str, params: JsonObject) -> JsonObject:
+    """Carry out `run.start`: create the run, and the thread when it is missing.
+
+    On a thread that waits for a human, an input is the answer, unless the run forks from a checkpoint.
+
+    Raises:
+        RefusedCommand: no assistant is named, or the checkpoint does not exist.
+        ToolweaveError: what creating the run refuses.
+    """
+    if not isinstance(params.get("assistant_id"), str):
+        raise RefusedCommand("invalid_argument", "run.start requires an assistant_id.")
+    fields = _given(params, START_FIELDS)
+    if params.get("multitaskStrategy") is not None:
+        fields.setdefault("multitask_strategy", params["multitaskStrategy"])
+    if "input" in fields and not _forks(fields) and await _is_asked(here, thread_id):
+        fields["command"] = {"resume": fields.pop("input")}
+    new = await _new_run(here, thread_id, {**fields, "if_not_exists": "create"})
+    return {"run_id": (await here.engine.start(new)).run.run_id}
+
+
+async def respond(here: Served, thread_id: str, params: JsonObject) -> JsonObject:
+    """Carry out `input.respond`: resume with the answers to one or several questions, each answered once.
+
+    Raises:
+        RefusedCommand: no question is named, nobody waits for an answer to it, or the thread has no run.
+        ToolweaveError: what creating the run refuses.
+    """
+    answers = _answers(params)
+    # One at a time, so that the run with the first answer is seen by whoever brings a second one.
+    async with here.engine.runtime.announcements.answering:
+        newest = await _newest_run(here, thread_id)
+        await _require_waiting(here, thread_id, answers)
+        command = {"resume": answers, **_given(params, COMMAND_FIELDS)}
+        fields = {**_given(params, RESPOND_FIELDS), "assistant_id": newest.assistant_id, "command": command}
+        await here.engine.start(await _new_run(here, thread_id, fields))
+    return {}
+
+
+async def _new_run(here: Served, thread_id: str, given: JsonObject) -> NewRun:
+    fields = {name: item for name, item in given.items() if item is not None}
+    STATEFUL.check(fields)
+    body = checked_body(fields, STATEFUL)
+    check_run_fields(body, stateless=False)
+    assistant = await here.assistant(fields["assistant_id"])
+    new = run_request(body, assistant, thread_id, here.graphs.metadata(assistant.graph_id)).new
+    start: JsonObject = new.kwargs["config"]["configurable"]
+    if start.get("checkpoint_id"):
+        checkpoint = {name: str(start.get(name) or "") for name in ("checkpoint_id", "checkpoint_ns")}
+        try:
+            await require_checkpoint(here, state_config(thread_id, checkpoint))
+        except NotFound as error:
+            raise RefusedCommand("no_such_checkpoint", str(error)) from None
+    shown = {"stream_mode": list(PROTOCOL_MODES), "subgraphs": True, "resumable": True}
+    return replace(new, kwargs={**new.kwargs, **shown})
+
+
+def _given(params: JsonObject, names: Sequence[str]) -> JsonObject:
+    return {name: params[name] for name in names if params.get(name) is not None}
+
+
+def _forks(fields: Mapping[str, Any]) -> bool:
+    config = fields.get("config")
+    configurable = config.get("configurable") if isinstance(config, dict) else None
+    return isinstance(configurable, dict) and bool(configurable.get("checkpoint_id"))
+
+
+async def _is_asked(here: Served, thread_id: str) -> bool:
+    # The voice before the row, which is written a moment after the question was heard.
+    if here.engine.runtime.announcements.stands_still(thread_id):
+        return True
+    # In this order: a client answers as soon as it is asked, which is before the thread says so.
+    if here.engine.runtime.announcements.waits(thread_id):
+        return True
+    try:
+        thread = await here.persistence.threads.get(thread_id)
+    except NotFound:
+        return False
+    return thread.status == "interrupted" and bool(thread.interrupts)
+
+
+def _answers(params: JsonObject) -> JsonObject:
+    responses = params.get("responses")
+    entries: Sequence[Any] = responses if isinstance(responses, list) else (params,)
+    if not entries:
+        raise RefusedCommand("invalid_argument", "input.respond requires at least one response.")
+    answers: JsonObject = {}
+    for entry in entries:
+        interrupt_id = entry.get("interrupt_id") if isinstance(entry, dict) else None
+        if not isinstance(interrupt_id, str) or not interrupt_id:
+            raise RefusedCommand("invalid_argument", "input.respond requires an interrupt_id.")
+        if not isinstance(entry.get("namespace"), list | None):
+            raise RefusedCommand("invalid_argument", "The namespace of an interrupt is a list.")
+        answers[interrupt_id] = entry.get("response")
+    return answers
+
+
+async def _newest_run(here: Served, thread_id: str) -> Run:
+    try:
+        found = await here.persistence.runs.list(thread_id, limit=1)
+    except NotFound:
+        found = []
+    if not found:
+        raise RefusedCommand("no_such_run", "No interrupted run is bound to this thread.")
+    return found[0]
+
+
+async def _require_waiting(here: Served, thread_id: str, answers: JsonObject) -> None:
+    """Refuse answers to questions that nobody asks, or that a run on its way to them answers already."""
+    # In this order, since runs go on meanwhile: what a run that has ended has asked, or answered, is in the thread.
+    asking = {number: here.engine.runtime.announcements.asking(thread_id, number) for number in answers}
+    active = [run for run in await here.persistence.runs.list(thread_id, limit=ACTIVE_RUNS_SHOWN) if _is_active(run)]
+    questions = _questions(await here.persistence.threads.get(thread_id))
+    for number, asker in asking.items():
+        answered = any(number in _answered_by(run) for run in active if run.run_id != asker)
+        if answered or (asker is None and number not in questions):
+            raise RefusedCommand("no_such_interrupt", f"Unknown or already-consumed interrupt: {number[:200]}")
+
+
+def _is_active(run: Run) -> bool:
+    return run.status not in TERMINAL
+
+
+def _answered_by(run: Run) -> Mapping[str, Any]:
+    resume = (run.kwargs.get("command") or {}).get("resume")
+    return resume if isinstance(resume, dict) else {}
+
+
+def _questions(thread: Thread) -> set[str]:
+    return {question["id"] for questions in (thread.interrupts or {}).values() for question in questions}
+
+
+NO_RUN = "No active run is bound to this thread."
+
+
+async def carry_out(here: Served, thread_id: str, command: ProtocolCommand) -> JsonObject:
+    """Do what a command says and give its result; those about subscriptions are a connection's own matter.
+
+    Raises:
+        RefusedCommand: there is no such command, or it cannot be carried out.
+        ToolweaveError: what the runtime refuses.
+    """
+    match command.method:
+        case "run.start":
+            return await start_run(here, thread_id, command.params)
+        case "input.respond":
+            return await respond(here, thread_id, command.params)
+        case "agent.getTree":
+            return await _tree(here, thread_id, command.params)
+        case _:
+            raise RefusedCommand("unknown_command", f"Unknown protocol command: {command.method[:200]}")
+
+
+def subscribe_without_connection(command: ProtocolCommand) -> JsonObject | None:
+    """Answer a command about subscriptions that came by itself, with nowhere to send events to; None for others.
+
+    Raises:
+        RefusedCommand: it asks for nothing, or for what does not exist.
+    """
+    if command.method == "subscription.subscribe":
+        checked_channels(command)
+        return {"subscription_id": str(uuid4()), "replayed_events": 0}
+    if command.method == "subscription.unsubscribe":
+        raise RefusedCommand("no_such_subscription", f"Unknown subscription: {subscription_id(command)[:200]}")
+    if command.method == "subscription.reconnect":
+        raise RefusedCommand("no_such_run", NO_RUN)
+    return None
+
+
+def checked_channels(command: ProtocolCommand) -> list[str]:
+    """Give the channels a subscription asks for. Raises RefusedCommand when it names none, or others."""
+    channels = listed_channels(command.params)
+    if channels is None:
+        raise RefusedCommand("invalid_argument", f"{command.method} requires a non-empty channels array.")
+    if unsupported(channels) is not None:
+        raise RefusedCommand("invalid_argument", f"{command.method} received an unsupported channel.")
+    return channels
+
+
+def subscription_id(command: ProtocolCommand) -> str:
+    """Give the subscription that is meant. Raises RefusedCommand when none is named."""
+    given = command.params.get("subscription_id")
+    if not isinstance(given, str):
+        raise RefusedCommand("invalid_argument", f"{command.method} requires a subscription_id.")
+    return given
+
+
+async def _tree(here: Served, thread_id: str, params: JsonObject) -> JsonObject:
+    run_id = params.get("run_id")
+    told = await here.engine.runtime.announcements.log.lifecycle(thread_id, run_id if isinstance(run_id, str) else None)
+    tree = _agent_tree(told)
+    if tree is None:
+        raise RefusedCommand("no_such_run", NO_RUN)
+    return {"tree": tree}
+
+
+def _agent_tree(events: Sequence[ThreadEvent]) -> JsonObject | None:
+    """Return the graphs that a run has run: {namespace, status, graph_name, children?}; None without events."""
+    nodes: dict[tuple[str, ...], JsonObject] = {}
+    for event in events:
+        told = loads(event.data)["params"]["data"]
+        node = nodes.setdefault(event.namespace, {"namespace": list(event.namespace), "status": "", "graph_name": ""})
+        node |= {"status": told["event"], "graph_name": told.get("graph_name") or node["graph_name"]}
+    for namespace, node in nodes.items():
+        parent = nodes.get(namespace[:-1]) if namespace else None
+        if parent is not None:
+            parent.setdefault("children", []).append(node)
+    return nodes.get(())
 
 
 async def command(request: Request) -> Response:
@@ -92,7 +417,6 @@ async def _json(request: Request) -> Any:
 
 _TAG = "Thread Protocol"
 _THREAD = "/threads/{thread_id}"
-
 ENDPOINTS = (
     Endpoint(
         "POST",
@@ -116,7 +440,6 @@ ENDPOINTS = (
         errors=(400, 422),
     ),
 )
-
 # What stands behind the WebSocket on the path of the events; not published, as OpenAPI knows no WebSockets.
 SOCKET_ENDPOINTS = (
     Endpoint("GET", f"{_THREAD}/stream/events", admit, "Speak the protocol over a WebSocket", _TAG, status=101),

@@ -5,15 +5,13 @@ from contextlib import suppress
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import empty_answer
+from toolweave.api.langgraph.answers import SlowJson, empty_answer
+from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.endpoint import Endpoint, Query
-from toolweave.api.langgraph.json_body import Body, read_body
-from toolweave.api.langgraph.live_answers import SlowJson
-from toolweave.api.langgraph.request_values import query_choice, query_flag, uuid_of
+from toolweave.api.langgraph.json_schema import BOOLEAN, STRING, one_of
+from toolweave.api.langgraph.requests import Body, query_choice, query_flag, read_body, uuid_of
 from toolweave.api.langgraph.routes.runs import requested_run
-from toolweave.api.langgraph.run_connections import run_path
-from toolweave.api.langgraph.schemas.components import body_schema
-from toolweave.api.langgraph.schemas.fields import BOOLEAN, STRING, one_of
+from toolweave.api.langgraph.run_requests import run_path
 from toolweave.api.langgraph.served import Served, served
 from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.models import CancelAction, Run

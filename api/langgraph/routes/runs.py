@@ -4,32 +4,40 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import empty_answer, json_answer, selected
+from toolweave.api.langgraph.answers import (
+    EventStream,
+    SlowJson,
+    empty_answer,
+    json_answer,
+    new_stream_filter,
+    selected,
+)
 from toolweave.api.langgraph.endpoint import Endpoint, Query
-from toolweave.api.langgraph.event_filter import new_stream_filter
-from toolweave.api.langgraph.json_body import read_body
-from toolweave.api.langgraph.live_answers import EventStream, SlowJson
-from toolweave.api.langgraph.request_values import (
+from toolweave.api.langgraph.json_schema import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
+from toolweave.api.langgraph.requests import (
     is_uuid,
     path_uuid,
     query_choice,
     query_flag,
     query_page,
     query_words,
+    read_body,
 )
-from toolweave.api.langgraph.run_connections import (
+from toolweave.api.langgraph.run_requests import (
+    STATEFUL,
+    RunRequest,
     cancelling,
+    check_run_fields,
     join_events,
     join_result,
     run_path,
+    run_request,
     stream_new_run,
     unknown_run_events,
     unknown_run_result,
     wait_for_new_run,
 )
-from toolweave.api.langgraph.run_request import STATEFUL, RunRequest, check_run_fields, run_request
-from toolweave.api.langgraph.schemas.fields import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
-from toolweave.api.langgraph.schemas.runs import RUN_FIELDS, RUN_STATUSES, STREAM_MODES
+from toolweave.api.langgraph.run_schemas import RUN_FIELDS, RUN_STATUSES, STREAM_MODES
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import require_checkpoint, state_config
 from toolweave.api.langgraph.wire import run_json

@@ -3,21 +3,30 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import json_answer
+from toolweave.api.langgraph.answers import EventStream, SlowJson, json_answer, new_stream_filter
 from toolweave.api.langgraph.endpoint import Endpoint
-from toolweave.api.langgraph.event_filter import new_stream_filter
-from toolweave.api.langgraph.json_body import Body, checked_body, ignored_header, read_body, read_json
-from toolweave.api.langgraph.live_answers import EventStream, SlowJson
-from toolweave.api.langgraph.request_values import path_uuid, query_flag
+from toolweave.api.langgraph.requests import (
+    Body,
+    checked_body,
+    ignored_header,
+    path_uuid,
+    query_flag,
+    read_body,
+    read_json,
+)
 from toolweave.api.langgraph.routes.runs import JOIN_STREAM_QUERY, NEW_STREAM_QUERY
-from toolweave.api.langgraph.run_connections import (
+from toolweave.api.langgraph.run_requests import (
+    BATCH,
+    STATELESS,
+    RunRequest,
     cancelling,
+    check_run_fields,
     ended_run_events,
     join_events,
+    run_request,
     stream_new_run,
     wait_for_new_run,
 )
-from toolweave.api.langgraph.run_request import BATCH, STATELESS, RunRequest, check_run_fields, run_request
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import run_json
 from toolweave.errors import NotFound

@@ -8,11 +8,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from toolweave.api.langgraph.answers import empty_answer, json_answer
+from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.endpoint import Endpoint, Handler, Query
-from toolweave.api.langgraph.json_body import read_body
-from toolweave.api.langgraph.request_values import query_flag
-from toolweave.api.langgraph.schemas.components import body_schema
-from toolweave.api.langgraph.schemas.fields import BOOLEAN, STRING
+from toolweave.api.langgraph.json_schema import BOOLEAN, STRING
+from toolweave.api.langgraph.requests import query_flag, read_body
 from toolweave.api.langgraph.served import served
 from toolweave.api.langgraph.wire import timestamp
 from toolweave.errors import BadRequest, RequestError

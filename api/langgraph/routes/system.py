@@ -9,10 +9,9 @@ from starlette.responses import PlainTextResponse, Response
 
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.endpoint import Endpoint, Query
-from toolweave.api.langgraph.json_body import read_json
+from toolweave.api.langgraph.json_schema import BOOLEAN, one_of
 from toolweave.api.langgraph.meters import Meters
-from toolweave.api.langgraph.request_values import query_choice, query_flag
-from toolweave.api.langgraph.schemas.fields import BOOLEAN, one_of
+from toolweave.api.langgraph.requests import query_choice, query_flag, read_json
 from toolweave.api.langgraph.served import served
 
 # The version of the LangGraph API spoken here: clients such as Studio switch features by it.

@@ -6,14 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import json_answer
+from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.endpoint import Endpoint, Query
-from toolweave.api.langgraph.json_body import Body, read_body
-from toolweave.api.langgraph.request_values import path_uuid, query_flag, query_integer, query_words
-from toolweave.api.langgraph.schemas.components import body_schema
-from toolweave.api.langgraph.schemas.fields import BOOLEAN, MAX_LIMIT, STRING, list_of
+from toolweave.api.langgraph.json_schema import BOOLEAN, MAX_LIMIT, STRING, list_of
+from toolweave.api.langgraph.requests import Body, path_uuid, query_flag, query_integer, query_words, read_body
 from toolweave.api.langgraph.served import served
-from toolweave.api.langgraph.state_snapshot import selected_state
 from toolweave.api.langgraph.thread_states import read_history, read_state, update_state
+from toolweave.api.langgraph.wire import selected_state
 
 UPDATE = body_schema("ThreadStateUpdate")
 AT_CHECKPOINT = body_schema("ThreadStateCheckpointRequest")

@@ -4,10 +4,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import json_answer
+from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.endpoint import Endpoint
-from toolweave.api.langgraph.json_body import read_body
-from toolweave.api.langgraph.request_values import path_uuid, uuid_of
-from toolweave.api.langgraph.schemas.components import body_schema
+from toolweave.api.langgraph.requests import path_uuid, read_body, uuid_of
 from toolweave.api.langgraph.served import served
 from toolweave.runtime.runs.cleaning import prune_threads
 

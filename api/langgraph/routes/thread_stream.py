@@ -5,10 +5,10 @@ from typing import get_args
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from toolweave.api.langgraph.answers import EventStream
 from toolweave.api.langgraph.endpoint import Endpoint, Query
-from toolweave.api.langgraph.live_answers import EventStream
-from toolweave.api.langgraph.request_values import path_uuid, query_words
-from toolweave.api.langgraph.schemas.fields import STRING, list_of, one_of
+from toolweave.api.langgraph.json_schema import STRING, list_of, one_of
+from toolweave.api.langgraph.requests import path_uuid, query_words
 from toolweave.api.langgraph.served import served
 from toolweave.errors import InvalidRequest
 from toolweave.runtime.events.thread_hub import Position, ThreadStreamMode, parse_position

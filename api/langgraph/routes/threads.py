@@ -8,11 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import empty_answer, extracted, json_answer, page_headers, selected
+from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.endpoint import Endpoint, Query
-from toolweave.api.langgraph.json_body import Body, read_body
-from toolweave.api.langgraph.request_values import path_uuid, query_words, uuid_of
-from toolweave.api.langgraph.schemas.components import body_schema
-from toolweave.api.langgraph.schemas.fields import STRING
+from toolweave.api.langgraph.json_schema import STRING
+from toolweave.api.langgraph.requests import Body, path_uuid, query_words, read_body, uuid_of
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import apply_supersteps
 from toolweave.api.langgraph.thread_ttl import requested_ttl, ttl_json, without_effect

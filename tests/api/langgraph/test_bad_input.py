@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fixtures.app_server import AppServer
-from toolweave.api.langgraph.schemas.components import COMPONENTS
+from toolweave.api.langgraph.components import COMPONENTS
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 NOBODY = "00000000-0000-4000-8000-000000000000"

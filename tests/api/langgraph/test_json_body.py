@@ -7,8 +7,8 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from toolweave.api.langgraph.json_body import MAX_BODY_BYTES, MAX_DEPTH, read_body, read_json
-from toolweave.api.langgraph.schemas.components import body_schema
+from toolweave.api.langgraph.components import body_schema
+from toolweave.api.langgraph.requests import MAX_BODY_BYTES, MAX_DEPTH, read_body, read_json
 from toolweave.errors import InvalidRequest
 
 

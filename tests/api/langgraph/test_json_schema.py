@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from toolweave.api.langgraph.components import COMPONENTS, body_schema
 from toolweave.api.langgraph.json_schema import BodySchema
-from toolweave.api.langgraph.schemas.components import COMPONENTS, body_schema
 from toolweave.errors import InvalidRequest
 
 

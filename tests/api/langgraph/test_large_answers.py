@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from toolweave.api.in_process import StreamingAsgiTransport
+from toolweave.api.clients import StreamingAsgiTransport
 from toolweave.api.langgraph.answers import json_answer
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolweave.api.langgraph.event_filter import EventFilter
-from toolweave.api.langgraph.live_answers import PIECE_BYTES, EventStream, LiveAnswer, SlowJson
+from toolweave.api.langgraph.answers import PIECE_BYTES, EventStream, LiveAnswer, SlowJson
 from toolweave.runtime.events.channel import HEARTBEAT, LoggedEvent, frame
+from toolweave.runtime.events.thread_log import EventFilter
 
 
 class QuickStream(EventStream):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toolweave.api.langgraph.mcp_tools import tool_input
+from toolweave.api.langgraph.routes.mcp import tool_input
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
 

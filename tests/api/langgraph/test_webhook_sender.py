@@ -10,8 +10,7 @@ import pytest
 from fastapi import FastAPI, Request, Response
 
 from tests.outbound.peers import Names, always, certificates, policy, serving, text
-from toolweave.api.langgraph.webhook_sender import open_webhook_sender, sending_webhooks
-from toolweave.api.langgraph.webhook_urls import WebhookRules
+from toolweave.api.langgraph.webhooks import WebhookRules, open_webhook_sender, sending_webhooks
 from toolweave.config.langgraph_json import WebhookUrlRules, load_langgraph_json
 from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed, OutboundRefused

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.outbound.peers import Names
-from toolweave.api.langgraph.webhook_urls import WebhookRules
+from toolweave.api.langgraph.webhooks import WebhookRules
 from toolweave.config.langgraph_json import WebhookUrlRules, load_langgraph_json
 from toolweave.config.outbound_allow import allowed_targets
 from toolweave.config.settings import Settings

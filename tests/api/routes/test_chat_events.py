@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toolweave.api.routes.chat_events import FAILED, NO_ANSWER, ChatEvents
+from toolweave.api.routes.chat import FAILED, NO_ANSWER, ChatEvents
 
 META = ("metadata", {"run_id": "r1", "attempt": 1})
 

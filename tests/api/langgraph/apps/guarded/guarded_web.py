@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 
-from toolweave.api.in_process import StreamingAsgiTransport
+from toolweave.api.clients import StreamingAsgiTransport
 
 app = FastAPI()
 

@@ -1,0 +1,285 @@
+"""Decide who reaches the core server: by Host and Origin, by what is bound, and by whom the API knows (T-08, C-01)."""
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from hashlib import sha256
+
+from fastapi import HTTPException
+from loguru import logger
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolweave.api.clients import SERVED_BY, api_client, ask_the_api, may_know_callers
+from toolweave.api.errors import detail_response
+from toolweave.api.http_guard import HttpGuard, Visitors
+from toolweave.config.settings import Settings
+from toolweave.errors import ToolweaveError
+from toolweave.origins import is_loopback
+from toolweave.servers.core import loading
+from toolweave.servers.core.credentials import CALLER, core_credentials
+
+OPEN_LIMIT_S = 15.0
+INTERNAL_ERROR = -32603
+
+
+class CoreOnDemand:
+    """ASGI application that is the core server from the first request on.
+
+    Loading it takes half a second and few need it: that is done on a thread, and the request waits. While the server
+    cannot be opened requests are answered with 503 and the reason; it is tried again on request, at most every
+    `again_after_s`.
+    """
+
+    def __init__(self, path: str, again_after_s: float) -> None:
+        self._path = path
+        self._again_after_s = again_after_s
+        self._app: ASGIApp | None = None
+        self._fault = ""
+        self._wanted = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._ending = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request to the server."""
+        if self._app is None:
+            self._wanted.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(OPEN_LIMIT_S):
+                    await self._settled.wait()
+        await _to_its_end(self._app or self._unavailable(), scope, receive, send)
+
+    @asynccontextmanager
+    async def running(self, settings: Settings) -> AsyncIterator[None]:
+        """Answer requests until the block ends; the server is closed then."""
+        owner = asyncio.create_task(self._own(settings), name="core-server")
+        try:
+            yield
+        finally:
+            self._ending.set()
+            self._wanted.set()
+            await owner
+
+    async def _own(self, settings: Settings) -> None:
+        """Open the server when it is wanted, hold it to the end and close it, all in this task."""
+        while True:
+            await self._wanted.wait()
+            if self._ending.is_set():
+                return
+            try:
+                await asyncio.to_thread(loading.load)
+                async with loading.open_http_app(settings, self._path) as self._app:
+                    self._settled.set()
+                    await self._ending.wait()
+            except Exception as error:  # noqa: BLE001 - whatever it is, nothing else may suffer from it
+                self._fault = str(error) if isinstance(error, ToolweaveError) else "The log says why."
+                logger.opt(exception=error).error("the core server cannot be used")
+            self._app = None
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Have requests refused at once for a while; the next one after it has the server opened again."""
+        self._settled.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._again_after_s):
+                await self._ending.wait()
+        self._settled.clear()
+        if not self._ending.is_set():
+            self._wanted.clear()
+
+    def _unavailable(self) -> ASGIApp:
+        reason = self._fault or f"It did not open within {OPEN_LIMIT_S:g} s."
+        text = f"The core server cannot be used right now. {reason}"
+        return rpc_error(503, INTERNAL_ERROR, text, {"retry-after": f"{math.ceil(self._again_after_s)}"})
+
+
+async def _to_its_end(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer, and end what the library leaves half-said: its event streams, when the server is told to stop."""
+    half_said = False
+
+    async def noticing(message: Message) -> None:
+        nonlocal half_said
+        half_said = message["type"] == "http.response.start" or message.get("more_body", False)
+        await send(message)
+
+    await app(scope, receive, noticing)
+    if half_said:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def rpc_error(status: int, code: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Answer with a JSON-RPC error that belongs to no request, as MCP servers do."""
+    error = {"jsonrpc": "2.0", "id": "server-error", "error": {"code": code, "message": message}}
+    return Response(json.dumps(error), status, dict(headers or {}), media_type="application/json")
+
+
+REFUSED = -32001
+# Where proxies write for whom they speak, beside `Forwarded` (RFC 7239).
+PROXY_HEADERS = (
+    *("x-forwarded-for", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip"),
+    *("fly-client-ip", "x-cluster-client-ip", "x-envoy-external-address", "x-original-forwarded-for"),
+)
+WITH_PORT = re.compile(r"\[(?P<v6>[0-9A-Fa-f:.]+)\](?::[0-9]+)?|(?P<v4>[0-9.]+)(?::[0-9]+)?")
+UNGUARDED = (
+    "The core tools read databases and files of this machine: where others can reach them, callers must show a token. "
+    "Set TOOLWEAVE_CORE_TOKEN, or TOOLWEAVE_CORE_JWKS_URL or TOOLWEAVE_CORE_JWT_PUBLIC_KEY with "
+    "TOOLWEAVE_CORE_JWT_ISSUER and TOOLWEAVE_CORE_JWT_AUDIENCE."
+)
+NOT_NAMED = (
+    "Pages of just any origin may not use the core tools without a token: name this page's in TOOLWEAVE_CORS_ORIGINS, "
+    "where * does not count for them, or set TOOLWEAVE_CORE_TOKEN."
+)
+
+
+class CoreGuard:
+    """ASGI middleware before the core server.
+
+    Where the operator has set credentials, the core server itself asks for them. Without any it is open to callers on
+    this machine whom the API knows, and closed to others, whatever else an insecure bind may allow; of pages only those
+    are let in whose origin somebody has named. A session is then for the credentials that it was opened with.
+
+    Raises:
+        ConfigError: a `core_…` setting cannot be used.
+    """
+
+    def __init__(self, settings: Settings, app: ASGIApp) -> None:
+        self._app = app
+        self._has_credentials = core_credentials(settings).are_set
+        self._is_bound_to_loopback = is_loopback(settings.host)
+        self._visitors = Visitors.of(settings)
+        self._at_home = HttpGuard(self._admit, self._visitors)
+        self._abroad = HttpGuard(self._admit, replace(self._visitors, host_names=None))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check Host and Origin by the rules of our server, in which that has been done already."""
+        if SERVED_BY in scope:
+            await self._admit(scope, receive, send)
+            return
+        guard = self._at_home if _is_at_home(scope, "server") else self._abroad
+        await guard(scope, receive, send)
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._has_credentials:
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope) or await self._refusal_of_the_api(scope)
+        answer = refusal or self._app
+        await answer({**scope, CALLER: _caller(scope)}, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        # What is bound may differ from our setting, and a proxy on this machine tells whom it speaks for.
+        at_home = _is_at_home(scope, "server") and (not scope.get("client") or _is_at_home(scope, "client"))
+        if not (self._is_bound_to_loopback and at_home):
+            return rpc_error(403, REFUSED, UNGUARDED)
+        headers = Headers(scope=scope)
+        if not all(map(is_loopback, _forwarded_for(headers))):
+            return rpc_error(403, REFUSED, UNGUARDED)
+        origin = headers.get("origin")
+        visitors: Visitors = scope[SERVED_BY].state.visitors if SERVED_BY in scope else self._visitors
+        if origin is not None and not visitors.names_origin(origin, headers.get("host", "")):
+            return rpc_error(403, REFUSED, NOT_NAMED)
+        return None
+
+    async def _refusal_of_the_api(self, scope: Scope) -> Response | None:
+        if not may_know_callers(scope):
+            return None
+        try:
+            await ask_the_api(api_client(Request(scope)))
+        except HTTPException as refused:
+            headers = {"www-authenticate": "Bearer"} if refused.status_code == 401 else None
+            return rpc_error(refused.status_code, REFUSED, refused.detail, headers)
+        return None
+
+
+def _forwarded_for(headers: Headers) -> list[str]:
+    """Return the addresses that proxies say they speak for; what is no address stands for itself."""
+    given = [each for name in PROXY_HEADERS for value in headers.getlist(name) for each in value.split(",")]
+    for element in (each for value in headers.getlist("forwarded") for each in value.split(",")):
+        pairs = [pair.partition("=") for pair in element.split(";")]
+        # A proxy that does not say for whom it speaks does not speak for this machine.
+        given += [value for name, _, value in pairs if name.strip().lower() == "for"] or [""]
+    return [_address(each) for each in given]
+
+
+def _address(text: str) -> str:
+    """Take the address out of one with a port, such as `127.0.0.1:5000` or `"[::1]:5000"`."""
+    found = WITH_PORT.fullmatch(text.strip().strip('"'))
+    return found["v6"] or found["v4"] if found else text.strip()
+
+
+def _caller(scope: Scope) -> str | None:
+    """Tell a caller whom the API lets in from others: by a digest of the credentials; None where it asks for none."""
+    if not may_know_callers(scope):
+        return None
+    headers = Headers(scope=scope)
+    keys = [headers.get(name, "") for name in ("authorization", "x-api-key")]
+    # Pages set cookies for other reasons, too.
+    shown = keys if any(keys) else [headers.get("cookie", "")]
+    return sha256("\n".join(shown).encode()).hexdigest()
+
+
+def _is_at_home(scope: Scope, end: str) -> bool:
+    """Say whether the connection's end, server or client, is an address of loopback."""
+    address: tuple[str, int] | None = scope.get(end)
+    return address is not None and is_loopback(address[0])
+
+
+MOUNTED_AT = "/ai"
+PATH = "/mcp"
+AGAIN_AFTER_S = 2.0
+
+
+class CoreMount:
+    """ASGI application to be mounted at /ai, whose one path is /mcp."""
+
+    def __init__(self, again_after_s: float = AGAIN_AFTER_S) -> None:
+        self._again_after_s = again_after_s
+        # Two servers in one process may serve the same application.
+        self._on: dict[asyncio.AbstractEventLoop, ASGIApp] = {}
+
+    @asynccontextmanager
+    async def running(self, settings: Settings) -> AsyncIterator[None]:
+        """Answer the requests on this event loop until the block ends; the core server is closed then.
+
+        Raises:
+            ConfigError: a `core_…` setting cannot be used.
+        """
+        server = CoreOnDemand(PATH, self._again_after_s)
+        guard = CoreGuard(settings, server)
+        loop = asyncio.get_running_loop()
+        async with server.running(settings):
+            self._on[loop] = guard
+            try:
+                yield
+            finally:
+                del self._on[loop]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request to the server's path."""
+        root = scope.get("root_path", "")
+        if scope["type"] != "http" or scope["path"].removeprefix(root).rstrip("/") != PATH:
+            await _not_found(scope, receive, send)
+            return
+        # Where requests are counted, they are under this path.
+        scope["route"] = COUNTED
+        answer = self._on.get(asyncio.get_running_loop()) or NOT_STARTED
+        # With a slash at its end it is the same path: a redirect would name whatever Host the request had.
+        await answer({**scope, "path": f"{root}{PATH}"}, receive, send)
+
+
+NOT_STARTED = rpc_error(503, INTERNAL_ERROR, "The application has not been started.")
+COUNTED = Mount(f"{MOUNTED_AT}{PATH}", NOT_STARTED)
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": "not found"})
+    else:
+        await detail_response(404, "Not Found")(scope, receive, send)

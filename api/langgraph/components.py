@@ -1,0 +1,450 @@
+"""Gather all schemas under the names by which requests, /openapi.json and $refs know them."""
+
+from toolweave.api.langgraph.json_schema import (
+    ANY,
+    BOOLEAN,
+    MAX_INTEGER,
+    MAX_LIMIT,
+    MAX_TTL_MINUTES,
+    NULLABLE_OBJECT,
+    NULLABLE_STRING,
+    OBJECT,
+    SQL_FILTER,
+    STRING,
+    TIMESTAMP,
+    UUID,
+    BodySchema,
+    Schema,
+    body,
+    list_of,
+    one_of,
+    page_of,
+    paging,
+    ref,
+)
+from toolweave.api.langgraph.run_schemas import CRONS, RUNS
+
+ASSISTANT_FIELDS = (
+    "assistant_id",
+    "graph_id",
+    "name",
+    "description",
+    "config",
+    "context",
+    "created_at",
+    "updated_at",
+    "metadata",
+    "version",
+)
+_ASSISTANT_FILTER: Schema = {"metadata": OBJECT, "graph_id": STRING, "name": STRING}
+_ASSISTANT_CONTENT: Schema = {
+    "graph_id": STRING,
+    "config": ref("Config"),
+    "context": OBJECT,
+    "metadata": OBJECT,
+    "name": STRING,
+    "description": STRING,
+}
+_ASSISTANT: Schema = {
+    "assistant_id": UUID,
+    "version": {"type": "integer"},
+    "graph_id": STRING,
+    "config": OBJECT,
+    "context": OBJECT,
+    "metadata": OBJECT,
+    "created_at": TIMESTAMP,
+    "name": STRING,
+    "description": NULLABLE_STRING,
+}
+ASSISTANTS: Schema = {
+    "AssistantCreate": body(
+        {
+            "assistant_id": {**STRING, "description": "A UUID; made by the server when absent."},
+            **_ASSISTANT_CONTENT,
+            "if_exists": one_of("raise", "do_nothing"),
+        },
+        required=("graph_id",),
+        description="A new assistant; `context` and `config.configurable` are two names of the same values.",
+    ),
+    "AssistantPatch": body(
+        _ASSISTANT_CONTENT,
+        description="What a new version changes: metadata is merged, a new config or context replaces the old one.",
+    ),
+    "AssistantVersionsSearchRequest": body(
+        {"metadata": OBJECT, **page_of()}, description="Filter an assistant's versions."
+    ),
+    "AssistantVersionChange": body({"version": {"type": "integer"}}, description="The version to make active."),
+    "AssistantSearchRequest": body(
+        {
+            **_ASSISTANT_FILTER,
+            **paging("assistant_id", "created_at", "updated_at", "name", "graph_id", select=ASSISTANT_FIELDS),
+        },
+        description="Filter assistants; `metadata` must be contained, `name` is a part of the name in any case.",
+    ),
+    "AssistantCountRequest": body(_ASSISTANT_FILTER, description="Filter the assistants to count."),
+    "Assistant": body({**_ASSISTANT, "updated_at": TIMESTAMP}, description="A graph together with a configuration."),
+    "AssistantVersion": body(_ASSISTANT, description="An assistant as one change left it."),
+    "Graph": body(
+        {"nodes": list_of(OBJECT), "edges": list_of(OBJECT)},
+        required=("nodes", "edges"),
+        description="The nodes and edges of a graph, for drawing.",
+    ),
+    "GraphSchema": body(
+        {
+            "graph_id": STRING,
+            "input_schema": NULLABLE_OBJECT,
+            "output_schema": NULLABLE_OBJECT,
+            "state_schema": NULLABLE_OBJECT,
+            "config_schema": NULLABLE_OBJECT,
+            "context_schema": NULLABLE_OBJECT,
+        },
+        description="JSON Schemas of what a graph takes, gives and keeps; null where none can be made.",
+    ),
+    "Subgraphs": {
+        "type": "object",
+        "description": "Schemas of the subgraphs, by namespace.",
+        "additionalProperties": ANY,
+    },
+}
+_ID: Schema = {"type": ["string", "number", "null"]}
+JSON_RPC: Schema = {
+    "JsonRpcMessage": body(
+        {"jsonrpc": STRING, "id": _ID, "method": STRING, "params": OBJECT},
+        required=("jsonrpc", "method"),
+        description="A JSON-RPC 2.0 request, or a notification when it has no id.",
+    ),
+    "JsonRpcAnswer": body(
+        {"jsonrpc": STRING, "id": _ID, "result": ANY, "error": OBJECT},
+        required=("jsonrpc",),
+        description="The result of a JSON-RPC 2.0 request, or the error.",
+    ),
+    "AgentCard": body(
+        {
+            "name": STRING,
+            "description": STRING,
+            "url": STRING,
+            "version": STRING,
+            "supportedInterfaces": list_of(OBJECT),
+            "capabilities": OBJECT,
+            "defaultInputModes": list_of(STRING),
+            "defaultOutputModes": list_of(STRING),
+            "skills": list_of(OBJECT),
+        },
+        required=("name", "url", "version", "capabilities", "skills"),
+        description="An assistant as an A2A agent.",
+    ),
+}
+INTEGER: Schema = {"type": "integer"}
+_CHANNELS: Schema = {
+    "type": "array",
+    "minItems": 1,
+    "items": STRING,
+    "description": "values, updates, messages, tools, custom, custom:<name>, lifecycle, input, tasks, checkpoints",
+}
+PROTOCOL: Schema = {
+    "ProtocolCommand": body(
+        {"id": INTEGER, "method": STRING, "params": OBJECT},
+        required=("id", "method"),
+        description="run.start, input.respond, agent.getTree, subscription.subscribe, subscription.unsubscribe.",
+    ),
+    "ProtocolAnswer": body(
+        {
+            "type": one_of("success", "error"),
+            "id": INTEGER,
+            "result": OBJECT,
+            "error": STRING,
+            "message": STRING,
+            "meta": OBJECT,
+        },
+        required=("type", "id"),
+        description="What came of a command: its result, or the code and text of an error.",
+    ),
+    "ProtocolRefusal": body(
+        {"type": one_of("error"), "id": ANY, "error": STRING, "message": STRING, "detail": STRING},
+        description="What is no command; `detail` alone when it is not even JSON.",
+    ),
+    "EventStreamRequest": body(
+        {
+            "channels": _CHANNELS,
+            "namespaces": list_of(list_of(STRING)),
+            "depth": {**INTEGER, "minimum": 0},
+            "since": {**INTEGER, "minimum": 0},
+        },
+        required=("channels",),
+        description="Which of a thread's events to send, and after which one.",
+    ),
+}
+_LABELS = list_of(STRING)
+_NUMBER: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER}
+_ITEM: Schema = {
+    "namespace": _LABELS,
+    "key": STRING,
+    "value": OBJECT,
+    "created_at": TIMESTAMP,
+    "updated_at": TIMESTAMP,
+}
+STORE: Schema = {
+    "StorePutRequest": body(
+        {
+            "namespace": {**_LABELS, "description": "Labels without periods; the first may not be `langgraph`."},
+            "key": STRING,
+            "value": OBJECT,
+            "index": {
+                "anyOf": [{"type": "boolean", "enum": [False]}, list_of(STRING), {"type": "null"}],
+                "description": "Paths of the value to embed for semantic search, or false for none.",
+            },
+            "ttl": {
+                "type": ["number", "null"],
+                "minimum": 0,
+                "maximum": MAX_TTL_MINUTES,
+                "description": "Minutes after which the item is gone.",
+            },
+        },
+        required=("namespace", "key", "value"),
+        description="An item to store; it replaces the one with this key.",
+    ),
+    "StoreDeleteRequest": body(
+        {"namespace": _LABELS, "key": STRING}, required=("key",), description="The item to delete."
+    ),
+    "StoreSearchRequest": body(
+        {
+            "namespace_prefix": {
+                **_LABELS,
+                "type": ["array", "null"],
+                "description": "Where to search; everywhere when absent.",
+            },
+            "filter": {
+                "type": ["object", "null"],
+                "description": "Top-level fields and what they must be: a value, or operators ($eq, $ne, $gt, $gte, "
+                "$lt, $lte). An item without the field fits no ordering.",
+            },
+            "limit": {**_NUMBER, "default": 10},
+            "offset": {**_NUMBER, "default": 0},
+            "query": {
+                **NULLABLE_STRING,
+                "description": "What to search for by meaning, where an embedding is configured.",
+            },
+            "refresh_ttl": {"type": ["boolean", "null"], "description": "Whether finding items prolongs their lives."},
+        },
+        description="Which items to find.",
+    ),
+    "StoreNamespacesRequest": body(
+        {
+            "prefix": {**_LABELS, "description": "How they begin; `*` stands for any label."},
+            "suffix": {**_LABELS, "description": "How they end; `*` stands for any label."},
+            "max_depth": {**_NUMBER, "description": "Cut namespaces to so many labels."},
+            "limit": {**_NUMBER, "default": 100},
+            "offset": {**_NUMBER, "default": 0},
+        },
+        description="Which namespaces to list.",
+    ),
+    "StoreItem": {
+        **body(_ITEM, required=tuple(_ITEM), description="A stored item; null when there is none."),
+        "type": ["object", "null"],
+    },
+    "StoreFoundItem": body(
+        {**_ITEM, "score": {"type": ["number", "null"]}},
+        required=tuple(_ITEM),
+        description="A stored item and how near it is to what was searched for.",
+    ),
+    "StoreSearchResponse": body(
+        {"items": list_of(ref("StoreFoundItem"))}, required=("items",), description="The items found."
+    ),
+    "StoreNamespaces": body(
+        {"namespaces": list_of(_LABELS)}, required=("namespaces",), description="The namespaces found."
+    ),
+    "PlainError": body({"error": ANY}, required=("error",), description="What went wrong."),
+}
+THREAD_FIELDS = (
+    "thread_id",
+    "created_at",
+    "updated_at",
+    "state_updated_at",
+    "metadata",
+    "config",
+    "status",
+    "values",
+    "interrupts",
+)
+MAX_EXTRACTS = 10
+# SQLite takes 32 766 parameters in a statement.
+MAX_IDS = 10_000
+_MINUTES: Schema = {"type": "number", "minimum": 0, "maximum": MAX_TTL_MINUTES}
+_STRATEGY = one_of("delete", "keep_latest")
+_STATUS = one_of("idle", "busy", "interrupted", "error")
+_THREAD_FILTER: Schema = {"metadata": OBJECT, "values": OBJECT, "status": _STATUS}
+_TTL: Schema = {
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {"strategy": _STRATEGY, "ttl": _MINUTES},
+        },
+        _MINUTES,
+    ],
+    "description": "Minutes from the thread's last change until it is deleted, or until its history is.",
+}
+_BYTES: Schema = {"type": "integer", "minimum": 0}
+_COUNTED: Schema = {
+    "type": "object",
+    "required": ["count", "bytes"],
+    "properties": {"count": _BYTES, "bytes": _BYTES},
+}
+_STATE_VALUES: Schema = {"type": ["object", "array", "null"]}
+THREADS: Schema = {
+    "ThreadCreate": body(
+        {
+            "thread_id": {**STRING, "description": "A UUID; made by the server when absent."},
+            "metadata": OBJECT,
+            "if_exists": one_of("raise", "do_nothing"),
+            "ttl": _TTL,
+            "supersteps": list_of(
+                {
+                    "type": "object",
+                    "required": ["updates"],
+                    "properties": {"updates": list_of(ref("ThreadSuperstepUpdate"))},
+                }
+            ),
+        },
+        description="A new thread; `supersteps` are state updates to begin with.",
+    ),
+    "ThreadSuperstepUpdate": body(
+        {"values": _STATE_VALUES, "command": NULLABLE_OBJECT, "as_node": STRING},
+        required=("as_node",),
+        description="One state update, as if `as_node` had made it.",
+    ),
+    "ThreadPatch": body(
+        {"metadata": OBJECT, "ttl": _TTL}, description="Metadata to merge into the thread's, and its time to live."
+    ),
+    "ThreadSearchRequest": body(
+        {
+            "ids": {**list_of(UUID), "maxItems": MAX_IDS},
+            **_THREAD_FILTER,
+            **paging("thread_id", "status", "created_at", "updated_at", "state_updated_at", select=THREAD_FIELDS),
+            "extract": {"type": "object", "additionalProperties": STRING, "maxProperties": MAX_EXTRACTS},
+        },
+        description="Filter threads; `extract` maps names to paths such as `values.messages[-1]`.",
+    ),
+    "ThreadCountRequest": body(_THREAD_FILTER, description="Filter the threads to count."),
+    "ThreadPruneRequest": body(
+        {"thread_ids": {**list_of(UUID), "maxItems": MAX_IDS}, "strategy": _STRATEGY},
+        required=("thread_ids",),
+        description="Threads to delete, or to keep only the newest state of (`keep_latest`; busy ones are left alone).",
+    ),
+    "ThreadsPruned": body({"pruned_count": _BYTES}, description="How many of the threads there were."),
+    "ThreadStorage": body(
+        {
+            "thread_id": UUID,
+            "total_bytes": _BYTES,
+            "checkpoints": _COUNTED,
+            "channel_values": {
+                "type": "object",
+                "required": ["count", "bytes", "by_channel"],
+                "properties": {
+                    **_COUNTED["properties"],
+                    "by_channel": {
+                        "type": "object",
+                        "additionalProperties": {
+                            "type": "object",
+                            "required": ["versions", "bytes"],
+                            "properties": {"versions": _BYTES, "bytes": _BYTES},
+                        },
+                    },
+                },
+            },
+            "pending_writes": _COUNTED,
+        },
+        description="Bytes that a thread takes up: checkpoint rows without, and with, channel values; pending writes.",
+    ),
+    "CheckpointConfig": body(
+        {"thread_id": STRING, "checkpoint_ns": STRING, "checkpoint_id": STRING, "checkpoint_map": OBJECT},
+        description="Names a checkpoint; without `checkpoint_id` the newest of its namespace.",
+    ),
+    "ThreadStateUpdate": body(
+        {
+            "values": _STATE_VALUES,
+            "checkpoint": ref("CheckpointConfig"),
+            "checkpoint_id": STRING,
+            "as_node": STRING,
+        },
+        description="Values to write into the state, as if `as_node` had returned them.",
+    ),
+    "ThreadStateUpdated": body(
+        {"checkpoint": OBJECT, "configurable": OBJECT, "checkpoint_id": STRING},
+        description="The checkpoint that an update made.",
+    ),
+    "ThreadStateCheckpointRequest": body(
+        {"checkpoint": ref("CheckpointConfig"), "subgraphs": BOOLEAN, "select": list_of(STRING)},
+        required=("checkpoint",),
+        description="The checkpoint whose state is wanted.",
+    ),
+    "ThreadStateSearch": body(
+        {
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 1},
+            "before": {"anyOf": [STRING, OBJECT]},
+            "metadata": SQL_FILTER,
+            "checkpoint": ref("CheckpointConfig"),
+            "select": list_of(STRING),
+        },
+        description="Which states of the history: those before a checkpoint, with this metadata, of this subgraph.",
+    ),
+    "Thread": body(
+        {
+            "thread_id": UUID,
+            "created_at": TIMESTAMP,
+            "updated_at": TIMESTAMP,
+            "state_updated_at": TIMESTAMP,
+            "metadata": OBJECT,
+            "status": _STATUS,
+            "config": OBJECT,
+            "values": ANY,
+            "error": NULLABLE_OBJECT,
+            "interrupts": OBJECT,
+            "ttl": {
+                "type": "object",
+                "properties": {"strategy": _STRATEGY, "ttl_minutes": _MINUTES, "expires_at": NULLABLE_STRING},
+            },
+            "extracted": OBJECT,
+        },
+        description="A conversation: its status and the values of its newest state.",
+    ),
+    "ThreadState": body(
+        {
+            "values": ANY,
+            "next": list_of(STRING),
+            "tasks": list_of(OBJECT),
+            "metadata": NULLABLE_OBJECT,
+            "created_at": NULLABLE_STRING,
+            "checkpoint": NULLABLE_OBJECT,
+            "parent_checkpoint": NULLABLE_OBJECT,
+            "interrupts": list_of(OBJECT),
+            "checkpoint_id": NULLABLE_STRING,
+            "parent_checkpoint_id": NULLABLE_STRING,
+        },
+        description="The state of a thread at one checkpoint.",
+    ),
+}
+COMPONENTS: Schema = {
+    **ASSISTANTS,
+    **THREADS,
+    **RUNS,
+    **PROTOCOL,
+    **CRONS,
+    **STORE,
+    **JSON_RPC,
+    "Any": {**ANY, "description": "Any JSON: the values of a run, or {__error__: {error, message}}."},
+    "Count": {"type": "integer", "minimum": 0},
+    "Ok": body({"ok": BOOLEAN, "services": OBJECT}, description="The server is up."),
+    "Info": body(
+        {"version": STRING, "langgraph_py_version": STRING, "flags": OBJECT, "host": OBJECT},
+        description="What this server is and can do.",
+    ),
+    "Metrics": body(
+        {"queue": OBJECT, "api": OBJECT, "workers": OBJECT}, description="What the server has done and has to do."
+    ),
+    "ErrorResponse": body({"detail": STRING}, required=("detail",), description="What went wrong."),
+}
+
+
+def body_schema(name: str) -> BodySchema:
+    """Compile the schema of a request body."""
+    return BodySchema(name, COMPONENTS)

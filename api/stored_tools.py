@@ -1,0 +1,369 @@
+"""Read the ToolConfigs of requests: named, with kept secrets put back, and refused for what they may not refer to."""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from threading import BoundedSemaphore
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+from fastapi import Body, Depends, HTTPException
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, SkipValidation, TypeAdapter, ValidationError, model_validator
+from typing_extensions import TypedDict
+
+from toolweave.config.variables import ToolVariables
+from toolweave.errors import Conflict
+from toolweave.outbound_urls import read_target
+from toolweave.redact import HIDDEN, names_a_secret, names_a_secret_header, redact_text
+from toolweave.schema import FORM_STEPS
+from toolweave.servers.registry.repository import OnConflict, RegisteredTools
+from toolweave.servers.registry.stored_tools import RegisteredTool, listed, slug
+from toolweave.tool_config import ToolConfig, ToolId, within
+
+Place = tuple[str | int, ...]
+JsonObject = dict[str, Any]
+_REFERENCE = re.compile(r"\$?\{env:[A-Za-z_][A-Za-z0-9_]*\}")
+# What stands between references without being a secret: the name of a scheme, the colon of name:password.
+_AROUND_REFERENCES = re.compile(r"(?:(?:basic|bearer|digest|token|apikey|key)\s)?[\s:]*", re.IGNORECASE)
+_VALUES_IN_SCHEMAS = ("default", "const")
+
+
+def plain(tool: ToolConfig) -> JsonObject:
+    """Give a configuration as JSON values, secrets included: not to be shown."""
+    return tool.model_dump(mode="json")
+
+
+def shown(tool: ToolConfig) -> JsonObject:
+    """Give a configuration as JSON values, its secrets hidden."""
+    return hidden(plain(tool))
+
+
+def hidden(config: JsonObject) -> JsonObject:
+    """Give a configuration with `***` in the place of each secret: the same one if it has none."""
+    places = secret_places(config)
+    return _replaced(config, places, ()) if places else config
+
+
+def left_hidden(config: JsonObject) -> list[Place]:
+    """List the places where a configuration has `***` instead of a secret."""
+    return [place for place in secret_places(config) if _at(config, place) == HIDDEN]
+
+
+def put_back(config: JsonObject, stored: JsonObject) -> tuple[JsonObject, bool]:
+    """Replace each `***` by the secret that `stored` has in the same place; say whether there was one."""
+    places = frozenset(left_hidden(config)) & secret_places(stored)
+    return _replaced(config, places, (), stored), bool(places)
+
+
+def secret_places(config: JsonObject) -> frozenset[Place]:
+    """Find where secrets are written in a configuration."""
+    api = config["api"]
+    found: list[Place] = [("api", "headers", name) for name, text in api["headers"].items() if _is_secret(name, text)]
+    if (value := api["auth"]["value"]) is not None and not _refers_only(value):
+        found.append(("api", "auth", "value"))
+    for part in ("input_schema", "output_schema"):
+        found += _in_schema(config[part], (part,))
+    return frozenset(found)
+
+
+def _is_secret(header: str, text: str) -> bool:
+    if _refers_only(text):
+        return False
+    # A variable's name shows that there is a secret; what stands beside it may belong to it.
+    return names_a_secret_header(header) or "{env:" in text or text == HIDDEN or redact_text(text) != text
+
+
+def _refers_only(text: str) -> bool:
+    others = _REFERENCE.sub("", text)
+    return others != text and _AROUND_REFERENCES.fullmatch(others) is not None
+
+
+def _in_schema(schema: Any, place: Place) -> Iterator[Place]:
+    """Find the fixed values of fields whose names name secrets, at any depth."""
+    if isinstance(schema, list):
+        for position, item in enumerate(schema):
+            yield from _in_schema(item, (*place, position))
+    elif isinstance(schema, dict):
+        for name, part in schema.items():
+            if names_a_secret(name) and isinstance(part, dict):
+                yield from (
+                    (*place, name, keyword) for keyword in _VALUES_IN_SCHEMAS if isinstance(part.get(keyword), str)
+                )
+            yield from _in_schema(part, (*place, name))
+
+
+def _at(value: Any, place: Place) -> Any:
+    for step in place:
+        value = value[step]
+    return value
+
+
+def _replaced(value: Any, places: frozenset[Place], here: Place, source: JsonObject | None = None) -> Any:
+    if here in places:
+        return HIDDEN if source is None else _at(source, here)
+    if isinstance(value, dict):
+        return {name: _replaced(item, places, (*here, name), source) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_replaced(item, places, (*here, position), source) for position, item in enumerate(value)]
+    return value
+
+
+NO_SECRET = "*** stands for a secret that is stored already, and there is none: write it, or {env:TOOL_NAME}"  # noqa: S105
+OTHER_HOST = "a kept secret (***) goes to the host it was written for only: write it again to send it to this one"
+OTHER_ID = "the tool_id must be the one in the path, or left out"
+MOST_PROBLEMS = 100
+Problem = tuple[Place, str]
+
+
+class ToolRequest(ToolConfig):
+    """A ToolConfig as it is sent to us: without a `tool_id` it is named after its name (W-01)."""
+
+    tool_id: ToolId = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and value.get("tool_id", "") is None:
+            return {name: item for name, item in value.items() if name != "tool_id"}
+        return value
+
+
+UnreadTool = SkipValidation[ToolRequest]
+"""A ToolRequest to whoever reads our document; JSON values until they are read here."""
+_TOOL: TypeAdapter[ToolRequest] = TypeAdapter(ToolRequest)
+_TOOLS: TypeAdapter[list[ToolRequest]] = TypeAdapter(list[ToolRequest])
+T = TypeVar("T")
+P = ParamSpec("P")
+# Imports compute for seconds. On several threads together they would end no sooner, and the event loop, which takes
+# turns with them, would run more slowly.
+_IMPORTS = ThreadPoolExecutor(1, thread_name_prefix="tool-import")
+MAX_IMPORTS = 20
+_PLACES = BoundedSemaphore(MAX_IMPORTS)
+
+
+async def in_turn(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run the computing of an import on the thread of the imports, one after the other.
+
+    Raises:
+        HTTPException: 503, `MAX_IMPORTS` are waiting or running.
+    """
+    if not _PLACES.acquire(blocking=False):
+        raise HTTPException(503, f"{MAX_IMPORTS} imports of tools are waiting already. Try again later.")
+    future = asyncio.get_running_loop().run_in_executor(_IMPORTS, partial(work, *args, **kwargs))
+    # When its thread is through, not when the caller goes: the work of a client that is gone still takes its turn.
+    future.add_done_callback(lambda _: _PLACES.release())
+    return await asyncio.shield(future)
+
+
+async def read_tools(given: Sequence[object]) -> list[ToolRequest]:
+    """Read the `tools` of a body. Raises RequestValidationError, which names what is wrong with them."""
+    return await in_turn(_read, _TOOLS, given, ("body", "tools"))
+
+
+async def _read_tool(tool: Annotated[UnreadTool, Body()]) -> ToolRequest:
+    # On a thread: to look at the form of a large schema takes up to a second.
+    return await asyncio.to_thread(_read, _TOOL, tool, ("body",))
+
+
+GivenTool = Annotated[ToolRequest, Depends(_read_tool)]
+
+
+def _read(adapter: TypeAdapter[T], given: object, place: Place) -> T:
+    try:
+        return adapter.validate_python(given, context=within([FORM_STEPS]))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]
+        raise RequestValidationError([{**each, "loc": (*place, *each["loc"])} for each in found]) from None
+
+
+def new_tool(given: ToolConfig, tool_id: str, variables: ToolVariables) -> ToolConfig:
+    """Make the configuration of a tool that is not there yet. Raises RequestValidationError."""
+    return _checked(plain(given) | {"tool_id": tool_id}, [], variables)
+
+
+def changed_tool(given: ToolConfig, stored: ToolConfig, variables: ToolVariables) -> ToolConfig:
+    """Make the configuration that takes the place of `stored`; `***` keeps the secret that is stored there.
+
+    Raises:
+        RequestValidationError: what is wrong with it. A kept secret does not go to another host, or whoever may change
+            a tool could read it there.
+    """
+    problems: list[Problem] = []
+    if given.tool_id not in ("", stored.tool_id):
+        problems.append((("tool_id",), OTHER_ID))
+    config, kept = put_back(plain(given) | {"tool_id": stored.tool_id}, plain(stored))
+    if kept and _origin(given) != _origin(stored):
+        problems.append((("api", "base_url"), OTHER_HOST))
+    return _checked(config, problems, variables)
+
+
+def refused_body(problems: Iterable[Problem]) -> RequestValidationError:
+    """Make the answer 422 that names each field and what is wrong with it, and repeats no value."""
+    return RequestValidationError(
+        [{"type": "value_error", "loc": ("body", *place), "msg": problem} for place, problem in problems]
+    )
+
+
+def problems_of(error: RequestValidationError) -> list[Problem]:
+    """Give back what `refused_body` was made of."""
+    return [(tuple(each["loc"][1:]), each["msg"]) for each in error.errors()]
+
+
+def _checked(config: JsonObject, problems: list[Problem], variables: ToolVariables) -> ToolConfig:
+    problems += [(place, NO_SECRET) for place in sorted(left_hidden(config), key=str)]
+    try:
+        # The form of the schemas, which takes longest, was looked at when the request was read.
+        tool = ToolConfig.stored(config)
+    except ValidationError as error:
+        raise refused_body(problems + [(each["loc"], each["msg"]) for each in error.errors()]) from None
+    problems += reference_problems(tool, variables)
+    if problems:
+        raise refused_body(problems)
+    return tool
+
+
+def reference_problems(tool: ToolConfig, variables: ToolVariables) -> list[Problem]:
+    """List the references to variables whose values may not go to the tool's host."""
+    texts: list[tuple[Place, str]] = [(("api", "headers", name), text) for name, text in tool.api.headers.items()]
+    texts.append((("api", "auth", "value"), tool.api.auth.value or ""))
+    authority = read_target(tool.api.base_url).authority
+    return [
+        (place, problem)
+        for place, text in texts
+        for problem in variables.refused({".".join(map(str, place)): text}, authority)
+    ]
+
+
+def _origin(tool: ToolConfig) -> tuple[str, str, int]:
+    return read_target(tool.api.base_url).origin
+
+
+ALREADY_THERE = "there is a tool of this tool_id already"
+
+
+class SkippedOperation(TypedDict):
+    """An operation, such as `GET /pets/{id}`, that was not stored, and why."""
+
+    operation: str
+    reason: str
+
+
+class StoredAnswer(TypedDict):
+    """What became of the tools: those stored as they are shown, and the ids of new and of replaced ones."""
+
+    tools: list[JsonObject]
+    created: list[str]
+    replaced: list[str]
+    skipped: list[SkippedOperation]
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Tools that may be stored, those that are to be left as they are, and what is wrong with others by position.
+
+    `revisions` names those that got secrets of stored ones: these must still be the same when they are replaced.
+    """
+
+    tools: list[ToolConfig] = field(default_factory=list)
+    left: list[ToolConfig] = field(default_factory=list)
+    wrong: dict[int, list[Problem]] = field(default_factory=dict)
+    revisions: dict[str, int] = field(default_factory=dict)
+
+
+class StoredTools(BaseModel):
+    """The same for OpenAPI documents, with the form of tools."""
+
+    tools: list[ToolConfig]
+    created: list[str]
+    replaced: list[str]
+    skipped: list[SkippedOperation]
+    warnings: list[str]
+
+
+async def store_given(
+    registry: RegisteredTools, given: Sequence[ToolRequest], variables: ToolVariables, on_conflict: OnConflict
+) -> StoredAnswer:
+    """Store the tools of a request, all or none, and give the answer; to replace one, `***` keeps its secrets.
+
+    Raises:
+        RequestValidationError: what is wrong with all of them.
+        Conflict: ids are taken, and `on_conflict` is "error"; or tools whose secrets are kept were changed meanwhile.
+    """
+    read = await _read_all(registry, given, variables, on_conflict)
+    if read.wrong:
+        wrong = read.wrong.items()
+        found = [(("tools", number, *place), text) for number, problems in wrong for place, text in problems]
+        raise refused_body(found[:MOST_PROBLEMS])
+    return await _store(registry, read, on_conflict)
+
+
+async def store_usable(
+    registry: RegisteredTools, made: Sequence[ToolConfig], variables: ToolVariables, on_conflict: OnConflict
+) -> StoredAnswer:
+    """Store those of the tools that may be stored, all or none of these, and say why the others are not.
+
+    Raises:
+        Conflict: ids are taken, and `on_conflict` is "error".
+    """
+    read = await _read_all(registry, made, variables, on_conflict)
+    answer = await _store(registry, read, on_conflict)
+    for number, problems in read.wrong.items():
+        answer["skipped"].append(_skipped(made[number], " ".join(text for _, text in problems)))
+    return answer
+
+
+async def _read_all(
+    registry: RegisteredTools, given: Sequence[ToolConfig], variables: ToolVariables, on_conflict: OnConflict
+) -> _Read:
+    """Read tools with what is stored under their ids."""
+    ids = [tool.tool_id or slug(tool.name) for tool in given]
+    there = await registry.registered(ids)
+    if there and on_conflict == "error":
+        raise Conflict(f"There are tools registered already as {listed(list(there))}.")
+    # On a thread: thousands of tools would keep everybody else from the event loop.
+    return await asyncio.to_thread(_read_each, list(zip(ids, given, strict=True)), there, variables, on_conflict)
+
+
+def _read_each(
+    given: Sequence[tuple[str, ToolConfig]],
+    there: Mapping[str, RegisteredTool],
+    variables: ToolVariables,
+    on_conflict: OnConflict,
+) -> _Read:
+    read = _Read()
+    for number, (tool_id, tool) in enumerate(given):
+        stored = there.get(tool_id)
+        try:
+            if stored is None:
+                read.tools.append(new_tool(tool, tool_id, variables))
+            elif on_conflict == "skip":
+                read.left.append(stored.config)
+            else:
+                read.tools.append(changed_tool(tool, stored.config, variables))
+                if left_hidden(plain(tool)):
+                    read.revisions[tool_id] = stored.revision
+        except RequestValidationError as error:
+            read.wrong[number] = problems_of(error)
+    return read
+
+
+async def _store(registry: RegisteredTools, read: _Read, on_conflict: OnConflict) -> StoredAnswer:
+    report = await registry.import_all(read.tools, on_conflict=on_conflict, revisions=read.revisions)
+    late = set(report.skipped)
+    stored = [tool for tool in read.tools if tool.tool_id not in late]
+    left = [*read.left, *(tool for tool in read.tools if tool.tool_id in late)]
+    return {
+        "tools": await asyncio.to_thread(lambda: [shown(tool) for tool in stored]),
+        "created": report.created,
+        "replaced": report.replaced,
+        "skipped": [_skipped(tool, ALREADY_THERE) for tool in left],
+        "warnings": [],
+    }
+
+
+def _skipped(tool: ToolConfig, reason: str) -> SkippedOperation:
+    return {"operation": f"{tool.api.method} {tool.api.path}", "reason": reason}
