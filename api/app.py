@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.routing import Route
 
@@ -17,7 +17,7 @@ from toolweave.api.clients import CredentialsFirst
 from toolweave.api.core_server import MOUNTED_AT, PATH, CoreMount
 from toolweave.api.errors import answer_bad_body, answer_error
 from toolweave.api.request_bodies import MIB, BodyLimit, Limit
-from toolweave.api.routes import chat, health, openapi_transfer, servers, tool_transfer, tools, workflow
+from toolweave.api.routes import chat, health, openapi_import, servers, tools, workflow
 from toolweave.api.routes.servers import in_default_registry
 from toolweave.api.routes.tools import open_served_registry
 from toolweave.config.settings import Settings, load_settings
@@ -25,10 +25,9 @@ from toolweave.errors import ToolweaveError
 from toolweave.nodes.model_endpoint import warn_if_offline
 from toolweave.servers.connections.current import open_served_plane, plane_slot
 
-# Those with many tools in one body, before those with one.
-TRANSFERS = (tool_transfer.router, openapi_transfer.router)
-ROUTERS = (chat.router, health.router, servers.router, workflow.router, *TRANSFERS, tools.router)
-TRANSFER_LIMIT = Limit(16 * MIB, openapi_transfer.MOST_VALUES)
+ROUTERS = (chat.router, health.router, servers.router, workflow.router, openapi_import.router, tools.router)
+IMPORT = re.compile("^/tools/import(/openapi)?$")
+IMPORT_LIMIT = Limit(16 * MIB, openapi_import.MOST_VALUES)
 CORE = re.compile(f"^{MOUNTED_AT}{PATH}/?$")
 # The MCP SDK itself refuses what has more than 4 MiB.
 CORE_LIMIT = Limit(32 * MIB)
@@ -56,19 +55,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
     app.add_exception_handler(RequestValidationError, answer_bad_body)
     app.add_exception_handler(ToolweaveError, answer_error)
-    larger = {**dict.fromkeys(_paths(*TRANSFERS), TRANSFER_LIMIT), CORE: CORE_LIMIT}
-    app.add_middleware(BodyLimit, paths=(*_paths(*ROUTERS), CORE), other_limits=larger)
+    ours = tuple(route.path_regex for each in ROUTERS for route in each.routes if isinstance(route, Route))
+    app.add_middleware(BodyLimit, paths=(*ours, CORE), other_limits={IMPORT: IMPORT_LIMIT, CORE: CORE_LIMIT})
     # Around the limit: strangers learn nothing of what a body may be.
-    app.add_middleware(CredentialsFirst, paths=_paths(*ROUTERS))
+    app.add_middleware(CredentialsFirst, paths=ours)
     for router in ROUTERS:
         app.include_router(router)
     # Routes of ours under the same path come before it.
     app.mount(MOUNTED_AT, core)
     return app
-
-
-def _paths(*routers: APIRouter) -> tuple[re.Pattern[str], ...]:
-    return tuple(route.path_regex for router in routers for route in router.routes if isinstance(route, Route))
 
 
 app = create_app()

@@ -5,17 +5,17 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from toolweave.api.langgraph.requests import query_words
+from toolweave.api.langgraph.requests import Body
 from toolweave.runtime.codec import dumps, dumps_slices, is_large
 from toolweave.runtime.events.channel import HEARTBEAT, HEARTBEAT_SECONDS, LoggedEvent, frame
 from toolweave.runtime.models import JsonObject
 
+Row = TypeVar("Row")
 INDEX = re.compile(r"\[(-?[0-9]{1,9})]")
 
 
@@ -62,19 +62,30 @@ def empty_answer(status: int, headers: Mapping[str, str] | None = None) -> Respo
     return Response(b"", status, dict(headers or {}))
 
 
-async def page_headers(
-    found: Sequence[object], *, limit: int, offset: int, count: Callable[[], Awaitable[int]]
-) -> dict[str, str]:
-    """Give the pagination headers for rows fetched with `limit + 1` (langgraph_api.md section 3).
+async def page_answer(
+    body: Body,
+    search: Callable[..., Awaitable[Sequence[Row]]],
+    count: Callable[[], Awaitable[int]],
+    shown: Callable[[Row], JsonObject],
+    *,
+    extract: Mapping[str, str] | None = None,
+) -> Response:
+    """Search as the body pages, sorts and selects, with the pagination headers (langgraph_api.md section 3).
 
     The total is that of the matches seen so far; only a page beyond the end has to count them.
     """
-    if not found and offset:
-        return {"x-pagination-total": str(min(offset, await count()))}
-    headers = {"x-pagination-total": str(offset + len(found))}
+    limit, offset = body.get("limit", 10), body.get("offset", 0)
+    found = await search(limit=limit + 1, offset=offset, sort_by=body.get("sort_by"), sort_order=body.get("sort_order"))
+    total = min(offset, await count()) if offset and not found else offset + len(found)
+    headers = {"x-pagination-total": str(total), **body.headers()}
     if len(found) > limit:
         headers["x-pagination-next"] = str(offset + limit)
-    return headers
+    rows = []
+    for row in map(shown, found[:limit]):
+        rows.append(selected(row, body.get("select")))
+        if extract:
+            rows[-1]["extracted"] = extracted(row, extract)
+    return json_answer(rows, headers=headers)
 
 
 def selected(row: JsonObject, select: Sequence[str] | None) -> JsonObject:
@@ -126,20 +137,6 @@ class RunEventFilter:
 
 
 ALL_EVENTS = RunEventFilter()
-
-
-def new_stream_filter(request: Request) -> RunEventFilter:
-    """Read what a stream that is created with its run is limited to: `namespace`, repeated or a JSON list."""
-    return RunEventFilter(namespaces=_namespaces(request))
-
-
-def joined_stream_filter(request: Request) -> RunEventFilter:
-    """Read what a joined stream is limited to: `stream_mode` and `namespace`, the union of all that are given."""
-    return RunEventFilter(frozenset(query_words(request, "stream_mode")), _namespaces(request))
-
-
-def _namespaces(request: Request) -> frozenset[str]:
-    return frozenset(query_words(request, "namespace", keep_empty=True))
 
 
 def _modes_of(name: str) -> tuple[str, ...]:

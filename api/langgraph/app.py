@@ -1,23 +1,24 @@
 """Compose the LangGraph-compatible server for one langgraph.json."""
 
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from loguru import logger
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolweave.api.errors import EXCEPTION_HANDLERS, UnexpectedErrors
+from toolweave.api.clients import PREFIX
+from toolweave.api.errors import EXCEPTION_HANDLERS, UnexpectedErrors, detail_response
 from toolweave.api.http_guard import HttpGuard, Visitors
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.auth.authentication import Authentication, load_auth
-from toolweave.api.langgraph.auth.authorization import guarded
-from toolweave.api.langgraph.auth.published import secured
 from toolweave.api.langgraph.custom_app import (
     CustomRoutes,
     custom_lifespan,
@@ -25,57 +26,103 @@ from toolweave.api.langgraph.custom_app import (
     in_order,
     load_custom_app,
 )
-from toolweave.api.langgraph.enabled import enabled
-from toolweave.api.langgraph.endpoint import Endpoint, resources
-from toolweave.api.langgraph.meters import MeasureRequests, Meters
-from toolweave.api.langgraph.mount_prefix import MountPrefix
-from toolweave.api.langgraph.openapi import docs_page, openapi_document
-from toolweave.api.langgraph.routes import (
-    a2a,
-    assistant_graphs,
-    assistants,
-    crons,
-    mcp,
-    protocol,
-    run_cancellation,
-    runs,
-    stateless_runs,
-    store,
-    system,
-    thread_state,
-    thread_storage,
-    thread_stream,
-    threads,
+from toolweave.api.langgraph.endpoints import (
+    Endpoint,
+    docs_page,
+    enabled,
+    guarded,
+    openapi_document,
+    resources,
+    secured,
 )
+from toolweave.api.langgraph.meters import MeasureRequests, Meters
+from toolweave.api.langgraph.routes import a2a, assistants, crons, mcp, protocol, runs, store, system, threads
 from toolweave.api.langgraph.routes.crons import firing
 from toolweave.api.langgraph.routes.protocol_socket import event_sockets
 from toolweave.api.langgraph.served import open_served
-from toolweave.api.langgraph.startup_report import StartupReport
 from toolweave.api.langgraph.webhooks import sending_webhooks
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
+from toolweave.errors import ToolweaveError
 from toolweave.runtime.crons import running_cron_clock
 from toolweave.runtime.loop_watchdog import watching_event_loop
 from toolweave.runtime.models import JsonObject
 
+
+class StartupReport:
+    """ASGI middleware around the lifespan: a failure becomes `lifespan.startup.failed` with a readable message."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything on; hold back the router's traceback of a failed start or stop."""
+        if scope["type"] != "lifespan":
+            await self._app(scope, receive, send)
+            return
+        failed: list[Message] = []
+
+        async def holding(message: Message) -> None:
+            if message["type"].endswith(".failed"):
+                failed.append(message)
+            else:
+                await send(message)
+
+        try:
+            await self._app(scope, receive, holding)
+        except Exception as error:  # noqa: BLE001 - the top-level handler of the lifespan
+            kind = failed[0]["type"] if failed else "lifespan.startup.failed"
+            await send({"type": kind, "message": _paragraph(error)})
+
+
+def _paragraph(error: Exception) -> str:
+    if isinstance(error, ToolweaveError):
+        return str(error)
+    logger.opt(exception=error).debug("the lifespan failed")
+    return f"{type(error).__name__}: {error} (the traceback is in the log at level DEBUG)"
+
+
+# Whoever watches the process asks here and knows no prefix.
+WITHOUT_PREFIX = "/ok"
+
+
+class MountPrefix:
+    """ASGI middleware: the prefix becomes the root path, and what is outside of it is not found."""
+
+    def __init__(self, app: ASGIApp, prefix: str) -> None:
+        self._app = app
+        self._prefix = prefix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what is below the prefix."""
+        if scope["type"] not in ("http", "websocket") or scope["path"] == WITHOUT_PREFIX:
+            await self._app(scope, receive, send)
+            return
+        path, prefix = scope["path"], self._prefix
+        if path == prefix or path.startswith(f"{prefix}/"):
+            scope["root_path"] = scope.get("root_path", "") + prefix
+            scope[PREFIX] = prefix
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "not found"})
+        else:
+            await detail_response(404, "Not Found")(scope, receive, send)
+
+
 ENDPOINTS: tuple[Endpoint, ...] = (
-    *system.ENDPOINTS,
-    *assistants.ENDPOINTS,
-    *assistant_graphs.ENDPOINTS,
-    *crons.ENDPOINTS,
-    # Before threads: `prune` is not the id of one.
-    *thread_storage.ENDPOINTS,
-    *threads.ENDPOINTS,
-    *thread_stream.ENDPOINTS,
-    *thread_state.ENDPOINTS,
-    *runs.ENDPOINTS,
-    *protocol.ENDPOINTS,
-    *run_cancellation.ENDPOINTS,
-    *stateless_runs.ENDPOINTS,
-    *store.ENDPOINTS,
-    *mcp.ENDPOINTS,
-    *a2a.ENDPOINTS,
+    *system.endpoints,
+    *assistants.endpoints,
+    *crons.endpoints,
+    *threads.endpoints,
+    *runs.endpoints,
+    *protocol.endpoints,
+    *runs.stateless,
+    *store.endpoints,
+    *mcp.endpoints,
+    *a2a.endpoints,
 )
+# Answered to anybody like the endpoints without a rule, as in the official server.
+DOCUMENTATION = ("/openapi.json", "/docs")
 
 
 def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette:
@@ -111,12 +158,13 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
                     await here.engine.stop()
 
     published = enabled(ENDPOINTS, config.http)
-    endpoints = guarded((*published, *enabled(system.UNPUBLISHED, config.http)), auth)
-    sockets = event_sockets(guarded(enabled(protocol.SOCKET_ENDPOINTS, config.http), auth))
+    endpoints = guarded((*published, *enabled(system.unpublished, config.http)), auth)
+    sockets = event_sockets(guarded(enabled(protocol.sockets, config.http), auth))
     routes: list[BaseRoute] = [*resources(endpoints), *sockets, *_documentation(published, config, custom)]
     if custom is not None:
         routes = [CustomRoutes(custom, last=False), *routes, CustomRoutes(custom, last=True)]
-    authentication = Middleware(Authentication, handlers=auth, routes=routes, config=config)
+    to_all = frozenset({*DOCUMENTATION, *(each.path for each in endpoints if each.rule is None)})
+    authentication = Middleware(Authentication, handlers=auth, routes=routes, open_to_all=to_all, config=config)
     app = Starlette(
         routes=routes,
         middleware=[
@@ -127,7 +175,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
             *([Middleware(MountPrefix, prefix=config.http.mount_prefix)] if config.http.mount_prefix else []),
             *in_order(custom, authentication, config.http.middleware_order),
         ],
-        exception_handlers=EXCEPTION_HANDLERS,
+        exception_handlers={**EXCEPTION_HANDLERS, store.BadLabelError: store.answer_bad_label},
         lifespan=lifespan,
     )
     app.state.meters = meters
@@ -146,7 +194,7 @@ def make_importable(config: LangGraphJson) -> None:
             sys.path.append(str(folder))
 
 
-def _documentation(endpoints: tuple[Endpoint, ...], config: LangGraphJson, custom: Starlette | None) -> list[BaseRoute]:
+def _documentation(endpoints: Iterable[Endpoint], config: LangGraphJson, custom: Starlette | None) -> list[BaseRoute]:
     if config.http.disable_meta:
         return []
 
@@ -159,4 +207,4 @@ def _documentation(endpoints: tuple[Endpoint, ...], config: LangGraphJson, custo
     async def docs(_request: Request) -> Response:
         return HTMLResponse(docs_page(document()))
 
-    return [Route("/openapi.json", openapi), Route("/docs", docs)]
+    return [Route(path, page) for path, page in zip(DOCUMENTATION, (openapi, docs), strict=True)]

@@ -1,5 +1,6 @@
 """Describe a graph to clients: its drawing and the JSON Schemas of its input, output, state and context."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from loguru import logger
 from pydantic import BaseModel, create_model
 from pydantic.errors import PydanticUserError
 
+from toolweave.api.langgraph.served import Served
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject
 
@@ -45,9 +47,11 @@ def graph_schemas(graph: Graph) -> JsonObject:
     }
 
 
-def input_schema(graph: Graph) -> JsonObject | None:
+async def input_schema(here: Served, graph_id: str) -> JsonObject | None:
     """Give the JSON Schema of a graph's input, None where none can be made of its type."""
-    return _schema_or_none(graph, "input", graph.get_input_jsonschema)
+    async with here.graphs.open(graph_id, access="assistants.read") as graph:
+        # Making schemas takes pydantic longer than the event loop has.
+        return await asyncio.to_thread(_schema_or_none, graph, "input", graph.get_input_jsonschema)
 
 
 def subgraph_schemas(graph: Graph, *, namespace: str | None, recurse: bool) -> JsonObject:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from starlette.responses import Response
+
 from toolweave.errors import RequestError
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.models import JsonObject
@@ -32,6 +34,11 @@ def result_message(request_id: RequestId, result: object) -> bytes:
 def error_message(request_id: RequestId, error: RpcError) -> bytes:
     """Encode a refusal."""
     return dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": error.code, "message": str(error)}})
+
+
+def rpc_answer(body: bytes, *, status: int = 200) -> Response:
+    """Answer with an encoded message."""
+    return Response(body, status, media_type="application/json")
 
 
 def params_of(message: JsonObject) -> JsonObject:

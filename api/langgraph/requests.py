@@ -1,7 +1,7 @@
 """Read request bodies: JSON of any content type, of bounded size and depth, checked and with typos named."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.types import ASGIApp
 
 from toolweave.api.langgraph.json_schema import MAX_INTEGER, MAX_LIMIT, BodySchema
 from toolweave.errors import InvalidRequest
@@ -16,6 +17,7 @@ from toolweave.json_values import LARGE_BYTES, has_more_values, too_many_values
 from toolweave.runtime.codec import loads
 from toolweave.runtime.models import JsonObject
 
+Handler = Callable[[Request], Awaitable[ASGIApp]]
 MAX_BODY_BYTES = 32 * 1024 * 1024
 # What is stored and sent back wraps a value in a few objects more; beyond 254 levels it cannot be encoded.
 MAX_DEPTH = 200
@@ -24,10 +26,11 @@ SHOWN_IGNORED = 20
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A checked JSON object: the known fields (absent and null ones alike missing) and the names it ignored."""
+    """A checked body: the known fields (absent and null ones alike missing), the names it ignored, and all as given."""
 
     fields: JsonObject
-    ignored: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
+    given: Any = None
 
     def get(self, name: str, default: Any = None) -> Any:
         """Give a field or its default."""
@@ -86,20 +89,18 @@ def parsed(data: bytes) -> Any:
 
 
 async def read_body(request: Request, schema: BodySchema) -> Body:
-    """Read, decode and check a JSON object."""
+    """Read, decode and check a body."""
     value = await read_json(request)
     schema.check(value)
-    return checked_body(value, schema)
+    return checked_body(value, schema) if isinstance(value, dict) else Body({}, given=value)
 
 
 def checked_body(value: JsonObject, schema: BodySchema) -> Body:
     """Split a checked object into what is known and the names of what is not."""
-    known = schema.known
-    fields = {name: item for name, item in value.items() if item is not None and name in known}
+    fields = {name: item for name, item in value.items() if item is not None and name in schema.known}
     for name in schema.integers & fields.keys():
         fields[name] = int(fields[name])
-    ignored = tuple(name for name in value if name not in known)
-    return Body(fields, ignored)
+    return Body(fields, tuple(name for name in value if name not in schema.known), value)
 
 
 def _too_large() -> HTTPException:

@@ -3,24 +3,24 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import cast
 
 from starlette.requests import Request
 
 from toolweave.api.langgraph.requests import is_uuid
-from toolweave.api.langgraph.thread_ttl import configured_ttl, sweeps
 from toolweave.api.langgraph.webhooks import WebhookRules
-from toolweave.config.langgraph_json import LangGraphJson
+from toolweave.config.langgraph_json import CheckpointerEntry, LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.events.announcements import Announcements
 from toolweave.runtime.events.run_log import EventLog
 from toolweave.runtime.events.thread_log import ThreadLog
 from toolweave.runtime.graphs import GraphRegistry, load_graph
-from toolweave.runtime.models import Assistant
+from toolweave.runtime.models import Assistant, ThreadTtl
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 from toolweave.runtime.persistence.store import store_options
-from toolweave.runtime.runs.cleaning import sweeping_expired, sweeping_orphans
+from toolweave.runtime.runs.cleaning import Sweeps, sweeping_expired, sweeping_orphans
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import Runtime
 
@@ -58,6 +58,21 @@ class Served:
 def served(request: Request) -> Served:
     """Give a request's handler what it works with."""
     return cast("Served", request.app.state.served)
+
+
+def configured_ttl(entry: CheckpointerEntry) -> ThreadTtl | None:
+    """Give the time to live that langgraph.json sets for threads that ask for none."""
+    if entry.ttl is None or entry.ttl.default_ttl is None:
+        return None
+    return ThreadTtl(entry.ttl.default_ttl, entry.ttl.strategy)
+
+
+def sweeps(entry: CheckpointerEntry) -> Sweeps:
+    """Give the times at which expired threads are looked for: threads can have a time to live without the section."""
+    if entry.ttl is None:
+        return Sweeps()
+    minutes = entry.ttl.sweep_interval_minutes
+    return Sweeps(Sweeps().every if minutes is None else timedelta(minutes=minutes), entry.ttl.sweep_limit)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from toolweave.api.langgraph.wire import NO_STATE, interrupts_json, thread_state
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.graphs import Graph
-from toolweave.runtime.models import JsonObject, Thread, ThreadStatus
+from toolweave.runtime.models import JsonObject, NewRun, Thread, ThreadStatus
 from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, FORKED_FROM
 from toolweave.runtime.persistence.threads import ThreadClaim
 from toolweave.runtime.runs.graph_call import build_command
@@ -161,6 +161,14 @@ async def require_checkpoint(served: Served, config: RunnableConfig) -> None:
     """
     if await served.persistence.checkpointer.aget_tuple(config) is None:
         raise NotFound(f"Checkpoint {config['configurable']['checkpoint_id']} not found")
+
+
+async def require_start(served: Served, new: NewRun) -> None:
+    """Raise NotFound when the checkpoint that a run is to start from is not there."""
+    start = new.kwargs["config"]["configurable"]
+    if start.get("checkpoint_id"):
+        checkpoint = {name: str(start.get(name) or "") for name in ("checkpoint_id", "checkpoint_ns")}
+        await require_checkpoint(served, state_config(new.thread_id, checkpoint))
 
 
 async def _mirror(served: Served, thread_id: str, state: StateSnapshot) -> None:

@@ -8,16 +8,26 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
 from fastapi import Path as InPath
 from loguru import logger
+from pydantic import BaseModel, ConfigDict, Field
 
 from toolweave.api.clients import known_to_the_api
 from toolweave.api.request_bodies import StrictJsonRoute
-from toolweave.api.stored_tools import GivenTool, changed_tool, new_tool, shown
+from toolweave.api.stored_tools import (
+    GivenTool,
+    StoredTools,
+    UnreadTool,
+    changed_tool,
+    new_tool,
+    read_tools,
+    shown,
+    store_given,
+)
 from toolweave.config.settings import Settings
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import ConfigError, PersistenceError
 from toolweave.runtime.codec import dumps
 from toolweave.servers.registry.current import REGISTRY
-from toolweave.servers.registry.repository import RegisteredTools, open_tool_registry
+from toolweave.servers.registry.repository import OnConflict, RegisteredTools, open_tool_registry
 from toolweave.servers.registry.stored_tools import RegisteredTool
 from toolweave.tool_config import ToolConfig
 
@@ -56,6 +66,7 @@ async def the_registry(request: Request) -> AsyncIterator[RegisteredTools]:
 
 Registry = Annotated[RegisteredTools, Depends(the_registry)]
 MOST_LISTED = 1_000
+MOST_TOOLS = 5_000
 SEARCHED = "Words that id, name, description, path or method must all hold."
 Described = dict[int | str, dict[str, Any]]
 UNKNOWN: Described = {404: {"description": "There is no tool of that id."}}
@@ -72,6 +83,21 @@ router = APIRouter(
     dependencies=[Depends(known_to_the_api)],
     responses=REFUSALS,
 )
+
+
+class ToolImport(BaseModel):
+    """Tools as `GET /tools/export` gives them, and what becomes of those whose ids are taken."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    tools: list[UnreadTool] = Field(min_length=1, max_length=MOST_TOOLS)
+    on_conflict: OnConflict = "error"
+
+
+class ToolExport(BaseModel):
+    """All tools, their secrets hidden."""
+
+    tools: list[ToolConfig]
 
 
 def the_variables(request: Request) -> ToolVariables:
@@ -110,6 +136,31 @@ async def list_tools(
     headers = {"x-pagination-total": str(page.total)}
     tools = await asyncio.to_thread(lambda: [shown(found.config) for found in page.tools])
     return _json(tools, headers=headers)
+
+
+# Before the one with an id: no tool is called "import" or "export".
+@router.post(
+    "/import",
+    status_code=201,
+    response_model=StoredTools,
+    responses={409: {"description": "Ids are taken; nothing was stored."}},
+)
+async def import_tools(given: ToolImport, registry: Registry, variables: Variables) -> Response:
+    """Store many tools, all or none; `on_conflict` says what becomes of those that are there already.
+
+    With "replace", `***` keeps the secrets that are stored, as PUT does; new tools need theirs written out.
+    """
+    stored = await store_given(registry, await read_tools(given.tools), variables, given.on_conflict)
+    return Response(dumps(stored), 201, media_type="application/json")
+
+
+@router.get("/export", response_model=ToolExport)
+async def export_tools(registry: Registry) -> Response:
+    """Give all tools in a form that the import takes; their secrets stay here."""
+    stored = await registry.all()
+    tools = await asyncio.to_thread(lambda: [shown(tool) for tool in stored])
+    headers = {"content-disposition": 'attachment; filename="tools.json"'}
+    return Response(dumps({"tools": tools}), headers=headers, media_type="application/json")
 
 
 @router.get("/{tool_id}", response_model=ToolConfig, responses=UNKNOWN)

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from time import monotonic
@@ -170,14 +170,10 @@ def _any(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern.lower().replace("[", "[[]").replace("?", "[?]")) for pattern in patterns)
 
 
-# Answered to anybody, as in the official server.
-OPEN = frozenset({"/", "/ok", "/info", "/docs", "/openapi.json", "/metrics"})
-
-
 class Authentication:
     """ASGI middleware: says in the scope and in `current_caller` who asks, and answers for who may not.
 
-    Only the routes in `OPEN`, and those of the application unless it wants otherwise, are served to anybody.
+    Only the paths `open_to_all`, and those of the application unless it wants otherwise, are served to anybody.
     """
 
     def __init__(
@@ -186,11 +182,13 @@ class Authentication:
         *,
         handlers: AuthHandlers | None,
         routes: Iterable[BaseRoute],
+        open_to_all: Collection[str],
         config: LangGraphJson,
     ) -> None:
         self._app = app
         self._handlers = handlers
         self._routes = tuple(routes)
+        self._open_to_all = open_to_all
         self._http = config.http
         self._known = KnownUsers(config.auth.cache) if config.auth and config.auth.cache else None
 
@@ -219,7 +217,7 @@ class Authentication:
         route = self._route(scope)
         if isinstance(route, CustomRoutes):
             return not self._http.enable_custom_route_auth
-        return isinstance(route, Route) and route.path in OPEN
+        return isinstance(route, Route) and route.path in self._open_to_all
 
     def _route(self, scope: Scope) -> BaseRoute | None:
         """Find the route that will answer, exactly as the router does; None when none will."""

@@ -1,6 +1,6 @@
 """Ask an application's handlers about one request, and look at what the request is about."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,14 +9,12 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from toolweave.api.langgraph.auth.authentication import OPEN, AuthHandlers
-from toolweave.api.langgraph.auth.rules import RULES
+from toolweave.api.langgraph.auth.authentication import AuthHandlers
 from toolweave.api.langgraph.components import body_schema
-from toolweave.api.langgraph.endpoint import Endpoint, Handler
-from toolweave.api.langgraph.requests import is_uuid, parsed, read_bytes
+from toolweave.api.langgraph.requests import Handler, is_uuid, parsed, read_bytes
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.request_bodies import replaying
-from toolweave.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
+from toolweave.errors import InvalidRequest, NotFound, Unauthenticated
 from toolweave.runtime.caller import User, calling, current_caller
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.models import JsonObject
@@ -141,42 +139,31 @@ def as_uuid(text: object) -> UUID | None:
 # Their endpoints refuse bodies in ways of their own.
 CHECKED_LATER = frozenset({"JsonRpcMessage", "ProtocolCommand", "EventStreamRequest"})
 
-
-def guarded(endpoints: Iterable[Endpoint], handlers: AuthHandlers | None) -> tuple[Endpoint, ...]:
-    """Put the guard before every endpoint that is not open to all; without authentication nothing changes."""
-    if handlers is None:
-        return tuple(endpoints)
-    return tuple(
-        endpoint if endpoint.path in OPEN else replace(endpoint, handler=_guard(endpoint, handlers))
-        for endpoint in endpoints
-    )
+Rule = Callable[[AuthRequest], Awaitable[None]]
 
 
-def _guard(endpoint: Endpoint, handlers: AuthHandlers) -> Handler:
-    checked = endpoint.body is not None and endpoint.body not in CHECKED_LATER
-    schema = body_schema(endpoint.body) if endpoint.body is not None and checked else None
+def authorized(handler: Handler, rule: Rule, body: str | None, handlers: AuthHandlers) -> Handler:
+    """Ask a rule before a handler: nobody gets to it without a user and the rule's permission."""
+    schema = body_schema(body) if body is not None and body not in CHECKED_LATER else None
 
-    async def handler(request: Request) -> ASGIApp:
+    async def answer(request: Request) -> ASGIApp:
         user = request.scope.get("user")
         if not isinstance(user, User):
             raise Unauthenticated("Unauthorized")
-        rule = RULES.get(f"{endpoint.method} {endpoint.path}")
-        if rule is None:
-            raise Forbidden("Forbidden")
-        data = await read_bytes(request) if endpoint.method != "GET" else b""
-        body = _parsed(data)
-        if schema is not None and body is not None:
+        data = b"" if request.method in ("GET", "HEAD") else await read_bytes(request)
+        given = _parsed(data)
+        if schema is not None and given is not None:
             # Before the handlers see it: they rely on metadata that is an object.
-            schema.check(body)
+            schema.check(given)
         # The handlers get values of their own, parsed anew: a deep copy takes twenty times as long.
         asked = AuthRequest(request, handlers, user, served(request), _parsed(data))
         await rule(asked)
-        changed = data if asked.body == body else dumps(asked.body)
+        changed = data if asked.body == given else dumps(asked.body)
         caller = replace(current_caller(), run_metadata=asked.run_metadata, run_threads=asked.run_threads)
         with showing_only(asked.filters), calling(caller):
-            return await endpoint.handler(Request(request.scope, replaying(changed, request.receive)))
+            return await handler(Request(request.scope, replaying(changed, request.receive)))
 
-    return handler
+    return answer
 
 
 def _parsed(data: bytes) -> object:

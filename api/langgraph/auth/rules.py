@@ -1,85 +1,475 @@
-"""Say for every endpoint what the application's handlers are asked; an endpoint that is not here is refused."""
+"""What is asked of the handlers for threads and the runs on them; every action is the official server's."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
 
-from toolweave.api.langgraph.auth import other_rules as other
-from toolweave.api.langgraph.auth import rpc_rules as rpc
-from toolweave.api.langgraph.auth import thread_rules as threads
-from toolweave.api.langgraph.auth.authorization import AuthRequest
+from langchain_core.utils.uuid import uuid7
 
-Rule = Callable[[AuthRequest], Awaitable[None]]
+from toolweave.api.langgraph.auth.authorization import HIDDEN, AuthRequest, as_uuid, checked_id
+from toolweave.errors import Conflict, InvalidRequest, NotFound
+from toolweave.runtime.models import JsonObject
+from toolweave.runtime.persistence.assistants import system_assistant_id
+from toolweave.runtime.persistence.search import allows
 
-_THREAD = "/threads/{thread_id}"
-_RUN = f"{_THREAD}/runs/{{run_id}}"
-_ASSISTANT = "/assistants/{assistant_id}"
-_CRON = "/runs/crons/{cron_id}"
-_AGENT = "/a2a/{assistant_id}"
-_CARD = "/.well-known/agent-card.json"
+UNKNOWN_FOR_RUN = "Thread or assistant not found."
+NOTHING_TO_CANCEL = "No runs found to cancel."
+RUN_ARGUMENTS = (
+    *("input", "command", "config", "context", "webhook", "interrupt_before", "interrupt_after", "stream_mode"),
+    *("checkpoint", "checkpoint_id", "durability"),
+)
 
-RULES: Mapping[str, Rule] = {
-    "POST /assistants": other.create_assistant,
-    "POST /assistants/search": other.search_assistants,
-    "POST /assistants/count": other.search_assistants,
-    f"GET {_ASSISTANT}": other.read_assistant,
-    f"PATCH {_ASSISTANT}": other.update_assistant,
-    f"DELETE {_ASSISTANT}": other.delete_assistant,
-    f"GET {_ASSISTANT}/graph": other.read_assistant,
-    f"GET {_ASSISTANT}/schemas": other.read_assistant,
-    f"GET {_ASSISTANT}/subgraphs": other.read_assistant,
-    f"GET {_ASSISTANT}/subgraphs/{{namespace}}": other.read_assistant,
-    f"POST {_ASSISTANT}/versions": other.read_assistant,
-    f"POST {_ASSISTANT}/latest": other.set_version,
-    "POST /threads": threads.create_thread,
-    "POST /threads/search": threads.search_threads,
-    "POST /threads/count": threads.search_threads,
-    "POST /threads/prune": threads.prune_threads,
-    f"GET {_THREAD}": threads.read_thread,
-    f"PATCH {_THREAD}": threads.update_thread,
-    f"DELETE {_THREAD}": threads.delete_thread,
-    f"POST {_THREAD}/copy": threads.copy_thread,
-    f"GET {_THREAD}/state": threads.read_thread,
-    f"POST {_THREAD}/state": threads.update_state,
-    f"POST {_THREAD}/state/checkpoint": threads.read_thread,
-    f"GET {_THREAD}/state/{{checkpoint_id}}": threads.read_thread,
-    f"GET {_THREAD}/history": threads.read_thread,
-    f"POST {_THREAD}/history": threads.read_thread,
-    f"GET {_THREAD}/storage": threads.read_thread,
-    f"GET {_THREAD}/stream": threads.read_thread,
-    f"POST {_THREAD}/stream/events": threads.listen,
-    f"GET {_THREAD}/stream/events": threads.listen,
-    f"POST {_THREAD}/commands": rpc.send_command,
-    f"POST {_THREAD}/runs": threads.create_run,
-    f"POST {_THREAD}/runs/stream": threads.create_run,
-    f"POST {_THREAD}/runs/wait": threads.create_run,
-    f"GET {_THREAD}/runs": threads.list_runs,
-    f"GET {_RUN}": threads.read_run,
-    f"DELETE {_RUN}": threads.delete_run,
-    f"GET {_RUN}/join": threads.join_run,
-    f"GET {_RUN}/stream": threads.join_run,
-    f"POST {_RUN}/cancel": threads.cancel_run,
-    "POST /runs": threads.create_run,
-    "POST /runs/stream": threads.create_run,
-    "POST /runs/wait": threads.create_run,
-    "POST /runs/batch": threads.create_runs,
-    "POST /runs/cancel": threads.cancel_runs,
-    "GET /runs/{run_id}/stream": threads.read_stateless_run,
-    "POST /runs/crons": other.create_cron,
-    f"POST {_THREAD}/runs/crons": other.create_cron,
-    "POST /runs/crons/search": other.search_crons,
-    "POST /runs/crons/count": other.search_crons,
-    f"GET {_CRON}": other.read_cron,
-    f"PATCH {_CRON}": other.update_cron,
-    f"DELETE {_CRON}": other.delete_cron,
-    "PUT /store/items": other.put_item,
-    "GET /store/items": other.get_item,
-    "DELETE /store/items": other.delete_item,
-    "POST /store/items/search": other.search_items,
-    "POST /store/namespaces": other.list_namespaces,
-    "POST /ui/{graph}": other.read_interface,
-    "POST /mcp": rpc.speak_mcp,
-    "DELETE /mcp": rpc.end_mcp,
-    f"POST {_AGENT}": rpc.speak_a2a,
-    f"GET {_AGENT}": rpc.read_card,
-    f"GET {_AGENT}{_CARD}": rpc.read_card,
-    f"GET {_CARD}": rpc.read_card,
-}
+
+async def create_thread(asked: AuthRequest) -> None:
+    """threads.create; an existing thread of somebody else's is only said to exist."""
+    fields = asked.fields
+    fields.setdefault("thread_id", str(uuid7()))
+    value: dict[str, Any] = {
+        "thread_id": as_uuid(fields["thread_id"]),
+        "metadata": fields.get("metadata") or {},
+        "if_exists": fields.get("if_exists") or "raise",
+    }
+    if fields.get("ttl") is not None:
+        value["ttl"] = fields["ttl"]
+    wanted = await asked.permit_written("threads", "create", fields, value)
+    asked.filters["threads"] = wanted
+    thread_id = checked_id(fields.get("thread_id"))
+    if not await asked.sees_thread(wanted, thread_id):
+        raise Conflict(f"Thread with ID {thread_id} already exists")
+
+
+async def search_threads(asked: AuthRequest) -> None:
+    """threads.search; the filter applies to what is found and counted."""
+    fields = asked.fields
+    value = {
+        "metadata": fields.get("metadata") or {},
+        "values": fields.get("values") or {},
+        "status": fields.get("status"),
+        "limit": fields.get("limit", 10),
+        "offset": fields.get("offset", 0),
+    }
+    if "ids" in fields:
+        value["ids"] = fields["ids"]
+    asked.filters["threads"] = await asked.permit_written("threads", "search", fields, value)
+
+
+async def prune_threads(asked: AuthRequest) -> None:
+    """threads.delete, for all of them or none."""
+    given = asked.fields.get("thread_ids")
+    ids = [known for known in map(checked_id, given if isinstance(given, list) else ()) if known is not None]
+    wanted = await asked.permit("threads", "delete", {"thread_ids": [UUID(thread_id) for thread_id in ids]})
+    for thread_id in ids:
+        if not await asked.sees_thread(wanted, thread_id):
+            raise NotFound("At least one thread not found or not authorized")
+
+
+async def read_thread(asked: AuthRequest) -> None:
+    """threads.read."""
+    await asked.thread("read", asked.id_in_path("thread"))
+
+
+async def listen(asked: AuthRequest) -> None:
+    """threads.read; the filter applies once more to a thread that is yet to be created."""
+    thread_id = asked.id_in_path("thread")
+    wanted = await asked.permit("threads", "read", {"thread_id": as_uuid(thread_id)})
+    asked.filters["threads"] = wanted
+    if not await asked.sees_thread(wanted, thread_id):
+        raise NotFound(HIDDEN.format(thread_id))
+
+
+async def update_thread(asked: AuthRequest) -> None:
+    """threads.update with the metadata to merge."""
+    fields, thread_id = asked.fields, asked.id_in_path("thread")
+    value = {"thread_id": as_uuid(thread_id), "metadata": fields.get("metadata") or {}}
+    wanted = await asked.permit_written("threads", "update", fields, value)
+    fields.pop("thread_id", None)
+    if not await asked.sees_thread(wanted, thread_id):
+        raise NotFound("Not Found")
+
+
+async def update_state(asked: AuthRequest) -> None:
+    """threads.update: a state is part of its thread."""
+    await asked.thread("update", asked.id_in_path("thread"))
+
+
+async def delete_thread(asked: AuthRequest) -> None:
+    """threads.delete."""
+    await asked.thread("delete", asked.id_in_path("thread"))
+
+
+async def copy_thread(asked: AuthRequest) -> None:
+    """threads.read of the one, threads.create of the other, which has the same metadata."""
+    await asked.thread("read", asked.id_in_path("thread"), hidden=Conflict("Conflict"))
+    await asked.permit("threads", "create", {"thread_id": None})
+
+
+async def list_runs(asked: AuthRequest) -> None:
+    """threads.read, and threads.search as in the official server."""
+    await read_thread(asked)
+    thread_id = asked.id_in_path("thread")
+    wanted = await asked.permit("threads", "search", {"thread_id": as_uuid(thread_id), "metadata": {}})
+    if not await asked.sees_thread(wanted, thread_id):
+        raise NotFound(f"Thread with ID {thread_id} not found")
+
+
+async def read_run(asked: AuthRequest) -> None:
+    """threads.read."""
+    value = {"thread_id": as_uuid(asked.id_in_path("thread")), "run_id": as_uuid(asked.id_in_path("run"))}
+    await asked.thread("read", asked.id_in_path("thread"), value)
+
+
+async def read_stateless_run(asked: AuthRequest) -> None:
+    """threads.read of the run's temporary thread."""
+    run_id = asked.id_in_path("run")
+    run = None if run_id is None else await asked.served.persistence.runs.find(run_id)
+    thread_id = None if run is None else run.thread_id
+    value = {"thread_id": as_uuid(thread_id), "run_id": as_uuid(run_id)}
+    if run is None:
+        await _read_ended_run(asked, run_id, value)
+        return
+    await asked.thread("read", thread_id, value, hidden=NotFound("Run not found"))
+    if asked.request.query_params.get("cancel_on_disconnect"):
+        await asked.thread("update", thread_id, {**value, "action": "interrupt"}, hidden=NotFound("Run not found"))
+
+
+async def _read_ended_run(asked: AuthRequest, run_id: str | None, value: dict[str, Any]) -> None:
+    """threads.read of a thread that is gone: its run said the same of itself."""
+    wanted = await asked.permit("threads", "read", value)
+    metadata = None if run_id is None else asked.served.engine.runtime.log.ended.metadata(run_id)
+    if metadata is not None and not allows(wanted, metadata):
+        raise NotFound("Run not found")
+
+
+async def join_run(asked: AuthRequest) -> None:
+    """threads.read, and threads.update when leaving is to cancel the run."""
+    await read_run(asked)
+    if asked.request.query_params.get("cancel_on_disconnect"):
+        thread_id = asked.id_in_path("thread")
+        await asked.thread("update", thread_id, {"thread_id": as_uuid(thread_id), "action": "interrupt"})
+
+
+async def delete_run(asked: AuthRequest) -> None:
+    """threads.delete."""
+    value = {"run_id": as_uuid(asked.id_in_path("run")), "thread_id": as_uuid(asked.id_in_path("thread"))}
+    await asked.thread("delete", asked.id_in_path("thread"), value, hidden=NotFound("Not Found"))
+
+
+async def cancel_run(asked: AuthRequest) -> None:
+    """threads.update with the action."""
+    await _cancel(asked, asked.id_in_path("thread"), [asked.id_in_path("run")], None)
+
+
+async def cancel_runs(asked: AuthRequest) -> None:
+    """threads.update with the action; by status, only the threads that the filter lets through."""
+    fields = asked.fields
+    run_ids, status = fields.get("run_ids"), fields.get("status")
+    await _cancel(asked, checked_id(fields.get("thread_id")), run_ids if isinstance(run_ids, list) else None, status)
+
+
+async def _cancel(asked: AuthRequest, thread_id: str | None, run_ids: list[Any] | None, status: Any) -> None:
+    value = {
+        "thread_id": as_uuid(thread_id),
+        "action": asked.request.query_params.get("action") or "interrupt",
+        "metadata": {"run_ids": None if run_ids is None else [as_uuid(item) for item in run_ids], "status": status},
+    }
+    wanted = await asked.permit("threads", "update", value)
+    asked.filters["threads"] = wanted
+    if not await asked.sees_thread(wanted, thread_id):
+        raise NotFound(NOTHING_TO_CANCEL)
+
+
+async def create_run(asked: AuthRequest) -> None:
+    """threads.create_run on the thread of the path, or on one of the run's own."""
+    await permit_run(asked, asked.fields, asked.id_in_path("thread"))
+
+
+async def create_runs(asked: AuthRequest) -> None:
+    """threads.create_run for each."""
+    for fields in asked.body if isinstance(asked.body, list) else ():
+        if isinstance(fields, dict):
+            await permit_run(asked, fields, None)
+
+
+async def permit_run(asked: AuthRequest, fields: JsonObject, thread_id: str | None) -> None:
+    """Ask for a run; the handler's metadata becomes the run's, and that of a thread made for it."""
+    if not isinstance(fields.get("metadata"), dict | None):
+        raise InvalidRequest("metadata must be an object")
+    arguments: dict[str, Any] = {name: fields.get(name) for name in RUN_ARGUMENTS}
+    before = dict(arguments)
+    value: dict[str, Any] = {
+        "thread_id": as_uuid(thread_id),
+        "assistant_id": as_uuid(fields.get("assistant_id")) or fields.get("assistant_id"),
+        "run_id": None,
+        "status": "pending",
+        "metadata": fields.get("metadata") or {},
+        "prevent_insert_if_inflight": fields.get("multitask_strategy") == "reject",
+        "multitask_strategy": fields.get("multitask_strategy") or "enqueue",
+        "if_not_exists": fields.get("if_not_exists") or ("create" if thread_id is None else "reject"),
+        "after_seconds": fields.get("after_seconds") or 0,
+        "kwargs": arguments,
+    }
+    wanted = await asked.permit("threads", "create_run", value)
+    asked.run_threads = wanted
+    if value.get("metadata") or "metadata" in fields:
+        fields["metadata"] = value.get("metadata") or {}
+    fields.update({name: item for name, item in arguments.items() if item is not before.get(name)})
+    for seen in (
+        await asked.sees_thread(wanted, thread_id),
+        await asked.sees_assistant_to_run(wanted, fields.get("assistant_id")),
+    ):
+        if not seen:
+            raise NotFound(UNKNOWN_FOR_RUN)
+
+
+async def search_assistants(asked: AuthRequest) -> None:
+    """assistants.search; the filter applies to what is found and counted."""
+    fields = asked.fields
+    value = {
+        "graph_id": fields.get("graph_id"),
+        "metadata": fields.get("metadata") or {},
+        "limit": fields.get("limit", 10),
+        "offset": fields.get("offset", 0),
+    }
+    asked.filters["assistants"] = await asked.permit_written("assistants", "search", fields, value)
+
+
+async def create_assistant(asked: AuthRequest) -> None:
+    """assistants.create; an existing assistant of somebody else's stays unseen."""
+    fields = asked.fields
+    value = {
+        "assistant_id": as_uuid(fields.get("assistant_id")),
+        "graph_id": fields.get("graph_id"),
+        "config": fields.get("config") or {},
+        "context": fields.get("context"),
+        "metadata": fields.get("metadata") or {},
+        "name": fields.get("name"),
+    }
+    if "if_exists" in fields:
+        value["if_exists"] = fields["if_exists"]
+    wanted = await asked.permit_written("assistants", "create", fields, value)
+    assistant_id = checked_id(fields.get("assistant_id"))
+    if not await asked.sees_assistant(wanted, assistant_id):
+        # Refused as taken, whatever was to happen then: do_nothing would show it.
+        fields["if_exists"] = "raise"
+
+
+async def read_assistant(asked: AuthRequest) -> None:
+    """assistants.read, by id or by the name of a graph."""
+    given = asked.request.path_params.get("assistant_id", "")
+    known = given in asked.served.graphs.names()
+    await asked.assistant("read", system_assistant_id(given) if known else checked_id(given))
+
+
+async def read_interface(asked: AuthRequest) -> None:
+    """assistants.read of the graph's own assistant."""
+    await asked.assistant("read", system_assistant_id(str(asked.request.path_params.get("graph", ""))))
+
+
+async def update_assistant(asked: AuthRequest) -> None:
+    """assistants.update with what is to change."""
+    fields, assistant_id = asked.fields, asked.id_in_path("assistant")
+    value = {
+        "assistant_id": as_uuid(assistant_id),
+        "graph_id": fields.get("graph_id"),
+        "config": fields.get("config") or {},
+        "context": fields.get("context"),
+        "metadata": fields.get("metadata") or {},
+        "name": fields.get("name"),
+    }
+    wanted = await asked.permit_written("assistants", "update", fields, value)
+    fields.pop("assistant_id", None)
+    if not await asked.sees_assistant(wanted, assistant_id):
+        raise NotFound("Not Found")
+
+
+async def set_version(asked: AuthRequest) -> None:
+    """assistants.update with the version."""
+    assistant_id = asked.id_in_path("assistant")
+    value = {"assistant_id": as_uuid(assistant_id), "version": asked.fields.get("version")}
+    await asked.assistant("update", assistant_id, value)
+
+
+async def delete_assistant(asked: AuthRequest) -> None:
+    """assistants.delete; its threads, if they go too, are those that threads.delete lets through."""
+    await asked.assistant("delete", asked.id_in_path("assistant"))
+    if asked.request.query_params.get("delete_threads"):
+        asked.filters["threads"] = await asked.permit("threads", "delete", {"thread_id": None})
+
+
+async def create_cron(asked: AuthRequest) -> None:
+    """crons.create, on a thread that threads.read shows, for an assistant the user may run."""
+    fields, thread_id = asked.fields, asked.id_in_path("thread")
+    value: dict[str, Any] = {
+        "payload": {name: item for name, item in fields.items() if name != "metadata"},
+        "schedule": fields.get("schedule"),
+        "cron_id": None,
+        "thread_id": as_uuid(thread_id),
+        "user_id": asked.user.identity,
+        "end_time": fields.get("end_time"),
+        "metadata": fields.get("metadata") or {},
+    }
+    wanted = await asked.permit("crons", "create", value)
+    if value.get("metadata") or "metadata" in fields:
+        fields["metadata"] = value.get("metadata") or {}
+    name_or_id = fields.get("assistant_id")
+    if not await asked.sees_assistant_to_run(wanted, name_or_id):
+        raise NotFound(f"Assistant '{name_or_id}' not found")
+    if thread_id is not None:
+        await asked.thread("read", thread_id, hidden=NotFound(f"Thread with ID '{thread_id}' not found"))
+
+
+async def search_crons(asked: AuthRequest) -> None:
+    """crons.search; crons of threads that threads.search hides are hidden too."""
+    fields = asked.fields
+    value = {
+        "assistant_id": as_uuid(fields.get("assistant_id")),
+        "thread_id": as_uuid(fields.get("thread_id")),
+        "limit": fields.get("limit", 10),
+        "offset": fields.get("offset", 0),
+        "metadata": fields.get("metadata") or {},
+    }
+    wanted = await asked.permit("crons", "search", value)
+    if value.get("metadata") or "metadata" in fields:
+        fields["metadata"] = value.get("metadata") or {}
+    asked.filters["crons"] = wanted
+    asked.filters["threads"] = await asked.permit("threads", "search", {})
+
+
+async def read_cron(asked: AuthRequest) -> None:
+    """crons.read."""
+    await _cron(asked, "read", {})
+
+
+async def update_cron(asked: AuthRequest) -> None:
+    """crons.update with what is to change."""
+    fields = asked.fields
+    changes = {name: fields.get(name) for name in ("schedule", "end_time", "enabled", "on_run_completed")}
+    await _cron(asked, "update", {**changes, "payload": dict(fields)})
+
+
+async def delete_cron(asked: AuthRequest) -> None:
+    """crons.delete."""
+    await _cron(asked, "delete", {})
+
+
+async def _cron(asked: AuthRequest, action: str, more: JsonObject) -> None:
+    cron_id = asked.id_in_path("cron")
+    value: dict[str, Any] = {"cron_id": as_uuid(cron_id), **more}
+    wanted = await asked.permit("crons", action, value)
+    if isinstance(changed := value.get("metadata"), dict):
+        asked.fields["metadata"] = {**(asked.fields.get("metadata") or {}), **changed}
+    if cron_id is None:
+        return
+    try:
+        cron = await asked.served.persistence.crons.get(cron_id)
+    except NotFound:
+        return
+    if not allows(wanted, cron.metadata):
+        raise NotFound("Not Found")
+    if cron.thread_id is not None:
+        await asked.thread("read", cron.thread_id, hidden=NotFound("Not Found"))
+
+
+async def put_item(asked: AuthRequest) -> None:
+    """store.put."""
+    fields = asked.fields
+    value = {name: fields.get(name) for name in ("key", "value", "index", "ttl")}
+    await _scoped(asked, "put", "namespace", value)
+
+
+async def delete_item(asked: AuthRequest) -> None:
+    """store.delete."""
+    await _scoped(asked, "delete", "namespace", {"key": asked.fields.get("key")})
+
+
+async def search_items(asked: AuthRequest) -> None:
+    """store.search."""
+    fields = asked.fields
+    value = {name: fields.get(name) for name in ("filter", "limit", "offset", "query", "refresh_ttl")}
+    await _scoped(asked, "search", "namespace_prefix", value)
+
+
+async def list_namespaces(asked: AuthRequest) -> None:
+    """store.list_namespaces."""
+    fields = asked.fields
+    value = {name: fields.get(name) for name in ("suffix", "max_depth", "limit", "offset")}
+    await _scoped(asked, "list_namespaces", "prefix", value)
+
+
+async def get_item(asked: AuthRequest) -> None:
+    """store.get; the namespace that the handler chooses replaces the one in the query."""
+    query = asked.request.query_params
+    given = tuple(label for label in query.get("namespace", "").split(".") if label)
+    value: dict[str, Any] = {"namespace": given, "key": query.get("key"), "refresh_ttl": query.get("refresh_ttl")}
+    await asked.permit("store", "get", value)
+    if tuple(value["namespace"] or ()) != given or value["key"] != query.get("key"):
+        pairs = [(name, item) for name, item in query.multi_items() if name not in ("namespace", "key")]
+        chosen: tuple[str, ...] = tuple(value["namespace"] or ())
+        for label in chosen:
+            # In the query it would be two labels, and those may be somebody else's.
+            if "." in label:
+                raise InvalidRequest(f"Namespace label '{label[:200]}' must be a non-empty string without periods")
+        pairs += [("namespace", ".".join(chosen)), ("key", str(value["key"] or ""))]
+        asked.request.scope["query_string"] = urlencode(pairs).encode()
+
+
+async def _scoped(asked: AuthRequest, action: str, field: str, more: JsonObject) -> None:
+    """Ask about a namespace, and use the one that the handler leaves in `value`."""
+    fields = asked.fields
+    given = fields.get(field)
+    namespace = tuple(given) if isinstance(given, list | tuple) else given
+    value: dict[str, Any] = {"namespace": namespace, **more}
+    await asked.permit("store", action, value)
+    if (chosen := value.pop("namespace", None)) != namespace:
+        fields[field] = None if chosen is None else list(chosen)
+    fields.update({name: item for name, item in value.items() if item is not more.get(name)})
+
+
+UUIDS = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+# What a user says; ids in there are text.
+CONTENTS = frozenset({"parts", "input", "values", "update", "response", "responses"})
+MOST_IDS = 1000
+
+
+async def send_command(asked: AuthRequest) -> None:
+    """threads.create_run for what makes a thread run on, threads.read for what looks, threads.update for the rest."""
+    thread_id, command = asked.id_in_path("thread"), asked.fields
+    await asked.thread("read", thread_id)
+    await see_named_threads(asked, "read", command)
+    given = command.get("params")
+    params: JsonObject = given if isinstance(given, dict) else {}
+    if command.get("method") in ("run.start", "input.respond", "input.inject"):
+        await permit_run(asked, params, thread_id)
+        asked.run_metadata = params.get("metadata") or {}
+    elif not str(command.get("method")).startswith(("agent.", "subscription.")):
+        await asked.thread("update", thread_id)
+
+
+async def see_named_threads(asked: AuthRequest, action: str, message: object = None) -> list[str]:
+    """Ask about every thread and run that a message names, wherever it does: it must be this user's. Gives threads."""
+    named = dict.fromkeys(_ids(asked.body if message is None else message))
+    if len(named) > MOST_IDS:
+        raise NotFound("Not Found")
+    thread_ids: dict[str, None] = {}
+    for named_id in named:
+        run = await asked.served.persistence.runs.find(named_id)
+        thread_id = named_id if run is None else run.thread_id
+        wanted = await asked.permit("threads", action, {"thread_id": thread_id})
+        if not await asked.sees_thread(wanted, thread_id):
+            raise NotFound(f"Thread with ID {thread_id} not found")
+        thread_ids[thread_id] = None
+    return list(thread_ids)
+
+
+def _ids(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from (found.lower() for found in UUIDS.findall(value))
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name not in CONTENTS:
+                yield from _ids(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _ids(item)

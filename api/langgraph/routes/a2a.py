@@ -1,6 +1,5 @@
 """The A2A endpoints: assistants as agents, and the cards that describe them (langgraph_api.md section 8)."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from toolweave.api.langgraph.answers import EventStream, SlowJson, empty_answer, json_answer
-from toolweave.api.langgraph.endpoint import Endpoint, Query
+from toolweave.api.langgraph.auth import rules
+from toolweave.api.langgraph.auth.authorization import AuthRequest, checked_id
+from toolweave.api.langgraph.endpoints import Endpoints, Parameter
 from toolweave.api.langgraph.graph_description import input_schema
 from toolweave.api.langgraph.json_rpc import (
     INTERNAL_ERROR,
@@ -25,14 +26,15 @@ from toolweave.api.langgraph.json_rpc import (
     params_of,
     request_id_of,
     result_message,
+    rpc_answer,
 )
 from toolweave.api.langgraph.json_schema import STRING, one_of
 from toolweave.api.langgraph.requests import checked_body, is_uuid, read_json, uuid_of
 from toolweave.api.langgraph.routes.a2a_tasks import (
     METHODS,
     TERMINAL_STATES,
+    AgentCall,
     Incoming,
-    Operation,
     Revision,
     State,
     Task,
@@ -72,6 +74,13 @@ HISTORY_SCOPE: JsonObject = {
         "methods": ["SendMessage", "GetTask", "ListTasks"],
     },
 }
+
+STREAM_NOT_ACCEPTED = "Accept header must include text/event-stream for streaming"
+TASK_OPERATIONS = {"get": get_task, "cancel": cancel_task, "list": list_tasks}
+
+endpoints = Endpoints("A2A", "disable_a2a")
+_REFUSED = {400: "PlainError"}
+_SCOPE = Parameter(HISTORY_SCOPE_HEADER, one_of(*SCOPES), "header")
 
 
 def agent_card(assistant: Assistant, schema: JsonObject, *, base_url: str, version: str) -> JsonObject:
@@ -119,12 +128,10 @@ SPOKEN = ("messages/partial", "messages/complete")
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
-    """What a message led to: its task, the run, and how the client wants to be told."""
+class SentMessage:
+    """A message that a client sent, the task it belongs to and the run that it started."""
 
-    here: Served
-    assistant: Assistant
-    revision: Revision
+    call: AgentCall
     message: Incoming
     name: TaskName
     since: str | None
@@ -134,29 +141,29 @@ class Talk:
     async def finished(self) -> JsonObject:
         """Wait for the run and give the task as it stands then."""
         state, values, text = await self.outcome()
-        status = self.name.status(self.revision, state, text)
+        status = self.name.status(self.call.revision, state, text)
         if state in ("failed", "canceled"):
             return self.name.task(status, [])
-        history = self.name.history(self.revision, values, since=self.since)
+        history = self.name.history(self.call.revision, values, since=self.since)
         return self.name.task(status, latest(history, self.history_length), artifacts=self.artifacts(state, values))
 
-    def begun(self) -> JsonObject:
+    def submitted(self) -> JsonObject:
         """Give the task before anything has happened."""
         shown = self.message.shown
         said = self.name.message(
-            self.revision.role(user=self.message.from_user), shown["parts"], self.message.message_id
+            self.call.revision.role(user=self.message.from_user), shown["parts"], self.message.message_id
         )
-        return self.name.task(self.name.status(self.revision, "submitted"), [said])
+        return self.name.task(self.name.status(self.call.revision, "submitted"), [said])
 
     async def updates(self, request_id: RequestId) -> AsyncGenerator[Sequence[LoggedEvent]]:
         """Give the stream's events: the task, what is said meanwhile, its artifacts, and how it ended."""
-        yield self._event(request_id, self.revision.task_answer(self.begun()))
+        yield self._event(request_id, self.call.revision.task_answer(self.submitted()))
         assert self.started.events is not None  # noqa: S101 - asked for
         async with self.started.events as events:
             async for said in spoken(events):
                 status = {
-                    "state": self.revision.state("working"),
-                    "message": self.name.message(self.revision.role(user=False), said),
+                    "state": self.call.revision.state("working"),
+                    "message": self.name.message(self.call.revision.role(user=False), said),
                     "timestamp": timestamp(utc_now()),
                 }
                 yield self._event(request_id, self._status_update(status, final=False))
@@ -164,7 +171,9 @@ class Talk:
         for artifact in self.artifacts(state, values):
             update = {**self.name.ids(), "kind": "artifact-update", "artifact": artifact}
             yield self._event(request_id, {**update, "append": False, "lastChunk": True})
-        yield self._event(request_id, self._status_update(self.name.status(self.revision, state, text), final=True))
+        yield self._event(
+            request_id, self._status_update(self.name.status(self.call.revision, state, text), final=True)
+        )
 
     async def outcome(self) -> tuple[State, Any, str | None]:
         """Wait for the run; gives the task's state, the graph's values, and what there is to say about it."""
@@ -174,7 +183,7 @@ class Talk:
             return "canceled", None, "Task was canceled"
         if isinstance(values, dict) and isinstance(error := values.get("__error__"), dict):
             return "failed", None, f"Error executing assistant: {error.get('error')}: {error.get('message')}"
-        run = await self.here.persistence.runs.find(self.started.run.run_id)
+        run = await self.call.here.persistence.runs.find(self.started.run.run_id)
         if run is None or run.status == "interrupted":
             return "canceled", None, "Task was canceled"
         asks = isinstance(values, dict) and bool(values.get("__interrupt__"))
@@ -184,7 +193,7 @@ class Talk:
         """Give the task's result, or the questions it waits with."""
         if state == "input-required":
             return questions_of(values["__interrupt__"])
-        return artifacts_of(values, self.assistant.assistant_id) if state == "completed" else []
+        return artifacts_of(values, self.call.assistant.assistant_id) if state == "completed" else []
 
     def _status_update(self, status: JsonObject, *, final: bool) -> JsonObject:
         return {**self.name.ids(), "kind": "status-update", "status": status, "final": final}
@@ -193,28 +202,25 @@ class Talk:
         return (LoggedEvent(0, "message", result_message(request_id, result), None),)
 
 
-async def begin_talk(
-    here: Served, assistant: Assistant, revision: Revision, params: JsonObject, *, task_only: bool, listen: bool = False
-) -> Talk:
+async def send_message(call: AgentCall, *, listen: bool) -> SentMessage:
     """Check a message and start its run.
 
     Raises:
         RpcError: the message is malformed, its task is unknown or has ended, or the graph takes no messages.
     """
-    configuration = params.get("configuration") or {}
+    configuration = call.params.get("configuration") or {}
     if not isinstance(configuration, dict):
         raise RpcError(INVALID_PARAMS, "Invalid params: 'configuration' must be an object")
     history_length = checked_length(configuration)
-    message = incoming(params)
-    task = None if message.task_id is None else await _open_task(here, assistant, message)
+    message = incoming(call.params)
+    task = None if message.task_id is None else await _open_task(call, message)
     if message.content is not None and (task is None or not task.questions):
-        await _require_messages(here, assistant)
-    new = _new_run(here, assistant, message, task, streams=listen)
+        await _require_messages(call)
+    new = _new_run(call, message, task, streams=listen)
     name = TaskName(new.thread_id, new.run_id) if task is None else task.name
     begins_with = message.message_id if task is None else task.first_message_id
-    started = await here.engine.start(new, listen=listen)
-    since = begins_with if task_only else None
-    return Talk(here, assistant, revision, message, name, since, history_length, started)
+    started = await call.here.engine.start(new, listen=listen)
+    return SentMessage(call, message, name, begins_with if call.task_only else None, history_length, started)
 
 
 async def spoken(events: AsyncIterator[LoggedEvent]) -> AsyncGenerator[list[JsonObject]]:
@@ -226,8 +232,9 @@ async def spoken(events: AsyncIterator[LoggedEvent]) -> AsyncGenerator[list[Json
                     yield parts
 
 
-async def _require_messages(here: Served, assistant: Assistant) -> None:
-    fields = await input_fields(here, assistant)
+async def _require_messages(call: AgentCall) -> None:
+    assistant = call.assistant
+    fields = (await input_schema(call.here, assistant.graph_id) or {}).get("properties", {})
     if "messages" not in fields:
         raise RpcError(
             INVALID_PARAMS,
@@ -237,16 +244,8 @@ async def _require_messages(here: Served, assistant: Assistant) -> None:
         )
 
 
-async def input_fields(here: Served, assistant: Assistant) -> JsonObject:
-    """Give the fields of what the assistant's graph takes, by name."""
-    async with here.graphs.open(assistant.graph_id, access="assistants.read") as graph:
-        schema = input_schema(graph) or {}
-    properties: JsonObject = schema.get("properties", {})
-    return properties
-
-
-async def _open_task(here: Served, assistant: Assistant, message: Incoming) -> Task:
-    task = await find_task(here, assistant, message.task_id or "")
+async def _open_task(call: AgentCall, message: Incoming) -> Task:
+    task = await find_task(call, message.task_id or "")
     if message.context_id not in (None, task.name.context_id):
         raise RpcError(INVALID_PARAMS, "contextId does not match the task's context")
     if task.state in TERMINAL_STATES:
@@ -254,12 +253,12 @@ async def _open_task(here: Served, assistant: Assistant, message: Incoming) -> T
     return task
 
 
-def _new_run(here: Served, assistant: Assistant, message: Incoming, task: Task | None, *, streams: bool) -> NewRun:
+def _new_run(call: AgentCall, message: Incoming, task: Task | None, *, streams: bool) -> NewRun:
     context_id = task.name.context_id if task is not None else message.context_id or str(uuid4())
     if not is_uuid(context_id):
         raise RpcError(INVALID_PARAMS, "Failed to create run: Invalid thread ID")
     marks: JsonObject = {"message_id": message.message_id}
-    fields: JsonObject = {"assistant_id": assistant.assistant_id, "if_not_exists": "create"}
+    fields: JsonObject = {"assistant_id": call.assistant.assistant_id, "if_not_exists": "create"}
     if streams:
         fields["stream_mode"] = ["messages"]
     if task is not None:
@@ -270,31 +269,88 @@ def _new_run(here: Served, assistant: Assistant, message: Incoming, task: Task |
     else:
         fields["input"] = message.graph_input()
     fields["metadata"] = {"a2a": marks}
-    return run_request(
-        checked_body(fields, STATEFUL), assistant, context_id.lower(), here.graphs.metadata(assistant.graph_id)
-    ).new
+    body, metadata = checked_body(fields, STATEFUL), call.here.graphs.metadata(call.assistant.graph_id)
+    return run_request(body, call.assistant, context_id.lower(), metadata).new
 
 
-STREAM_NOT_ACCEPTED = "Accept header must include text/event-stream for streaming"
+async def permit_message(asked: AuthRequest) -> None:
+    """assistants.read, threads.create_run for a message, threads.read or search for what is asked about."""
+    await rules.read_assistant(asked)
+    named = await rules.see_named_threads(asked, "read")
+    operation, _ = METHODS.get(str(asked.fields.get("method")), (None, None))
+    if operation in ("send", "stream"):
+        fields: JsonObject = {"assistant_id": asked.request.path_params["assistant_id"]}
+        # Who may read a thread need not be allowed to talk on it.
+        threads: list[str | None] = [known for known in named if await asked.has_thread(known)]
+        for thread_id in threads or [None]:
+            await rules.permit_run(asked, fields, thread_id)
+        asked.run_metadata = fields.get("metadata") or {}
+    elif operation == "cancel":
+        await rules.see_named_threads(asked, "update")
+    elif operation == "list":
+        asked.filters["threads"] = await asked.permit("threads", "search", {"metadata": {}})
 
 
+async def permit_card(asked: AuthRequest) -> None:
+    """assistants.read."""
+    given = asked.request.path_params.get("assistant_id") or asked.request.query_params.get("assistant_id")
+    await asked.assistant("read", checked_id(given))
+
+
+@endpoints(
+    "POST /a2a/{assistant_id}",
+    "Send a message to an assistant, or ask about a task",
+    permit_message,
+    "JsonRpcMessage",
+    "JsonRpcAnswer",
+    read=False,
+    errors=(202, 400),
+    query=(_SCOPE,),
+    error_answers=_REFUSED,
+)
 async def message(request: Request) -> ASGIApp:
     """Take one JSON-RPC message for an assistant; errors are JSON-RPC errors in a 200."""
     request_id: RequestId = None
     try:
         received = await _object(request)
         request_id = request_id_of(received)
-        _check_version(received)
+        if received.get("jsonrpc") != "2.0":
+            raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC message: missing or invalid jsonrpc version")
         if "method" not in received and ("result" in received or "error" in received):
             return empty_answer(202)
         return await _called(request, request_id, _method_of(received), params_of(received))
     except RpcError as error:
-        return _answer(error_message(request_id, error))
+        return rpc_answer(error_message(request_id, error))
     except RequestError as error:
         # Of the run that was asked for: its thread, its assistant, its graph.
-        return _answer(error_message(request_id, RpcError(INVALID_PARAMS, str(error))))
+        return rpc_answer(error_message(request_id, RpcError(INVALID_PARAMS, str(error))))
 
 
+@endpoints(
+    "GET /.well-known/agent-card.json",
+    "Describe an agent",
+    permit_card,
+    answer="AgentCard",
+    errors=(400,),
+    query=(Parameter("assistant_id", STRING),),
+    error_answers=_REFUSED,
+)
+@endpoints(
+    "GET /a2a/{assistant_id}/.well-known/agent-card.json",
+    "Describe an agent",
+    permit_card,
+    answer="AgentCard",
+    errors=(400,),
+    error_answers=_REFUSED,
+)
+@endpoints(
+    "GET /a2a/{assistant_id}",
+    "Describe an agent",
+    permit_card,
+    answer="AgentCard",
+    errors=(400,),
+    error_answers=_REFUSED,
+)
 async def card(request: Request) -> Response:
     """Describe the assistant as an agent; refusals have a JSON-RPC error in a 400."""
     assistant_id = request.path_params.get("assistant_id") or request.query_params.get("assistant_id")
@@ -305,9 +361,8 @@ async def card(request: Request) -> Response:
         assistant = await _assistant(here, assistant_id, f"Failed to get assistant '{assistant_id[:200]}': ")
     except RpcError as error:
         return json_answer({"error": {"code": error.code, "message": str(error)}}, status=400)
-    async with here.graphs.open(assistant.graph_id, access="assistants.read") as graph:
-        schema = await asyncio.to_thread(input_schema, graph)
-    return json_answer(agent_card(assistant, schema or {}, base_url=str(request.base_url), version=API_VERSION))
+    schema = await input_schema(here, assistant.graph_id) or {}
+    return json_answer(agent_card(assistant, schema, base_url=str(request.base_url), version=API_VERSION))
 
 
 async def _called(request: Request, request_id: RequestId, method: str, params: JsonObject) -> ASGIApp:
@@ -318,42 +373,21 @@ async def _called(request: Request, request_id: RequestId, method: str, params: 
     if operation == "stream" and "text/event-stream" not in accepted and "*/*" not in accepted:
         incoming(params)
         return json_answer({"error": STREAM_NOT_ACCEPTED}, status=400)
-    here = served(request)
-    assistant = await _assistant(here, request.path_params["assistant_id"])
-    task_only = _task_only(request)
+    assistant = await _assistant(served(request), request.path_params["assistant_id"])
+    call = AgentCall(served(request), assistant, revision, params, _task_only(request))
     if operation in ("send", "stream"):
-        return await _talk(here, assistant, revision, operation, request_id, params, task_only)
-    return _answer(
-        result_message(request_id, await _ask(here, assistant, revision, operation, params, task_only=task_only))
-    )
+        return await _send(call, request_id, streams=operation == "stream")
+    return rpc_answer(result_message(request_id, await TASK_OPERATIONS[operation](call)))
 
 
-async def _talk(
-    here: Served,
-    assistant: Assistant,
-    revision: Revision,
-    operation: Operation,
-    request_id: RequestId,
-    params: JsonObject,
-    task_only: bool,
-) -> ASGIApp:
-    streams = operation == "stream"
-    talk = await begin_talk(here, assistant, revision, params, task_only=task_only, listen=streams)
+async def _send(call: AgentCall, request_id: RequestId, *, streams: bool) -> ASGIApp:
+    sent = await send_message(call, listen=streams)
     if streams:
-        return EventStream(talk.updates(request_id), {})
-    configuration = params.get("configuration") or {}
+        return EventStream(sent.updates(request_id), {})
+    configuration = call.params.get("configuration") or {}
     if configuration.get("blocking") is False or configuration.get("returnImmediately") is True:
-        return _answer(result_message(request_id, revision.task_answer(talk.begun())))
-    return SlowJson(_finished(request_id, revision, talk.finished()), {})
-
-
-async def _ask(
-    here: Served, assistant: Assistant, revision: Revision, operation: Operation, params: JsonObject, *, task_only: bool
-) -> JsonObject:
-    if operation == "cancel":
-        return await cancel_task(here, assistant, revision, params)
-    asked = get_task if operation == "get" else list_tasks
-    return await asked(here, assistant, revision, params, task_only=task_only)
+        return rpc_answer(result_message(request_id, call.revision.task_answer(sent.submitted())))
+    return SlowJson(_finished(request_id, call.revision, sent.finished()), {})
 
 
 async def _finished(request_id: RequestId, revision: Revision, task: Awaitable[JsonObject]) -> bytes:
@@ -368,11 +402,6 @@ async def _object(request: Request) -> JsonObject:
     if not isinstance(received, dict):
         raise RpcError(INVALID_REQUEST, "Invalid message format: expected object")
     return received
-
-
-def _check_version(received: JsonObject) -> None:
-    if received.get("jsonrpc") != "2.0":
-        raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC message: missing or invalid jsonrpc version")
 
 
 def _method_of(received: JsonObject) -> str:
@@ -401,50 +430,3 @@ async def _assistant(here: Served, assistant_id: str, doing: str = "") -> Assist
     if assistant.graph_id not in here.graphs.names():
         raise RpcError(INTERNAL_ERROR, f"Graph '{assistant.graph_id[:200]}' is not served any more")
     return assistant
-
-
-def _answer(body: bytes) -> Response:
-    return Response(body, 200, media_type="application/json")
-
-
-_TAG = "A2A"
-_AGENT = "/a2a/{assistant_id}"
-_CARD = ".well-known/agent-card.json"
-_REFUSED = {400: "PlainError"}
-_SCOPE = Query(HISTORY_SCOPE_HEADER, one_of(*SCOPES), "header")
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        _AGENT,
-        message,
-        "Send a message to an assistant, or ask about a task",
-        _TAG,
-        "JsonRpcMessage",
-        "JsonRpcAnswer",
-        errors=(202, 400),
-        query=(_SCOPE,),
-        error_answers=_REFUSED,
-    ),
-    Endpoint("GET", _AGENT, card, "Describe an agent", _TAG, answer="AgentCard", errors=(400,), error_answers=_REFUSED),
-    Endpoint(
-        "GET",
-        f"{_AGENT}/{_CARD}",
-        card,
-        "Describe an agent",
-        _TAG,
-        answer="AgentCard",
-        errors=(400,),
-        error_answers=_REFUSED,
-    ),
-    Endpoint(
-        "GET",
-        f"/{_CARD}",
-        card,
-        "Describe an agent",
-        _TAG,
-        answer="AgentCard",
-        errors=(400,),
-        query=(Query("assistant_id", STRING),),
-        error_answers=_REFUSED,
-    ),
-)

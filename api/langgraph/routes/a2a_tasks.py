@@ -335,7 +335,18 @@ class Task:
         return states.get(self.run.status, "failed")
 
 
-async def find_task(here: Served, assistant: Assistant, task_id: str, context_id: str | None = None) -> Task:
+@dataclass(frozen=True, slots=True)
+class AgentCall:
+    """One call of a client to an assistant; `task_only` leaves out what was said before the task."""
+
+    here: Served
+    assistant: Assistant
+    revision: Revision
+    params: JsonObject
+    task_only: bool
+
+
+async def find_task(call: AgentCall, task_id: str, context_id: str | None = None) -> Task:
     """Find one of the assistant's tasks. Raises RpcError when there is none, or not in this context."""
     thread_id, _, run_id = task_id.partition(":")
     where = f" in context '{context_id}'" if context_id is not None else ""
@@ -343,11 +354,11 @@ async def find_task(here: Served, assistant: Assistant, task_id: str, context_id
     if not is_uuid(thread_id) or not is_uuid(run_id) or context_id not in (None, thread_id):
         raise missing
     try:
-        thread = await here.persistence.threads.get(thread_id)
-        on_thread = await here.persistence.runs.list(thread_id, limit=MOST_RUNS)
+        thread = await call.here.persistence.threads.get(thread_id)
+        on_thread = await call.here.persistence.runs.list(thread_id, limit=MOST_RUNS)
     except NotFound:
         raise missing from None
-    for task in tasks_on(assistant, thread, on_thread):
+    for task in tasks_on(call.assistant, thread, on_thread):
         if task.name.task_id == task_id:
             return task
     raise missing
@@ -396,17 +407,15 @@ MOST_TASKS = 100
 MOST_THREADS = 1000
 
 
-async def get_task(
-    here: Served, assistant: Assistant, revision: Revision, params: JsonObject, *, task_only: bool
-) -> JsonObject:
+async def get_task(call: AgentCall) -> JsonObject:
     """Say how a task stands. Raises RpcError when there is none."""
-    task = await _named(here, assistant, params)
-    return await _shown(here, task, revision, checked_length(params), task_only=task_only, explains=True)
+    task = await _named(call)
+    return await _shown(call, task, checked_length(call.params), explains=True)
 
 
-async def cancel_task(here: Served, assistant: Assistant, revision: Revision, params: JsonObject) -> JsonObject:
+async def cancel_task(call: AgentCall) -> JsonObject:
     """Stop a task that runs, or give up one that waits. Raises RpcError when there is none or it has ended."""
-    task = await _named(here, assistant, params)
+    task, here = await _named(call), call.here
     if task.state in TERMINAL_STATES:
         raise RpcError(NOT_CANCELABLE, "Task is not cancelable in its current state")
     thread_id = task.thread.thread_id
@@ -417,52 +426,48 @@ async def cancel_task(here: Served, assistant: Assistant, revision: Revision, pa
         if run.status not in TERMINAL:
             with suppress(NotFound):
                 await here.engine.cancel(thread_id, run.run_id, "interrupt", wait=True)
-    return task.name.task(task.name.status(revision, "canceled", "Task was canceled"), None)
+    return task.name.task(task.name.status(call.revision, "canceled", "Task was canceled"), None)
 
 
-async def list_tasks(
-    here: Served, assistant: Assistant, revision: Revision, params: JsonObject, *, task_only: bool
-) -> JsonObject:
+async def list_tasks(call: AgentCall) -> JsonObject:
     """List the assistant's tasks, of one context or of the newest threads, the newest first. Raises RpcError."""
-    size, offset = _page(params)
-    wanted = params.get("status")
+    size, offset = _page(call.params)
+    wanted, runs = call.params.get("status"), call.here.persistence.runs
     tasks = [
         task
-        for thread in await _threads(here, assistant, params.get("contextId"))
-        for task in tasks_on(assistant, thread, await here.persistence.runs.list(thread.thread_id, limit=MOST_RUNS))
-        if isinstance(task.runs[-1].metadata.get("a2a"), dict) and wanted in (None, revision.state(task.state))
+        for thread in await _threads(call)
+        for task in tasks_on(call.assistant, thread, await runs.list(thread.thread_id, limit=MOST_RUNS))
+        if isinstance(task.runs[-1].metadata.get("a2a"), dict) and wanted in (None, call.revision.state(task.state))
     ]
     page = tasks[offset : offset + size]
-    length = checked_length(params)
+    length = checked_length(call.params)
     return {
-        "tasks": [await _shown(here, task, revision, length, task_only=task_only, explains=False) for task in page],
+        "tasks": [await _shown(call, task, length, explains=False) for task in page],
         "totalSize": len(tasks),
         "pageSize": len(page),
         "nextPageToken": str(offset + size) if offset + size < len(tasks) else "",
     }
 
 
-async def _named(here: Served, assistant: Assistant, params: JsonObject) -> Task:
-    task_id, context_id = params.get("id"), params.get("contextId")
+async def _named(call: AgentCall) -> Task:
+    task_id, context_id = call.params.get("id"), call.params.get("contextId")
     if not task_id:
         raise RpcError(INVALID_PARAMS, "Missing required parameter: id (task_id)")
     if not isinstance(task_id, str) or not isinstance(context_id, str | None):
         raise RpcError(INVALID_PARAMS, "Task id and contextId must be strings")
-    return await find_task(here, assistant, task_id, context_id)
+    return await find_task(call, task_id, context_id)
 
 
-async def _shown(
-    here: Served, task: Task, revision: Revision, length: int | None, *, task_only: bool, explains: bool
-) -> JsonObject:
-    values = await values_after(here, task.run)
+async def _shown(call: AgentCall, task: Task, length: int | None, *, explains: bool) -> JsonObject:
+    values = await values_after(call.here, task.run)
     texts: dict[State, str] = {
         "completed": "Task completed successfully",
         "canceled": "Task was canceled",
         "failed": f"Task failed with status: {task.run.status}",
     }
     text = texts.get(task.state) if explains else None
-    status = task.name.status(revision, task.state, text, at=timestamp(task.run.updated_at))
-    history = task.name.history(revision, values, since=task.first_message_id if task_only else None)
+    status = task.name.status(call.revision, task.state, text, at=timestamp(task.run.updated_at))
+    history = task.name.history(call.revision, values, since=task.first_message_id if call.task_only else None)
     artifacts: list[JsonObject] = []
     if task.state == "completed":
         artifacts = artifacts_of(values, task.run.assistant_id)
@@ -481,10 +486,10 @@ def _page(params: JsonObject) -> tuple[int, int]:
     return size, int(token)
 
 
-async def _threads(here: Served, assistant: Assistant, context_id: Any) -> list[Thread]:
-    repository = here.persistence.threads
+async def _threads(call: AgentCall) -> list[Thread]:
+    repository, context_id = call.here.persistence.threads, call.params.get("contextId")
     if context_id is None:
-        marks: JsonObject = {"assistant_id": assistant.assistant_id, "a2a": {}}
+        marks: JsonObject = {"assistant_id": call.assistant.assistant_id, "a2a": {}}
         return await repository.search(metadata=marks, limit=MOST_THREADS)
     if not isinstance(context_id, str) or not is_uuid(context_id):
         return []

@@ -1,37 +1,47 @@
 """Endpoints of assistants: keep, find and change them, version by version."""
 
-from contextlib import suppress
+import asyncio
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, cast
 from uuid import uuid4
 
+from langchain_core.runnables import RunnableConfig
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import empty_answer, json_answer, page_headers, selected
-from toolweave.api.langgraph.components import body_schema
-from toolweave.api.langgraph.endpoint import Endpoint, Query
+from toolweave.api.langgraph.answers import empty_answer, json_answer, page_answer
+from toolweave.api.langgraph.auth import rules
+from toolweave.api.langgraph.endpoints import Endpoints, Parameter
+from toolweave.api.langgraph.graph_description import drawn_graph, graph_schemas, subgraph_schemas
 from toolweave.api.langgraph.json_schema import BOOLEAN
-from toolweave.api.langgraph.requests import Body, path_uuid, query_flag, read_body, uuid_of
+from toolweave.api.langgraph.requests import Body, path_uuid, query_flag, uuid_of
 from toolweave.api.langgraph.run_requests import CONTEXT_CONFLICT
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import assistant_json, assistant_version_json
-from toolweave.errors import BadRequest, NotFound
+from toolweave.errors import BadRequest, InvalidRequest, NotFound
+from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import Assistant, AssistantPatch, mirrored
 
-CREATE = body_schema("AssistantCreate")
-PATCH = body_schema("AssistantPatch")
-SEARCH = body_schema("AssistantSearchRequest")
-COUNT = body_schema("AssistantCountRequest")
-VERSIONS = body_schema("AssistantVersionsSearchRequest")
-LATEST = body_schema("AssistantVersionChange")
 UNTITLED = "Untitled"
 THREADS_AT_A_TIME = 100
+endpoints = Endpoints("Assistants", "disable_assistants")
+_RECURSE = (Parameter("recurse", BOOLEAN),)
+_XRAY = (Parameter("xray", {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 1}]}),)
+_DELETE_THREADS = (Parameter("delete_threads", BOOLEAN),)
 
 
-async def create(request: Request) -> Response:
+@endpoints(
+    "POST /assistants",
+    "Create an assistant",
+    rules.create_assistant,
+    "AssistantCreate",
+    "Assistant",
+    errors=(400, 404, 409, 422),
+)
+async def create(request: Request, body: Body) -> Response:
     """Create an assistant; one that exists is a conflict, or the answer."""
-    body = await read_body(request, CREATE)
     here = served(request)
     given_id = body.get("assistant_id")
     assistant_id = str(uuid4()) if given_id is None else uuid_of(given_id, "assistant")
@@ -54,16 +64,68 @@ async def create(request: Request) -> Response:
     return json_answer(assistant_json(kept), headers=body.headers())
 
 
-async def patch(request: Request) -> Response:
+@endpoints(
+    "POST /assistants/search",
+    "Search assistants",
+    rules.search_assistants,
+    "AssistantSearchRequest",
+    "Assistant[]",
+    errors=(404, 422),
+)
+async def search(request: Request, body: Body) -> Response:
+    """Find assistants, newest first unless asked otherwise."""
+    wanted = _wanted(served(request), body)
+    repository = served(request).persistence.assistants
+    return await page_answer(
+        body, partial(repository.search, **wanted), partial(repository.count, **wanted), assistant_json
+    )
+
+
+@endpoints(
+    "POST /assistants/count",
+    "Count assistants",
+    rules.search_assistants,
+    "AssistantCountRequest",
+    "Count",
+    errors=(404, 422),
+)
+async def count(request: Request, body: Body) -> Response:
+    """Count assistants."""
+    here = served(request)
+    found = await here.persistence.assistants.count(**_wanted(here, body))
+    return json_answer(found, headers=body.headers())
+
+
+@endpoints("GET /assistants/{assistant_id}", "Get an assistant", rules.read_assistant, answer="Assistant")
+async def get(request: Request) -> Response:
+    """Give an assistant."""
+    assistant = await served(request).persistence.assistants.get(path_uuid(request, "assistant"))
+    return json_answer(assistant_json(assistant))
+
+
+@endpoints(
+    "PATCH /assistants/{assistant_id}",
+    "Change an assistant",
+    rules.update_assistant,
+    "AssistantPatch",
+    "Assistant",
+    errors=(400, 404, 422),
+)
+async def patch(request: Request, assistant_id: str, body: Body) -> Response:
     """Change an assistant; the answer is its new version."""
-    assistant_id = path_uuid(request, "assistant")
-    body = await read_body(request, PATCH)
     here = served(request)
     _check_content(here, body)
     changed = await here.persistence.assistants.patch(assistant_id, AssistantPatch(**body.fields))
     return json_answer(assistant_json(changed), headers=body.headers())
 
 
+@endpoints(
+    "DELETE /assistants/{assistant_id}",
+    "Delete an assistant",
+    rules.delete_assistant,
+    status=204,
+    query=_DELETE_THREADS,
+)
 async def delete(request: Request) -> Response:
     """Delete an assistant with its crons and, when asked to, the threads that it ran on last."""
     assistant_id = path_uuid(request, "assistant")
@@ -75,48 +137,30 @@ async def delete(request: Request) -> Response:
     return empty_answer(204)
 
 
-async def search(request: Request) -> Response:
-    """Find assistants, newest first unless asked otherwise."""
-    body = await read_body(request, SEARCH)
-    wanted = _wanted(served(request), body)
-    limit, offset = body.get("limit", 10), body.get("offset", 0)
-    repository = served(request).persistence.assistants
-    found = await repository.search(
-        **wanted, limit=limit + 1, offset=offset, sort_by=body.get("sort_by"), sort_order=body.get("sort_order")
-    )
-    headers = await page_headers(found, limit=limit, offset=offset, count=lambda: repository.count(**wanted))
-    rows = [selected(assistant_json(assistant), body.get("select")) for assistant in found[:limit]]
-    return json_answer(rows, headers={**headers, **body.headers()})
-
-
-async def count(request: Request) -> Response:
-    """Count assistants."""
-    body = await read_body(request, COUNT)
-    here = served(request)
-    found = await here.persistence.assistants.count(**_wanted(here, body))
-    return json_answer(found, headers=body.headers())
-
-
-async def get(request: Request) -> Response:
-    """Give an assistant."""
-    assistant = await served(request).persistence.assistants.get(path_uuid(request, "assistant"))
-    return json_answer(assistant_json(assistant))
-
-
-async def versions(request: Request) -> Response:
+@endpoints(
+    "POST /assistants/{assistant_id}/versions",
+    "List an assistant's versions",
+    rules.read_assistant,
+    "AssistantVersionsSearchRequest",
+    "AssistantVersion[]",
+)
+async def versions(request: Request, assistant_id: str, body: Body) -> Response:
     """List an assistant's versions, newest first."""
-    assistant_id = path_uuid(request, "assistant")
-    body = await read_body(request, VERSIONS)
     found = await served(request).persistence.assistants.versions(
         assistant_id, metadata=body.get("metadata"), limit=body.get("limit", 10), offset=body.get("offset", 0)
     )
     return json_answer([assistant_version_json(version) for version in found], headers=body.headers())
 
 
-async def latest(request: Request) -> Response:
+@endpoints(
+    "POST /assistants/{assistant_id}/latest",
+    "Choose the active version",
+    rules.set_version,
+    "AssistantVersionChange",
+    "Assistant",
+)
+async def latest(request: Request, assistant_id: str, body: Body) -> Response:
     """Make a version the active one."""
-    assistant_id = path_uuid(request, "assistant")
-    body = await read_body(request, LATEST)
     active = await served(request).persistence.assistants.set_latest(assistant_id, body.get("version"))
     return json_answer(assistant_json(active), headers=body.headers())
 
@@ -150,65 +194,68 @@ async def _delete_threads(here: Served, assistant_id: str) -> None:
                 await here.engine.delete_thread(thread.thread_id)
 
 
-_BOTH = (404, 422)
-_ONE = "/assistants/{assistant_id}"
-_TAG = "Assistants"
-_DELETE_THREADS = (Query("delete_threads", BOOLEAN),)
+@endpoints("GET /assistants/{assistant_id}/graph", "Draw a graph", rules.read_assistant, answer="Graph", query=_XRAY)
+async def graph(request: Request) -> Response:
+    """Draw the assistant's graph; a graph's name is accepted too."""
+    xray = _xray(request.query_params.get("xray"))
+    here = served(request)
+    try:
+        assistant = await here.assistant(request.path_params["assistant_id"])
+    except InvalidRequest:
+        raise NotFound("Not Found") from None
+    async with opened_for(here, assistant) as opened:
+        return json_answer(await drawn_graph(opened, xray=xray))
 
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/assistants",
-        create,
-        "Create an assistant",
-        _TAG,
-        "AssistantCreate",
-        "Assistant",
-        errors=(400, 404, 409, 422),
-    ),
-    Endpoint(
-        "POST",
-        "/assistants/search",
-        search,
-        "Search assistants",
-        _TAG,
-        "AssistantSearchRequest",
-        "Assistant",
-        answers_list=True,
-        errors=_BOTH,
-    ),
-    Endpoint(
-        "POST",
-        "/assistants/count",
-        count,
-        "Count assistants",
-        _TAG,
-        "AssistantCountRequest",
-        "Count",
-        errors=_BOTH,
-    ),
-    Endpoint("GET", _ONE, get, "Get an assistant", _TAG, answer="Assistant", errors=_BOTH),
-    Endpoint("PATCH", _ONE, patch, "Change an assistant", _TAG, "AssistantPatch", "Assistant", errors=(400, 404, 422)),
-    Endpoint("DELETE", _ONE, delete, "Delete an assistant", _TAG, status=204, errors=_BOTH, query=_DELETE_THREADS),
-    Endpoint(
-        "POST",
-        f"{_ONE}/versions",
-        versions,
-        "List an assistant's versions",
-        _TAG,
-        "AssistantVersionsSearchRequest",
-        "AssistantVersion",
-        answers_list=True,
-        errors=_BOTH,
-    ),
-    Endpoint(
-        "POST",
-        f"{_ONE}/latest",
-        latest,
-        "Choose the active version",
-        _TAG,
-        "AssistantVersionChange",
-        "Assistant",
-        errors=_BOTH,
-    ),
+
+@endpoints(
+    "GET /assistants/{assistant_id}/schemas", "Get a graph's schemas", rules.read_assistant, answer="GraphSchema"
 )
+async def schemas(request: Request) -> Response:
+    """Give the JSON Schemas of what the assistant's graph takes, gives and keeps."""
+    here = served(request)
+    assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
+    async with opened_for(here, assistant) as opened:
+        # Making schemas takes pydantic a tenth of a second, which the event loop does not have.
+        made = await asyncio.to_thread(graph_schemas, opened)
+    return json_answer({"graph_id": assistant.graph_id, **made})
+
+
+@endpoints(
+    "GET /assistants/{assistant_id}/subgraphs/{namespace}",
+    "Get the schemas of one subgraph",
+    rules.read_assistant,
+    answer="Subgraphs",
+    query=_RECURSE,
+)
+@endpoints(
+    "GET /assistants/{assistant_id}/subgraphs",
+    "Get the schemas of subgraphs",
+    rules.read_assistant,
+    answer="Subgraphs",
+    query=_RECURSE,
+)
+async def subgraphs(request: Request) -> Response:
+    """Give the schemas of the graph's subgraphs, all or the one at a namespace."""
+    here = served(request)
+    assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
+    namespace = request.path_params.get("namespace")
+    recurse = query_flag(request, "recurse")
+    async with opened_for(here, assistant) as opened:
+        made = await asyncio.to_thread(subgraph_schemas, opened, namespace=namespace, recurse=recurse)
+    return json_answer(made)
+
+
+def opened_for(here: Served, assistant: Assistant) -> AbstractAsyncContextManager[Graph]:
+    """Open the graph as the assistant configures it: a factory may make another one for each."""
+    config = cast("RunnableConfig", {"configurable": {}, **assistant.config})
+    return here.graphs.open(assistant.graph_id, config, access="assistants.read")
+
+
+def _xray(text: str | None) -> bool | int:
+    if text is None or text.lower() == "false":
+        return False
+    if text.lower() == "true":
+        return True
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) == 0:
+        raise InvalidRequest("Invalid xray value")
+    return int(text)

@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from langchain_core.utils.uuid import uuid7
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import empty_answer, json_answer, page_headers, selected
-from toolweave.api.langgraph.components import body_schema
-from toolweave.api.langgraph.endpoint import Endpoint
-from toolweave.api.langgraph.requests import Body, checked_body, path_uuid, read_body, read_json, uuid_of
+from toolweave.api.langgraph.answers import empty_answer, json_answer, page_answer
+from toolweave.api.langgraph.auth import rules
+from toolweave.api.langgraph.endpoints import Endpoints
+from toolweave.api.langgraph.requests import Body, path_uuid, uuid_of
 from toolweave.api.langgraph.run_requests import check_run_fields, run_request
 from toolweave.api.langgraph.run_schemas import GIVEN_TO_RUNS
 from toolweave.api.langgraph.served import Served, served
@@ -26,6 +27,8 @@ from toolweave.runtime.persistence.crons import Claim
 # A change of one of these decides anew when the cron fires next.
 DECIDE_WHEN = frozenset({"schedule", "timezone", "end_time", "enabled"})
 
+endpoints = Endpoints("Crons", "disable_runs")
+
 
 def check_cron_fields(fields: JsonObject) -> None:
     """Check what the schema cannot express; endpoints call it before they look up what the fields name.
@@ -34,7 +37,7 @@ def check_cron_fields(fields: JsonObject) -> None:
         BadRequest: both `context` and `config.configurable` are given.
         InvalidRequest: the schedule, the time zone or the end is none, or the schedule never fires.
     """
-    check_run_fields(Body({**fields, "config": _unmarked(fields.get("config", {}))}, ()), stateless=False)
+    check_run_fields(Body({**fields, "config": _unmarked(fields.get("config", {}))}), stateless=False)
     zone = fields.get("timezone")
     time_zone(zone)
     _end_of(fields.get("end_time"))
@@ -105,7 +108,9 @@ def cron_run(here: Served, cron: Cron, assistant: Assistant) -> NewRun:
     if cron.on_run_completed is not None:
         fields["on_completion"] = cron.on_run_completed
     metadata = here.graphs.metadata(assistant.graph_id)
-    new = run_request(Body(fields, ()), assistant, cron.thread_id, metadata).new
+    body = Body(fields)
+    check_run_fields(body, stateless=cron.thread_id is None)
+    new = run_request(body, assistant, cron.thread_id, metadata).new
     new.kwargs["config"]["configurable"]["cron_id"] = cron.cron_id
     return replace(new, credentials=cron.credentials, sealed=cron.sealed)
 
@@ -152,60 +157,55 @@ def _unmarked(config: Mapping[str, Any]) -> JsonObject:
     return {**config, "configurable": configurable}
 
 
-CREATE = body_schema("CronCreate")
-CREATE_ON_THREAD = body_schema("ThreadCronCreate")
-PATCH = body_schema("CronPatch")
-SEARCH = body_schema("CronSearch")
-COUNT = body_schema("CronCountRequest")
-
-
-async def create(request: Request) -> Response:
+@endpoints("POST /runs/crons", "Create a cron", rules.create_cron, "CronCreate", "Cron", errors=(400, 404, 422))
+async def create(request: Request, body: Body) -> Response:
     """Create a cron whose runs have threads of their own."""
-    return await _create(request, await read_body(request, CREATE), None)
+    return await _create(request, body, None)
 
 
-async def create_on_thread(request: Request) -> Response:
+@endpoints(
+    "POST /threads/{thread_id}/runs/crons",
+    "Create a cron on a thread",
+    rules.create_cron,
+    "ThreadCronCreate",
+    "Cron",
+    errors=(400, 404, 422),
+)
+async def create_on_thread(request: Request, thread_id: str, body: Body) -> Response:
     """Create a cron whose runs share a thread."""
-    thread_id = path_uuid(request, "thread")
-    return await _create(request, await read_body(request, CREATE_ON_THREAD), thread_id)
+    return await _create(request, body, thread_id)
 
 
-async def search(request: Request) -> Response:
+@endpoints("POST /runs/crons/search", "Search crons", rules.search_crons, "CronSearch", "Cron[]")
+async def search(request: Request, body: Body) -> Response:
     """Find crons, newest first unless asked otherwise."""
-    body = await read_body(request, SEARCH)
     crons = served(request).persistence.crons
     wanted = {**_filter(body), "enabled": body.get("enabled")}
-    limit, offset = body.get("limit", 10), body.get("offset", 0)
-    found = await crons.search(
-        **wanted, limit=limit + 1, offset=offset, sort_by=body.get("sort_by"), sort_order=body.get("sort_order")
-    )
-    headers = await page_headers(found, limit=limit, offset=offset, count=lambda: crons.count(**wanted))
-    rows = [selected(cron_json(cron), body.get("select")) for cron in found[:limit]]
-    return json_answer(rows, headers={**headers, **body.headers()})
+    return await page_answer(body, partial(crons.search, **wanted), partial(crons.count, **wanted), cron_json)
 
 
-async def count(request: Request) -> Response:
+@endpoints("POST /runs/crons/count", "Count crons", rules.search_crons, "CronCountRequest", "Count")
+async def count(request: Request, body: Body) -> Response:
     """Count crons."""
-    body = await read_body(request, COUNT)
     found = await served(request).persistence.crons.count(**_filter(body))
     return json_answer(found, headers=body.headers())
 
 
+@endpoints("GET /runs/crons/{cron_id}", "Get a cron", rules.read_cron, answer="Cron")
 async def get(request: Request) -> Response:
     """Give a cron."""
     return json_answer(cron_json(await served(request).persistence.crons.get(path_uuid(request, "cron"))))
 
 
-async def patch(request: Request) -> Response:
+@endpoints(
+    "PATCH /runs/crons/{cron_id}", "Change a cron", rules.update_cron, "CronPatch", "Cron", errors=(400, 404, 422)
+)
+async def patch(request: Request, cron_id: str, body: Body) -> Response:
     """Change a cron; what is refused of a run is refused here."""
-    cron_id = path_uuid(request, "cron")
-    value = await read_json(request)
-    PATCH.check(value)
-    if not value:
+    if not body.given:
         raise BadRequest("Request body cannot be empty")
-    body = checked_body(value, PATCH)
     # The one field where null means something.
-    fields = {**body.fields, "end_time": None} if value.get("end_time", ...) is None else body.fields
+    fields = {**body.fields, "end_time": None} if body.given.get("end_time", ...) is None else body.fields
     here, now = served(request), datetime.now(UTC)
     await here.webhooks.require(body.get("webhook"))
     cron = await here.persistence.crons.get(cron_id)
@@ -214,6 +214,7 @@ async def patch(request: Request) -> Response:
     return json_answer(cron_json(changed), headers=body.headers())
 
 
+@endpoints("DELETE /runs/crons/{cron_id}", "Delete a cron", rules.delete_cron, status=204)
 async def delete(request: Request) -> Response:
     """Delete a cron; runs that it has started go on."""
     await served(request).persistence.crons.delete(path_uuid(request, "cron"))
@@ -246,27 +247,3 @@ def _filter(body: Body) -> dict[str, Any]:
         "thread_id": None if thread_id is None else uuid_of(thread_id, "thread"),
         "metadata": body.get("metadata"),
     }
-
-
-_ALL = "/runs/crons"
-_ONE = f"{_ALL}/{{cron_id}}"
-_TAG = "Crons"
-_CREATED = (400, 404, 422)
-ENDPOINTS = (
-    Endpoint("POST", _ALL, create, "Create a cron", _TAG, "CronCreate", "Cron", errors=_CREATED),
-    Endpoint(
-        "POST",
-        "/threads/{thread_id}/runs/crons",
-        create_on_thread,
-        "Create a cron on a thread",
-        _TAG,
-        "ThreadCronCreate",
-        "Cron",
-        errors=_CREATED,
-    ),
-    Endpoint("POST", f"{_ALL}/search", search, "Search crons", _TAG, "CronSearch", "Cron", answers_list=True),
-    Endpoint("POST", f"{_ALL}/count", count, "Count crons", _TAG, "CronCountRequest", "Count"),
-    Endpoint("GET", _ONE, get, "Get a cron", _TAG, answer="Cron", errors=(404, 422)),
-    Endpoint("PATCH", _ONE, patch, "Change a cron", _TAG, "CronPatch", "Cron", errors=_CREATED),
-    Endpoint("DELETE", _ONE, delete, "Delete a cron", _TAG, status=204, errors=(404, 422)),
-)

@@ -1,6 +1,5 @@
 """The MCP endpoint: stateless streamable HTTP, every assistant a tool (langgraph_api.md section 8)."""
 
-import asyncio
 import re
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from toolweave.api.langgraph.answers import SlowJson, empty_answer, json_answer
-from toolweave.api.langgraph.endpoint import Endpoint
+from toolweave.api.langgraph.auth import rules
+from toolweave.api.langgraph.auth.authorization import AuthRequest
+from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.graph_description import input_schema
 from toolweave.api.langgraph.json_rpc import (
     INVALID_PARAMS,
@@ -25,6 +26,7 @@ from toolweave.api.langgraph.json_rpc import (
     params_of,
     request_id_of,
     result_message,
+    rpc_answer,
 )
 from toolweave.api.langgraph.requests import checked_body, read_json
 from toolweave.api.langgraph.routes.system import API_VERSION
@@ -46,6 +48,15 @@ MESSAGES: JsonObject = {
 }
 # A graph's effects are not known here.
 ANNOTATIONS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
+
+# The revisions whose stateless part is alike; a client that asks for another one is offered the newest of them.
+PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+# Clients know the API by this name, as they do its version.
+SERVER_INFO = {"name": "LangGraph", "version": API_VERSION}
+WANTED_TYPES = ("application/json", "text/event-stream")
+NOT_ACCEPTED = "Accept header must include application/json or text/event-stream"
+
+endpoints = Endpoints("MCP", "disable_mcp")
 
 
 async def named_assistants(here: Served) -> dict[str, Assistant]:
@@ -74,7 +85,7 @@ async def tool_listing(here: Served) -> list[JsonObject]:
     """Describe every tool."""
     named = await named_assistants(here)
     graph_ids = {assistant.graph_id for assistant in named.values()} & set(here.graphs.names())
-    inputs = {graph_id: await input_of_graph(here, graph_id) for graph_id in graph_ids}
+    inputs = {graph_id: tool_input(await input_schema(here, graph_id)) for graph_id in graph_ids}
     return [
         {
             "name": name,
@@ -104,13 +115,6 @@ class ToolInput:
         if self.takes_text and isinstance(text, str):
             return {**arguments, "messages": [{"role": "user", "content": text}]}
         return arguments
-
-
-async def input_of_graph(here: Served, graph_id: str) -> ToolInput:
-    """Say what a graph takes as a tool."""
-    async with here.graphs.open(graph_id, access="assistants.read") as graph:
-        # Making schemas takes pydantic longer than the event loop has.
-        return tool_input(await asyncio.to_thread(input_schema, graph))
 
 
 def tool_input(schema: JsonObject | None) -> ToolInput:
@@ -168,14 +172,32 @@ def _references(schema: Any) -> Iterator[str]:
             yield from _references(part)
 
 
-# The revisions whose stateless part is alike; a client that asks for another one is offered the newest of them.
-PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-# Clients know the API by this name, as they do its version.
-SERVER_INFO = {"name": "LangGraph", "version": API_VERSION}
-WANTED_TYPES = ("application/json", "text/event-stream")
-NOT_ACCEPTED = "Accept header must include application/json or text/event-stream"
+async def permit_message(asked: AuthRequest) -> None:
+    """assistants.search for the tools that are there, threads.create_run for a call."""
+    value: dict[str, Any] = {"graph_id": None, "metadata": {}, "limit": 1000, "offset": 0}
+    asked.filters["assistants"] = await asked.permit("assistants", "search", value)
+    if asked.fields.get("method") == "tools/call":
+        params = asked.fields.get("params")
+        # The tool's assistant is found among those that may be seen.
+        fields: JsonObject = {"input": params.get("arguments") if isinstance(params, dict) else None}
+        await rules.permit_run(asked, fields, None)
+        asked.run_metadata = fields.get("metadata") or {}
 
 
+async def permit_end(_asked: AuthRequest) -> None:
+    """Nothing: there are no sessions."""
+
+
+@endpoints(
+    "POST /mcp",
+    "Use assistants as MCP tools",
+    permit_message,
+    "JsonRpcMessage",
+    "JsonRpcAnswer",
+    read=False,
+    errors=(202, 400),
+    error_answers={400: "PlainError"},
+)
 async def message(request: Request) -> ASGIApp:
     """Take one JSON-RPC message; the answer is plain JSON."""
     if not any(kind in request.headers.get("accept", "") for kind in WANTED_TYPES):
@@ -183,7 +205,7 @@ async def message(request: Request) -> ASGIApp:
     try:
         received = checked_message(await _parsed(request))
     except RpcError as error:
-        return _answer(error_message(None, error), status=400)
+        return rpc_answer(error_message(None, error), status=400)
     request_id: RequestId = received.get("id")
     if request_id is None or "method" not in received:
         # A notification, or an answer to a question that nobody asked.
@@ -191,9 +213,10 @@ async def message(request: Request) -> ASGIApp:
     try:
         return await _called(served(request), request_id, received["method"], params_of(received))
     except RpcError as error:
-        return _answer(error_message(request_id, error))
+        return rpc_answer(error_message(request_id, error))
 
 
+@endpoints("DELETE /mcp", "End a session, of which there are none", permit_end, status=404, errors=())
 async def end_session(_request: Request) -> Response:
     """Say that there is no session to end."""
     return empty_answer(404)
@@ -225,11 +248,11 @@ async def _called(here: Served, request_id: RequestId, method: str, params: Json
     if method == "tools/call":
         return await _call_tool(here, request_id, params)
     if method == "tools/list":
-        return _answer(result_message(request_id, {"tools": await tool_listing(here)}))
+        return rpc_answer(result_message(request_id, {"tools": await tool_listing(here)}))
     if method == "initialize":
-        return _answer(result_message(request_id, _greeting(params)))
+        return rpc_answer(result_message(request_id, _greeting(params)))
     if method == "ping":
-        return _answer(result_message(request_id, {}))
+        return rpc_answer(result_message(request_id, {}))
     raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
 
 
@@ -250,7 +273,7 @@ async def _call_tool(here: Served, request_id: RequestId, params: JsonObject) ->
         raise RpcError(INVALID_PARAMS, f"Unknown tool: {str(name)[:200]}")
     if not isinstance(arguments, dict | None):
         raise RpcError(INVALID_PARAMS, "Invalid arguments: must be an object")
-    taken = await input_of_graph(here, assistant.graph_id)
+    taken = tool_input(await input_schema(here, assistant.graph_id))
     fields = {"assistant_id": assistant.assistant_id, "input": taken.graph_input(arguments or {})}
     wanted = run_request(checked_body(fields, STATELESS), assistant, None, here.graphs.metadata(assistant.graph_id))
     started = await here.engine.start(wanted.new)
@@ -263,24 +286,3 @@ async def _result(request_id: RequestId, ended: Awaitable[bytes]) -> bytes:
         return result_message(request_id, tool_result(await ended))
     except NotFound:
         return result_message(request_id, failed_result("The run was deleted before it ended."))
-
-
-def _answer(body: bytes, *, status: int = 200) -> Response:
-    return Response(body, status, media_type="application/json")
-
-
-_TAG = "MCP"
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/mcp",
-        message,
-        "Use assistants as MCP tools",
-        _TAG,
-        "JsonRpcMessage",
-        "JsonRpcAnswer",
-        errors=(202, 400),
-        error_answers={400: "PlainError"},
-    ),
-    Endpoint("DELETE", "/mcp", end_session, "End a session, of which there are none", _TAG, status=404, errors=()),
-)

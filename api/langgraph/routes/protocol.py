@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from toolweave.api.errors import status_of
 from toolweave.api.langgraph.answers import EventStream, empty_answer, json_answer
-from toolweave.api.langgraph.endpoint import Endpoint
+from toolweave.api.langgraph.auth import rules
+from toolweave.api.langgraph.endpoints import SSE, Endpoints
 from toolweave.api.langgraph.requests import checked_body, path_uuid, read_json
 from toolweave.api.langgraph.run_requests import STATEFUL, check_run_fields, run_request
 from toolweave.api.langgraph.served import Served, served
@@ -35,6 +36,10 @@ ErrorCode = Literal[
 ]
 MALFORMED = "Protocol commands must include an integer id and string method."
 NOT_JSON = "Protocol commands must be valid JSON."
+
+endpoints = Endpoints("Thread Protocol", "disable_runs")
+# What stands behind the WebSocket on the path of the events; not published, as OpenAPI knows no WebSockets.
+sockets = Endpoints("Thread Protocol", "disable_runs")
 
 
 class RefusedCommand(BadRequest):
@@ -346,6 +351,26 @@ def _agent_tree(events: Sequence[ThreadEvent]) -> JsonObject | None:
     return nodes.get(())
 
 
+@sockets(
+    "POST /threads/{thread_id}/commands",
+    "Send a protocol command",
+    rules.send_command,
+    "ProtocolCommand",
+    "ProtocolAnswer",
+    read=False,
+    errors=(400,),
+    error_answers={400: "ProtocolRefusal"},
+)
+@endpoints(
+    "POST /threads/{thread_id}/commands",
+    "Send a protocol command",
+    rules.send_command,
+    "ProtocolCommand",
+    "ProtocolAnswer",
+    read=False,
+    errors=(400,),
+    error_answers={400: "ProtocolRefusal"},
+)
 async def command(request: Request) -> Response:
     """Carry out a command; refusals are 200 as well, only what is no command at all is 400."""
     value = await _json(request)
@@ -362,6 +387,15 @@ async def command(request: Request) -> Response:
     return json_answer(success(given, result))
 
 
+@endpoints(
+    "POST /threads/{thread_id}/stream/events",
+    "Stream a thread's protocol events",
+    rules.listen,
+    "EventStreamRequest",
+    read=False,
+    media_type=SSE,
+    errors=(400, 422),
+)
 async def events(request: Request) -> EventStream:
     """Send the thread's events from the first one kept, or after `since`, until the thread is deleted.
 
@@ -402,6 +436,7 @@ async def _shows(wanted: MetadataFilter, here: Served, thread_id: str) -> bool:
         return False
 
 
+@sockets("GET /threads/{thread_id}/stream/events", "Speak the protocol over a WebSocket", rules.listen, status=101)
 async def admit(request: Request) -> Response:
     """Let a WebSocket client in."""
     path_uuid(request, "thread")
@@ -413,35 +448,3 @@ async def _json(request: Request) -> Any:
         return await read_json(request)
     except InvalidRequest as error:
         raise BadRequest("Invalid JSON body" if str(error).startswith("Invalid JSON") else str(error)) from None
-
-
-_TAG = "Thread Protocol"
-_THREAD = "/threads/{thread_id}"
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        f"{_THREAD}/commands",
-        command,
-        "Send a protocol command",
-        _TAG,
-        "ProtocolCommand",
-        "ProtocolAnswer",
-        errors=(400,),
-        error_answers={400: "ProtocolRefusal"},
-    ),
-    Endpoint(
-        "POST",
-        f"{_THREAD}/stream/events",
-        events,
-        "Stream a thread's protocol events",
-        _TAG,
-        "EventStreamRequest",
-        media_type="text/event-stream",
-        errors=(400, 422),
-    ),
-)
-# What stands behind the WebSocket on the path of the events; not published, as OpenAPI knows no WebSockets.
-SOCKET_ENDPOINTS = (
-    Endpoint("GET", f"{_THREAD}/stream/events", admit, "Speak the protocol over a WebSocket", _TAG, status=101),
-    ENDPOINTS[0],
-)

@@ -15,8 +15,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from toolweave.api.errors import status_of
 from toolweave.api.langgraph.answers import LargeJson
-from toolweave.api.langgraph.endpoint import Endpoint, Handler
-from toolweave.api.langgraph.requests import uuid_of
+from toolweave.api.langgraph.endpoints import Endpoint
+from toolweave.api.langgraph.requests import Handler, uuid_of
 from toolweave.api.langgraph.routes.protocol import (
     NOT_JSON,
     ProtocolCommand,

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from langgraph.store.base import NOT_PROVIDED, Item, SearchItem
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp
 
 from toolweave.api.langgraph.answers import empty_answer, json_answer
-from toolweave.api.langgraph.components import body_schema
-from toolweave.api.langgraph.endpoint import Endpoint, Handler, Query
+from toolweave.api.langgraph.auth import rules
+from toolweave.api.langgraph.endpoints import Endpoints, Parameter
 from toolweave.api.langgraph.json_schema import BOOLEAN, STRING
-from toolweave.api.langgraph.requests import query_flag, read_body
+from toolweave.api.langgraph.requests import Body, query_flag
 from toolweave.api.langgraph.served import served
 from toolweave.api.langgraph.wire import timestamp
 from toolweave.errors import BadRequest, RequestError
@@ -20,21 +19,20 @@ from toolweave.runtime.persistence.store import SqliteStore
 from toolweave.runtime.persistence.store_filter import check_filter
 from toolweave.runtime.persistence.store_items import is_kept_for_a_thread
 
-PUT = body_schema("StorePutRequest")
-DELETE = body_schema("StoreDeleteRequest")
-SEARCH = body_schema("StoreSearchRequest")
-NAMESPACES = body_schema("StoreNamespacesRequest")
 # LangGraph keeps this root to itself.
 RESERVED_ROOT = "langgraph"
+
+endpoints = Endpoints("Store", "disable_store")
+_GET_QUERY = (Parameter("namespace", STRING), Parameter("key", STRING), Parameter("refresh_ttl", BOOLEAN))
 
 
 class BadLabelError(RequestError):
     """A namespace has a label that is empty or cannot be told from two labels; answered as plain text."""
 
 
-async def put(request: Request) -> Response:
+@endpoints("PUT /store/items", "Store an item", rules.put_item, "StorePutRequest", status=204, errors=(400, 422))
+async def put(request: Request, body: Body) -> Response:
     """Store an item."""
-    body = await read_body(request, PUT)
     namespace = labels(body.fields["namespace"])
     if not namespace:
         raise BadRequest("Namespace cannot be empty.")
@@ -47,6 +45,15 @@ async def put(request: Request) -> Response:
     return empty_answer(204, body.headers())
 
 
+@endpoints(
+    "GET /store/items",
+    "Get an item",
+    rules.get_item,
+    answer="StoreItem",
+    errors=(400, 422),
+    query=_GET_QUERY,
+    error_answers={400: "PlainError"},
+)
 async def get(request: Request) -> Response:
     """Give an item, or null."""
     namespace = labels(request.query_params.get("namespace", "").split("."))
@@ -58,18 +65,25 @@ async def get(request: Request) -> Response:
     return json_answer(None if item is None else item_json(item))
 
 
-async def delete(request: Request) -> Response:
+@endpoints("DELETE /store/items", "Delete an item", rules.delete_item, "StoreDeleteRequest", status=204)
+async def delete(request: Request, body: Body) -> Response:
     """Delete an item, if it is there."""
-    body = await read_body(request, DELETE)
     namespace = labels(body.get("namespace", ()))
     _refuse_kept(namespace)
     await _store(request).adelete(namespace, body.fields["key"])
     return empty_answer(204, body.headers())
 
 
-async def search(request: Request) -> Response:
+@endpoints(
+    "POST /store/items/search",
+    "Search items",
+    rules.search_items,
+    "StoreSearchRequest",
+    "StoreSearchResponse",
+    errors=(400, 422),
+)
+async def search(request: Request, body: Body) -> Response:
     """Find items below a namespace."""
-    body = await read_body(request, SEARCH)
     prefix, wanted = labels(body.get("namespace_prefix", ())), body.get("filter")
     try:
         check_filter(wanted)
@@ -88,9 +102,11 @@ async def search(request: Request) -> Response:
     return json_answer({"items": items}, headers=body.headers())
 
 
-async def namespaces(request: Request) -> Response:
+@endpoints(
+    "POST /store/namespaces", "List namespaces", rules.list_namespaces, "StoreNamespacesRequest", "StoreNamespaces"
+)
+async def namespaces(request: Request, body: Body) -> Response:
     """List namespaces that have items."""
-    body = await read_body(request, NAMESPACES)
     prefix, suffix = labels(body.get("prefix", ())), labels(body.get("suffix", ()))
     found = await _store(request).alist_namespaces(
         prefix=prefix or None,
@@ -130,55 +146,6 @@ def item_json(item: Item | SearchItem) -> JsonObject:
     }
 
 
-def _refusing_bad_labels(handler: Handler) -> Handler:
+async def answer_bad_label(_request: Request, error: Exception) -> Response:
     """Answer BadLabelError: the one error of the API that is no JSON and names no type (section 3)."""
-
-    async def answer(request: Request) -> ASGIApp:
-        try:
-            return await handler(request)
-        except BadLabelError as error:
-            return Response(str(error), 422)
-
-    return answer
-
-
-_TAG = "Store"
-_ITEM = "/store/items"
-_GET_QUERY = (Query("namespace", STRING), Query("key", STRING), Query("refresh_ttl", BOOLEAN))
-
-ENDPOINTS = (
-    Endpoint(
-        "PUT", _ITEM, _refusing_bad_labels(put), "Store an item", _TAG, "StorePutRequest", status=204, errors=(400, 422)
-    ),
-    Endpoint(
-        "GET",
-        _ITEM,
-        _refusing_bad_labels(get),
-        "Get an item",
-        _TAG,
-        answer="StoreItem",
-        errors=(400, 422),
-        query=_GET_QUERY,
-        error_answers={400: "PlainError"},
-    ),
-    Endpoint("DELETE", _ITEM, _refusing_bad_labels(delete), "Delete an item", _TAG, "StoreDeleteRequest", status=204),
-    Endpoint(
-        "POST",
-        f"{_ITEM}/search",
-        _refusing_bad_labels(search),
-        "Search items",
-        _TAG,
-        "StoreSearchRequest",
-        "StoreSearchResponse",
-        errors=(400, 422),
-    ),
-    Endpoint(
-        "POST",
-        "/store/namespaces",
-        _refusing_bad_labels(namespaces),
-        "List namespaces",
-        _TAG,
-        "StoreNamespacesRequest",
-        "StoreNamespaces",
-    ),
-)
+    return Response(str(error), 422)

@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from toolweave.api.langgraph.answers import json_answer
-from toolweave.api.langgraph.endpoint import Endpoint, Query
+from toolweave.api.langgraph.auth import rules
+from toolweave.api.langgraph.endpoints import Endpoints, Parameter
 from toolweave.api.langgraph.json_schema import BOOLEAN, one_of
 from toolweave.api.langgraph.meters import Meters
 from toolweave.api.langgraph.requests import query_choice, query_flag, read_json
@@ -18,7 +19,14 @@ from toolweave.api.langgraph.served import served
 API_VERSION = "0.16.7"
 FORMATS = ("prometheus", "json")
 
+endpoints = Endpoints("System")
+# What clients ask for and never get; the published description leaves it out, as the official server's does.
+unpublished = Endpoints("System")
+_CHECK_DB = (Parameter("check_db", BOOLEAN),)
 
+
+@endpoints("GET /", "Say that the server is up", None, answer="Ok", errors=(422, 503), query=_CHECK_DB)
+@endpoints("GET /ok", "Say that the server is up", None, answer="Ok", errors=(422, 503), query=_CHECK_DB)
 async def ok(request: Request) -> Response:
     """Say that the server answers; with check_db, that its database can be written too (503 if not)."""
     if query_flag(request, "check_db"):
@@ -26,6 +34,25 @@ async def ok(request: Request) -> Response:
     return json_answer({"ok": True, "services": {}})
 
 
+@endpoints(
+    "GET /metrics",
+    "Show figures for operators",
+    None,
+    answer="Metrics",
+    media_type="text/plain",
+    switch="disable_meta",
+    query=(Parameter("format", one_of(*FORMATS)),),
+)
+async def metrics(request: Request) -> Response:
+    """Give figures for operators: the text format of Prometheus, or JSON."""
+    meters = cast("Meters", request.app.state.meters)
+    if query_choice(request, "format", FORMATS) == "json":
+        return json_answer(meters.as_json(served(request).engine))
+    # The response's own media types would get a second charset.
+    return Response(meters.as_text(), headers={"content-type": CONTENT_TYPE_LATEST})
+
+
+@endpoints("GET /info", "Describe the server", None, switch="disable_meta", answer="Info", errors=())
 async def info(request: Request) -> Response:
     """Tell clients which API they talk to and which of its parts are there."""
     paths = {getattr(route, "path", "") for route in request.app.routes}
@@ -53,41 +80,8 @@ async def info(request: Request) -> Response:
     )
 
 
-async def metrics(request: Request) -> Response:
-    """Give figures for operators: the text format of Prometheus, or JSON."""
-    meters = cast("Meters", request.app.state.meters)
-    if query_choice(request, "format", FORMATS) == "json":
-        return json_answer(meters.as_json(served(request).engine))
-    # The response's own media types would get a second charset.
-    return Response(meters.as_text(), headers={"content-type": CONTENT_TYPE_LATEST})
-
-
+@unpublished("POST /ui/{graph}", "Load a user interface", rules.read_interface, switch="disable_ui")
 async def ui(request: Request) -> Response:
     """Refuse a graph's user interface: there are none here; clients show what the text says."""
     await read_json(request)
     return PlainTextResponse(f"UI not found for graph '{request.path_params['graph'][:200]}'", 404)
-
-
-_CHECK_DB = (Query("check_db", BOOLEAN),)
-_CANNOT_STORE = (422, 503)
-
-ENDPOINTS = (
-    Endpoint(
-        "GET", "/ok", ok, "Say that the server is up", "System", answer="Ok", query=_CHECK_DB, errors=_CANNOT_STORE
-    ),
-    Endpoint("GET", "/", ok, "Say that the server is up", "System", answer="Ok", query=_CHECK_DB, errors=_CANNOT_STORE),
-    Endpoint(
-        "GET",
-        "/metrics",
-        metrics,
-        "Show figures for operators",
-        "System",
-        answer="Metrics",
-        media_type="text/plain",
-        query=(Query("format", one_of(*FORMATS)),),
-    ),
-    Endpoint("GET", "/info", info, "Describe the server", "System", answer="Info", errors=()),
-)
-
-# What clients ask for and never get; the published description leaves it out, as the official server's does.
-UNPUBLISHED = (Endpoint("POST", "/ui/{graph}", ui, "Load a user interface", "System", errors=(404, 422)),)

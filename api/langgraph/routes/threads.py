@@ -1,35 +1,86 @@
-"""Endpoints of threads: make, find, change and delete them."""
+"""Endpoints of threads: make, find, change, copy and delete them; their states, events and storage."""
 
 import re
+from functools import partial
+from typing import Any, get_args
 from uuid import uuid4
 
 from langchain_core.utils.uuid import uuid7
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
-from toolweave.api.langgraph.answers import empty_answer, extracted, json_answer, page_headers, selected
-from toolweave.api.langgraph.components import body_schema
-from toolweave.api.langgraph.endpoint import Endpoint, Query
-from toolweave.api.langgraph.json_schema import STRING
-from toolweave.api.langgraph.requests import Body, path_uuid, query_words, read_body, uuid_of
+from toolweave.api.langgraph.answers import EventStream, empty_answer, json_answer, page_answer
+from toolweave.api.langgraph.auth import rules
+from toolweave.api.langgraph.endpoints import SSE, Endpoints, Parameter
+from toolweave.api.langgraph.json_schema import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
+from toolweave.api.langgraph.requests import Body, path_uuid, query_flag, query_integer, query_words, uuid_of
 from toolweave.api.langgraph.served import Served, served
-from toolweave.api.langgraph.thread_states import apply_supersteps
-from toolweave.api.langgraph.thread_ttl import requested_ttl, ttl_json, without_effect
-from toolweave.api.langgraph.wire import thread_json
+from toolweave.api.langgraph.thread_states import apply_supersteps, read_history, read_state, update_state
+from toolweave.api.langgraph.wire import selected_state, thread_json, timestamp
 from toolweave.errors import Conflict, InvalidRequest, NotFound, ToolweaveError
-from toolweave.runtime.models import JsonObject, Thread
+from toolweave.runtime.events.thread_hub import Position, ThreadStreamMode, parse_position
+from toolweave.runtime.models import JsonObject, Thread, ThreadTtl
+from toolweave.runtime.runs.cleaning import prune_threads
+from toolweave.runtime.runs.thread_stream import thread_events
 
-CREATE = body_schema("ThreadCreate")
-PATCH = body_schema("ThreadPatch")
-SEARCH = body_schema("ThreadSearchRequest")
-COUNT = body_schema("ThreadCountRequest")
 ALIAS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 EXTRACT_ROOTS = ("values", "metadata", "config", "interrupts")
+MODES: tuple[ThreadStreamMode, ...] = get_args(ThreadStreamMode)
+_SELECT = Parameter("select", list_of(STRING))
+_SUBGRAPHS = (Parameter("subgraphs", BOOLEAN), _SELECT)
+_LIMIT = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 1}
+
+endpoints = Endpoints("Threads", "disable_threads")
 
 
-async def create(request: Request) -> Response:
+@endpoints(
+    "POST /threads/prune",
+    "Delete threads or their histories",
+    rules.prune_threads,
+    "ThreadPruneRequest",
+    "ThreadsPruned",
+)
+async def prune(request: Request, body: Body) -> Response:
+    """Delete threads, or their histories; unknown ids do not count."""
+    ids = [uuid_of(thread_id, "thread") for thread_id in body.fields["thread_ids"]]
+    pruned = await prune_threads(served(request).engine, ids, body.get("strategy", "delete"))
+    return json_answer({"pruned_count": pruned}, headers=body.headers())
+
+
+@endpoints("GET /threads/{thread_id}/storage", "Measure a thread", rules.read_thread, answer="ThreadStorage")
+async def storage(request: Request) -> Response:
+    """Say how many bytes a thread's checkpoints take up."""
+    thread_id = path_uuid(request, "thread")
+    persistence = served(request).persistence
+    await persistence.threads.get(thread_id)
+    taken = await persistence.checkpointer.storage(thread_id)
+    by_channel = {
+        name: {"versions": len(versions), "bytes": taken.channel_bytes.get(name, 0)}
+        for name, versions in taken.channel_versions.items()
+    }
+    channel_bytes = sum(channel["bytes"] for channel in by_channel.values())
+    channels = {
+        "count": sum(channel["versions"] for channel in by_channel.values()),
+        "bytes": channel_bytes,
+        "by_channel": by_channel,
+    }
+    return json_answer(
+        {
+            "thread_id": thread_id,
+            "total_bytes": taken.checkpoint_bytes + channel_bytes + taken.write_bytes,
+            "checkpoints": {"count": taken.checkpoints, "bytes": taken.checkpoint_bytes},
+            "channel_values": channels,
+            "pending_writes": {"count": taken.writes, "bytes": taken.write_bytes},
+        }
+    )
+
+
+@endpoints(
+    "POST /threads", "Create a thread", rules.create_thread, "ThreadCreate", "Thread", errors=(201, 400, 409, 422)
+)
+async def create(request: Request, body: Body) -> Response:
     """Make a thread, with a state to begin with if supersteps are given."""
-    body = await read_body(request, CREATE)
     here = served(request)
     thread_id = uuid_of(body.fields["thread_id"], "thread") if "thread_id" in body.fields else str(uuid7())
     threads = here.persistence.threads
@@ -54,6 +105,35 @@ async def _with_supersteps(
     return json_answer(thread_json(await here.persistence.threads.get(thread_id)), headers=headers)
 
 
+@endpoints("POST /threads/search", "Search threads", rules.search_threads, "ThreadSearchRequest", "Thread[]")
+async def search(request: Request, body: Body) -> Response:
+    """Find threads, the last changed first unless asked otherwise."""
+    paths = _extract_paths(body)
+    repository = served(request).persistence.threads
+    wanted = {"metadata": body.get("metadata"), "values": body.get("values"), "status": body.get("status")}
+    # No ids are no filter, as in the reference server.
+    ids = [uuid_of(thread_id, "thread") for thread_id in body.get("ids", ())] or None
+    as_stored = not any(path.startswith("values") for path in paths.values())
+    find = partial(repository.search, ids=ids, **wanted, values_as_stored=as_stored)
+    return await page_answer(body, find, partial(repository.count, **wanted), thread_json, extract=paths)
+
+
+@endpoints("POST /threads/count", "Count threads", rules.search_threads, "ThreadCountRequest", "Count")
+async def count(request: Request, body: Body) -> Response:
+    """Count threads."""
+    found = await served(request).persistence.threads.count(
+        metadata=body.get("metadata"), values=body.get("values"), status=body.get("status")
+    )
+    return json_answer(found, headers=body.headers())
+
+
+@endpoints(
+    "GET /threads/{thread_id}",
+    "Get a thread",
+    rules.read_thread,
+    answer="Thread",
+    query=(Parameter("include", STRING),),
+)
 async def get(request: Request) -> Response:
     """Give a thread, with its time to live if asked for."""
     thread = await served(request).persistence.threads.get(path_uuid(request, "thread"))
@@ -61,10 +141,16 @@ async def get(request: Request) -> Response:
     return json_answer({**thread_json(thread), **(ttl_json(thread) if "ttl" in wanted else {})})
 
 
-async def patch(request: Request) -> Response:
+@endpoints(
+    "PATCH /threads/{thread_id}",
+    "Change a thread",
+    rules.update_thread,
+    "ThreadPatch",
+    "Thread",
+    errors=(204, 404, 422),
+)
+async def patch(request: Request, thread_id: str, body: Body) -> Response:
     """Merge metadata into a thread's, and set its time to live."""
-    thread_id = path_uuid(request, "thread")
-    body = await read_body(request, PATCH)
     threads = served(request).persistence.threads
     ttl = requested_ttl(body, threads.default_ttl)
     thread = await threads.patch(thread_id, body.get("metadata", {}), ttl)
@@ -74,12 +160,7 @@ async def patch(request: Request) -> Response:
     return json_answer(thread_json(thread), headers=headers)
 
 
-async def delete(request: Request) -> Response:
-    """Delete a thread with all it has; what runs on it is stopped."""
-    await served(request).engine.delete_thread(path_uuid(request, "thread"))
-    return empty_answer(204)
-
-
+@endpoints("POST /threads/{thread_id}/copy", "Copy a thread", rules.copy_thread, answer="Thread", errors=(409, 422))
 async def copy(request: Request) -> Response:
     """Copy a thread with its history, without its runs; the answer shows no values."""
     thread_id = path_uuid(request, "thread")
@@ -97,42 +178,11 @@ async def copy(request: Request) -> Response:
     return json_answer({name: item for name, item in made.items() if name != "values"})
 
 
-async def search(request: Request) -> Response:
-    """Find threads, the last changed first unless asked otherwise."""
-    body = await read_body(request, SEARCH)
-    paths = _extract_paths(body)
-    repository = served(request).persistence.threads
-    limit, offset = body.get("limit", 10), body.get("offset", 0)
-    wanted = {"metadata": body.get("metadata"), "values": body.get("values"), "status": body.get("status")}
-    # No ids are no filter, as in the reference server.
-    ids = [uuid_of(thread_id, "thread") for thread_id in body.get("ids", ())] or None
-    found = await repository.search(
-        ids=ids,
-        **wanted,
-        limit=limit + 1,
-        offset=offset,
-        sort_by=body.get("sort_by"),
-        sort_order=body.get("sort_order"),
-        values_as_stored=not any(path.startswith("values") for path in paths.values()),
-    )
-    headers = await page_headers(found, limit=limit, offset=offset, count=lambda: repository.count(**wanted))
-    rows = [_found(thread, body.get("select"), paths) for thread in found[:limit]]
-    return json_answer(rows, headers={**headers, **body.headers()})
-
-
-async def count(request: Request) -> Response:
-    """Count threads."""
-    body = await read_body(request, COUNT)
-    found = await served(request).persistence.threads.count(
-        metadata=body.get("metadata"), values=body.get("values"), status=body.get("status")
-    )
-    return json_answer(found, headers=body.headers())
-
-
-def _found(thread: Thread, select: list[str] | None, paths: dict[str, str]) -> JsonObject:
-    row = thread_json(thread)
-    shown = selected(row, select)
-    return {**shown, "extracted": extracted(row, paths)} if paths else shown
+@endpoints("DELETE /threads/{thread_id}", "Delete a thread", rules.delete_thread, status=204)
+async def delete(request: Request) -> Response:
+    """Delete a thread with all it has; what runs on it is stopped."""
+    await served(request).engine.delete_thread(path_uuid(request, "thread"))
+    return empty_answer(204)
 
 
 def _extract_paths(body: Body) -> dict[str, str]:
@@ -145,34 +195,170 @@ def _extract_paths(body: Body) -> dict[str, str]:
     return paths
 
 
-_TAG = "Threads"
-_ONE = "/threads/{thread_id}"
-_BOTH = (404, 422)
-
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/threads",
-        create,
-        "Create a thread",
-        _TAG,
-        body="ThreadCreate",
-        answer="Thread",
-        errors=(201, 400, 409, 422),
+@endpoints(
+    "GET /threads/{thread_id}/stream",
+    "Stream all runs of a thread",
+    rules.read_thread,
+    answer="Any",
+    media_type=SSE,
+    query=(
+        Parameter("stream_modes", list_of(one_of(*MODES))),
+        Parameter("stream_mode", list_of(one_of(*MODES))),
+        Parameter("Last-Event-ID", STRING, where="header"),
     ),
-    Endpoint(
-        "POST",
-        "/threads/search",
-        search,
-        "Search threads",
-        _TAG,
-        body="ThreadSearchRequest",
-        answer="Thread",
-        answers_list=True,
-    ),
-    Endpoint("POST", "/threads/count", count, "Count threads", _TAG, body="ThreadCountRequest", answer="Count"),
-    Endpoint("GET", _ONE, get, "Get a thread", _TAG, answer="Thread", errors=_BOTH, query=(Query("include", STRING),)),
-    Endpoint("PATCH", _ONE, patch, "Change a thread", _TAG, body="ThreadPatch", answer="Thread", errors=(204, *_BOTH)),
-    Endpoint("POST", f"{_ONE}/copy", copy, "Copy a thread", _TAG, answer="Thread", errors=(409, 422)),
-    Endpoint("DELETE", _ONE, delete, "Delete a thread", _TAG, status=204, errors=_BOTH),
 )
+async def stream(request: Request) -> ASGIApp:
+    """Send what happens on a thread until the client leaves or the thread is deleted."""
+    here = served(request)
+    thread_id = path_uuid(request, "thread")
+    modes, after = _modes(request), _position(request)
+    await here.persistence.threads.get(thread_id)
+    return EventStream(thread_events(here.engine, thread_id, modes, after), {})
+
+
+def _modes(request: Request) -> frozenset[ThreadStreamMode]:
+    """Read the modes under both names that clients use: one by one, as a list, or separated by commas."""
+    written = [*query_words(request, "stream_modes"), *query_words(request, "stream_mode")]
+    words = [word.strip() for text in written for word in text.split(",")]
+    for word in words:
+        if word not in MODES:
+            raise InvalidRequest(f"Invalid stream mode: {word[:200]}")
+    return frozenset(mode for mode in MODES if mode in words) or frozenset({"run_modes"})
+
+
+def _position(request: Request) -> Position | None:
+    last_id = request.headers.get("last-event-id")
+    if not last_id:
+        return None
+    position = parse_position(last_id)
+    if position is None:
+        raise InvalidRequest("Invalid last-event-id: must be the id of an event of this stream, or - for its beginning")
+    return position
+
+
+@endpoints("GET /threads/{thread_id}/state", "Get the state", rules.read_thread, answer="ThreadState", query=_SUBGRAPHS)
+async def get_state(request: Request) -> Response:
+    """Give a thread's newest state."""
+    subgraphs = query_flag(request, "subgraphs")
+    state = await read_state(served(request), path_uuid(request, "thread"), subgraphs=subgraphs)
+    return json_answer(selected_state(state, query_words(request, "select")))
+
+
+@endpoints(
+    "POST /threads/{thread_id}/state",
+    "Update the state",
+    rules.update_state,
+    "ThreadStateUpdate",
+    "ThreadStateUpdated",
+    errors=(400, 404, 409, 422),
+)
+async def post_state(request: Request, thread_id: str, body: Body) -> Response:
+    """Write into a thread's state."""
+    checkpoint = dict(body.get("checkpoint", {}))
+    if "checkpoint_id" in body.fields:
+        checkpoint["checkpoint_id"] = body.fields["checkpoint_id"]
+    written = await update_state(
+        served(request), thread_id, body.get("values"), as_node=body.get("as_node"), checkpoint=checkpoint
+    )
+    answer = {"checkpoint": written, "configurable": written, "checkpoint_id": written["checkpoint_id"]}
+    return json_answer(answer, headers=body.headers())
+
+
+@endpoints(
+    "POST /threads/{thread_id}/state/checkpoint",
+    "Get the state at a checkpoint",
+    rules.read_thread,
+    "ThreadStateCheckpointRequest",
+    "ThreadState",
+)
+async def post_state_at(request: Request, thread_id: str, body: Body) -> Response:
+    """Give a thread's state at a checkpoint that may lie in a subgraph."""
+    state = await read_state(
+        served(request), thread_id, body.fields["checkpoint"], subgraphs=body.get("subgraphs", False)
+    )
+    return json_answer(selected_state(state, body.get("select", ())), headers=body.headers())
+
+
+@endpoints(
+    "GET /threads/{thread_id}/state/{checkpoint_id}",
+    "Get the state at a checkpoint",
+    rules.read_thread,
+    answer="ThreadState",
+    query=_SUBGRAPHS,
+)
+async def get_state_at(request: Request) -> Response:
+    """Give a thread's state at a checkpoint; an unknown one is an empty state."""
+    checkpoint = {"checkpoint_id": request.path_params["checkpoint_id"]}
+    subgraphs = query_flag(request, "subgraphs")
+    state = await read_state(served(request), path_uuid(request, "thread"), checkpoint, subgraphs=subgraphs)
+    return json_answer(selected_state(state, query_words(request, "select")))
+
+
+@endpoints(
+    "GET /threads/{thread_id}/history",
+    "Get the history",
+    rules.read_thread,
+    answer="ThreadState[]",
+    query=(Parameter("limit", _LIMIT), Parameter("before", STRING), _SELECT),
+)
+async def get_history(request: Request) -> Response:
+    """Give a thread's states, newest first."""
+    limit = query_integer(request, "limit", default=1, least=1, most=MAX_LIMIT)
+    before = request.query_params.get("before")
+    states = await read_history(
+        served(request), path_uuid(request, "thread"), limit=limit, before=before, metadata=None, checkpoint=None
+    )
+    return json_answer([selected_state(state, query_words(request, "select")) for state in states])
+
+
+@endpoints(
+    "POST /threads/{thread_id}/history", "Search the history", rules.read_thread, "ThreadStateSearch", "ThreadState[]"
+)
+async def search_history(request: Request, thread_id: str, body: Body) -> Response:
+    """Give a thread's states, newest first."""
+    states = await read_history(
+        served(request),
+        thread_id,
+        limit=body.get("limit", 1),
+        before=_before(body),
+        metadata=body.get("metadata"),
+        checkpoint=body.get("checkpoint"),
+    )
+    shown = [selected_state(state, body.get("select", ())) for state in states]
+    return json_answer(shown, headers=body.headers())
+
+
+def _before(body: Body) -> str | None:
+    """Read `before` in all the forms that SDKs send: an id, a checkpoint, a config holding one."""
+    before: Any = body.get("before")
+    if isinstance(before, dict):
+        before = before.get("configurable", before)
+    if isinstance(before, dict):
+        before = before.get("checkpoint_id")
+    return before if isinstance(before, str) and before else None
+
+
+def requested_ttl(body: Body, default: ThreadTtl | None) -> ThreadTtl | None:
+    """Read `ttl`: minutes, or {ttl, strategy}; minutes that are not given are the server's, if it has any."""
+    asked = body.get("ttl")
+    if not isinstance(asked, dict):
+        return None if asked is None else ThreadTtl(float(asked))
+    minutes, strategy = asked.get("ttl"), asked.get("strategy")
+    if minutes is not None:
+        return ThreadTtl(float(minutes), strategy or "delete")
+    return default and ThreadTtl(default.minutes, strategy or default.strategy)
+
+
+def without_effect(body: Body, ttl: ThreadTtl | None) -> tuple[str, ...]:
+    """Name the field when it says nothing: a strategy alone, on a server that has no time for it."""
+    return ("ttl",) if "ttl" in body.fields and ttl is None else ()
+
+
+def ttl_json(thread: Thread) -> JsonObject:
+    """Give what `?include=ttl` adds to a thread: nothing for one that does not expire."""
+    if thread.ttl is None:
+        return {}
+    expires_at = None if thread.expires_at is None else timestamp(thread.expires_at)
+    return {
+        "ttl": {"strategy": thread.ttl.strategy, "ttl_minutes": thread.ttl.minutes, "expires_at": expires_at},
+    }

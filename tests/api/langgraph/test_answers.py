@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from toolweave.api.langgraph.answers import extracted, page_headers, selected
+from toolweave.api.langgraph.answers import extracted, page_answer, selected
+from toolweave.api.langgraph.requests import Body
 
 ROW = {"values": {"log": ["a", {"b": 1}], "n": 4}, "metadata": {"graph_id": "steps"}}
 
@@ -53,4 +54,8 @@ async def test_page_headers_count_what_was_seen(found: int, limit: int, offset: 
     async def count() -> int:
         return 7
 
-    assert await page_headers([0] * found, limit=limit, offset=offset, count=count) == headers
+    async def search(**_: object) -> list[dict[str, Any]]:
+        return [ROW] * found
+
+    answer = await page_answer(Body({"limit": limit, "offset": offset}), search, count, dict)
+    assert {name: value for name, value in answer.headers.items() if name.startswith("x-pagination")} == headers

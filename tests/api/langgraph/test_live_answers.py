@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolweave.api.langgraph.answers import PIECE_BYTES, EventStream, LiveAnswer, SlowJson
+from toolweave.api.langgraph.answers import PIECE_BYTES, EventStream, LiveAnswer, RunEventFilter, SlowJson
 from toolweave.runtime.events.channel import HEARTBEAT, LoggedEvent, frame
-from toolweave.runtime.events.thread_log import EventFilter
 
 
 class QuickStream(EventStream):
@@ -103,7 +102,7 @@ async def test_events_that_are_there_together_go_out_together() -> None:
 async def test_a_stream_shows_the_modes_asked_for(modes: set[str], shown: list[str]) -> None:
     client = Client()
     names = ("metadata", "values", "updates", "values|inner:1", "messages", "messages/partial")
-    await client.read(EventStream(events(*names), {}, shown=EventFilter(frozenset(modes))))
+    await client.read(EventStream(events(*names), {}, shown=RunEventFilter(frozenset(modes))))
     assert [body.split(b"\r\n")[0].decode() for body in client.bodies[:-1]] == [f"event: {name}" for name in shown]
 
 
