@@ -28,8 +28,7 @@ from toolweave.runtime.caller import TRACE, Caller, User, calling
 from toolweave.runtime.codec import loads
 from toolweave.runtime.graphs import load_target
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.persistence.search import MetadataFilter
-from toolweave.runtime.persistence.visibility import check_filter
+from toolweave.runtime.persistence.search import MetadataFilter, check_filter
 
 PARAMETERS = ("request", "body", "path", "method", "path_params", "query_params", "headers", "authorization")
 

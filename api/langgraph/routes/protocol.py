@@ -20,10 +20,16 @@ from toolweave.api.langgraph.thread_states import require_checkpoint, state_conf
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.events.channel import LoggedEvent
-from toolweave.runtime.events.thread_log import CHANNELS, PROTOCOL_MODES, EventFilter, is_channel
+from toolweave.runtime.events.thread_log import (
+    CHANNELS,
+    PROTOCOL_MODES,
+    EventFilter,
+    Namespace,
+    ThreadEvent,
+    is_channel,
+)
 from toolweave.runtime.models import TERMINAL, JsonObject, NewRun, Run, Thread
 from toolweave.runtime.persistence.search import MetadataFilter, allows, filter_in_force
-from toolweave.runtime.protocol.thread_event import Namespace, ThreadEvent
 
 ErrorCode = Literal[
     "invalid_argument",
