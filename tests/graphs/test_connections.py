@@ -8,9 +8,9 @@ from langchain_core.messages import ToolMessage
 
 from tests.fixtures.logged import logged
 from tests.fixtures.scripted_model import ScriptedModel, calling
+from toolweave import AgentLoop
 from toolweave.config.mcp import McpConfig, McpServerConfig
 from toolweave.errors import ServerUnavailable
-from toolweave.graphs.facade import AgentLoop
 
 DEAD = McpServerConfig(name="dead", transport="stdio", command="/nonexistent/program")
 SILENT = McpServerConfig(

@@ -9,9 +9,9 @@ from langchain_openai import ChatOpenAI
 
 from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 from tests.fixtures.scripted_model import ScriptedModel, add, calling
-from toolweave.errors import IterationLimitError, ModelError
+from toolweave import AgentLoop, IterationLimitError
+from toolweave.errors import ModelError
 from toolweave.graphs.background_loop import background_loop
-from toolweave.graphs.facade import AgentLoop
 
 
 @pytest.mark.requirement("A-02")

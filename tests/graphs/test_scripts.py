@@ -17,17 +17,17 @@ from tests.fixtures.openai_wire import MAX_WAIT_S, WireServer, WireTurn, openai_
 from tests.fixtures.web_pages import WebPages, web_pages
 from tests.graphs.script_agent import BEES, DONE, FETCHING, asks, fetching
 from tests.nodes.script.writing import calling, script
-from toolweave.config.mcp import McpConfig
-from toolweave.config.script_settings import ScriptSettings
-from toolweave.errors import ConfigError, FetchFailed, MissingVariable, ScriptFailed, ScriptNotKept, StageFailed
-from toolweave.graphs.scripts import (
+from toolweave import (
+    VideoScript,
     generate_script_from_url,
     generate_script_from_url_sync,
     generate_script_from_url_with_agent,
     generate_script_from_url_with_agent_sync,
 )
+from toolweave.config.mcp import McpConfig
+from toolweave.config.script_settings import ScriptSettings
+from toolweave.errors import ConfigError, FetchFailed, MissingVariable, ScriptFailed, ScriptNotKept, StageFailed
 from toolweave.nodes.offline_model import OfflineChatModel
-from toolweave.video_script import VideoScript
 
 BOUND_S = 60.0
 WRITTEN = VideoScript.model_validate(script())

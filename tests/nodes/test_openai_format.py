@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.tools import tool
 from mcp.types import Tool
 
-from toolweave.nodes.tool_catalog import convert_mcp_tools_to_openai, openai_name_map
+from toolweave import convert_mcp_tools_to_openai, openai_name_map
 
 SCRAPE: dict[str, Any] = {
     "name": "firecrawl_scrape",
