@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from toolweave.api.clients import known_to_the_api
 from toolweave.runtime.codec import dumps
 from toolweave.servers.connections.breaker import BreakerState
-from toolweave.servers.connections.current import is_current
+from toolweave.servers.connections.current import plane_slot
 from toolweave.servers.connections.observation import SECONDS, ServerFigures
 from toolweave.servers.connections.plane import ToolPlane
 from toolweave.servers.connections.status import ServerDetails, ServerHealth, ServerState, ServerSummary
@@ -52,7 +52,7 @@ class CurrentPlaneMetrics(PlaneMetrics):
 
     def collect(self) -> Iterator[Metric]:
         """Give the figures of this moment, while the plane is the process's own."""
-        if is_current(self._plane):
+        if plane_slot.holds(self._plane):
             yield from super().collect()
 
 
