@@ -19,7 +19,7 @@ from toolweave.errors import CallRefused
 from toolweave.redact import names_a_secret
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import AUTH_USER, member
-from toolweave.servers.connections.registry import ToolSpec, build_registry
+from toolweave.servers.connections.registry import ListedTool, build_registry
 from toolweave.servers.connections.results import closing, too_many_callers, unknown_caller, unsendable_header
 from toolweave.servers.connections.tool import Call, McpTool, build_tools
 
@@ -33,7 +33,7 @@ Values = dict[CallerField, str | None]
 """What each field of a server's headers has for one caller."""
 
 Key = frozenset[tuple[str, str]]
-Specs = tuple[ToolSpec, ...]
+Specs = tuple[ListedTool, ...]
 
 
 @dataclass(slots=True, eq=False)

@@ -15,7 +15,7 @@ from toolweave.servers.connections.checks import SchemaChecks
 from toolweave.servers.connections.context import CallContext, is_doubtful
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.registry import ToolSpec
+from toolweave.servers.connections.registry import ListedTool
 from toolweave.servers.connections.results import (
     closing,
     never_sent,
@@ -126,13 +126,13 @@ class ServerConnection:
         self.status = ServerStatus(config.name, _first_state(config), config.misconfigured, shown_as=label)
         self.breaker = Breaker(label, config.breaker, pace.clock)
         self.closing = asyncio.Event()
-        self.tools: tuple[ToolSpec, ...] = shared.tools if shared else ()
+        self.tools: tuple[ListedTool, ...] = shared.tools if shared else ()
         self.is_declined = False
         self._is_callers = shared is not None
         self.pace = pace
         self.token_place: TokenPlace | None = shared.token_place if shared else token_place
         self._authorization: ServerAuthorization | None = None
-        self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in reversed(self.tools)}
+        self._specs: dict[str, ListedTool] = {spec.name: spec for spec in reversed(self.tools)}
         self._on_tools = on_tools
         self._backoff = Backoff(pace)
         self._owner: asyncio.Task[None] | None = None
@@ -163,7 +163,7 @@ class ServerConnection:
         """Say whether the server is kept connected: it is enabled, configured well, and not being left."""
         return self._owner is not None and not self._stopping
 
-    def spec(self, tool: str) -> ToolSpec | None:
+    def spec(self, tool: str) -> ListedTool | None:
         """Return a tool by its server's own name for it; of tools with the same name the first one counts."""
         return self._specs.get(tool)
 
@@ -404,7 +404,7 @@ class ServerConnection:
             return self.pace.rest_s
         return self._backoff.next_delay(exited=ending.exited and not lasted)
 
-    def _offer(self, session: "McpSession", tools: tuple[ToolSpec, ...]) -> None:
+    def _offer(self, session: "McpSession", tools: tuple[ListedTool, ...]) -> None:
         self._session = session
         self._connecting = False
         self.is_known_down = False
@@ -413,7 +413,7 @@ class ServerConnection:
         self.status.set("ready")
         self._refresh(tools)
 
-    def _refresh(self, tools: tuple[ToolSpec, ...]) -> None:
+    def _refresh(self, tools: tuple[ListedTool, ...]) -> None:
         self.tools = tools
         self._specs = {spec.name: spec for spec in reversed(tools)}
         self._on_tools(self)

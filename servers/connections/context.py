@@ -30,21 +30,21 @@ AUTH_USER = "langgraph_auth_user"
 AUTH_USER_ID = "langgraph_auth_user_id"
 
 
-class Question(TypedDict):
+class ElicitedQuestion(TypedDict):
     """What a server wants to know, and the JSON schema of the flat object that answers it."""
 
     message: str
     requestedSchema: dict[str, Any]
 
 
-class Answer(Question):
+class ElicitedAnswer(ElicitedQuestion):
     """A question with its answer; `content` fits the schema, and is None for a question declined."""
 
     action: Literal["accept", "decline"]
     content: dict[str, Any] | None
 
 
-def questions_of(result: "CallToolResult") -> list[Question]:
+def questions_of(result: "CallToolResult") -> list[ElicitedQuestion]:
     """Return what was asked during the call and answered `cancel`."""
     return list((result.meta or {}).get(QUESTIONS_KEY, ()))
 
@@ -54,7 +54,7 @@ def is_doubtful(result: "CallToolResult") -> bool:
     return bool((result.meta or {}).get(DOUBT_KEY))
 
 
-def unanswered(questions: list[Question], why: str, answered: str) -> str:
+def unanswered(questions: list[ElicitedQuestion], why: str, answered: str) -> str:
     """Write what the model reads instead of the result of a call whose questions no person can be asked."""
     asked = "; ".join(f"“{question['message'][:500]}”" for question in questions)
     instead = f" Without an answer it said: {answered[:1_000]}" if answered else ""
@@ -75,7 +75,7 @@ class CallContext:
     tool_call_id: str | None = None
     configurable: Mapping[str, Any] = field(default_factory=dict, repr=False)
     on_progress: OnProgress | None = field(default=None, repr=False)
-    answers: tuple[Answer, ...] = field(default=(), repr=False)
+    answers: tuple[ElicitedAnswer, ...] = field(default=(), repr=False)
     correlation_id: str = field(default_factory=lambda: uuid4().hex)
 
     @classmethod
@@ -83,7 +83,7 @@ class CallContext:
         cls,
         configurable: Mapping[str, Any],
         tool_call_id: str | None,
-        answers: tuple[Answer, ...] = (),
+        answers: tuple[ElicitedAnswer, ...] = (),
         on_progress: OnProgress | None = None,
     ) -> Self:
         """Pick the ids out of a RunnableConfig's `configurable`, which also holds live objects of LangGraph."""

@@ -10,7 +10,7 @@ from toolweave.config.mcp import McpServerConfig
 
 
 @dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ListedTool:
     """One listed tool: `name` is the server's own, `annotations` the MCP hints such as readOnlyHint."""
 
     name: str
@@ -26,7 +26,7 @@ class ToolSpec:
         return any(self.annotations.get(hint) is True for hint in ("readOnlyHint", "idempotentHint"))
 
 
-Offer = dict[str, ToolSpec]
+Offer = dict[str, ListedTool]
 """What one server offers: the name shown to models → the tool, sorted by that name."""
 
 
@@ -38,7 +38,7 @@ class Registry:
     refusals: dict[str, str]
 
 
-def build_registry(servers: Sequence[tuple[McpServerConfig, Sequence[ToolSpec]]]) -> Registry:
+def build_registry(servers: Sequence[tuple[McpServerConfig, Sequence[ListedTool]]]) -> Registry:
     """Name all tools; a server that reuses a name of an earlier one is refused whole, never renamed."""
     offers: dict[str, Offer] = {}
     refusals: dict[str, str] = {}
@@ -59,7 +59,7 @@ def build_registry(servers: Sequence[tuple[McpServerConfig, Sequence[ToolSpec]]]
     return Registry(offers, refusals)
 
 
-def offer_of(config: McpServerConfig, specs: Sequence[ToolSpec]) -> Offer:
+def offer_of(config: McpServerConfig, specs: Sequence[ListedTool]) -> Offer:
     """Select and name one server's tools; of tools with the same name the first one counts."""
     prefix = f"{config.name}_" if config.prefix is None else config.prefix
     named: Offer = {}
@@ -69,14 +69,14 @@ def offer_of(config: McpServerConfig, specs: Sequence[ToolSpec]) -> Offer:
     return dict(sorted(named.items()))
 
 
-def requires_approval(config: McpServerConfig, spec: ToolSpec) -> bool:
+def requires_approval(config: McpServerConfig, spec: ListedTool) -> bool:
     """Say whether a person is asked before the tool runs: by name, or because it says that it destroys (S-07)."""
     if config.approve_destructive and spec.annotations.get("destructiveHint") is True:
         return True
     return any(fnmatchcase(spec.name, glob) for glob in config.approve)
 
 
-def repeated_names(specs: Sequence[ToolSpec]) -> list[str]:
+def repeated_names(specs: Sequence[ListedTool]) -> list[str]:
     """Return the names a server lists more than once."""
     return sorted(name for name, count in Counter(spec.name for spec in specs).items() if count > 1)
 

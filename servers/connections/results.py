@@ -194,7 +194,7 @@ async def whole_parts(
 
 
 @dataclass(frozen=True, slots=True)
-class Failure(Generic[Error]):
+class CallFailure(Generic[Error]):
     """Build the error of one kind of failed call with the text that a model or user reads; raw texts go to the log."""
 
     error: type[Error]
@@ -207,70 +207,72 @@ class Failure(Generic[Error]):
         return self.error(text, server=server, tool=tool, executed=self.executed)
 
 
-unavailable = Failure(
+unavailable = CallFailure(
     ServerUnavailable, "The tool server {server!r} is not available right now. Please try again later."
 )
 # The call is not tried: its server is known to be down, or keeps failing.
-refused = Failure(
+refused = CallFailure(
     CallRefused, "The tool server {server!r} is temporarily unavailable. Please try again in a few seconds."
 )
-exhausted = Failure(
+exhausted = CallFailure(
     RetriesExhausted,
     "The tool server {server!r} did not answer: the call was tried {attempts} times. Please try again later.",
     executed="maybe",
 )
-closing = Failure(
+closing = CallFailure(
     CallRefused, "The tool server {server!r} is not available any more: the connection to it is being closed."
 )
 # The server will not come up by itself: it is unknown, disabled or misconfigured.
-unusable = Failure(CallRefused, "The tool server {server!r} cannot be used: {reason}")
-left_out = Failure(CallRefused, "The tool server {server!r} offers no tool of the name {name!r} here. Use another one.")
-lost = Failure(
+unusable = CallFailure(CallRefused, "The tool server {server!r} cannot be used: {reason}")
+left_out = CallFailure(
+    CallRefused, "The tool server {server!r} offers no tool of the name {name!r} here. Use another one."
+)
+lost = CallFailure(
     ServerUnavailable,
     "The connection to the tool server {server!r} broke before it answered; "
     "the request may or may not have been carried out. Please check, then try again.",
     executed="maybe",
 )
 # The deadline passed before there was a connection or a free slot for the call.
-never_sent = Failure(
+never_sent = CallFailure(
     ToolTimeout,
     "The tool server {server!r} was not ready for the call within {limit_s:g} seconds. "
     "Please try again in a few seconds.",
 )
-too_slow = Failure(
+too_slow = CallFailure(
     ToolTimeout,
     "The tool {tool!r} took longer than {limit_s:g} seconds and was stopped. "
     "Please try again later or ask for less at once.",
     executed="maybe",
 )
-unsent = Failure(InvalidArguments, "The call was not sent: {problem}. Please correct the arguments.")
+unsent = CallFailure(InvalidArguments, "The call was not sent: {problem}. Please correct the arguments.")
 # The server refuses the request for what it is: the same again is no use.
-declined = Failure(
+declined = CallFailure(
     RequestDeclined,
     "The tool server {server!r} refused the request, for example because it is too large; nothing was done. "
     "Please try again with other arguments.",
 )
-unauthorized = Failure(
+unauthorized = CallFailure(
     CallRefused,
     "The tool server {server!r} does not accept the credentials it was called with. "
     "If they are those of the signed-in user, please sign in again.",
 )
-unknown_caller = Failure(
+unknown_caller = CallFailure(
     CallRefused, "The call was not sent: {subject} needs {needed}. Please sign in, or ask the operator."
 )
 # The value, which may be a secret, is not shown.
-unsendable_header = Failure(
+unsendable_header = CallFailure(
     CallRefused,
     "The call was not sent: what is known of the caller cannot be sent in the header {header!r} of the server "
     "{server!r}. It is too long, or has a line break or a character that is not Latin-1.",
 )
-too_many_callers = Failure(
+too_many_callers = CallFailure(
     CallRefused, "Too many users call the tool server {server!r} at this moment. Please try again in a few seconds."
 )
-not_understood = Failure(
+not_understood = CallFailure(
     ToolProtocolError, "The tool server {server!r} gave an answer that could not be understood.", executed="maybe"
 )
-too_large = Failure(
+too_large = CallFailure(
     ToolProtocolError,
     "The tool server {server!r} gave an answer that is too large to be read. Please ask for less at once.",
     executed="maybe",

@@ -17,7 +17,7 @@ from toolweave.config.mcp_entry import Transport
 from toolweave.servers.connections.breaker import BreakerState
 from toolweave.servers.connections.observation import LatencyMs, ServerError, ServerFigures, ToolFigures
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.registry import Offer, ToolSpec, requires_approval
+from toolweave.servers.connections.registry import ListedTool, Offer, requires_approval
 
 ServerState = Literal["connecting", "ready", "down", "misconfigured", "disabled"]
 
@@ -219,7 +219,7 @@ def _target_of(config: McpServerConfig, redaction: Redaction) -> str:
     return redaction.clean(f"{url.scheme}://{host}")
 
 
-def _tool(config: McpServerConfig, name: str, spec: ToolSpec, figures: Mapping[str, ToolFigures]) -> ToolDetails:
+def _tool(config: McpServerConfig, name: str, spec: ListedTool, figures: Mapping[str, ToolFigures]) -> ToolDetails:
     counted = figures.get(spec.name) or ToolFigures()
     return ToolDetails(
         name=name,

@@ -19,13 +19,13 @@ from pydantic import Field
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.context import (
     QUESTIONS_KEY,
-    Answer,
     CallContext,
+    ElicitedAnswer,
     OnProgress,
     questions_of,
     unanswered,
 )
-from toolweave.servers.connections.registry import ToolSpec, requires_approval
+from toolweave.servers.connections.registry import ListedTool, requires_approval
 from toolweave.servers.connections.results import Keep, error_text, message_parts, message_text, note, whole_parts
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class McpTool(BaseTool):
     mcp_name: str
     call: Callable[..., Awaitable[Any]] = Field(exclude=True, repr=False)
     may_be_reissued: bool = False
-    answers: tuple[Answer, ...] | None = Field(default=None, exclude=True, repr=False)
+    answers: tuple[ElicitedAnswer, ...] | None = Field(default=None, exclude=True, repr=False)
     max_result_chars: int = 40_000
     keep: Keep | None = Field(default=None, exclude=True, repr=False)
     whole_chars: int = 0
@@ -161,7 +161,7 @@ class McpTool(BaseTool):
             return await whole_parts(result, self.max_result_chars, self.whole_chars)
         return await message_parts(result, self.max_result_chars, self.keep)
 
-    def answering(self, answers: Sequence[Answer]) -> Self:
+    def answering(self, answers: Sequence[ElicitedAnswer]) -> Self:
         """Return this tool for one call with a person's answers; what else is asked becomes the message's artifact."""
         return self.model_copy(update={"answers": tuple(answers)})
 
@@ -177,7 +177,7 @@ class McpTool(BaseTool):
         raise NotImplementedError(f"MCP tools are asynchronous: use `await tool.ainvoke(...)` for {self.name}.")
 
 
-def build_tools(config: McpServerConfig, offer: Mapping[str, ToolSpec], call: Call) -> list[McpTool]:
+def build_tools(config: McpServerConfig, offer: Mapping[str, ListedTool], call: Call) -> list[McpTool]:
     """Build the LangChain tools of a server, by the names they are offered under.
 
     A missing description is filled in and the schema made an object with properties: models insist on both. All are
@@ -195,7 +195,7 @@ def build_tools(config: McpServerConfig, offer: Mapping[str, ToolSpec], call: Ca
     return [first.model_copy(update=_own_fields(config, name, spec)) for name, spec in offer.items()]
 
 
-def _own_fields(config: McpServerConfig, name: str, spec: ToolSpec) -> dict[str, Any]:
+def _own_fields(config: McpServerConfig, name: str, spec: ListedTool) -> dict[str, Any]:
     schema = {**spec.input_schema, "type": "object"}
     schema.setdefault("properties", {})
     return {

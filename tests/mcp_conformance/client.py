@@ -10,7 +10,7 @@ from typing import Any
 from tests.mcp_conformance.suite import HERE, Check, client_checks
 from toolweave.config.mcp import McpServerConfig
 from toolweave.nodes.human_in_the_loop import HumanResponse, answer_to
-from toolweave.servers.connections.context import CallContext, Question, questions_of
+from toolweave.servers.connections.context import CallContext, ElicitedQuestion, questions_of
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.plane import open_tool_plane
 
@@ -24,11 +24,11 @@ class Client:
     def __init__(self, tool: str | None = None, arguments: dict[str, Any] | None = None) -> None:
         self._tool = tool
         self._arguments = arguments or {}
-        self.answered: Sequence[Question] = ()
+        self.answered: Sequence[ElicitedQuestion] = ()
         self.state = ""
         self.tools: list[str] = []
         self.text = ""
-        self.questions: list[Question] = []
+        self.questions: list[ElicitedQuestion] = []
 
     async def play(self, node: str, scenario: str, results: Path) -> list[Check]:
         """Let the suite serve a scenario, use it, and give what the suite found."""

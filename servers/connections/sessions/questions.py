@@ -19,7 +19,7 @@ from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitRequestPara
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.context import DOUBT_KEY, OUR_KEYS, QUESTIONS_KEY, Answer, Question
+from toolweave.servers.connections.context import DOUBT_KEY, OUR_KEYS, QUESTIONS_KEY, ElicitedAnswer, ElicitedQuestion
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.visible import visible
 
@@ -37,11 +37,11 @@ class OpenCall:
     `doubt`: something was asked that this call, or another that was open, may have asked.
     """
 
-    answers: list[Answer]
-    questions: list[Question] = field(default_factory=list)
+    answers: list[ElicitedAnswer]
+    questions: list[ElicitedQuestion] = field(default_factory=list)
     doubt: bool = False
 
-    def reply(self, question: Question) -> ElicitResult:
+    def reply(self, question: ElicitedQuestion) -> ElicitResult:
         """Use the answer kept for this very question, each one once; without one, note the question and cancel."""
         for index, answer in enumerate(self.answers):
             if (answer["message"], answer["requestedSchema"]) == (question["message"], question["requestedSchema"]):
@@ -97,7 +97,7 @@ class Elicitations:
             self._ended.set()
 
     @contextmanager
-    def during(self, request_id: RequestId, answers: Sequence[Answer]) -> Iterator[OpenCall]:
+    def during(self, request_id: RequestId, answers: Sequence[ElicitedAnswer]) -> Iterator[OpenCall]:
         """Take the server's questions for those of this call until the block ends."""
         call = self._open[request_id] = OpenCall(list(answers))
         try:
@@ -129,10 +129,10 @@ class Elicitations:
             return CANCEL
         return call.reply(question)
 
-    def _shown(self, params: ElicitRequestFormParams) -> Question:
+    def _shown(self, params: ElicitRequestFormParams) -> ElicitedQuestion:
         """Write a question as a person gets it, and as it is known again when it comes once more."""
         asked = {"message": params.message, "requestedSchema": params.requestedSchema}
-        plain: Question = self._redaction.withhold(asked)
+        plain: ElicitedQuestion = self._redaction.withhold(asked)
         return {**plain, "message": visible(plain["message"])}
 
     def _asking(self, elicitation: RequestId) -> OpenCall | None:
@@ -147,7 +147,7 @@ class Elicitations:
         return None
 
 
-def _sendable(answer: Answer) -> ElicitResult:
+def _sendable(answer: ElicitedAnswer) -> ElicitResult:
     """Write a kept answer; one that was changed meanwhile so that it cannot be sent is as good as declined."""
     try:
         result = ElicitResult(action=answer["action"], content=answer["content"])

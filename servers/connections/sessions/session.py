@@ -35,7 +35,7 @@ from toolweave.errors import ToolError, ToolProtocolError
 from toolweave.servers.connections.checks import SchemaChecks
 from toolweave.servers.connections.context import FAILURE_KEY, CallContext, OnProgress
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.registry import ToolSpec
+from toolweave.servers.connections.registry import ListedTool
 from toolweave.servers.connections.results import description_text, is_longer, not_understood, note, unsent
 from toolweave.servers.connections.sessions.client import SupervisedClient, ask_for_messages
 from toolweave.servers.connections.sessions.faults import (
@@ -94,13 +94,13 @@ class McpSession:
             raise
         self.link.spawn(ask_for_messages(self._session))
 
-    async def list_tools(self) -> tuple[ToolSpec, ...]:
+    async def list_tools(self) -> tuple[ListedTool, ...]:
         """List all tools in the server's order; a server without the tools capability has none.
 
         Raises:
             ToolError: the server did not answer with tools.
         """
-        specs: list[ToolSpec] = []
+        specs: list[ListedTool] = []
         cursor: str | None = None
         try:
             for _ in range(MOST_PAGES):
@@ -253,7 +253,7 @@ class Listing:
         self._redaction = redaction
         self._warned: set[str] = set()
 
-    def specs(self, tools: Iterable[Tool]) -> list[ToolSpec]:
+    def specs(self, tools: Iterable[Tool]) -> list[ListedTool]:
         """Return the tools that can be offered, in the server's order; takes some 80 µs per tool."""
         return [self._spec(tool) for tool in tools if self._has_a_name(tool)]
 
@@ -263,7 +263,7 @@ class Listing:
         self._warn(f"a tool named {note(tool.name)[:LONGEST_NAME]!r} is left out: that is no name for a tool")
         return False
 
-    def _spec(self, tool: Tool) -> ToolSpec:
+    def _spec(self, tool: Tool) -> ListedTool:
         # Cut only then: nothing finds the first half of a credential.
         description = description_text(self._redaction.withhold(tool.description))
         try:
@@ -274,7 +274,7 @@ class Listing:
             )
             schema, description = {"type": "object"}, f"{description} {NO_PARAMETERS}".strip()
         hints = tool.annotations.model_dump(exclude_none=True) if tool.annotations else {}
-        return ToolSpec(
+        return ListedTool(
             name=tool.name,
             description=description or None,
             input_schema=schema,

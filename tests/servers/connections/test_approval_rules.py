@@ -7,12 +7,12 @@ from mcp.types import CallToolResult
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.registry import ToolSpec
+from toolweave.servers.connections.registry import ListedTool
 from toolweave.servers.connections.tool import McpTool, build_tools
 
 
 def built(name: str = "delete_file", annotations: dict[str, Any] | None = None, **config: Any) -> McpTool:
-    spec = ToolSpec(name=name, description=None, input_schema={}, annotations=annotations or {}, meta=None)
+    spec = ListedTool(name=name, description=None, input_schema={}, annotations=annotations or {}, meta=None)
     [tool] = build_tools(McpServerConfig(name="files", transport="stdio", **config), {f"files_{name}": spec}, never)
     return tool
 

@@ -15,7 +15,7 @@ from mcp.types import CallToolResult, ElicitRequestFormParams
 from tests.fixtures.mcp_server import http_mcp_server
 from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, log_records, overdue, talkative, text_of
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.context import DOUBT_KEY, QUESTIONS_KEY, Answer, CallContext, questions_of
+from toolweave.servers.connections.context import DOUBT_KEY, QUESTIONS_KEY, CallContext, ElicitedAnswer, questions_of
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.sessions.questions import Elicitations
@@ -64,12 +64,12 @@ def plane(request: pytest.FixtureRequest) -> ToolPlane:
     return found
 
 
-async def call(plane: ToolPlane, tool: str, *answers: Answer, **arguments: Any) -> CallToolResult:
+async def call(plane: ToolPlane, tool: str, *answers: ElicitedAnswer, **arguments: Any) -> CallToolResult:
     async with asyncio.timeout(BOUND_S):
         return await plane.call("asking", tool, arguments, CallContext(answers=answers))
 
 
-def accepted(result: CallToolResult, **content: Any) -> Answer:
+def accepted(result: CallToolResult, **content: Any) -> ElicitedAnswer:
     [question] = questions_of(result)
     return {**question, "action": "accept", "content": content}
 
@@ -104,7 +104,7 @@ async def test_an_answer_is_given_to_its_own_question_only(plane: ToolPlane) -> 
 
 async def test_an_answer_is_used_once(plane: ToolPlane) -> None:
     answers = [
-        Answer(message=f"Question {number}?", requestedSchema=schema, action="accept", content={"value": "x"})
+        ElicitedAnswer(message=f"Question {number}?", requestedSchema=schema, action="accept", content={"value": "x"})
         for schema in [questions_of(await call(plane, "restless"))[0]["requestedSchema"]]
         for number in (0, 0, 1)
     ]

@@ -3,11 +3,11 @@ from typing import Any
 import pytest
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.registry import ToolSpec, build_registry, offer_of
+from toolweave.servers.connections.registry import ListedTool, build_registry, offer_of
 
 
-def specs(*names: str) -> list[ToolSpec]:
-    return [ToolSpec(name, None, {}, {}, None) for name in names]
+def specs(*names: str) -> list[ListedTool]:
+    return [ListedTool(name, None, {}, {}, None) for name in names]
 
 
 def config(name: str, **options: Any) -> McpServerConfig:
