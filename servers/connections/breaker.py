@@ -5,8 +5,7 @@ refuses. After `recovery_s`, or once the server was connected anew, it is HALF_O
 and the others are refused; how the probe ends decides. All transitions are synchronous and belong to one event loop.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Literal
 
 from loguru import logger
@@ -18,19 +17,6 @@ BreakerState = Literal["CLOSED", "OPEN", "HALF_OPEN"]
 Verdict = Literal["success", "failure", "exhausted", "cancelled"]
 """How a call ended, for the breaker: `success` is any answer of the server, its own errors included; `exhausted` is a
 failure in spite of all retries; `cancelled` says nothing about the server."""
-
-
-@dataclass(frozen=True, slots=True)
-class BreakerChange:
-    """One transition, and why it was made."""
-
-    server: str
-    before: BreakerState
-    state: BreakerState
-    reason: str
-
-
-Listener = Callable[[BreakerChange], None]
 
 
 class Permit:
@@ -50,18 +36,6 @@ class Permit:
             self._breaker._conclude(self, verdict, reason)  # noqa: SLF001 - the other half of the breaker
 
 
-def log_change(change: BreakerChange) -> None:
-    """Write one line into the process's log."""
-    logger.bind(server=change.server, breaker=change.state, before=change.before, reason=change.reason).log(
-        "WARNING" if change.state == "OPEN" else "INFO",
-        "Breaker of MCP server {}: {} → {}: {}",
-        change.server,
-        change.before,
-        change.state,
-        change.reason,
-    )
-
-
 class Breaker:
     """The breaker of one server.
 
@@ -69,17 +43,9 @@ class Breaker:
         server: its name.
         rules: after how many failures it opens, and for how long.
         clock: seconds that only ever grow.
-        listeners: told of every transition, in order; they must be quick and must not raise.
     """
 
-    def __init__(
-        self,
-        server: str,
-        rules: BreakerRules,
-        clock: Callable[[], float],
-        listeners: Iterable[Listener] = (log_change,),
-    ) -> None:
-        self.listeners = [*listeners]
+    def __init__(self, server: str, rules: BreakerRules, clock: Callable[[], float]) -> None:
         self._server = server
         self._rules = rules
         self._clock = clock
@@ -147,11 +113,16 @@ class Breaker:
             self._enter("OPEN", f"{self._failures} calls in a row failed, the last: {reason}")
 
     def _enter(self, state: BreakerState, reason: str) -> None:
-        change = BreakerChange(self._server, self._state, state, reason)
+        logger.bind(server=self._server, breaker=state, before=self._state, reason=reason).log(
+            "WARNING" if state == "OPEN" else "INFO",
+            "Breaker of MCP server {}: {} → {}: {}",
+            self._server,
+            self._state,
+            state,
+            reason,
+        )
         self._state = state
         self._epoch += 1
         self._probe = None
         if state == "OPEN":
             self._opened_at = self._clock()
-        for tell in self.listeners:
-            tell(change)

@@ -14,15 +14,7 @@ from loguru import logger
 from pydantic import ValidationError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_chain, wait_fixed
 
-from toolweave.errors import (
-    CallRefused,
-    InvalidArguments,
-    RequestDeclined,
-    RetriesExhausted,
-    ServerUnavailable,
-    ToolError,
-    ToolTimeout,
-)
+from toolweave import errors
 from toolweave.servers.connections.breaker import Permit
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import CallContext
@@ -45,7 +37,7 @@ async def carry_out(
     context: CallContext,
     observers: Iterable[CallObserver] = (),
     *,
-    refusal: CallRefused | None = None,
+    refusal: errors.CallRefused | None = None,
 ) -> "CallToolResult":
     """Call a tool and return its result, `isError` with a friendly text if the call failed; report it to the observers.
 
@@ -62,7 +54,7 @@ async def carry_out(
         try:
             # Nearly every call ends here; tenacity would add 40 µs to each.
             result = await connection.call(tool, arguments, context)
-        except ServerUnavailable as failure:
+        except errors.ServerUnavailable as failure:
             if not _may_be_repeated(connection, tool, failure):
                 raise
             async for attempt in _attempts(connection, tool):
@@ -74,7 +66,7 @@ async def carry_out(
         permit.settle("success")
         record.result = _without_credentials(connection, tool, result)
         record.outcome = "tool_error" if result.isError else "ok"
-    except ToolError as failure:
+    except errors.ToolError as failure:
         _note_failure(record, failure, connection, permit)
         kind = "transport" if record.outcome == "refused" else record.outcome
         record.result = await loading.failed_result(str(failure), kind)
@@ -95,7 +87,7 @@ async def _permit(connection: ServerConnection, tool: str, arguments: dict[str, 
         raise left_out(server, tool, name=tool[:LONGEST_NAME])
     spec = connection.spec(tool)
     if spec and (problems := await connection.argument_checks.problems(tool, spec.input_schema, arguments)):
-        raise InvalidArguments(misfit_text(tool, problems), server=server, tool=tool, executed="no")
+        raise errors.InvalidArguments(misfit_text(tool, problems), server=server, tool=tool, executed="no")
     permit = connection.breaker.permit()
     if permit is None:
         raise refused(server, tool)
@@ -107,7 +99,9 @@ def _may_be_repeated(connection: ServerConnection, tool: str, failure: BaseExcep
 
     A call that was refused, by us or by the server, or passed its deadline is never repeated.
     """
-    if not isinstance(failure, ServerUnavailable) or isinstance(failure, CallRefused | RequestDeclined):
+    if not isinstance(failure, errors.ServerUnavailable) or isinstance(
+        failure, errors.CallRefused | errors.RequestDeclined
+    ):
         return False
     spec = connection.spec(tool)
     return failure.executed == "no" or (spec is not None and spec.may_be_repeated)
@@ -161,38 +155,40 @@ def _without_credentials(connection: ServerConnection, tool: str, result: "CallT
         raise not_understood(connection.config.name, tool) from error
 
 
-def _note_failure(record: CallRecord, failure: ToolError, connection: ServerConnection, permit: Permit | None) -> None:
+def _note_failure(
+    record: CallRecord, failure: errors.ToolError, connection: ServerConnection, permit: Permit | None
+) -> None:
     """Record how a call failed, and settle its permit."""
     record.outcome, record.reason = _outcome_of(failure), _reason_of(failure, connection)
     if record.outcome == "refused" and record.attempts:
         record.attempts -= 1  # an attempt that was refused is none
         record.outcome = "transport" if record.attempts else "refused"
     # Arguments that never left, and the end of the connection that we wanted, say nothing about the server.
-    if permit is not None and connection.is_wanted and not isinstance(failure, InvalidArguments):
-        permit.settle("exhausted" if isinstance(failure, RetriesExhausted) else "failure", record.reason)
+    if permit is not None and connection.is_wanted and not isinstance(failure, errors.InvalidArguments):
+        permit.settle("exhausted" if isinstance(failure, errors.RetriesExhausted) else "failure", record.reason)
 
 
-def _reason_of(failure: ToolError, connection: ServerConnection) -> str:
+def _reason_of(failure: errors.ToolError, connection: ServerConnection) -> str:
     """Write a failure for the operator: what the libraries raised if they did, without secrets."""
-    if isinstance(failure, InvalidArguments):
+    if isinstance(failure, errors.InvalidArguments):
         return "its arguments do not fit"  # the text for the model quotes them
     cause: BaseException = failure
     while cause.__cause__ is not None:
         cause = cause.__cause__
     # What passes a deadline is cancelled first.
-    ours = isinstance(cause, ToolError | TimeoutError | asyncio.CancelledError)
+    ours = isinstance(cause, errors.ToolError | TimeoutError | asyncio.CancelledError)
     return connection.redaction.clean(str(failure) if ours else in_brief(cause))
 
 
-def _outcome_of(failure: ToolError) -> Outcome:
+def _outcome_of(failure: errors.ToolError) -> Outcome:
     match failure:
-        case CallRefused():
+        case errors.CallRefused():
             return "refused"
-        case InvalidArguments():
+        case errors.InvalidArguments():
             return "invalid_arguments"
-        case ServerUnavailable():
+        case errors.ServerUnavailable():
             return "transport"
-        case ToolTimeout():
+        case errors.ToolTimeout():
             return "timeout"
         case _:
             return "protocol"

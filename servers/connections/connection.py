@@ -10,21 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import ToolError
+from toolweave.servers.connections import results
 from toolweave.servers.connections.breaker import Breaker
 from toolweave.servers.connections.checks import SchemaChecks
 from toolweave.servers.connections.context import CallContext, is_doubtful
 from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import ListedTool
-from toolweave.servers.connections.results import (
-    closing,
-    never_sent,
-    refused,
-    too_slow,
-    unauthorized,
-    unavailable,
-    unusable,
-)
 from toolweave.servers.connections.sessions import loading
 from toolweave.servers.connections.sessions.link import Link
 from toolweave.servers.connections.status import Pace, ServerState, ServerStatus
@@ -214,7 +206,7 @@ class ServerConnection:
             TimeoutError: the deadline passed.
         """
         if self._session is None:
-            raise unavailable(self.config.name)
+            raise results.unavailable(self.config.name)
         async with asyncio.timeout(self.config.timeout_s):
             await self._session.link.race(self._session.ping())
 
@@ -250,17 +242,17 @@ class ServerConnection:
                     return await link.race(session.call(tool, arguments, context))
         except TimeoutError as error:
             if link is None:
-                raise never_sent(self.config.name, tool, limit_s=limit_s) from error
+                raise results.never_sent(self.config.name, tool, limit_s=limit_s) from error
             link.note_overdue(max(LATE_CALLS, self.config.breaker.failures))
-            raise too_slow(self.config.name, tool, limit_s=limit_s) from error
+            raise results.too_slow(self.config.name, tool, limit_s=limit_s) from error
 
     async def _connected(self, tool: str) -> "McpSession":
         while self._session is None or self._session.link.is_lost:
             self._check_wanted(tool)
             if self.is_declined:
-                raise unauthorized(self.config.name, tool)
+                raise results.unauthorized(self.config.name, tool)
             if self.is_known_down:
-                raise refused(self.config.name, tool)
+                raise results.refused(self.config.name, tool)
             await self.status.change()
         return self._session
 
@@ -277,14 +269,14 @@ class ServerConnection:
                         break
                     await self.status.change()
         if self._session is None or self._session.link.is_lost:
-            raise unavailable(self.config.name, tool)
+            raise results.unavailable(self.config.name, tool)
         return self._session
 
     def _check_wanted(self, tool: str) -> None:
         if self._stopping:
-            raise closing(self.config.name, tool)
+            raise results.closing(self.config.name, tool)
         if not self.is_wanted:
-            raise unusable(self.config.name, tool, reason=f"it is {self.status.state}.")
+            raise results.unusable(self.config.name, tool, reason=f"it is {self.status.state}.")
 
     async def _own(self) -> None:
         await asyncio.to_thread(loading.load)

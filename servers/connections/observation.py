@@ -396,7 +396,7 @@ class CallLog:
         return record["level"].no == LEVEL and record["extra"].get("plane") is self._plane
 
     def _facts(self, record: CallRecord) -> dict[str, Any]:
-        context, redaction = record.context, record.redaction
+        redaction = record.redaction
         facts: dict[str, Any] = {
             "timestamp": record.started.isoformat(),
             "server": record.server,
@@ -405,12 +405,10 @@ class CallLog:
             "reason": record.reason,
             "attempts": record.attempts,
             "duration_ms": record.duration_ms,
-            "thread_id": _bounded(context.thread_id),
-            "run_id": _bounded(context.run_id),
-            "user_id": _bounded(context.user_id),
-            "correlation_id": _bounded(context.correlation_id),
-            "tool_call_id": _bounded(context.tool_call_id),
         }
+        for name in ("thread_id", "run_id", "user_id", "correlation_id", "tool_call_id"):
+            given: str | None = getattr(record.context, name)
+            facts[name] = given and given[:LONGEST_ID]
         if self._with_contents:
             facts["arguments"] = shortened(json.dumps(redaction.redact(record.arguments), ensure_ascii=False))
             facts["response"] = None if record.result is None else shortened(response_text(record.result, redaction))
@@ -438,10 +436,6 @@ def shortened(text: str) -> str:
     if len(written) <= LONGEST_PART:
         return text.translate(_LINE_ENDS)
     return written[: LONGEST_PART - len(CUT.encode())].decode("utf-8", "ignore").translate(_LINE_ENDS) + CUT
-
-
-def _bounded(given: str | None) -> str | None:
-    return None if given is None else given[:LONGEST_ID]
 
 
 @contextmanager

@@ -11,19 +11,10 @@ import httpx
 from langchain_mcp_adapters.client import MultiServerMCPClient
 from langchain_mcp_adapters.sessions import Connection
 from loguru import logger
-from mcp import ClientSession
+from mcp import ClientSession, types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.exceptions import McpError
 from mcp.shared.session import RequestResponder
-from mcp.types import (
-    ClientResult,
-    Implementation,
-    LoggingLevel,
-    LoggingMessageNotificationParams,
-    ServerNotification,
-    ServerRequest,
-    ToolListChangedNotification,
-)
 from pydantic import ValidationError
 
 from toolweave import __version__
@@ -47,7 +38,7 @@ from toolweave.servers.connections.sessions.stdio import (
 from toolweave.servers.core import loading as core
 from toolweave.visible import visible
 
-WANTED_LEVEL: LoggingLevel = "info"
+WANTED_LEVEL: types.LoggingLevel = "info"
 LONGEST_DATA = 4_000
 LONGEST_NAME = 100
 # What is an emergency to a server is at most an error of ours.
@@ -72,7 +63,7 @@ class ServerLog:
         self._redaction = redaction
         self._budget = budget
 
-    async def write(self, params: LoggingMessageNotificationParams) -> None:
+    async def write(self, params: types.LoggingMessageNotificationParams) -> None:
         """Write one message, whatever its data are."""
         if not self._budget.admits():
             return
@@ -184,7 +175,7 @@ class SupervisedClient(MultiServerMCPClient):
             "message_handler": self._on_message,
             "elicitation_callback": self._elicitations.answer,
             "logging_callback": self._server_log.write,
-            "client_info": Implementation(name="toolweave", version=__version__),
+            "client_info": types.Implementation(name="toolweave", version=__version__),
         }
 
     def _http_client(
@@ -206,9 +197,11 @@ class SupervisedClient(MultiServerMCPClient):
         )
 
     async def _on_message(
-        self, message: RequestResponder[ServerRequest, ClientResult] | ServerNotification | Exception
+        self, message: RequestResponder[types.ServerRequest, types.ClientResult] | types.ServerNotification | Exception
     ) -> None:
-        if isinstance(message, ServerNotification) and isinstance(message.root, ToolListChangedNotification):
+        if isinstance(message, types.ServerNotification) and isinstance(
+            message.root, types.ToolListChangedNotification
+        ):
             self._link.announce_new_tools()
         elif isinstance(message, Exception) and self._budget.admits():
             # An answer that comes after its caller was gone arrives here as a RuntimeError, which quotes it.

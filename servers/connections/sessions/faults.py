@@ -14,9 +14,9 @@ from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
 from toolweave import open_files
 from toolweave.errors import ToolError
 from toolweave.json_values import MAX_VALUES, has_more_values
+from toolweave.servers.connections import results
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault
 from toolweave.servers.connections.redaction import in_brief
-from toolweave.servers.connections.results import declined, lost, not_understood, too_large, unauthorized, unavailable
 
 TRANSPORT_FAULT = -32080
 NOT_MCP = -32081
@@ -118,14 +118,14 @@ def classify(error: BaseException, server: str, tool: str | None = None) -> Tool
     if isinstance(error, ToolError):
         return error
     if is_unauthorized(error):
-        return unauthorized(server, tool)
+        return results.unauthorized(server, tool)
     if surely_not_executed(error):
-        return unavailable(server, tool) if _status(error) in PASSING else declined(server, tool)
+        return results.unavailable(server, tool) if _status(error) in PASSING else results.declined(server, tool)
     if ends_session(error) or (isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT):
-        return lost(server, tool)
+        return results.lost(server, tool)
     if isinstance(error, McpError) and error.error.code == OVERSIZE:
-        return too_large(server, tool)
-    return not_understood(server, tool)
+        return results.too_large(server, tool)
+    return results.not_understood(server, tool)
 
 
 def describe(error: BaseException, *, command: str | None = None) -> str:

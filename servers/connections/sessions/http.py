@@ -25,22 +25,7 @@ from pydantic_core import from_json
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.json_values import collecting_later, has_more_values
-from toolweave.servers.connections.sessions.faults import (
-    ABANDONED,
-    MESSAGE_LIMIT,
-    MOST_VALUES,
-    NOT_MCP,
-    OVERSIZE,
-    TOO_LARGE,
-    TRANSPORT_FAULT,
-    MessageSplitter,
-    Oversize,
-    error_message,
-    executed_after,
-    in_short,
-    status_line,
-    within_limits,
-)
+from toolweave.servers.connections.sessions import faults
 from toolweave.servers.connections.sessions.link import Link
 from toolweave.servers.connections.sessions.questions import Elicitations
 
@@ -71,7 +56,7 @@ LIMITS = httpx.Limits(max_connections=1_000, max_keepalive_connections=100, keep
 
 def error_event(request_id: int | str, code: int, message: str) -> bytes:
     """Write that error as an event."""
-    return f"event: message\ndata: {json.dumps(error_message(request_id, code, message))}\n\n".encode()
+    return f"event: message\ndata: {json.dumps(faults.error_message(request_id, code, message))}\n\n".encode()
 
 
 def nobody_asked(*_: int | str) -> None:
@@ -107,7 +92,7 @@ class McpEventStream(httpx.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         resumable = False
-        code, fault = TRANSPORT_FAULT, ENDED
+        code, fault = faults.TRANSPORT_FAULT, ENDED
         try:
             async for event in self._events():
                 if isinstance(event, bytes):
@@ -116,17 +101,17 @@ class McpEventStream(httpx.AsyncByteStream):
                     self._note_elicitation(event)
                     yield event
                 elif self._request_id is not None:
-                    code, fault = OVERSIZE, TOO_LARGE
+                    code, fault = faults.OVERSIZE, faults.TOO_LARGE
                     break
                 elif event.request_id is not None:
-                    yield error_event(event.request_id, OVERSIZE, TOO_LARGE)
+                    yield error_event(event.request_id, faults.OVERSIZE, faults.TOO_LARGE)
         except httpx.RequestError as error:
-            fault = in_short(error)
+            fault = faults.in_short(error)
         if self._abandoned:
-            fault = ABANDONED
+            fault = faults.ABANDONED
         else:
             self._report(fault)
-        if self._request_id is not None and (self._abandoned or code == OVERSIZE or not resumable):
+        if self._request_id is not None and (self._abandoned or code == faults.OVERSIZE or not resumable):
             yield b"\n\n" + error_event(self._request_id, code, fault)
 
     async def aclose(self) -> None:
@@ -139,13 +124,13 @@ class McpEventStream(httpx.AsyncByteStream):
         self._abandoned = True
         self._scope.cancel()
 
-    async def _events(self) -> AsyncIterator[bytes | Oversize]:
+    async def _events(self) -> AsyncIterator[bytes | faults.Oversize]:
         """Cut the stream into events; where one request waits on it, one that is too large is not read to its end."""
-        splitter = MessageSplitter(EVENT_END, longest_end=4)
+        splitter = faults.MessageSplitter(EVENT_END, longest_end=4)
         chunks = self._response.aiter_bytes()
         while (chunk := await self._next(chunks)) is not None:
             for event in splitter.feed(chunk):
-                yield await within_limits(event)
+                yield await faults.within_limits(event)
             if splitter.is_dropping and self._request_id is not None:
                 break
         yield splitter.rest()
@@ -171,24 +156,24 @@ class McpEventStream(httpx.AsyncByteStream):
 
 def problem_of(response: httpx.Response, *, expects_answer: bool) -> Problem | None:
     """Say what is wrong with the head of a response, None if nothing is."""
-    line = status_line(response.status_code)
+    line = faults.status_line(response.status_code)
     if not response.is_success:
-        return TRANSPORT_FAULT, line
+        return faults.TRANSPORT_FAULT, line
     if not expects_answer:
         return None
     if response.status_code == httpx.codes.ACCEPTED:
-        return NOT_MCP, f"{line} in place of an answer"
+        return faults.NOT_MCP, f"{line} in place of an answer"
     if response.headers.get("content-encoding", "identity").lower() not in {"identity", *ENCODINGS}:
-        return NOT_MCP, f"{line} in an encoding nobody asked for"
+        return faults.NOT_MCP, f"{line} in an encoding nobody asked for"
     if not content_type(response).startswith(("application/json", "text/event-stream")):
-        return NOT_MCP, f"{line} with content type {content_type(response) or 'none'}"
+        return faults.NOT_MCP, f"{line} with content type {content_type(response) or 'none'}"
     return None
 
 
 async def problem_in(body: bytes | None, request_id: int | str) -> Problem | None:
     """Say what is wrong with a JSON body, None if it is the answer to that request; `body` None: it was too large."""
-    if body is None or await has_more_values(body, MOST_VALUES):
-        return OVERSIZE, TOO_LARGE
+    if body is None or await has_more_values(body, faults.MOST_VALUES):
+        return faults.OVERSIZE, faults.TOO_LARGE
     if len(body) > CHECKED_SIZE:
         return None
     try:
@@ -196,10 +181,10 @@ async def problem_in(body: bytes | None, request_id: int | str) -> Problem | Non
             value = from_json(body)
         message = JSONRPCMessage.model_validate(value).root
     except ValueError:
-        return NOT_MCP, "a body that is not a JSON-RPC message"
+        return faults.NOT_MCP, "a body that is not a JSON-RPC message"
     if isinstance(message, JSONRPCResponse | JSONRPCError) and str(message.id) == str(request_id):
         return None
-    return NOT_MCP, "a body that is not the answer"
+    return faults.NOT_MCP, "a body that is not the answer"
 
 
 def content_type(response: httpx.Response) -> str:
@@ -207,7 +192,7 @@ def content_type(response: httpx.Response) -> str:
     return str(response.headers.get("content-type", "")).lower()
 
 
-async def read_body(response: httpx.Response, limit: int = MESSAGE_LIMIT) -> bytes | None:
+async def read_body(response: httpx.Response, limit: int = faults.MESSAGE_LIMIT) -> bytes | None:
     """Read and decode a body; None if it has more than `limit` bytes."""
     parts, size = [], 0
     async for part in response.aiter_bytes():
@@ -279,7 +264,7 @@ class FaultReportingClient(httpx.AsyncClient):
         try:
             response = await super().send(request, **options)
         except httpx.RequestError as error:
-            self._fault(in_short(error))
+            self._fault(faults.in_short(error))
             self._stream_refused()
             raise
         if next_request_within_origin(response) is not None:
@@ -307,12 +292,16 @@ class FaultReportingClient(httpx.AsyncClient):
                 return await self._checked(request_id, response)
             except httpx.RequestError as error:
                 return self._failed(
-                    request, request_id, TRANSPORT_FAULT, in_short(error), executed=executed_after(error)
+                    request,
+                    request_id,
+                    faults.TRANSPORT_FAULT,
+                    faults.in_short(error),
+                    executed=faults.executed_after(error),
                 )
             finally:
                 if self._waiting[request_id] == let_go:
                     del self._waiting[request_id]
-        return self._failed(request, request_id, TRANSPORT_FAULT, ABANDONED, is_news=False)
+        return self._failed(request, request_id, faults.TRANSPORT_FAULT, faults.ABANDONED, is_news=False)
 
     async def _cancel(self, request: httpx.Request, message: dict[str, Any], **options: Any) -> None:
         """Tell the server that nobody waits for a request, and wait no more."""
@@ -336,7 +325,7 @@ class FaultReportingClient(httpx.AsyncClient):
             if problem := problem_of(response, expects_answer=False):
                 self._fault(problem[1])
         except httpx.RequestError as error:
-            self._fault(in_short(error))
+            self._fault(faults.in_short(error))
         return httpx.Response(httpx.codes.ACCEPTED, request=request)
 
     async def _checked(self, request_id: int | str, response: httpx.Response) -> httpx.Response:
@@ -356,7 +345,7 @@ class FaultReportingClient(httpx.AsyncClient):
         await response.aclose()
         # A server that refuses a request has not begun with it; what a 5xx has done nobody knows.
         executed = "no" if 300 <= response.status_code < 500 else "maybe"
-        code, text = problem or (NOT_MCP, "")
+        code, text = problem or (faults.NOT_MCP, "")
         return self._failed(
             response.request, request_id, code, text, http_status=response.status_code, executed=executed
         )
@@ -375,7 +364,7 @@ class FaultReportingClient(httpx.AsyncClient):
         """Answer a request in the server's place: in its POST, or past the event stream that brings answers."""
         if is_news:
             self._fault(text)
-        error = error_message(request_id, code, text, **data)
+        error = faults.error_message(request_id, code, text, **data)
         if self._answers_in_posts:
             return httpx.Response(httpx.codes.OK, json=error, request=request)
         if self._link.requests is None:

@@ -11,23 +11,9 @@ from typing import Any
 
 import anyio
 from loguru import logger
-from mcp import ClientSession
+from mcp import ClientSession, types
 from mcp.shared.exceptions import McpError
 from mcp.shared.session import ProgressFnT
-from mcp.types import (
-    METHOD_NOT_FOUND,
-    CallToolRequest,
-    CallToolRequestParams,
-    CallToolResult,
-    CancelledNotification,
-    CancelledNotificationParams,
-    ClientNotification,
-    ClientRequest,
-    PaginatedRequestParams,
-    RequestParams,
-    TextContent,
-    Tool,
-)
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
@@ -37,15 +23,8 @@ from toolweave.servers.connections.context import FAILURE_KEY, CallContext, OnPr
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import ListedTool
 from toolweave.servers.connections.results import description_text, is_longer, not_understood, note, unsent
+from toolweave.servers.connections.sessions import faults
 from toolweave.servers.connections.sessions.client import SupervisedClient, ask_for_messages
-from toolweave.servers.connections.sessions.faults import (
-    classify,
-    declines_caller,
-    describe,
-    ends_session,
-    is_sign_of_life,
-    was_refused,
-)
 from toolweave.servers.connections.sessions.link import Link, OpenRequests
 from toolweave.servers.connections.sessions.questions import Elicitations
 from toolweave.visible import visible
@@ -89,8 +68,8 @@ class McpSession:
             await self.link.race(self._session.initialize())
         except Exception as error:
             # Before its process ends because of it, which is the lesser reason.
-            self.link.declined = declines_caller(error)
-            self.link.lose(describe(error, command=command))
+            self.link.declined = faults.declines_caller(error)
+            self.link.lose(faults.describe(error, command=command))
             raise
         self.link.spawn(ask_for_messages(self._session))
 
@@ -104,7 +83,9 @@ class McpSession:
         cursor: str | None = None
         try:
             for _ in range(MOST_PAGES):
-                page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
+                page = await self._session.list_tools(
+                    params=types.PaginatedRequestParams(cursor=cursor) if cursor else None
+                )
                 if len(page.tools) > MANY_TOOLS:
                     specs += await asyncio.to_thread(self._listing.specs, page.tools)
                 else:
@@ -115,11 +96,11 @@ class McpSession:
                     self._output_schemas = {name: schema for name, schema in schemas.items() if schema is not None}
                     return tuple(specs)
         except Exception as error:
-            if isinstance(error, McpError) and error.error.code == METHOD_NOT_FOUND:
+            if isinstance(error, McpError) and error.error.code == types.METHOD_NOT_FOUND:
                 return ()
-            self.link.declined = declines_caller(error)
-            self.link.lose(f"it cannot list its tools: {describe(error)}")
-            raise classify(error, self.link.server) from error
+            self.link.declined = faults.declines_caller(error)
+            self.link.lose(f"it cannot list its tools: {faults.describe(error)}")
+            raise faults.classify(error, self.link.server) from error
         self.link.lose(f"its tool list has more than {MOST_PAGES} pages")
         raise not_understood(self.link.server)
 
@@ -132,12 +113,12 @@ class McpSession:
         try:
             await self._session.send_ping()
         except Exception as error:
-            if is_sign_of_life(error):
+            if faults.is_sign_of_life(error):
                 return
-            self.link.lose(describe(error))
-            raise classify(error, self.link.server) from error
+            self.link.lose(faults.describe(error))
+            raise faults.classify(error, self.link.server) from error
 
-    async def call(self, tool: str, arguments: dict[str, Any], context: CallContext) -> CallToolResult:
+    async def call(self, tool: str, arguments: dict[str, Any], context: CallContext) -> types.CallToolResult:
         """Call one tool. When cancelled, the server is told to stop (mcp.md 3.2).
 
         Raises:
@@ -150,10 +131,12 @@ class McpSession:
         request_id = self._requests.next_id
         try:
             with self._elicitations.during(request_id, context.answers) as call:
-                params = CallToolRequestParams(name=tool, arguments=arguments, _meta=RequestParams.Meta(**meta))
+                params = types.CallToolRequestParams(
+                    name=tool, arguments=arguments, _meta=types.RequestParams.Meta(**meta)
+                )
                 result = await self._session.send_request(
-                    ClientRequest(CallToolRequest(params=params)),
-                    CallToolResult,
+                    types.ClientRequest(types.CallToolRequest(params=params)),
+                    types.CallToolResult,
                     progress_callback=self._progress_callback(context.on_progress),
                 )
                 result = call.with_questions(result)
@@ -162,7 +145,7 @@ class McpSession:
                 self.link.spawn(self._notify_cancelled(request_id))
             raise
         except Exception as error:
-            if not (isinstance(error, McpError) and was_refused(error)):
+            if not (isinstance(error, McpError) and faults.was_refused(error)):
                 raise self._failure(error, tool) from error
             result = failed_result(error.error.message[:LONGEST_REFUSAL], "tool")
         if not result.isError and (problems := await self._misfits(tool, result.structuredContent)):
@@ -173,9 +156,9 @@ class McpSession:
         return result
 
     def _failure(self, error: Exception, tool: str) -> ToolError:
-        if ends_session(error):
-            self.link.lose(describe(error))
-        failure = classify(error, self.link.server, tool)
+        if faults.ends_session(error):
+            self.link.lose(faults.describe(error))
+        failure = faults.classify(error, self.link.server, tool)
         if isinstance(failure, ToolProtocolError):
             self.link.overdue = 0
         return failure
@@ -203,10 +186,12 @@ class McpSession:
         return callback
 
     async def _notify_cancelled(self, request_id: int) -> None:
-        params = CancelledNotificationParams(requestId=request_id, reason="the caller no longer waits")
+        params = types.CancelledNotificationParams(requestId=request_id, reason="the caller no longer waits")
         with contextlib.suppress(TimeoutError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             async with asyncio.timeout(NOTICE_LIMIT_S):
-                await self._session.send_notification(ClientNotification(CancelledNotification(params=params)))
+                await self._session.send_notification(
+                    types.ClientNotification(types.CancelledNotification(params=params))
+                )
 
 
 @contextlib.asynccontextmanager
@@ -225,14 +210,16 @@ async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[Mcp
             await session.initialize(config.command)
             yield session
     except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
-        link.declined = link.declined or declines_caller(error)
-        link.lose(describe(error, command=config.command))
+        link.declined = link.declined or faults.declines_caller(error)
+        link.lose(faults.describe(error, command=config.command))
         raise
 
 
-def failed_result(text: str, kind: str) -> CallToolResult:
+def failed_result(text: str, kind: str) -> types.CallToolResult:
     """Build a result that says a call failed; its `_meta` keeps the kind: tool, transport, timeout or protocol."""
-    return CallToolResult(content=[TextContent(type="text", text=text)], isError=True, _meta={FAILURE_KEY: kind})
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=text)], isError=True, _meta={FAILURE_KEY: kind}
+    )
 
 
 def unsendable(message: dict[str, Any]) -> str | None:
@@ -253,17 +240,17 @@ class Listing:
         self._redaction = redaction
         self._warned: set[str] = set()
 
-    def specs(self, tools: Iterable[Tool]) -> list[ListedTool]:
+    def specs(self, tools: Iterable[types.Tool]) -> list[ListedTool]:
         """Return the tools that can be offered, in the server's order; takes some 80 µs per tool."""
         return [self._spec(tool) for tool in tools if self._has_a_name(tool)]
 
-    def _has_a_name(self, tool: Tool) -> bool:
+    def _has_a_name(self, tool: types.Tool) -> bool:
         if tool.name.strip() and len(tool.name) <= LONGEST_NAME and tool.name.isprintable():
             return True
         self._warn(f"a tool named {note(tool.name)[:LONGEST_NAME]!r} is left out: that is no name for a tool")
         return False
 
-    def _spec(self, tool: Tool) -> ListedTool:
+    def _spec(self, tool: types.Tool) -> ListedTool:
         # Cut only then: nothing finds the first half of a credential.
         description = description_text(self._redaction.withhold(tool.description))
         try:

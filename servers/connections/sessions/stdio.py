@@ -210,7 +210,7 @@ async def stdio_transport(
             its_end.close()
         reading = link.spawn(_receive(reader, received, process, link))
         writing = link.spawn(_transmit(to_send, outlet, link))
-        waiting = link.spawn(_report_exit(process, reading, link))
+        waiting = link.spawn(_report_exit(process, link, reading))
         try:
             yield incoming, outgoing
         finally:
@@ -294,10 +294,12 @@ def _line(message: SessionMessage) -> bytes:
     return text.encode(errors="replace") + b"\n"
 
 
-async def _report_exit(process: Process, reading: asyncio.Task[None], link: Link) -> None:
+async def _report_exit(process: Process, link: Link, reading: asyncio.Task[None] | None = None) -> None:
     code = await process.wait()
-    # Its last answers may still be in the pipe; what it has started may hold the pipe open for ever.
-    await asyncio.wait({reading}, timeout=LAST_WORDS_S)
+    if reading is not None:
+        # Its last answers may still be in the pipe; what it has started may hold the pipe open for ever.
+        await asyncio.wait({reading}, timeout=LAST_WORDS_S)
+    link.exited = True
     link.lose(how_it_ended(code))
 
 
@@ -482,7 +484,7 @@ async def answering_server(program: Program, url: str, output: IO[bytes], link: 
             running(program, stdin=DEVNULL, stdout=output, stderr=output, dismiss=_ask_to_end)
         )
         output.close()
-        watching = link.spawn(_lose_at_exit(process, link))
+        watching = link.spawn(_report_exit(process, link))
         try:
             await link.race(_until_it_accepts(host, port))
             yield
@@ -492,12 +494,6 @@ async def answering_server(program: Program, url: str, output: IO[bytes], link: 
 
 def _ask_to_end(process: Process) -> None:
     send_to_group(process, signal.SIGTERM)
-
-
-async def _lose_at_exit(process: Process, link: Link) -> None:
-    code = await process.wait()
-    link.exited = True
-    link.lose(how_it_ended(code))
 
 
 async def _until_it_accepts(host: str, port: int) -> None:
