@@ -1,7 +1,5 @@
 """The breaker against a model of it that is written the other way round: from the rules of D-6, not from its code."""
 
-from typing import Any
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -25,12 +23,10 @@ VERDICTS: list[Verdict] = ["success", "failure", "exhausted", "cancelled"]
 class RecordedBreaker(Breaker):
     """A breaker whose changes can be read."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.changes: list[tuple[BreakerState, BreakerState]] = []
+    changes: tuple[tuple[BreakerState, BreakerState], ...] = ()
 
     def _enter(self, state: BreakerState, reason: str) -> None:
-        self.changes.append((self._state, state))
+        self.changes += ((self._state, state),)
         super()._enter(state, reason)
 
 

@@ -328,10 +328,6 @@ def _record_of(content: list[dict[str, Any]], **arguments: Any) -> Any:
         arguments=arguments,
         context=CallContext(),
         redaction=Redaction(misbehaving()),
-        started=datetime.now().astimezone(),
-        duration_ms=1.0,
-        attempts=1,
         outcome="ok",
-        reason="",
         result=CallToolResult.model_validate({"content": content}),
     )
