@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID, uuid5
 
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, Table, delete, func, insert, select, update
 
 from toolweave.errors import Conflict, NotFound
-from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros, utc_now
+from toolweave.runtime.codec import to_micros, utc_now
 from toolweave.runtime.models import Assistant, AssistantPatch, AssistantVersion, JsonObject
 from toolweave.runtime.persistence.database import Database
-from toolweave.runtime.persistence.schema import assistant_versions, assistants, crons
+from toolweave.runtime.persistence.schema import assistant_versions, assistants, columns_of, crons, record_of
 from toolweave.runtime.persistence.search import LAST_ROW, bindable, page, where_contains, where_visible
 
 # The official server derives the ids of its system assistants from this one, and clients have them stored.
@@ -24,192 +24,6 @@ LAST_VERSION = 2**31 - 1
 def system_assistant_id(graph_id: str) -> str:
     """Give the id of the assistant that every graph has by itself."""
     return str(uuid5(NAMESPACE, bindable(graph_id)))
-
-
-def sync_system(
-    connection: Connection, graphs: Mapping[str, str | None], names: Mapping[str, str], now: datetime
-) -> None:
-    """Make one system assistant per graph (id to description) and drop those of graphs that are gone.
-
-    `names` has those of graphs that have a name of their own.
-    """
-    edited = select(assistant_versions.c.assistant_id).where(assistant_versions.c.version > 1)
-    theirs = set(connection.execute(edited).scalars()) | set(connection.execute(select(crons.c.assistant_id)).scalars())
-    known = {row.assistant_id: row for row in connection.execute(select(assistants))}
-    for index, (graph_id, description) in enumerate(graphs.items()):
-        # One after the other: searches show the newest first.
-        made = _system(graph_id, names.get(graph_id, graph_id), description, now + timedelta(microseconds=index))
-        row = known.get(made.assistant_id)
-        if row is None:
-            insert_new(connection, made)
-        elif (row.name, row.description) != (made.name, description) and made.assistant_id not in theirs:
-            _describe(connection, made, now)
-    for assistant_id, row in known.items():
-        # One that was edited or that crons run is somebody's work: it stays, and its runs say what is missing.
-        gone = row.graph_id not in graphs and assistant_id not in theirs
-        if gone and assistant_id == system_assistant_id(row.graph_id):
-            connection.execute(delete(assistants).where(assistants.c.assistant_id == assistant_id))
-
-
-def insert_new(connection: Connection, assistant: Assistant) -> None:
-    """Insert an assistant together with its first version."""
-    content = _content(assistant)
-    times = {"created_at": to_micros(assistant.created_at), "updated_at": to_micros(assistant.updated_at)}
-    connection.execute(insert(assistants), {**content, **times})
-    connection.execute(insert(assistant_versions), {**content, "created_at": times["created_at"]})
-
-
-def insert_or_find(connection: Connection, assistant: Assistant, *, do_nothing: bool) -> Assistant:
-    """Insert an assistant, or give the one that has its id when nothing is to be done then.
-
-    Raises:
-        Conflict: one with this id exists, and that matters.
-    """
-    found = find(connection, assistant.assistant_id)
-    if found is None:
-        insert_new(connection, assistant)
-        return required(connection, assistant.assistant_id)
-    if not do_nothing:
-        raise Conflict(f"Assistant {assistant.assistant_id} already exists")
-    return found
-
-
-def find(connection: Connection, assistant_id: str) -> Assistant | None:
-    """Read an assistant; None when there is none with this id."""
-    row = connection.execute(select(assistants).where(assistants.c.assistant_id == assistant_id)).one_or_none()
-    return None if row is None else assistant_from(row)
-
-
-def required(connection: Connection, assistant_id: str) -> Assistant:
-    """Read an assistant that a change is about. Raises NotFound."""
-    found = find(connection, assistant_id)
-    if found is None:
-        raise NotFound(f"Assistant {assistant_id} not found")
-    return found
-
-
-def add_version(connection: Connection, assistant_id: str, patch: AssistantPatch, now: datetime) -> Assistant:
-    """Apply a patch as a new version, numbered after the newest whichever is active. Raises NotFound."""
-    current = required(connection, assistant_id)
-    newest = select(func.max(assistant_versions.c.version)).where(assistant_versions.c.assistant_id == assistant_id)
-    version = int(connection.execute(newest).scalar_one()) + 1
-    changed = replace(patch.applied_to(current), version=version, updated_at=now)
-    connection.execute(insert(assistant_versions), {**_content(changed), "created_at": to_micros(now)})
-    _write(connection, changed)
-    return required(connection, assistant_id)
-
-
-def activate_version(connection: Connection, assistant_id: str, version: int | None, now: datetime) -> Assistant:
-    """Make an earlier version the active one; the context stays, as in the official server.
-
-    Raises:
-        NotFound: there is no such assistant or version.
-    """
-    current = required(connection, assistant_id)
-    row = None
-    if version is not None and 0 < version <= LAST_VERSION:
-        row = connection.execute(
-            select(assistant_versions).where(
-                assistant_versions.c.assistant_id == assistant_id, assistant_versions.c.version == version
-            )
-        ).one_or_none()
-    if row is None:
-        raise NotFound(f"Version {version} not found for assistant {assistant_id}")
-    chosen = version_from(row)
-    active = replace(
-        current,
-        graph_id=chosen.graph_id,
-        config=chosen.config,
-        metadata=chosen.metadata,
-        name=chosen.name,
-        description=chosen.description,
-        version=chosen.version,
-        updated_at=now,
-    )
-    _write(connection, active)
-    return active
-
-
-def remove(connection: Connection, assistant_id: str) -> None:
-    """Delete an assistant with its versions and crons. Raises NotFound."""
-    if connection.execute(delete(assistants).where(assistants.c.assistant_id == assistant_id)).rowcount == 0:
-        raise NotFound(f"Assistant with ID {assistant_id} not found")
-
-
-def assistant_from(row: Row[Any]) -> Assistant:
-    """Read an assistant out of its row."""
-    return Assistant(
-        assistant_id=row.assistant_id,
-        graph_id=row.graph_id,
-        config=from_json(row.config),
-        context=from_json(row.context),
-        metadata=from_json(row.metadata),
-        name=row.name,
-        description=row.description,
-        version=row.version,
-        created_at=from_micros(row.created_at),
-        updated_at=from_micros(row.updated_at),
-    )
-
-
-def version_from(row: Row[Any]) -> AssistantVersion:
-    """Read a version out of its row."""
-    return AssistantVersion(
-        assistant_id=row.assistant_id,
-        version=row.version,
-        graph_id=row.graph_id,
-        config=from_json(row.config),
-        context=from_json(row.context),
-        metadata=from_json(row.metadata),
-        created_at=from_micros(row.created_at),
-        name=row.name,
-        description=row.description,
-    )
-
-
-def _system(graph_id: str, name: str, description: str | None, created_at: datetime) -> Assistant:
-    return Assistant(
-        assistant_id=system_assistant_id(graph_id),
-        graph_id=graph_id,
-        config={},
-        context={},
-        metadata={"created_by": "system"},
-        name=name,
-        description=description,
-        version=1,
-        created_at=created_at,
-        updated_at=created_at,
-    )
-
-
-def _describe(connection: Connection, assistant: Assistant, now: datetime) -> None:
-    content = _content(assistant)
-    described = {"name": content["name"], "description": content["description"]}
-    found = assistants.c.assistant_id == assistant.assistant_id
-    connection.execute(update(assistants).where(found).values(**described, updated_at=to_micros(now)))
-    versions = assistant_versions.c.assistant_id == assistant.assistant_id
-    connection.execute(update(assistant_versions).where(versions).values(**described))
-
-
-def _content(assistant: Assistant) -> dict[str, Any]:
-    return {
-        "assistant_id": assistant.assistant_id,
-        "graph_id": bindable(assistant.graph_id),
-        "name": bindable(assistant.name),
-        "description": None if assistant.description is None else bindable(assistant.description),
-        "config": to_json(assistant.config),
-        "context": to_json(assistant.context),
-        "metadata": to_json(assistant.metadata),
-        "version": assistant.version,
-    }
-
-
-def _write(connection: Connection, assistant: Assistant) -> None:
-    connection.execute(
-        update(assistants)
-        .where(assistants.c.assistant_id == assistant.assistant_id)
-        .values(**_content(assistant), updated_at=to_micros(assistant.updated_at))
-    )
 
 
 AssistantSort = Literal["assistant_id", "created_at", "updated_at", "name", "graph_id"]
@@ -228,7 +42,7 @@ class AssistantRepository:
         They are named after their graphs; `names` has the names of those that have one beside their id.
         """
         now = self._clock()
-        await self._database.write(lambda connection: sync_system(connection, graphs, names or {}, now))
+        await self._database.write(lambda connection: _sync_system(connection, graphs, names or {}, now))
 
     async def get(self, assistant_id: str) -> Assistant:
         """Return an assistant.
@@ -236,14 +50,7 @@ class AssistantRepository:
         Raises:
             NotFound: there is none with this id.
         """
-
-        def work(connection: Connection) -> Assistant:
-            found = find(connection, assistant_id)
-            if found is None:
-                raise NotFound("Not Found")
-            return found
-
-        return await self._database.read(work)
+        return await self._database.read(lambda connection: _required(connection, assistant_id, "Not Found"))
 
     async def create(self, assistant: Assistant, if_exists: Literal["raise", "do_nothing"] = "raise") -> Assistant:
         """Create an assistant with its first version, or return the one that exists if `if_exists` is do_nothing.
@@ -251,26 +58,64 @@ class AssistantRepository:
         Raises:
             Conflict: one with this id exists and `if_exists` is raise.
         """
-        lenient = if_exists == "do_nothing"
-        return await self._database.write(lambda connection: insert_or_find(connection, assistant, do_nothing=lenient))
+
+        def work(connection: Connection) -> Assistant:
+            found = _find(connection, assistant.assistant_id)
+            if found is None:
+                _insert(connection, assistant)
+                return _required(connection, assistant.assistant_id)
+            if if_exists == "raise":
+                raise Conflict(f"Assistant {assistant.assistant_id} already exists")
+            return found
+
+        return await self._database.write(work)
 
     async def patch(self, assistant_id: str, patch: AssistantPatch) -> Assistant:
         """Change an assistant; every change, also one of nothing, is a new version.
+
+        It is numbered after the newest version, whichever is active.
 
         Raises:
             NotFound: there is none with this id.
         """
         now = self._clock()
-        return await self._database.write(lambda connection: add_version(connection, assistant_id, patch, now))
+        newest = select(func.max(assistant_versions.c.version)).where(assistant_versions.c.assistant_id == assistant_id)
+
+        def work(connection: Connection) -> Assistant:
+            current = _required(connection, assistant_id)
+            version = int(connection.execute(newest).scalar_one()) + 1
+            changed = replace(patch.applied_to(current), version=version, updated_at=now)
+            created = _columns(assistant_versions, changed, created_at=to_micros(now))
+            connection.execute(insert(assistant_versions), created)
+            _write(connection, changed)
+            return _required(connection, assistant_id)
+
+        return await self._database.write(work)
 
     async def set_latest(self, assistant_id: str, version: int | None) -> Assistant:
-        """Make a version the active one.
+        """Make a version the active one; the context stays, as in the official server.
 
         Raises:
             NotFound: there is no such assistant or version.
         """
         now = self._clock()
-        return await self._database.write(lambda connection: activate_version(connection, assistant_id, version, now))
+        known = version is not None and 0 < version <= LAST_VERSION
+        query = select(assistant_versions).where(
+            assistant_versions.c.assistant_id == assistant_id, assistant_versions.c.version == (version if known else 0)
+        )
+
+        def work(connection: Connection) -> Assistant:
+            current = _required(connection, assistant_id)
+            row = connection.execute(query).one_or_none()
+            if row is None:
+                raise NotFound(f"Version {version} not found for assistant {assistant_id}")
+            chosen = record_of(AssistantVersion, row)
+            taken = ("graph_id", "config", "metadata", "name", "description", "version")
+            active = replace(current, updated_at=now, **{name: getattr(chosen, name) for name in taken})
+            _write(connection, active)
+            return active
+
+        return await self._database.write(work)
 
     async def versions(
         self, assistant_id: str, *, metadata: JsonObject | None = None, limit: int = 10, offset: int = 0
@@ -288,8 +133,8 @@ class AssistantRepository:
         query = query.order_by(assistant_versions.c.version.desc()).limit(limit).offset(min(offset, LAST_ROW))
 
         def work(connection: Connection) -> list[AssistantVersion]:
-            required(connection, assistant_id)
-            return [version_from(row) for row in connection.execute(query)]
+            _required(connection, assistant_id)
+            return [record_of(AssistantVersion, row) for row in connection.execute(query)]
 
         return await self._database.read(work)
 
@@ -299,7 +144,12 @@ class AssistantRepository:
         Raises:
             NotFound: there is none with this id.
         """
-        await self._database.write(lambda connection: remove(connection, assistant_id))
+
+        def work(connection: Connection) -> None:
+            if connection.execute(delete(assistants).where(assistants.c.assistant_id == assistant_id)).rowcount == 0:
+                raise NotFound(f"Assistant with ID {assistant_id} not found")
+
+        await self._database.write(work)
 
     async def resolve(self, assistant: str) -> Assistant:
         """Return the assistant with this id, or the system assistant of the graph with this name.
@@ -323,7 +173,9 @@ class AssistantRepository:
         """Return the assistants that contain the metadata, belong to the graph and have `name` in their name."""
         keys = _filtered(select(assistants.c.assistant_id), metadata, graph_id, name)
         query = page(keys, assistants, sort_by or "created_at", sort_order, limit, offset)
-        return await self._database.read(lambda connection: [assistant_from(row) for row in connection.execute(query)])
+        return await self._database.read(
+            lambda connection: [record_of(Assistant, row) for row in connection.execute(query)]
+        )
 
     async def count(
         self, *, metadata: JsonObject | None = None, graph_id: str | None = None, name: str | None = None
@@ -348,3 +200,81 @@ def _filtered(query: Select[Any], metadata: JsonObject | None, graph_id: str | N
         query = query.where(func.instr(func.lower(assistants.c.name), func.lower(bindable(name))) > 0)
     query = where_visible(query, "assistants", assistants.c.metadata)
     return where_contains(query, assistants.c.metadata, metadata)
+
+
+def _find(connection: Connection, assistant_id: str) -> Assistant | None:
+    row = connection.execute(select(assistants).where(assistants.c.assistant_id == assistant_id)).one_or_none()
+    return None if row is None else record_of(Assistant, row)
+
+
+def _required(connection: Connection, assistant_id: str, otherwise: str | None = None) -> Assistant:
+    found = _find(connection, assistant_id)
+    if found is None:
+        raise NotFound(otherwise or f"Assistant {assistant_id} not found")
+    return found
+
+
+def _sync_system(
+    connection: Connection, graphs: Mapping[str, str | None], names: Mapping[str, str], now: datetime
+) -> None:
+    """Make one system assistant per graph (id to description) and drop those of graphs that are gone.
+
+    `names` has those of graphs that have a name of their own.
+    """
+    edited = select(assistant_versions.c.assistant_id).where(assistant_versions.c.version > 1)
+    theirs = set(connection.execute(edited).scalars()) | set(connection.execute(select(crons.c.assistant_id)).scalars())
+    known = {row.assistant_id: row for row in connection.execute(select(assistants))}
+    for index, (graph_id, description) in enumerate(graphs.items()):
+        # One after the other: searches show the newest first.
+        made = _system(graph_id, names.get(graph_id, graph_id), description, now + timedelta(microseconds=index))
+        row = known.get(made.assistant_id)
+        if row is None:
+            _insert(connection, made)
+        elif (row.name, row.description) != (made.name, description) and made.assistant_id not in theirs:
+            _describe(connection, made, now)
+    for assistant_id, row in known.items():
+        # One that was edited or that crons run is somebody's work: it stays, and its runs say what is missing.
+        gone = row.graph_id not in graphs and assistant_id not in theirs
+        if gone and assistant_id == system_assistant_id(row.graph_id):
+            connection.execute(delete(assistants).where(assistants.c.assistant_id == assistant_id))
+
+
+def _insert(connection: Connection, assistant: Assistant) -> None:
+    """Insert an assistant together with its first version."""
+    connection.execute(insert(assistants), _columns(assistants, assistant))
+    connection.execute(insert(assistant_versions), _columns(assistant_versions, assistant))
+
+
+def _system(graph_id: str, name: str, description: str | None, created_at: datetime) -> Assistant:
+    return Assistant(
+        assistant_id=system_assistant_id(graph_id),
+        graph_id=graph_id,
+        config={},
+        context={},
+        metadata={"created_by": "system"},
+        name=name,
+        description=description,
+        version=1,
+        created_at=created_at,
+        updated_at=created_at,
+    )
+
+
+def _describe(connection: Connection, assistant: Assistant, now: datetime) -> None:
+    content = _columns(assistants, assistant)
+    described = {"name": content["name"], "description": content["description"]}
+    found = assistants.c.assistant_id == assistant.assistant_id
+    connection.execute(update(assistants).where(found).values(**described, updated_at=to_micros(now)))
+    versions = assistant_versions.c.assistant_id == assistant.assistant_id
+    connection.execute(update(assistant_versions).where(versions).values(**described))
+
+
+def _columns(table: Table, assistant: Assistant, **given: object) -> dict[str, Any]:
+    names = ("graph_id", "name", "description")
+    texts = {name: bindable(value) for name in names if (value := getattr(assistant, name)) is not None}
+    return columns_of(table, assistant, **texts, **given)
+
+
+def _write(connection: Connection, assistant: Assistant) -> None:
+    found = assistants.c.assistant_id == assistant.assistant_id
+    connection.execute(update(assistants).where(found).values(**_columns(assistants, assistant)))

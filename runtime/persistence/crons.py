@@ -13,7 +13,7 @@ from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.models import Cron, JsonObject
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.run_rows import sealed_credentials
-from toolweave.runtime.persistence.schema import assistants, crons, threads
+from toolweave.runtime.persistence.schema import assistants, columns_of, crons, record_of, threads
 from toolweave.runtime.persistence.search import filter_in_force, page, visible, where_contains, where_visible
 from toolweave.sealing import Seal
 
@@ -152,7 +152,7 @@ def claim_of(cron: Cron, following: datetime | None) -> Claim:
                 crons.c.updated_at == to_micros(cron.updated_at),
                 crons.c.enabled == 1,
             )
-            .values(next_run_at=_optional_micros(following))
+            .values(next_run_at=None if following is None else to_micros(following))
         )
         if taken.rowcount == 0:
             raise FiringTakenError(f"Cron {cron.cron_id} does not fire any more at {cron.next_run_at.isoformat()}.")
@@ -197,50 +197,10 @@ def _cron(connection: Connection, cron_id: str, otherwise: str) -> Cron:
 
 
 def _row_of(cron: Cron) -> dict[str, Any]:
-    return {
-        "cron_id": cron.cron_id,
-        "assistant_id": cron.assistant_id,
-        "thread_id": cron.thread_id,
-        "user_id": cron.user_id,
-        "user_members": None if cron.user is None else to_json(cron.user),
-        "schedule": cron.schedule,
-        "timezone": cron.timezone,
-        "end_time": _optional_micros(cron.end_time),
-        "payload": to_json(cron.payload),
-        "metadata": to_json(cron.metadata),
-        "on_run_completed": cron.on_run_completed,
-        "enabled": int(cron.enabled),
-        "next_run_at": _optional_micros(cron.next_run_at),
-        "created_at": to_micros(cron.created_at),
-        "updated_at": to_micros(cron.updated_at),
-        "sealed": cron.sealed,
-    }
+    members = None if cron.user is None else to_json(cron.user)
+    return columns_of(crons, cron, user_members=members, enabled=int(cron.enabled))
 
 
 def _cron_from(row: Row[Any]) -> Cron:
-    return Cron(
-        cron_id=row.cron_id,
-        assistant_id=row.assistant_id,
-        thread_id=row.thread_id,
-        user_id=row.user_id or "",
-        user=None if row.user_members is None else from_json(row.user_members),
-        schedule=row.schedule,
-        timezone=row.timezone,
-        end_time=_optional_moment(row.end_time),
-        payload=from_json(row.payload),
-        metadata=from_json(row.metadata),
-        on_run_completed=row.on_run_completed,
-        enabled=bool(row.enabled),
-        next_run_at=_optional_moment(row.next_run_at),
-        created_at=from_micros(row.created_at),
-        updated_at=from_micros(row.updated_at),
-        sealed=row.sealed,
-    )
-
-
-def _optional_micros(moment: datetime | None) -> int | None:
-    return None if moment is None else to_micros(moment)
-
-
-def _optional_moment(micros: int | None) -> datetime | None:
-    return None if micros is None else from_micros(micros)
+    user = None if row.user_members is None else from_json(row.user_members)
+    return record_of(Cron, row, user_id=row.user_id or "", user=user, enabled=bool(row.enabled))

@@ -6,12 +6,11 @@ Work is written against SQLAlchemy's synchronous `Connection`, and never begins 
 """
 
 import asyncio
-import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,145 +23,25 @@ from sqlalchemy.exc import DBAPIError
 
 from toolweave.errors import PersistenceError
 from toolweave.private_files import make_file
-from toolweave.runtime.persistence.search import json_contains
 
+T = TypeVar("T")
 Work = Callable[[Connection], Any]
+Functions = Mapping[str, Callable[..., str | int | float | None]]
+
+BUSY_TIMEOUT_S = 5.0
+# NORMAL with a write-ahead log: a killed process loses nothing, a power cut at most the last moments, never the file.
+PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
 # Bounds how long the first job of a batch waits for the last.
 BATCH_LIMIT = 256
-
-
-@dataclass(slots=True)
-class Job:
-    """One piece of work, and what became of it; without a future nobody waits for it."""
-
-    work: Work
-    future: asyncio.Future[Any] | None
-    result: object = None
-    error: Exception | None = None
-
-
-class ConnectionThread:
-    """A thread that takes all queued jobs at once, has them done, and wakes each event loop once per batch.
-
-    `connect` runs on the thread; so do `do_batch`, which fills in every job's result or error and never raises,
-    and `disconnect`.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        connect: Callable[[], Connection],
-        do_batch: Callable[[Connection, list[Job]], None],
-        disconnect: Callable[[Connection], None],
-    ) -> None:
-        self._connect = connect
-        self._do_batch = do_batch
-        self._disconnect = disconnect
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        self._opened: asyncio.Future[None] | None = None
-        self._ended: asyncio.Future[None] | None = None
-        self._closed = True
-
-    async def open(self) -> None:
-        """Start the thread and wait until its connection stands; raises what connecting raised."""
-        self._opened = asyncio.get_running_loop().create_future()
-        self._thread.start()
-        await self._opened
-        self._closed = False
-
-    async def close(self) -> None:
-        """Do everything that is queued, then disconnect and end the thread."""
-        self._closed = True
-        self._ended = asyncio.get_running_loop().create_future()
-        self._queue.put(None)
-        # Not by a thread of the loop's: all of them may be taken, by nodes that are still at work.
-        await self._ended
-
-    def submit(self, work: Work) -> asyncio.Future[Any]:
-        """Queue work; the future has its result, or its error."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._put(Job(work, future))
-        return future
-
-    def submit_soon(self, work: Work) -> None:
-        """Queue work that nobody waits for."""
-        self._put(Job(work, None))
-
-    def _put(self, job: Job) -> None:
-        if self._closed:
-            raise PersistenceError("The database is closed: the server is shutting down.")
-        self._queue.put(job)
-
-    def _serve(self) -> None:
-        opened = self._opened
-        assert opened is not None  # noqa: S101 - open() made it before starting the thread
-        try:
-            connection = self._connect()
-        except Exception as error:  # noqa: BLE001 - whoever opens the database gets it
-            wake(opened.get_loop(), [Job(_nothing, opened, error=error)])
-            return
-        wake(opened.get_loop(), [Job(_nothing, opened)])
-        while self._serve_batch(connection):
-            pass
-        self._disconnect(connection)
-        ended = self._ended
-        assert ended is not None  # noqa: S101 - close() made it before it let the thread end
-        wake(ended.get_loop(), [Job(_nothing, ended)])
-
-    def _serve_batch(self, connection: Connection) -> bool:
-        jobs, go_on = self._take()
-        if jobs:
-            self._do_batch(connection, jobs)
-        by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
-        for job in jobs:
-            if job.future is not None:
-                by_loop.setdefault(job.future.get_loop(), []).append(job)
-        for loop, waited_for in by_loop.items():
-            wake(loop, waited_for)
-        return go_on
-
-    def _take(self) -> tuple[list[Job], bool]:
-        """Take what is queued, waiting for the first job; False means that nothing will follow."""
-        jobs: list[Job] = []
-        job = self._queue.get()
-        try:
-            while job is not None:
-                jobs.append(job)
-                if len(jobs) == BATCH_LIMIT:
-                    return jobs, True
-                job = self._queue.get_nowait()
-        except Empty:
-            return jobs, True
-        return jobs, False
-
-
-def _nothing(_: Connection) -> None:
-    """Be the work of a connection that has been opened."""
-
-
-def wake(loop: asyncio.AbstractEventLoop, jobs: list[Job]) -> None:
-    """Resolve the futures of the jobs on their loop; a loop that is gone has nobody waiting."""
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(_resolve, jobs)
-
-
-def _resolve(jobs: list[Job]) -> None:
-    for job in jobs:
-        if job.future is None or job.future.done():
-            continue
-        if job.error is not None:
-            job.future.set_exception(job.error)
-        else:
-            job.future.set_result(job.result)
-
-
+# More than what is left of a block, and nothing to a disk that has room.
+SPACE_TAKEN = 64 * 1024
 FREE_SPACE = "Free space on that disk; what was not stored is reported as failed."
+DAMAGED = "It is damaged. Move it away, or restore a backup."
 # Beginnings of SQLite's own messages; the first that fits is taken.
 FIXES: tuple[tuple[str, str], ...] = (
     ("file is not a database", "It is damaged or another program's file. Move it away, or restore a backup."),
-    ("database disk image is malformed", "It is damaged. Move it away, or restore a backup."),
-    ("malformed database schema", "It is damaged. Move it away, or restore a backup."),
+    ("database disk image is malformed", DAMAGED),
+    ("malformed database schema", DAMAGED),
     ("database or disk is full", FREE_SPACE),
     ("attempt to write a readonly database", "Make the file and its folder writable for this user."),
     ("unable to open database file", "Make its folder exist and be writable for this user."),
@@ -171,41 +50,194 @@ FIXES: tuple[tuple[str, str], ...] = (
 )
 
 
-def explain(path: Path, error: Exception) -> Exception:
-    """Turn a failure of the database into a PersistenceError; give any other error back as it is.
+@dataclass(slots=True)
+class Job:
+    """One piece of work, and its result or error; without a future nobody waits for it."""
 
-    A violated constraint stays what it is: the work that caused it understands it.
-    """
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    if not isinstance(cause, sqlite3.DatabaseError) or isinstance(
-        cause, sqlite3.IntegrityError | sqlite3.ProgrammingError
-    ):
-        return error
-    reason = str(cause)
-    fix = next((fix for start, fix in FIXES if reason.lower().startswith(start)), None)
-    told = PersistenceError(f"{path}: {reason}. {fix or 'Check the file, its folder and the disk.'}")
-    told.__cause__ = error
-    return told
+    work: Work
+    future: asyncio.Future[Any] | None
+    result: object = None
+    error: Exception | None = None
 
 
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Raise database failures inside the block as explain tells them."""
+class ConnectionThread:
+    """A thread that owns one connection, takes all queued jobs at once, and wakes each event loop once per batch."""
+
+    def __init__(self, path: Path, kind: str, connect: Callable[[], Connection]) -> None:
+        self._path = path
+        self._connect = connect
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        serve = self._serve_writes if kind == "writer" else self._serve_reads
+        self._thread = threading.Thread(target=serve, name=f"{path.stem}-{kind}", daemon=True)
+        self._closed = True
+
+    async def open(self) -> None:
+        """Start the thread and wait until its connection stands; raises what connecting raised."""
+        self._turned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._thread.start()
+        await self._turned
+        self._closed = False
+
+    async def close(self) -> None:
+        """Do everything that is queued, then disconnect and end the thread."""
+        self._closed = True
+        self._turned = asyncio.get_running_loop().create_future()
+        self._queue.put(None)
+        # Not by a thread of the loop's: all of them may be taken, by nodes that are still at work.
+        await self._turned
+
+    @property
+    def queue(self) -> "SimpleQueue[Job | None]":
+        """Return the queue of jobs. Raises PersistenceError when the database is closed."""
+        if self._closed:
+            raise PersistenceError("The database is closed: the server is shutting down.")
+        return self._queue
+
+    def _serve_writes(self) -> None:
+        """Run every job of a batch in its own savepoint and commit once; a failing commit fails all of them."""
+        for connection, jobs in self._batches():
+            driver = driver_of(connection)
+            try:
+                with transaction(connection):
+                    for job in jobs:
+                        driver.execute("SAVEPOINT job")
+                        try:
+                            job.result = job.work(connection)
+                        except Exception as error:
+                            job.error = explain(self._path, error)
+                            if not driver.in_transaction:
+                                raise PersistenceError(str(job.error)) from error
+                            driver.execute("ROLLBACK TO job")
+                        driver.execute("RELEASE job")
+            except Exception as error:  # noqa: BLE001 - every caller gets it
+                for job in jobs:
+                    job.error = job.error or _lost(self._path, error)
+            for job in jobs:
+                if job.future is None and job.error is not None:
+                    logger.opt(exception=job.error).error("A queued write to {} failed and is not stored.", self._path)
+
+    def _serve_reads(self) -> None:
+        """Run every job in a read transaction of its own, so that all it reads is of one moment."""
+        for connection, jobs in self._batches():
+            driver = driver_of(connection)
+            for job in jobs:
+                try:
+                    driver.execute("BEGIN")
+                    try:
+                        job.result = job.work(connection)
+                    finally:
+                        if driver.in_transaction:
+                            driver.execute("ROLLBACK")
+                except Exception as error:  # noqa: BLE001 - the caller gets it
+                    job.error = explain(self._path, error)
+
+    def _batches(self) -> Iterator[tuple[Connection, list[Job]]]:
+        """Connect, give what is queued, batch by batch, and disconnect; who waits for a batch is woken after it."""
+        try:
+            connection = self._connect()
+        except Exception as error:  # noqa: BLE001 - the caller of `open` gets it
+            _wake([Job(_nothing, self._turned, error=error)])
+            return
+        _wake([Job(_nothing, self._turned)])
+        job: Job | None = Job(_nothing, None)
+        while job is not None:
+            jobs: list[Job] = []
+            job = self._queue.get()
+            with suppress(Empty):
+                while job is not None:
+                    jobs.append(job)
+                    if len(jobs) == BATCH_LIMIT:
+                        break
+                    job = self._queue.get_nowait()
+            if jobs:
+                yield connection, jobs
+                _wake(jobs)
+        disconnect(connection)
+        _wake([Job(_nothing, self._turned)])
+
+
+class Database:
+    """One SQLite file, used from the event loop (S-05); open it with `open_database`."""
+
+    def __init__(self, path: Path, writer: ConnectionThread, reader: ConnectionThread) -> None:
+        self.path = path
+        self._writer = writer
+        self._reader = reader
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run work in the writer's transaction and return its result once that is committed.
+
+        Cancelling the caller does not take a queued write back.
+
+        Raises:
+            PersistenceError: the database could not store it; then nothing of this work is stored.
+            Exception: whatever the work raised; then nothing of this work is stored either.
+        """
+        future = asyncio.get_running_loop().create_future()
+        self._writer.queue.put(Job(work, future))
+        return cast("T", await future)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run work that only reads, in one snapshot that has every acknowledged write."""
+        future = asyncio.get_running_loop().create_future()
+        self._reader.queue.put(Job(work, future))
+        return cast("T", await future)
+
+    def write_soon(self, work: Callable[[Connection], object]) -> None:
+        """Queue work behind all earlier writes without waiting; a failure is logged."""
+        self._writer.queue.put(Job(work, None))
+
+    async def require_writable(self) -> None:
+        """Commit a write that changes nothing, and take new space on the file's disk for a moment.
+
+        The commit alone is no proof: SQLite writes into blocks that its log has had before, also on a full disk.
+
+        Raises:
+            PersistenceError: the database cannot store anything; says why.
+        """
+        await self.write(partial(_write_something, self.path))
+
+
+def _write_something(path: Path, connection: Connection) -> None:
+    connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
+    taken = path.with_name(f".{path.name}.space")
     try:
-        yield
-    except (sqlite3.Error, DBAPIError) as error:
-        told = explain(path, error)
-        if told is error:
-            raise
-        raise told from error
+        with os.fdopen(os.open(taken, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(bytes(SPACE_TAKEN))
+    except OSError as error:
+        raise PersistenceError(f"{path}: nothing can be stored beside it: {error.strerror}. {FREE_SPACE}") from error
+    finally:
+        taken.unlink(missing_ok=True)
 
 
-BUSY_TIMEOUT_S = 5.0
-# NORMAL with a write-ahead log: a killed process loses nothing, a power cut at most the last moments, never the file.
-PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
+@asynccontextmanager
+async def open_database(
+    path: Path, prepare: Callable[[Connection], object] | None = None, *, functions: Functions | None = None
+) -> AsyncIterator[Database]:
+    """Open the file, creating it, and do everything queued before closing it.
+
+    `prepare` runs first, in one transaction on the writer's connection: it creates tables and brings older ones up to
+    date. `functions` are SQL functions by name.
+
+    Raises:
+        PersistenceError: the file cannot be opened, is damaged, or is not writable.
+    """
+    writer = ConnectionThread(path, "writer", partial(connect_writer, path, prepare, functions))
+    reader = ConnectionThread(path, "reader", partial(connect_reader, path, functions))
+    await writer.open()
+    try:
+        await reader.open()
+        try:
+            yield Database(path, writer, reader)
+        finally:
+            await reader.close()
+    finally:
+        await writer.close()
 
 
-def connect_writer(path: Path, prepare: Callable[[Connection], None] | None) -> Connection:
+def connect_writer(
+    path: Path, prepare: Callable[[Connection], object] | None, functions: Functions | None = None
+) -> Connection:
     """Open the writing connection, creating the file for its owner only, and run `prepare` in one transaction.
 
     Raises:
@@ -216,7 +248,7 @@ def connect_writer(path: Path, prepare: Callable[[Connection], None] | None) -> 
             make_file(path)
         except OSError as error:
             raise sqlite3.OperationalError("unable to open database file") from error
-        connection = _connect(path)
+        connection = _connect(path, functions)
         try:
             if prepare is not None:
                 with transaction(connection):
@@ -227,12 +259,30 @@ def connect_writer(path: Path, prepare: Callable[[Connection], None] | None) -> 
     return connection
 
 
-def connect_reader(path: Path) -> Connection:
+def connect_reader(path: Path, functions: Functions | None = None) -> Connection:
     """Open a connection that refuses to write."""
     with explained(path):
-        connection = _connect(path)
+        connection = _connect(path, functions)
         driver_of(connection).execute("PRAGMA query_only=ON")
     return connection
+
+
+def _connect(path: Path, functions: Functions | None) -> Connection:
+    def create() -> sqlite3.Connection:
+        driver = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, cached_statements=256)
+        try:
+            for pragma in PRAGMAS:
+                driver.execute(f"PRAGMA {pragma}")
+        except sqlite3.Error:
+            driver.close()
+            raise
+        for name, function in (functions or {}).items():
+            driver.create_function(name, -1, function, deterministic=True)
+        return driver
+
+    # AUTOCOMMIT leaves BEGIN and COMMIT to us.
+    engine = create_engine("sqlite://", creator=create, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    return engine.connect()
 
 
 def disconnect(connection: Connection) -> None:
@@ -260,154 +310,63 @@ def transaction(connection: Connection) -> Iterator[sqlite3.Connection]:
             driver.execute("ROLLBACK")
 
 
-def _connect(path: Path) -> Connection:
-    def create() -> sqlite3.Connection:
-        driver = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, cached_statements=256)
-        try:
-            for pragma in PRAGMAS:
-                driver.execute(f"PRAGMA {pragma}")
-        except sqlite3.Error:
-            driver.close()
+def explain(path: Path, error: Exception) -> Exception:
+    """Turn a failure of the database into a PersistenceError; give any other error back as it is.
+
+    A violated constraint stays what it is: the work that caused it understands it.
+    """
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    if not isinstance(cause, sqlite3.DatabaseError) or isinstance(
+        cause, sqlite3.IntegrityError | sqlite3.ProgrammingError
+    ):
+        return error
+    reason = str(cause)
+    fix = next((fix for start, fix in FIXES if reason.lower().startswith(start)), None)
+    explained_error = PersistenceError(f"{path}: {reason}. {fix or 'Check the file, its folder and the disk.'}")
+    explained_error.__cause__ = error
+    return explained_error
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raise database failures inside the block as `explain` describes them."""
+    try:
+        yield
+    except (sqlite3.Error, DBAPIError) as error:
+        explanation = explain(path, error)
+        if explanation is error:
             raise
-        driver.create_function("json_contains", 2, json_contains, deterministic=True)
-        return driver
-
-    # AUTOCOMMIT leaves BEGIN and COMMIT to us.
-    engine = create_engine("sqlite://", creator=create, poolclass=NullPool, isolation_level="AUTOCOMMIT")
-    return engine.connect()
-
-
-class TransactionLostError(PersistenceError):
-    """SQLite rolled the whole transaction back while one of its jobs ran."""
-
-
-def commit_group(path: Path, connection: Connection, jobs: list[Job]) -> None:
-    """Run every job in its own savepoint and commit once; a failing commit fails all of them."""
-    try:
-        with transaction(connection):
-            for job in jobs:
-                _write_one(path, connection, job)
-    except Exception as error:  # noqa: BLE001 - every caller gets it
-        for job in jobs:
-            if job.error is None:
-                job.error = _lost(path, error)
-    for job in jobs:
-        if job.future is None and job.error is not None:
-            logger.opt(exception=job.error).error("A queued write to {} failed and is not stored.", path)
-
-
-def read_each(path: Path, connection: Connection, jobs: list[Job]) -> None:
-    """Run every job in a read transaction of its own, so that all it reads is of one moment."""
-    driver = driver_of(connection)
-    for job in jobs:
-        try:
-            driver.execute("BEGIN")
-            try:
-                job.result = job.work(connection)
-            finally:
-                if driver.in_transaction:
-                    driver.execute("ROLLBACK")
-        except Exception as error:  # noqa: BLE001 - the caller gets it
-            job.error = explain(path, error)
-
-
-def _write_one(path: Path, connection: Connection, job: Job) -> None:
-    driver = driver_of(connection)
-    driver.execute("SAVEPOINT job")
-    try:
-        job.result = job.work(connection)
-    except Exception as error:
-        job.error = explain(path, error)
-        if not driver.in_transaction:
-            raise TransactionLostError(str(job.error)) from error
-        driver.execute("ROLLBACK TO job")
-    driver.execute("RELEASE job")
+        raise explanation from error
 
 
 def _lost(path: Path, error: Exception) -> Exception:
     """Give each caller an error of its own: two tasks must not share one traceback."""
-    explained = explain(path, error)
-    lost = PersistenceError(f"Nothing of this write is stored. {explained}")
-    lost.__cause__ = explained
+    cause = explain(path, error)
+    lost = PersistenceError(f"Nothing of this write is stored. {cause}")
+    lost.__cause__ = cause
     return lost
 
 
-T = TypeVar("T")
-# More than what is left of a block, and nothing to a disk that has room.
-SPACE_TAKEN = 64 * 1024
+def _nothing(_: Connection) -> None:
+    """Stand for the work of a connection that was opened or closed."""
 
 
-class Database:
-    """One SQLite file, used from the event loop (S-05)."""
-
-    def __init__(self, path: Path, writer: ConnectionThread, reader: ConnectionThread) -> None:
-        self.path = path
-        self._writer = writer
-        self._reader = reader
-
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run work in the writer's transaction and return its result once that is committed.
-
-        Cancelling the caller does not take a queued write back.
-
-        Raises:
-            PersistenceError: the database could not store it; then nothing of this work is stored.
-            Exception: whatever the work raised; then nothing of this work is stored either.
-        """
-        return cast("T", await self._writer.submit(work))
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run work that only reads, in one snapshot that has every acknowledged write."""
-        return cast("T", await self._reader.submit(work))
-
-    async def require_writable(self) -> None:
-        """Commit a write that changes nothing, and take new space on the file's disk for a moment.
-
-        The commit alone is no proof: SQLite writes into blocks that its log has had before, also on a full disk.
-
-        Raises:
-            PersistenceError: the database cannot store anything; says why.
-        """
-        await self.write(partial(_write_something, self.path))
-
-    def write_soon(self, work: Callable[[Connection], object]) -> None:
-        """Queue work behind all earlier writes without waiting; a failure is logged."""
-        self._writer.submit_soon(work)
+def _wake(jobs: list[Job]) -> None:
+    """Resolve the futures of the jobs on their loops; a loop that is gone has nobody waiting."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+    for job in jobs:
+        if job.future is not None:
+            by_loop.setdefault(job.future.get_loop(), []).append(job)
+    for loop, waited_for in by_loop.items():
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_resolve, waited_for)
 
 
-def _write_something(path: Path, connection: Connection) -> None:
-    connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
-    taken = path.with_name(f".{path.name}.space")
-    try:
-        with os.fdopen(os.open(taken, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(bytes(SPACE_TAKEN))
-    except OSError as error:
-        raise PersistenceError(f"{path}: nothing can be stored beside it: {error.strerror}. {FREE_SPACE}") from error
-    finally:
-        taken.unlink(missing_ok=True)
-
-
-@asynccontextmanager
-async def open_database(path: Path, prepare: Callable[[Connection], None] | None = None) -> AsyncIterator[Database]:
-    """Open the file, creating it, and do everything queued before closing it.
-
-    `prepare` runs first, in one transaction on the writer's connection: migrations.
-
-    Raises:
-        PersistenceError: the file cannot be opened, is damaged, or is not writable.
-    """
-    writer = ConnectionThread(
-        f"{path.stem}-writer", partial(connect_writer, path, prepare), partial(commit_group, path), disconnect
-    )
-    reader = ConnectionThread(
-        f"{path.stem}-reader", partial(connect_reader, path), partial(read_each, path), disconnect
-    )
-    await writer.open()
-    try:
-        await reader.open()
-        try:
-            yield Database(path, writer, reader)
-        finally:
-            await reader.close()
-    finally:
-        await writer.close()
+def _resolve(jobs: list[Job]) -> None:
+    for job in jobs:
+        if job.future is None or job.future.done():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)

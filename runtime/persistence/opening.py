@@ -17,9 +17,10 @@ from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes
 from toolweave.runtime.persistence.crons import CronRepository
-from toolweave.runtime.persistence.database import Database, explained, open_database
+from toolweave.runtime.persistence.database import BUSY_TIMEOUT_S, Database, explained, open_database
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
+from toolweave.runtime.persistence.search import json_contains
 from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
 from toolweave.runtime.persistence.threads import ThreadClaim, ThreadClaims, ThreadRepository
 from toolweave.runtime.persistence.webhooks import WebhookRepository
@@ -78,7 +79,7 @@ def _holder(descriptor: int) -> str:
         return "another process"
 
 
-BUSY_TIMEOUT_S = 5.0
+FUNCTIONS = {"json_contains": json_contains}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,9 @@ async def open_persistence(
     async with AsyncExitStack() as stack:
         if exclusive:
             stack.enter_context(data_folder_lock(data_dir, address))
-        app = await stack.enter_async_context(open_database(app_path, partial(upgrade_schema, app_path, seal=seal)))
+        app = await stack.enter_async_context(
+            open_database(app_path, partial(upgrade_schema, app_path, seal=seal), functions=FUNCTIONS)
+        )
         checkpointer = await stack.enter_async_context(_open_checkpointer(data_dir / "checkpoints.db"))
         store = await stack.enter_async_context(open_store(data_dir / "store.db", store_options))
         claims = ThreadClaims(app)

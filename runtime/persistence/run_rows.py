@@ -1,14 +1,14 @@
 """Compile the statements of the run path, translate between runs and their rows, and encrypt callers' credentials."""
 
 import asyncio
-from typing import Any, NamedTuple
+from dataclasses import fields
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     BindParameter,
     Boolean,
     ColumnElement,
-    Connection,
     bindparam,
     cast,
     delete,
@@ -24,19 +24,12 @@ from sqlalchemy import (
 )
 
 from toolweave.errors import CredentialsUnreadable, PersistenceError, TokenStoreError
-from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
-from toolweave.runtime.models import JsonObject, NewRun, Run, ThreadTtl, TtlStrategy
-from toolweave.runtime.persistence.schema import Compiled, runs, threads
+from toolweave.runtime.codec import from_json, to_json, to_micros
+from toolweave.runtime.models import JsonObject, NewRun, Run, ThreadTtl
+from toolweave.runtime.persistence.schema import Compiled, columns_of, record_of, runs, threads
 from toolweave.sealing import KEY_VARIABLE, Seal
 
 MICROS_PER_MINUTE = 60_000_000
-
-
-class ExpiredThread(NamedTuple):
-    """A thread whose time is over, and what is to happen with it."""
-
-    thread_id: str
-    strategy: TtlStrategy
 
 
 def expires_after(now: ColumnElement[int]) -> ColumnElement[int]:
@@ -52,24 +45,27 @@ def ttl_columns(ttl: ThreadTtl | None, now: int) -> dict[str, object]:
     return {"ttl_strategy": ttl.strategy, "ttl_minutes": ttl.minutes, "expires_at": expires_at}
 
 
-def ttl_fields(row: Any) -> dict[str, Any]:
-    """Give the fields of a thread's record that say how long it lives."""
-    if row.ttl_minutes is None:
-        return {}
-    expires_at = None if row.expires_at is None else from_micros(row.expires_at)
-    return {"ttl": ThreadTtl(row.ttl_minutes, row.ttl_strategy), "expires_at": expires_at}
-
-
-def find_expired(connection: Connection, now: int, limit: int) -> list[ExpiredThread]:
-    """Name the threads whose time is over and on which nothing is pending or running, the longest overdue first."""
-    busy = exists().where(runs.c.thread_id == threads.c.thread_id, runs.c.status.in_(("pending", "running")))
-    query = (
-        select(threads.c.thread_id, threads.c.ttl_strategy)
-        .where(threads.c.expires_at <= now, ~busy)
-        .order_by(threads.c.expires_at)
-        .limit(limit)
-    )
-    return [ExpiredThread(*row) for row in connection.execute(query)]
+def new_thread(
+    thread_id: str,
+    metadata: JsonObject,
+    now: int,
+    ttl: ThreadTtl | None,
+    *,
+    status: str = "idle",
+    config: JsonObject | None = None,
+) -> dict[str, object]:
+    """Make the row of a thread that is created at `now`."""
+    return {
+        "thread_id": thread_id,
+        "status": status,
+        "settled": "idle",
+        "metadata": to_json(metadata),
+        "config": to_json(config or {}),
+        "created_at": now,
+        "updated_at": now,
+        "state_updated_at": now,
+        **ttl_columns(ttl, now),
+    }
 
 
 # Written out, not bound: SQLite uses a partial index only for a condition it can read in the statement.
@@ -93,19 +89,7 @@ MAY_START = (
     & ~exists().where(threads.c.thread_id == runs.c.thread_id, threads.c.claim.is_not(None))
 )
 RUN_COLUMNS = [column.name for column in runs.c if column.name != "seq"]
-THREAD_COLUMNS = [
-    "thread_id",
-    "status",
-    "settled",
-    "metadata",
-    "config",
-    "created_at",
-    "updated_at",
-    "state_updated_at",
-    "ttl_strategy",
-    "ttl_minutes",
-    "expires_at",
-]
+THREAD_COLUMNS = list(new_thread("", {}, 0, None))
 run_by_id = Compiled(select(runs).where(WITH_ID))
 run_of_thread = Compiled(select(runs).where(WITH_ID, ON_THREAD))
 active_runs = Compiled(
@@ -201,64 +185,19 @@ def has_begun(row: Any) -> bool:
 
 def run_from(row: Any) -> Run:
     """Make the record of a row of `runs`."""
-    return Run(
-        run_id=row.run_id,
-        thread_id=row.thread_id,
-        assistant_id=row.assistant_id,
-        graph_id=row.graph_id,
-        status=row.status,
-        metadata=from_json(row.metadata),
-        kwargs=from_json(row.kwargs),
-        multitask_strategy=row.multitask_strategy,
-        created_at=from_micros(row.created_at),
-        updated_at=from_micros(row.updated_at),
-        not_before=None if row.not_before is None else from_micros(row.not_before),
-        attempt=row.attempt,
-        cancel=row.cancel,
-        sealed=row.sealed,
-    )
+    return record_of(Run, row)
 
 
-def row_of(new: NewRun) -> dict[str, object]:
+def row_of(new: NewRun) -> dict[str, Any]:
     """Make the row of a run that is about to be created."""
-    created_at = to_micros(new.created_at)
-    return {
-        "run_id": new.run_id,
-        "thread_id": new.thread_id,
-        "assistant_id": new.assistant_id,
-        "graph_id": new.graph_id,
-        "status": "pending",
-        "metadata": to_json(new.metadata),
-        "kwargs": to_json(new.kwargs),
-        "multitask_strategy": new.multitask_strategy,
-        "temporary": int(new.temporary),
-        "attempt": 0,
-        "cancel": None,
-        "not_before": None if new.not_before is None else to_micros(new.not_before),
-        "created_at": created_at,
-        "updated_at": created_at,
-        "sealed": new.sealed,
-    }
+    begun = {"status": "pending", "attempt": 0, "cancel": None, "updated_at": to_micros(new.created_at)}
+    return columns_of(runs, new, **begun, temporary=int(new.temporary))
 
 
 def pending_run(new: NewRun) -> Run:
     """Make the record of a run as it is right after its creation."""
-    return Run(
-        run_id=new.run_id,
-        thread_id=new.thread_id,
-        assistant_id=new.assistant_id,
-        graph_id=new.graph_id,
-        status="pending",
-        metadata=new.metadata,
-        kwargs=new.kwargs,
-        multitask_strategy=new.multitask_strategy,
-        created_at=new.created_at,
-        updated_at=new.created_at,
-        not_before=new.not_before,
-        attempt=0,
-        cancel=None,
-        sealed=new.sealed,
-    )
+    known = {field.name: getattr(new, field.name) for field in fields(Run) if hasattr(new, field.name)}
+    return Run(**known, status="pending", updated_at=new.created_at, attempt=0, cancel=None)
 
 
 def sealed_credentials(seal: Seal, credentials: JsonObject) -> bytes | None:

@@ -4,7 +4,8 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, func, select
 
@@ -35,6 +36,7 @@ from toolweave.runtime.persistence.run_rows import (
     interrupt_pending,
     mark_cancelled,
     metadata_of_attempt,
+    new_thread,
     occupy_thread,
     opened_credentials,
     pending_run,
@@ -53,12 +55,15 @@ from toolweave.runtime.persistence.run_rows import (
     startable_run,
     startable_runs,
     thread_head,
-    ttl_columns,
 )
 from toolweave.runtime.persistence.schema import runs, threads
 from toolweave.runtime.persistence.search import allows, where_visible
 from toolweave.runtime.persistence.threads import is_being_deleted
 from toolweave.sealing import Seal
+
+T = TypeVar("T")
+# Work that belongs to a run's creation or end: in the same transaction, both or neither.
+Alongside = Callable[[Connection], object]
 
 
 class RollbackAskedError(Conflict):
@@ -77,7 +82,7 @@ def finalise(
     attempt: int,
     outcome: Outcome,
     now: int,
-    alongside: Callable[[Connection], object] | None = None,
+    alongside: Alongside | None = None,
 ) -> str | None:
     """Write how an execution ended and return the thread's next run that is due.
 
@@ -177,21 +182,6 @@ def recover(connection: Connection, now: int) -> list[str]:
     return [row.run_id for row in startable_runs.all(connection, {"now": now})]
 
 
-def put_back(connection: Connection, run_id: str, now: int) -> bool:
-    """Make a running run pending again, keeping its attempt."""
-    return return_one.first(connection, {"of_run": run_id, "now": now}) is not None
-
-
-def waiting(connection: Connection) -> list[Run]:
-    """Read the pending runs, oldest first."""
-    return [run_from(row) for row in pending_runs.all(connection, {})]
-
-
-def active(connection: Connection) -> list[Run]:
-    """Read the runs that have not ended, oldest first."""
-    return [run_from(row) for row in all_active_runs.all(connection, {})]
-
-
 def delayed(connection: Connection, now: int) -> list[tuple[str, datetime]]:
     """Name the pending runs that become due later, and when, soonest first."""
     return [(row.run_id, from_micros(row.not_before)) for row in delayed_runs.all(connection, {"now": now})]
@@ -223,15 +213,26 @@ BUSY = "Thread is already running a task. Wait for it to finish or choose a diff
 DELETED_MEANWHILE = "Thread {thread_id} is being deleted, so no run was created. Try again when it is gone."
 
 
-def create_run(connection: Connection, new: NewRun, now: int, thread_ttl: ThreadTtl | None = None) -> CreatedRun:
+def create_run(
+    connection: Connection,
+    new: NewRun,
+    now: int,
+    thread_ttl: ThreadTtl | None = None,
+    seal: Seal | None = None,
+    alongside: Alongside | None = None,
+) -> CreatedRun:
     """Create a pending run and make its thread busy (langgraph_api.md sections 5.1, 5.7, 5.12).
 
-    A thread that is created for it lives for `thread_ttl`.
+    `alongside` runs first. A thread that is created for it lives for `thread_ttl`; `seal` encrypts its credentials.
 
     Raises:
         NotFound: the thread does not exist and is not to be created, or is not for whoever asks.
         Conflict: the thread is busy and the strategy is reject, it is being deleted, or a run with this id exists.
     """
+    if alongside is not None:
+        alongside(connection)
+    if seal is not None and new.sealed is None:
+        new = replace(new, sealed=sealed_credentials(seal, new.credentials))
     head = thread_head.first(connection, {"of_thread": new.thread_id})
     active: Sequence[Any] = ()
     claimed = head is not None and head.claim is not None
@@ -265,20 +266,9 @@ def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -
     if new.if_not_exists != "create":
         raise NotFound(UNKNOWN)
     created_at = to_micros(new.created_at)
-    insert_thread.run(
-        connection,
-        {
-            "thread_id": new.thread_id,
-            "status": "busy",
-            "settled": "idle",
-            "metadata": to_json({**_ownership(new), **new.thread_metadata}),
-            "config": to_json(_thread_config(new)),
-            "created_at": created_at,
-            "updated_at": created_at,
-            "state_updated_at": created_at,
-            **ttl_columns(ttl, created_at),
-        },
-    )
+    metadata = {**_ownership(new), **new.thread_metadata}
+    row = new_thread(new.thread_id, metadata, created_at, ttl, status="busy", config=_thread_config(new))
+    insert_thread.run(connection, row)
 
 
 def _occupy(connection: Connection, new: NewRun, metadata: JsonObject) -> None:
@@ -334,10 +324,6 @@ def _due(new: NewRun, active: Sequence[Any], now: int) -> bool:
     return not any(run.status == "running" or (run.not_before or 0) <= now for run in active)
 
 
-# Work that belongs to a run's creation or end: in the same transaction, both or neither.
-Alongside = Callable[[Connection], object]
-
-
 class RunRepository:
     """The runs of all threads; the table is the truth, engines only say when.
 
@@ -371,14 +357,9 @@ class RunRepository:
             Conflict: the thread is busy and the strategy is reject, or a run with this id exists.
             InvalidRequest: metadata or kwargs are not JSON.
         """
-        now = self._now()
-
-        def work(connection: Connection) -> CreatedRun:
-            if alongside is not None:
-                alongside(connection)
-            sealed = new.sealed or sealed_credentials(self._seal, new.credentials)
-            return create_run(connection, replace(new, sealed=sealed), now, self._thread_ttl)
-
+        work = partial(
+            create_run, new=new, now=self._now(), thread_ttl=self._thread_ttl, seal=self._seal, alongside=alongside
+        )
         return await self._database.write(work)
 
     async def claim(self, run_id: str) -> Run | None:
@@ -387,8 +368,7 @@ class RunRepository:
         None when it is not pending, not due, or not the first in its thread's queue. `cancel` is set on a run whose
         cancellation was asked for before a crash: end it, do not execute it.
         """
-        now = self._now()
-        return await self._database.write(lambda connection: claim(connection, run_id, now))
+        return await self._write(claim, run_id=run_id)
 
     async def finalise(
         self, run_id: str, attempt: int, outcome: Outcome, alongside: Alongside | None = None
@@ -402,10 +382,7 @@ class RunRepository:
             Conflict: `attempt` is not the one that executes the run (it was taken over, or has ended).
             RollbackAskedError: the run is to be rolled back first; nothing is written.
         """
-        now = self._now()
-        return await self._database.write(
-            lambda connection: finalise(connection, run_id, attempt, outcome, now, alongside)
-        )
+        return await self._write(finalise, run_id=run_id, attempt=attempt, outcome=outcome, alongside=alongside)
 
     async def credentials(self, run: Run) -> JsonObject:
         """Decrypt the credentials of a run's caller, the parts of `Caller.credentials`.
@@ -420,13 +397,11 @@ class RunRepository:
 
         False, and nothing is written, when `attempt` is not the one that executes the run.
         """
-        now = self._now()
-        return await self._database.write(lambda connection: tell(connection, run_id, attempt, told, now))
+        return await self._write(tell, run_id=run_id, attempt=attempt, told=told)
 
     async def startable(self, thread_id: str) -> str | None:
         """Name the run that may start now on a thread; ask after a pending run was cancelled or a run deleted."""
-        now = self._now()
-        return await self._database.read(lambda connection: startable(connection, thread_id, now))
+        return await self._database.read(partial(startable, thread_id=thread_id, now=self._now()))
 
     async def get(self, thread_id: str, run_id: str) -> Run:
         """Return a run of a thread.
@@ -434,7 +409,15 @@ class RunRepository:
         Raises:
             NotFound: there is no such thread, or it has no such run.
         """
-        return await self._database.read(lambda connection: _get(connection, thread_id, run_id))
+
+        def work(connection: Connection) -> Run:
+            row = run_of_thread.first(connection, {"of_run": run_id, "of_thread": thread_id})
+            if row is None:
+                _require_thread(connection, thread_id)
+                raise NotFound("Not Found")
+            return run_from(row)
+
+        return await self._database.read(work)
 
     async def find(self, run_id: str) -> Run | None:
         """Return a run by its id alone."""
@@ -453,8 +436,7 @@ class RunRepository:
         Raises:
             NotFound: there is no such run, or it has ended.
         """
-        now = self._now()
-        return await self._database.write(lambda connection: request_cancel(connection, run_id, action, now))
+        return await self._write(request_cancel, run_id=run_id, action=action)
 
     async def delete(self, thread_id: str, run_id: str) -> None:
         """Delete a run and its events, also while it is running (langgraph_api.md 5.9).
@@ -462,25 +444,24 @@ class RunRepository:
         Raises:
             NotFound: the thread has no such run.
         """
-        now = self._now()
-        await self._database.write(lambda connection: delete(connection, thread_id, run_id, now))
+        await self._write(delete, thread_id=thread_id, run_id=run_id)
 
     async def recover(self) -> list[str]:
         """Make every running run pending again, keeping its attempt; name the runs that may start now.
 
         Only for the start of the one process that executes runs: a run it finds running has lost its process.
         """
-        now = self._now()
-        return await self._database.write(lambda connection: recover(connection, now))
+        return await self._write(recover)
 
     async def put_back(self, run_id: str) -> bool:
         """Make one running run pending again, as `recover` does; False when it has ended or is gone."""
-        now = self._now()
-        return await self._database.write(lambda connection: put_back(connection, run_id, now))
+        return await self._write(
+            lambda connection, **given: return_one.first(connection, given) is not None, of_run=run_id
+        )
 
     async def waiting(self) -> list[Run]:
         """Return the pending runs of all threads in the order of their creation."""
-        return await self._database.read(waiting)
+        return await self._database.read(lambda connection: [run_from(row) for row in pending_runs.all(connection, {})])
 
     async def active(self) -> list[Run]:
         """Return the runs of all visible threads that have not ended, in the order of their creation."""
@@ -489,7 +470,7 @@ class RunRepository:
         )
 
         def work(connection: Connection) -> list[Run]:
-            found = active(connection)
+            found = [run_from(row) for row in all_active_runs.all(connection, {})]
             visible = {row.thread_id for row in connection.execute(seen)} if found else set()
             return [run for run in found if run.thread_id in visible]
 
@@ -497,8 +478,7 @@ class RunRepository:
 
     async def next_due(self) -> list[tuple[str, datetime]]:
         """Name the pending runs that become due later, and when, soonest first."""
-        now = self._now()
-        return await self._database.read(lambda connection: delayed(connection, now))
+        return await self._database.read(partial(delayed, now=self._now()))
 
     async def list(
         self, thread_id: str, *, limit: int = 10, offset: int = 0, status: RunStatus | None = None
@@ -521,13 +501,8 @@ class RunRepository:
     def _now(self) -> int:
         return to_micros(self._clock())
 
-
-def _get(connection: Connection, thread_id: str, run_id: str) -> Run:
-    row = run_of_thread.first(connection, {"of_run": run_id, "of_thread": thread_id})
-    if row is None:
-        _require_thread(connection, thread_id)
-        raise NotFound("Not Found")
-    return run_from(row)
+    async def _write(self, work: Callable[..., T], **given: object) -> T:
+        return await self._database.write(partial(work, now=self._now(), **given))
 
 
 def _require_thread(connection: Connection, thread_id: str) -> None:

@@ -7,8 +7,9 @@ with migrations/.
 import threading
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -32,6 +33,7 @@ from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.sql.elements import ClauseElement
 
 from toolweave.errors import NewerSchema
+from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.persistence.database import driver_of
 from toolweave.sealing import Seal
 
@@ -205,7 +207,12 @@ ACTIVE = text("status IN ('pending', 'running')")
 Index("ix_runs_active", runs.c.thread_id, runs.c.seq, sqlite_where=ACTIVE, postgresql_where=ACTIVE)
 RUNNING = text("status = 'running'")
 Index("ux_runs_one_running", runs.c.thread_id, unique=True, sqlite_where=RUNNING, postgresql_where=RUNNING)
+R = TypeVar("R")
 Parameters = Mapping[str, object]
+JSON_COLUMNS = frozenset({"config", "context", "metadata", "kwargs", "payload", "interrupts", "error"})
+MOMENTS = frozenset(
+    {"created_at", "updated_at", "state_updated_at", "not_before", "end_time", "next_run_at", "expires_at"}
+)
 
 
 class Compiled:
@@ -242,3 +249,32 @@ class Compiled:
         """Run it and return all rows."""
         found = driver_of(connection).execute(self._sql, {**self._written, **parameters})
         return [self._row(*row) for row in found]
+
+
+def record_of(kind: type[R], row: Any, **given: Any) -> R:
+    """Make a record of the columns that a row shares with it; `given` are fields in another form."""
+    for field in fields(kind):  # type: ignore[arg-type]  # every kind is a dataclass
+        name = field.name
+        if name in given or name not in row._fields:
+            continue
+        value = getattr(row, name)
+        if value is not None and name in JSON_COLUMNS:
+            value = from_json(value)
+        elif value is not None and name in MOMENTS:
+            value = from_micros(value)
+        given[name] = value
+    return kind(**given)
+
+
+def columns_of(table: Table, record: Any, **given: object) -> dict[str, Any]:
+    """Make the columns that a record has in a table; `given` are those in another form."""
+    for name in table.c.keys():  # noqa: SIM118 - columns, not keys, are what it iterates over
+        if name in given or not hasattr(record, name):
+            continue
+        value = getattr(record, name)
+        if value is not None and name in JSON_COLUMNS:
+            value = to_json(value)
+        elif value is not None and name in MOMENTS:
+            value = to_micros(value)
+        given[name] = value
+    return given

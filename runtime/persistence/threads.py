@@ -8,12 +8,13 @@ deletion of a thread. The database stores who holds a thread; the checkpointer r
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import (
     BigInteger,
     BindParameter,
+    ColumnElement,
     Connection,
     Row,
     Select,
@@ -30,21 +31,19 @@ from sqlalchemy import (
 )
 
 from toolweave.errors import Conflict, NotFound
-from toolweave.runtime.codec import StoredJson, from_json, from_micros, to_json, to_micros, utc_now
-from toolweave.runtime.models import JsonObject, Run, Thread, ThreadStatus, ThreadTtl
+from toolweave.runtime.codec import StoredJson, from_json, to_json, to_micros, utc_now
+from toolweave.runtime.models import JsonObject, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.run_rows import (
     ACTIVE,
     THREAD,
-    ExpiredThread,
     active_runs,
     expires_after,
-    find_expired,
+    new_thread,
     startable_run,
     ttl_columns,
-    ttl_fields,
 )
-from toolweave.runtime.persistence.schema import Compiled, runs, threads
+from toolweave.runtime.persistence.schema import Compiled, record_of, runs, threads
 from toolweave.runtime.persistence.search import allows, filter_in_force, page, where_contains, where_visible
 
 IN_FLIGHT = "Thread {thread_id} has in-flight runs: {run_ids}. Wait for them to end or cancel them."
@@ -166,6 +165,13 @@ def _unknown(thread_id: str) -> NotFound:
 ThreadSort = Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"]
 
 
+class ExpiredThread(NamedTuple):
+    """A thread whose time is over, and what is to happen with it."""
+
+    thread_id: str
+    strategy: TtlStrategy
+
+
 class ThreadRepository:
     """The threads of all graphs; those that ask for no time to live have `default_ttl`."""
 
@@ -190,18 +196,7 @@ class ThreadRepository:
             Conflict: it exists and `if_exists` is raise.
         """
         moment = to_micros(created_at or self._clock())
-        row = {
-            "thread_id": thread_id,
-            "status": "idle",
-            "settled": "idle",
-            "metadata": to_json(metadata or {}),
-            "config": to_json({}),
-            "created_at": moment,
-            "updated_at": moment,
-            "state_updated_at": moment,
-            **ttl_columns(ttl or self.default_ttl, moment),
-        }
-
+        row = new_thread(thread_id, metadata or {}, moment, ttl or self.default_ttl)
         wanted = filter_in_force("threads")
 
         def work(connection: Connection) -> Thread:
@@ -307,7 +302,9 @@ class ThreadRepository:
 
         def work(connection: Connection) -> None:
             _required_row(connection, thread_id)
-            busy = connection.execute(_busy(thread_id)).scalar_one()
+            busy = connection.execute(
+                select(threads.c.thread_id).where(threads.c.thread_id == thread_id, _busy())
+            ).first()
             connection.execute(
                 _at(thread_id).values(
                     status="busy" if busy else status,
@@ -324,8 +321,14 @@ class ThreadRepository:
         await self._database.write(work)
 
     async def expired(self, now: datetime, limit: int) -> list[ExpiredThread]:
-        """Name threads whose time to live is over and that nothing uses, at most `limit`."""
-        return await self._database.read(lambda connection: find_expired(connection, to_micros(now), limit))
+        """Name threads whose time to live is over and that nothing uses, the longest overdue first."""
+        query = (
+            select(threads.c.thread_id, threads.c.ttl_strategy)
+            .where(threads.c.expires_at <= to_micros(now), ~_busy())
+            .order_by(threads.c.expires_at)
+            .limit(limit)
+        )
+        return await self._database.read(lambda connection: [ExpiredThread(*row) for row in connection.execute(query)])
 
     async def clear_expiry(self, thread_id: str, now: datetime) -> None:
         """Let a thread that has expired by `now` stay until its next change."""
@@ -337,8 +340,8 @@ def _at(thread_id: str) -> Any:
     return update(threads).where(threads.c.thread_id == thread_id)
 
 
-def _busy(thread_id: str) -> Select[tuple[bool]]:
-    return select(exists().where(runs.c.thread_id == thread_id, runs.c.status.in_(("pending", "running"))))
+def _busy() -> ColumnElement[bool]:
+    return exists().where(runs.c.thread_id == threads.c.thread_id, runs.c.status.in_(("pending", "running")))
 
 
 def _row(connection: Connection, thread_id: str) -> Row[Any] | None:
@@ -368,19 +371,8 @@ def _filtered(
 
 
 def _thread_from(row: Row[Any], values_from: "Callable[[str | None], Any] | None" = None) -> Thread:
-    return Thread(
-        thread_id=row.thread_id,
-        created_at=from_micros(row.created_at),
-        updated_at=from_micros(row.updated_at),
-        state_updated_at=from_micros(row.state_updated_at),
-        metadata=from_json(row.metadata),
-        status=row.status,
-        config=from_json(row.config),
-        values=(values_from or _optional)(row.state_values),
-        interrupts=_optional(row.interrupts),
-        error=_optional(row.error),
-        **ttl_fields(row),
-    )
+    ttl = None if row.ttl_minutes is None else ThreadTtl(row.ttl_minutes, row.ttl_strategy)
+    return record_of(Thread, row, values=(values_from or _optional)(row.state_values), ttl=ttl)
 
 
 def _as_stored(text: str | None) -> Any:
