@@ -109,7 +109,9 @@ class RunAnnouncer:
         self.tell("values", namespace, values)
 
     def state(self, values: object) -> None:
-        """Tell the root graph's state in the form of the older API, which has the questions in it."""
+        """Announce the root graph's state in the form of the older API, unless the run announces everything itself."""
+        if self.whole:
+            return
         asked: Iterable[Interrupt] = ()
         if isinstance(values, dict) and INTERRUPT in values:
             asked = values[INTERRUPT]
@@ -214,12 +216,8 @@ class Announcements:
             None,
         )
 
-    def waits(self, thread_id: str) -> bool:
-        """Say whether a run of this thread has asked something and has not ended yet."""
-        return any(voice.interrupted for voice in self._speaking.values() if voice.run.thread_id == thread_id)
-
     def stands_still(self, thread_id: str) -> bool:
-        """Say whether a run that has not ended yet has told that it waits for a human."""
+        """Say whether a run that has not ended yet has announced that it waits for a human."""
         return any(voice.interrupted and voice.run.thread_id == thread_id for voice in self._speaking.values())
 
     @asynccontextmanager

@@ -125,6 +125,11 @@ class Channel:
         self._listeners: set[Subscription] = set()
 
     @property
+    def is_read(self) -> bool:
+        """Say whether events are stored or anybody is listening."""
+        return self.resumable or bool(self._listeners)
+
+    @property
     def has_listeners(self) -> bool:
         """Say whether anybody is listening."""
         return bool(self._listeners)

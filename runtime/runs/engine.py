@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -98,7 +98,10 @@ class EmbeddedEngine:
                 await self._stop_run(run_id, action, superseded_by(new, action))
         finally:
             # The new run is stored, so it must have its turn whatever became of the others.
-            self._schedule(created.run, due=created.due)
+            if created.due:
+                self._spawn(new.run_id, self._take_up(new.run_id))
+            elif new.not_before is not None:
+                self._later(new.run_id, new.not_before)
         return StartedRun(created.run, live.ended, events)
 
     async def wait(self, run: Run) -> bytes:
@@ -284,7 +287,7 @@ class EmbeddedEngine:
             self._watch(run)
         for run_id in startable:
             logger.info("run {} goes on after a restart (attempt {})", run_id, self.live[run_id].run.attempt + 1)
-            self._dispatch(run_id)
+            self._spawn(run_id, self._take_up(run_id))
         for run_id, due_at in await runs.next_due():
             self._later(run_id, due_at)
 
@@ -318,12 +321,6 @@ class EmbeddedEngine:
         self.runtime.threads.run_opened(run, channel)
         return live
 
-    def _schedule(self, run: Run, *, due: bool) -> None:
-        if due:
-            self._dispatch(run.run_id)
-        elif run.not_before is not None:
-            self._later(run.run_id, run.not_before)
-
     def _later(self, run_id: str, due_at: datetime) -> None:
         delay = max(0.0, (due_at - datetime.now(UTC)).total_seconds())
         self.timers[run_id] = asyncio.get_running_loop().call_later(delay, self._when_due, run_id, due_at)
@@ -333,13 +330,7 @@ class EmbeddedEngine:
         if datetime.now(UTC) < due_at:
             self._later(run_id, due_at)
         else:
-            self._dispatch(run_id)
-
-    def _dispatch(self, run_id: str) -> None:
-        if self.stopping:
-            # The run starts with the next process; in this one it would fail because the databases are closed.
-            return
-        self._spawn(run_id, self._drive(run_id))
+            self._spawn(run_id, self._take_up(run_id))
 
     def _spawn(self, key: str, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         self.timers.pop(key, None)
@@ -348,43 +339,44 @@ class EmbeddedEngine:
         driver.add_done_callback(self.drivers.discard)
         return driver
 
-    async def _drive(self, run_id: str) -> None:
-        async with self.slots:
-            await self._take_up(run_id)
-
-    async def _take_up(self, run_id: str) -> None:
-        live = self.live.get(run_id)
-        try:
-            run = await self.runtime.persistence.runs.claim(run_id) if live is not None else None
-        except PersistenceError as error:
-            logger.error("run {} cannot be started yet: {}", run_id, error)
-            self._again_later(run_id, self._drive)
-            return
-        if live is None or run is None:
-            return
-        live.run, live.cancel = run, live.cancel or run.cancel
-        claim = ThreadClaim.of_run(run)
-        self.runtime.persistence.checkpointer.admit(claim)
-        try:
-            await self._finish(live, await self._execute(live))
-        except ClaimLost:
-            # Its thread is being deleted, which ends the run, too. If that fails, the run is ended here.
-            self._again_later(run_id, self._retake)
-        except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row gone
-            self._abandon(live, error)
-        # Not when the server stops: what the graph still writes then is continued at the next start.
-        self.runtime.persistence.checkpointer.dismiss(claim)
-
-    async def _execute(self, live: LiveRun) -> Execution:
-        if live.cancel is None:
-            live.graph = asyncio.create_task(execute_run(self.runtime, live.run, live.channel, live.progress))
+    async def _take_up(self, run_id: str, *, needs_slot: bool = True) -> None:
+        """Claim a run, execute it in a task that a cancellation ends, and write its end."""
+        async with self.slots if needs_slot else nullcontext():
+            live = self.live.get(run_id)
+            if live is None or self.stopping:
+                # The run starts with the next process; in this one it would fail because the databases are closed.
+                return
             try:
-                return await live.graph
-            except asyncio.CancelledError:
+                run = await self.runtime.persistence.runs.claim(run_id)
+            except PersistenceError as error:
+                logger.error("run {} cannot be started yet: {}", run_id, error)
+                self._again_later(run_id, self._take_up)
+                return
+            if run is None:
+                return
+            live.run, live.cancel = run, live.cancel or run.cancel
+            claim = ThreadClaim.of_run(run)
+            self.runtime.persistence.checkpointer.admit(claim)
+            try:
+                execution = None
                 if live.cancel is None:
-                    live.graph.cancel()
-                    raise
-        return await after_cancel(self.runtime, live.run, live.cancel, live.why_cancelled)
+                    live.graph = asyncio.create_task(execute_run(self.runtime, run, live.channel, live.progress))
+                    try:
+                        execution = await live.graph
+                    except asyncio.CancelledError:
+                        if live.cancel is None:
+                            live.graph.cancel()
+                            raise
+                if execution is None:
+                    execution = await after_cancel(self.runtime, run, live.cancel or "interrupt", live.why_cancelled)
+                await self._finish(live, execution)
+            except ClaimLost:
+                # Its thread is being deleted, which ends the run, too. If that fails, the run is ended here.
+                self._again_later(run_id, self._retake)
+            except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row gone
+                self._abandon(live, error)
+            # Not when the server stops: what the graph still writes then is continued at the next start.
+            self.runtime.persistence.checkpointer.dismiss(claim)
 
     async def _finish(self, live: LiveRun, execution: Execution) -> None:
         run, persistence = live.run, self.runtime.persistence
@@ -424,7 +416,7 @@ class EmbeddedEngine:
             if run is None:
                 return
             self._watch(run)
-        self._dispatch(run_id)
+        self._spawn(run_id, self._take_up(run_id))
 
     async def _stop_run(self, run_id: str, action: CancelAction, why: str | None = None) -> None:
         live = self.live.get(run_id)
@@ -442,8 +434,8 @@ class EmbeddedEngine:
         run_id = live.run.run_id
         current = await self.runtime.persistence.runs.find(run_id)
         if current is not None and current.status == "pending" and current.cancel is not None:
-            # It had begun before a crash, so its checkpoints are read or taken back first; that needs no slot.
-            self._spawn(run_id, self._take_up(run_id))
+            # It had begun before a crash, so its checkpoints are read or taken back first.
+            self._spawn(run_id, self._take_up(run_id, needs_slot=False))
         if current is None or current.status in TERMINAL:
             timer = self.timers.pop(run_id, None)
             if timer is not None:
@@ -478,7 +470,7 @@ class EmbeddedEngine:
             return
         live = self.live.get(run_id)
         if put_back:
-            self._dispatch(run_id)
+            self._spawn(run_id, self._take_up(run_id))
         elif live is not None:
             await self._end_as_stored(live)
             following = await self.runtime.persistence.runs.startable(live.run.thread_id)

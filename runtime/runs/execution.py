@@ -117,18 +117,20 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel, progress: Ru
         opening = runtime.graphs.open(run.graph_id, call.config, access="threads.create_run", context=call.context)
         async with opening as graph:
             if run.attempt > 1:
-                snapshot = await graph.aget_state(thread_config(run))
-                if written_by(snapshot, run):
-                    if await stands_still(graph, snapshot, call):
-                        return _left_standing(runtime, channel, graph, call, snapshot, announcer)
-                    call = rest_of(call)
-                elif await runtime.persistence.asked_again(run.thread_id, run.run_id):
-                    # Given once more, the answer it brought would answer the next question, too.
-                    return _from_snapshot(snapshot)
+                rest = await _rest(runtime, run, channel, graph, call, announcer)
+                if isinstance(rest, Execution):
+                    return rest
+                call = rest
             call = replace(call, config=heard_config(graph, call.config, progress.hear))
-            stream = _graph_stream(graph, call, announcer)
-            async with progress.kept(partial(_tell, runtime, run)):
-                return await _stream(runtime, run, channel, graph, stream, announcer)
+            whole = announcer is not None and announcer.whole
+            stream = ProtocolStream(graph, call, announcer) if announcer and whole else GraphStream(graph, call)
+            async with progress.kept(partial(_tell, runtime, run)), aclosing(stream.parts()) as parts:
+                async for part in parts:
+                    if channel.is_read:
+                        runtime.log.publish(channel, part.event, dumps(part.payload))
+                    if announcer is not None and part.event == "values":
+                        announcer.state(part.payload)
+                return await _given(run, graph, stream)
     except BaseException as error:
         # A graph may raise anything: `sys.exit()`, a cancellation of something else that it waited for.
         if _is_stopped(error):
@@ -136,19 +138,32 @@ async def execute_run(runtime: Runtime, run: Run, channel: Channel, progress: Ru
         return await _failed(runtime, run, channel, error)
 
 
-def _left_standing(
-    runtime: Runtime,
-    channel: Channel,
-    graph: Graph,
-    call: GraphCall,
-    snapshot: StateSnapshot,
-    announcer: RunAnnouncer | None,
-) -> Execution:
-    """End a run whose earlier attempt was through; its last values may have died with its process, so they are told."""
-    execution = _from_snapshot(snapshot, values=output_of(graph, snapshot.values))
-    if "values" in call.modes and (announcer is None or not announcer.whole):
-        runtime.log.publish(channel, "values", execution.body)
-    return execution
+async def _rest(
+    runtime: Runtime, run: Run, channel: Channel, graph: Graph, call: GraphCall, announcer: RunAnnouncer | None
+) -> GraphCall | Execution:
+    """Give the call that goes on where an earlier attempt stood, or the run's end when nothing is left to execute.
+
+    The last values of an attempt that was through may have died with its process, so they are published again.
+    """
+    snapshot = await graph.aget_state(thread_config(run))
+    if written_by(snapshot, run):
+        if not await stands_still(graph, snapshot, call):
+            return rest_of(call)
+        execution = _from_snapshot(snapshot, values=output_of(graph, snapshot.values))
+        if "values" in call.modes and (announcer is None or not announcer.whole):
+            runtime.log.publish(channel, "values", execution.body)
+        return execution
+    if await runtime.persistence.asked_again(run.thread_id, run.run_id):
+        # Given once more, the answer it brought would answer the next question, too.
+        return _from_snapshot(snapshot)
+    return call
+
+
+async def _given(run: Run, graph: Graph, stream: GraphStream | ProtocolStream) -> Execution:
+    if stream.interrupted or stream.values is None or not shows_all(graph):
+        return _from_snapshot(await graph.aget_state(thread_config(run)), values=stream.values)
+    given = dumps(stream.values)
+    return Execution(Outcome("success", "idle", given), given)
 
 
 async def _tell(runtime: Runtime, run: Run, told: JsonObject) -> None:
@@ -160,33 +175,6 @@ def _is_stopped(error: BaseException) -> bool:
     task = asyncio.current_task()
     asked = task is None or task.cancelling() > 0
     return isinstance(error, GeneratorExit) or (asked and isinstance(error, asyncio.CancelledError))
-
-
-def _graph_stream(graph: Graph, call: GraphCall, announcer: RunAnnouncer | None) -> GraphStream | ProtocolStream:
-    if announcer is not None and announcer.whole:
-        return ProtocolStream(graph, call, announcer)
-    return GraphStream(graph, call)
-
-
-async def _stream(
-    runtime: Runtime,
-    run: Run,
-    channel: Channel,
-    graph: Graph,
-    stream: GraphStream | ProtocolStream,
-    announcer: RunAnnouncer | None,
-) -> Execution:
-    async with aclosing(stream.parts()) as parts:
-        async for part in parts:
-            if channel.resumable or channel.has_listeners:
-                runtime.log.publish(channel, part.event, dumps(part.payload))
-            if announcer is not None and not announcer.whole and part.event == "values":
-                announcer.state(part.payload)
-    if stream.interrupted or stream.values is None or not shows_all(graph):
-        snapshot = await graph.aget_state(thread_config(run))
-        return _from_snapshot(snapshot, values=stream.values)
-    given = dumps(stream.values)
-    return Execution(Outcome("success", "idle", given), given)
 
 
 async def _failed(runtime: Runtime, run: Run, channel: Channel, error: BaseException) -> Execution:

@@ -139,14 +139,20 @@ class GraphStream:
 
     async def parts(self) -> AsyncGenerator[Part, None]:
         """Give the parts in the order in which LangGraph makes them."""
-        source = self._with_events() if "events" in self._wanted else self._chunks()
-        async with aclosing(source) as items:
+        call, arguments = self._call, self._arguments()
+        source = (
+            self._with_events(arguments)
+            if "events" in self._wanted
+            else self._graph.astream(call.input, call.config, **arguments)
+        )
+        async with aclosing(source) as items:  # type: ignore[type-var]  # LangGraph declares an iterator
             async for item in items:
                 if isinstance(item, Part):
                     yield item
                     continue
-                self._notice(item)
-                for part in self._named(item):
+                chunk = item if call.subgraphs else ((), *item)
+                self._notice(chunk)
+                for part in self._named(chunk):
                     yield part
 
     def _arguments(self) -> dict[str, Any]:
@@ -165,18 +171,12 @@ class GraphStream:
             "durability": call.durability,
         }
 
-    async def _chunks(self) -> AsyncGenerator[Chunk | Part, None]:
-        stream = self._graph.astream(self._call.input, self._call.config, **self._arguments())
-        async for chunk in stream:
-            yield chunk if self._call.subgraphs else ((), *chunk)
-
-    async def _with_events(self) -> AsyncGenerator[Chunk | Part, None]:
+    async def _with_events(self, arguments: dict[str, Any]) -> AsyncGenerator[Any, None]:
         root = str(self._call.config["run_id"])
-        stream = self._graph.astream_events(self._call.input, self._call.config, version="v2", **self._arguments())
+        stream = self._graph.astream_events(self._call.input, self._call.config, version="v2", **arguments)
         async for event in stream:
             if event["event"] == "on_chain_stream" and event["run_id"] == root:
-                chunk = event["data"]["chunk"]
-                yield chunk if self._call.subgraphs else ((), *chunk)
+                yield event["data"]["chunk"]
             else:
                 yield Part("events", event)
 

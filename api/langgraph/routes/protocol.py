@@ -215,11 +215,8 @@ def _forks(fields: Mapping[str, Any]) -> bool:
 
 
 async def _is_asked(here: Served, thread_id: str) -> bool:
-    # The voice before the row, which is written a moment after the question was heard.
+    # The announcement before the row: a client answers as soon as it is asked, which is before the thread says so.
     if here.engine.runtime.announcements.stands_still(thread_id):
-        return True
-    # In this order: a client answers as soon as it is asked, which is before the thread says so.
-    if here.engine.runtime.announcements.waits(thread_id):
         return True
     try:
         thread = await here.persistence.threads.get(thread_id)
