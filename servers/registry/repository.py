@@ -1,4 +1,4 @@
-"""Look up which tool ids are taken; within a transaction that writes, what is free stays free."""
+"""Store ToolConfigs: register, find, search, replace and delete them, each in one transaction (W-01)."""
 
 import asyncio
 import re
@@ -36,37 +36,13 @@ from toolweave.tool_config import TOOL_ID, ToolConfig
 # SQLite takes 32 766 parameters in one statement, PostgreSQL 65 535.
 _IN_ONE_STATEMENT = 1_000
 _TRIED_AT_ONCE = 100
-T = TypeVar("T")
-
-
-def portions(items: Iterable[T], size: int = _IN_ONE_STATEMENT) -> Iterator[Sequence[T]]:
-    """Split into as many items as one statement may name."""
-    rest = iter(items)
-    while portion := tuple(islice(rest, size)):
-        yield portion
-
-
-async def taken(connection: AsyncConnection, tool_ids: Iterable[str]) -> dict[str, sa.RowMapping]:
-    """Give those tools, without documents, whose ids equal one of `tool_ids` but for case; by folded id."""
-    columns = (TOOLS.c.tool_id, TOOLS.c.folded_id, TOOLS.c.revision, TOOLS.c.created_at)
-    found: dict[str, sa.RowMapping] = {}
-    for portion in portions({folded(tool_id) for tool_id in tool_ids}):
-        rows = await connection.execute(sa.select(*columns).where(TOOLS.c.folded_id.in_(portion)))
-        found |= {row["folded_id"]: row for row in rows.mappings()}
-    return found
-
-
-async def free_id(connection: AsyncConnection, wish: str) -> str:
-    """Give the id, or the first numbered one like it that is free."""
-    for tried in portions(wishes(wish), _TRIED_AT_ONCE):
-        there = await taken(connection, tried)
-        if free := next((tool_id for tool_id in tried if folded(tool_id) not in there), None):
-            return free
-    raise AssertionError("there is no end of wishes")
-
-
+# Hundreds of requests that come together are all answered, if late.
+_QUEUE_TIMEOUT_S = 30.0
+_CLOSED = "The tool registry cannot be read any more: it is closed."
+_READ = (TOOLS.c.tool_id, TOOLS.c.revision, TOOLS.c.created_at, TOOLS.c.updated_at, TOOLS.c.document)
 OnConflict = Literal["error", "replace", "skip"]
-Row = Mapping[str, Any]
+Tools = Mapping[str, RegisteredTool]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,66 +54,27 @@ class ImportReport:
     skipped: list[str]
 
 
-def refuse_twins(tool_ids: Iterable[str], folded_ids: Iterable[str]) -> None:
-    """Refuse ids that are equal but for case: which one is meant cannot be told. Raises Conflict."""
-    counts = Counter(folded_ids := list(folded_ids))
-    if twins := [tool_id for tool_id, key in zip(tool_ids, folded_ids, strict=True) if counts[key] > 1]:
-        raise Conflict(f"Tool ids come more than once in what is to be registered: {listed(twins)}.")
+@dataclass(frozen=True, slots=True)
+class FoundTools:
+    """Some of the tools that were asked for, and how many there are of them in all."""
 
-
-async def refuse_changed(connection: AsyncConnection, revisions: Mapping[str, int]) -> None:
-    """Refuse what was made of tools that have other revisions by now, or are gone. Raises Conflict."""
-    there = {row["tool_id"]: row["revision"] for row in (await taken(connection, revisions)).values()}
-    if changed := [tool_id for tool_id, revision in revisions.items() if there.get(tool_id) != revision]:
-        raise Conflict(f"Others have changed {listed(changed)} meanwhile; nothing was stored. Please try again.")
-
-
-async def write_all(
-    connection: AsyncConnection, rows: Sequence[Row], times: Mapping[str, Any], on_conflict: OnConflict
-) -> ImportReport:
-    """Write rows that have the columns of `row_of`; `times` are the revision and the times that new ones get.
-
-    A tool that is replaced keeps the time it was created.
-
-    Raises:
-        Conflict: ids are taken, and `on_conflict` is "error"; or taken by ones of other case, and it is "replace".
-    """
-    there = await taken(connection, [row["tool_id"] for row in rows])
-    old = {row["tool_id"]: there[row["folded_id"]] for row in rows if row["folded_id"] in there}
-    refused = {"error": list(old), "replace": [i for i, row in old.items() if row["tool_id"] != i], "skip": []}
-    if refused[on_conflict]:
-        raise Conflict(f"Tools are registered already, if only in other case, as {listed(refused[on_conflict])}.")
-    replaced = list(old) if on_conflict == "replace" else []
-    for portion in portions(replaced):
-        await connection.execute(TOOLS.delete().where(TOOLS.c.tool_id.in_(portion)))
-    written = [row for row in rows if row["tool_id"] not in old or on_conflict == "replace"]
-    kept = {tool_id: {"created_at": old[tool_id]["created_at"]} for tool_id in replaced}
-    if written:
-        values = [{**row, **times, **kept.get(row["tool_id"], {})} for row in written]
-        await connection.execute(sa.insert(TOOLS), values)
-    return ImportReport(
-        created=[row["tool_id"] for row in written if row["tool_id"] not in old],
-        replaced=replaced,
-        skipped=list(old) if on_conflict == "skip" else [],
-    )
-
-
-Tools = Mapping[str, ToolConfig]
-_Waiting = tuple[Sequence[str], asyncio.Future[Tools]]
-_CLOSED = "The tool registry cannot be read any more: it is closed."
+    tools: list[RegisteredTool]
+    total: int
 
 
 class GatheredReads:
-    """Hundreds of runs that start together would each wait for a connection; here they wait for two reads.
+    """Reads for many callers at once: those that come while a read is under way share the next one.
 
-    What a caller gets was read after it asked.
+    Hundreds of runs that start together would each wait for a connection; here they wait for two reads. What a caller
+    gets was read after it asked.
     """
 
     def __init__(self, read: Callable[[list[str]], Awaitable[Tools]]) -> None:
         self._read = read
         self._closed = False
-        self._waiting: list[_Waiting] = []
-        self._reading: asyncio.Task[None] | None = None
+        self._wanted: dict[str, None] = {}
+        self._next: asyncio.Task[Tools] | None = None
+        self._latest: asyncio.Task[Tools] | None = None
 
     async def find(self, tool_ids: Sequence[str]) -> Tools:
         """Return tools by id, among them all of those that there are.
@@ -147,65 +84,34 @@ class GatheredReads:
         """
         if self._closed:
             raise PersistenceError(_CLOSED)
-        found: asyncio.Future[Tools] = asyncio.get_running_loop().create_future()
-        self._waiting.append((tool_ids, found))
-        if self._reading is None:
-            self._reading = asyncio.create_task(self._read_for_all())
-        return await found
+        self._wanted |= dict.fromkeys(tool_ids)
+        if self._next is None:
+            self._next = asyncio.create_task(self._read_after(self._latest))
+        reading = self._next
+        try:
+            return await asyncio.shield(reading)
+        except PersistenceError as error:
+            raise PersistenceError(str(error)) from None
+        except asyncio.CancelledError:
+            if not reading.cancelled():
+                raise
+            raise PersistenceError(_CLOSED) from None
 
     async def close(self) -> None:
-        """End a read that is under way, and refuse whoever waits or asks later."""
+        """End the read that is under way and the next one, and refuse later callers."""
         self._closed = True
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait({self._reading})
-        # A task that was cancelled before its first step has refused nobody.
-        _refuse(self._waiting, _CLOSED)
+        tasks = {task for task in (self._latest, self._next) if task is not None}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
-    async def _read_for_all(self) -> None:
-        try:
-            while self._waiting:
-                together, self._waiting = self._waiting, []
-                await self._read_for(together)
-        finally:
-            self._reading = None
-            _refuse(self._waiting, _CLOSED)
-
-    async def _read_for(self, together: list[_Waiting]) -> None:
-        wanted = dict.fromkeys(tool_id for tool_ids, _ in together for tool_id in tool_ids)
-        refusal = _CLOSED
-        try:
-            tools = await self._read(list(wanted))
-            for _, found in together:
-                # Who was cancelled meanwhile waits no more.
-                if not found.done():
-                    found.set_result(tools)
-        except PersistenceError as error:
-            refusal = str(error)
-        finally:
-            _refuse(together, refusal)
-
-
-def _refuse(waiting: list[_Waiting], refusal: str) -> None:
-    for _, found in waiting:
-        if not found.done():
-            found.set_exception(PersistenceError(refusal))
-
-
-_READ = (TOOLS.c.tool_id, TOOLS.c.revision, TOOLS.c.created_at, TOOLS.c.updated_at, TOOLS.c.document)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundTools:
-    """Some of the tools that were asked for, and how many there are of them in all."""
-
-    tools: list[RegisteredTool]
-    total: int
-
-
-def utc_now() -> datetime:
-    """Return the present moment."""
-    return datetime.now(UTC)
+    async def _read_after(self, before: asyncio.Task[Tools] | None) -> Tools:
+        if before is not None:
+            await asyncio.wait({before})
+        wanted, self._wanted = list(self._wanted), {}
+        self._latest, self._next = self._next, None
+        return await self._read(wanted)
 
 
 class RegisteredTools:
@@ -217,11 +123,11 @@ class RegisteredTools:
     Every method raises PersistenceError where the database is busy, full, damaged or gone.
     """
 
-    def __init__(self, database: Database, *, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._database = database
         self._clock = clock
         self._rows = RowReader()
-        self._reads = GatheredReads(self._read)
+        self._reads = GatheredReads(self.registered)
 
     async def close(self) -> None:
         """End what is read at the moment; the registry is not used after that."""
@@ -236,19 +142,19 @@ class RegisteredTools:
         """Return those of the tools that there are, by id, in the order asked for."""
         wanted = [tool_id for tool_id in dict.fromkeys(tool_ids) if re.fullmatch(TOOL_ID, tool_id)]
         tools = await self._reads.find(wanted) if wanted else {}
-        return {tool_id: tools[tool_id] for tool_id in wanted if tool_id in tools}
+        return {tool_id: tools[tool_id].config for tool_id in wanted if tool_id in tools}
 
     async def get(self, tool_id: str) -> RegisteredTool | None:
         """Return one tool; None when there is none of that id."""
-        if not re.fullmatch(TOOL_ID, tool_id):
-            return None
-        rows = await self._database.select(sa.select(*_READ).where(TOOLS.c.tool_id == tool_id))
-        return next(iter(await self._rows.tools(rows)), None)
+        return (await self.registered([tool_id])).get(tool_id)
 
-    async def registered(self, tool_ids: Sequence[str]) -> dict[str, RegisteredTool]:
+    async def registered(self, tool_ids: Iterable[str]) -> dict[str, RegisteredTool]:
         """Return those of the tools that there are, with their revisions, by id."""
-        wanted = dict.fromkeys(tool_id for tool_id in tool_ids if re.fullmatch(TOOL_ID, tool_id))
-        return {tool.config.tool_id: tool for tool in await self._select(list(wanted))}
+        rows: list[Mapping[str, Any]] = []
+        for portion in portions(dict.fromkeys(tool_id for tool_id in tool_ids if re.fullmatch(TOOL_ID, tool_id))):
+            given = {f"id_{place}": tool_id for place, tool_id in enumerate(portion)}
+            rows += await self._database.select(_with_ids(len(portion)), given)
+        return {tool.config.tool_id: tool for tool in await self._rows.tools(rows)}
 
     async def search(self, query: str | None = None, *, limit: int, offset: int = 0) -> FoundTools:
         """Return a page of the tools that have every word of the query in id, name, description, path or method."""
@@ -323,24 +229,16 @@ class RegisteredTools:
                 taken; or it is "replace" and ids are taken by ones of other case; or revisions have changed.
         """
         rows = await asyncio.to_thread(lambda: [row_of(config) for config in configs])
-        refuse_twins([row["tool_id"] for row in rows], [row["folded_id"] for row in rows])
+        counts = Counter(row["folded_id"] for row in rows)
+        if twins := [row["tool_id"] for row in rows if counts[row["folded_id"]] > 1]:
+            raise Conflict(f"Tool ids come more than once in what is to be registered: {listed(twins)}.")
         async with self._writing() as (connection, times):
-            await refuse_changed(connection, revisions or {})
-            return await write_all(connection, rows, times, on_conflict)
-
-    async def _read(self, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
-        return {tool.config.tool_id: tool.config for tool in await self._select(tool_ids)}
-
-    async def _select(self, tool_ids: Sequence[str]) -> list[RegisteredTool]:
-        rows: list[Mapping[str, Any]] = []
-        for portion in portions(tool_ids):
-            given = {f"id_{place}": tool_id for place, tool_id in enumerate(portion)}
-            rows += await self._database.select(_with_ids(len(portion)), given)
-        return await self._rows.tools(rows)
+            await _refuse_changed(connection, revisions or {})
+            return await _write_all(connection, rows, times, on_conflict)
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[tuple[AsyncConnection, dict[str, Any]]]:
-        """Open a transaction that no other writes beside; give the revision and the times of what it writes."""
+        """Open a transaction that no other writes beside; yields the revision and the times of what it writes."""
         now = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
         async with self._database.write() as connection:
             following = REVISIONS.update().values(last=REVISIONS.c.last + 1).returning(REVISIONS.c.last)
@@ -369,8 +267,67 @@ def _conflict(tool_id: str, same: str) -> Conflict:
     return Conflict(f"The tool_id {tool_id} differs only in case from {same}, which is registered already.")
 
 
-# Hundreds of requests that come together are all answered, if late.
-_QUEUE_TIMEOUT_S = 30.0
+async def _refuse_changed(connection: AsyncConnection, revisions: Mapping[str, int]) -> None:
+    """Refuse what was made of tools that have other revisions by now, or are gone. Raises Conflict."""
+    there = {row["tool_id"]: row["revision"] for row in (await taken(connection, revisions)).values()}
+    if changed := [tool_id for tool_id, revision in revisions.items() if there.get(tool_id) != revision]:
+        raise Conflict(f"Others have changed {listed(changed)} meanwhile; nothing was stored. Please try again.")
+
+
+async def _write_all(
+    connection: AsyncConnection, rows: Sequence[Mapping[str, Any]], times: Mapping[str, Any], on_conflict: OnConflict
+) -> ImportReport:
+    """Write rows that have the columns of `row_of`; `times` are the revision and the times that new ones get.
+
+    A tool that is replaced keeps the time it was created.
+
+    Raises:
+        Conflict: ids are taken, and `on_conflict` is "error"; or taken by ones of other case, and it is "replace".
+    """
+    there = await taken(connection, [row["tool_id"] for row in rows])
+    old = {row["tool_id"]: there[row["folded_id"]] for row in rows if row["folded_id"] in there}
+    refused = {"error": list(old), "replace": [i for i, row in old.items() if row["tool_id"] != i], "skip": []}
+    if refused[on_conflict]:
+        raise Conflict(f"Tools are registered already, if only in other case, as {listed(refused[on_conflict])}.")
+    replaced = list(old) if on_conflict == "replace" else []
+    for portion in portions(replaced):
+        await connection.execute(TOOLS.delete().where(TOOLS.c.tool_id.in_(portion)))
+    written = [row for row in rows if row["tool_id"] not in old or on_conflict == "replace"]
+    kept = {tool_id: {"created_at": old[tool_id]["created_at"]} for tool_id in replaced}
+    if written:
+        values = [{**row, **times, **kept.get(row["tool_id"], {})} for row in written]
+        await connection.execute(sa.insert(TOOLS), values)
+    return ImportReport(
+        created=[row["tool_id"] for row in written if row["tool_id"] not in old],
+        replaced=replaced,
+        skipped=list(old) if on_conflict == "skip" else [],
+    )
+
+
+def portions(items: Iterable[T], size: int = _IN_ONE_STATEMENT) -> Iterator[Sequence[T]]:
+    """Split into as many items as one statement may name."""
+    rest = iter(items)
+    while portion := tuple(islice(rest, size)):
+        yield portion
+
+
+async def taken(connection: AsyncConnection, tool_ids: Iterable[str]) -> dict[str, sa.RowMapping]:
+    """Return those tools, without documents, whose ids equal one of `tool_ids` but for case; by folded id."""
+    columns = (TOOLS.c.tool_id, TOOLS.c.folded_id, TOOLS.c.revision, TOOLS.c.created_at)
+    found: dict[str, sa.RowMapping] = {}
+    for portion in portions({folded(tool_id) for tool_id in tool_ids}):
+        rows = await connection.execute(sa.select(*columns).where(TOOLS.c.folded_id.in_(portion)))
+        found |= {row["folded_id"]: row for row in rows.mappings()}
+    return found
+
+
+async def free_id(connection: AsyncConnection, wish: str) -> str:
+    """Return the id, or the first numbered one like it that is free."""
+    for tried in portions(wishes(wish), _TRIED_AT_ONCE):
+        there = await taken(connection, tried)
+        if free := next((tool_id for tool_id in tried if folded(tool_id) not in there), None):
+            return free
+    raise AssertionError("there is no end of wishes")
 
 
 @asynccontextmanager
