@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from pydantic import BaseModel, ValidationError
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.redact import HIDDEN, names_a_secret, redact, redact_text
+from toolweave.redact import names_a_secret, redact, redact_text, without
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -62,19 +62,12 @@ class Redaction:
 
     def blank(self, text: str) -> str:
         """Return `text` without the secrets that are known, and otherwise as it is."""
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        return text
+        blanked: str = without(self._secrets, text)
+        return blanked
 
     def withhold(self, value: Any) -> Any:
         """Return JSON values without the server's credentials, and otherwise as they are."""
-        if isinstance(value, str):
-            for credential in self._credentials:
-                value = value.replace(credential, HIDDEN)
-            return value
-        if isinstance(value, dict):
-            return {self.withhold(key): self.withhold(item) for key, item in value.items()}
-        return [self.withhold(item) for item in value] if isinstance(value, list) else value
+        return without(self._credentials, value)
 
     def withheld(self, message: Model) -> Model:
         """Return a message of the server's without its credentials.

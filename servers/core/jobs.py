@@ -27,7 +27,7 @@ from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
 from toolweave.outbound_urls import OutboundTarget, read_target
-from toolweave.redact import HIDDEN, redact_text
+from toolweave.redact import redact_text, without
 from toolweave.servers.call_meta import idempotency_key
 from toolweave.servers.envelope import parse_json, success
 from toolweave.servers.error_codes import (
@@ -381,7 +381,7 @@ def _read_job(body: bytes, job_id: str | None, secrets: Sequence[str]) -> Starte
         ValueError: it is no job; says what is wrong with it.
     """
     try:
-        answer = _without(secrets, parse_json(body, _DEEPEST))
+        answer = without(secrets, parse_json(body, _DEEPEST))
     except (ValueError, RecursionError):
         raise ValueError("its body is not JSON that can be read") from None
     if not isinstance(answer, dict):
@@ -429,18 +429,6 @@ def _error_text(body: bytes, secrets: Sequence[str]) -> str:
     """Return the text of an error's body, without what was sent in headers."""
     try:
         # Read first: JSON may write a secret with escapes in it.
-        return json.dumps(_without(secrets, json.loads(body)), ensure_ascii=False)
+        return json.dumps(without(secrets, json.loads(body)), ensure_ascii=False)
     except (ValueError, RecursionError):
-        return str(_without(secrets, body.decode(errors="replace")))
-
-
-def _without(secrets: Sequence[str], value: Any) -> Any:
-    """Blank what was sent in headers, should a service repeat it."""
-    if isinstance(value, str):
-        for secret in secrets:
-            value = value.replace(secret, HIDDEN)
-    elif isinstance(value, list):
-        return [_without(secrets, item) for item in value]
-    elif isinstance(value, dict):
-        return {_without(secrets, key): _without(secrets, item) for key, item in value.items()}
-    return value
+        return str(without(secrets, body.decode(errors="replace")))

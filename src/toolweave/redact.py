@@ -6,7 +6,7 @@ Secrets are recognised by the name they are kept under and by their form; a serv
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import date
 from decimal import Decimal
 from itertools import islice
@@ -96,6 +96,17 @@ def redact_text(text: str, clean: Clean | None = None) -> str:
                 begun = form.sub(instead, begun)
                 break
     return begun if len(text) <= LONGEST_TEXT else begun[:-TAIL] + CUT
+
+
+def without(secrets: Collection[str], value: Any) -> Any:
+    """Return JSON values with `HIDDEN` in place of known secrets, in keys too, and otherwise as they are."""
+    if isinstance(value, str):
+        for secret in secrets:
+            value = value.replace(secret, HIDDEN)
+        return value
+    if isinstance(value, dict):
+        return {without(secrets, key): without(secrets, item) for key, item in value.items()}
+    return [without(secrets, item) for item in value] if isinstance(value, list) else value
 
 
 def names_a_secret(key: str) -> bool:

@@ -380,17 +380,10 @@ _FAILURES: Mapping[str, _Failure] = {
         "Ask for other columns, or ask the operator to grant the reading of them.",
     ),
     "25006": (QUERY_REFUSED, "Reading the table would change the database.", "Use another table."),
-    "28": (
-        UNAVAILABLE,
-        "The database does not let us in.",
-        f"Ask the operator to check user and password in {_SETTING}.",
-    ),
-    "3D": (UNAVAILABLE, "There is no such database.", f"Ask the operator to check {_SETTING}."),
-    "08": (UNAVAILABLE, "The database cannot be reached.", _CHECK),
-    "57": (UNAVAILABLE, "The database is being stopped or started.", _LATER),
-    "53": (UNAVAILABLE, "The database has no room for more connections or work.", _LATER),
     "22": (QUERY_REFUSED, "The database cannot compare these columns with these values.", None),
 }
+# Classes of SQLSTATE: no connection, no entry, no such database, no room, being stopped.
+_NOT_READY = ("08", "28", "3D", "53", "57")
 _OUTDATED = ("SQLITE_ERROR", "SQLITE_SCHEMA", "42P01", "42703", "42883", "42704", "3F000", "0A000")
 
 
@@ -409,8 +402,8 @@ def explain(error: sa.exc.SQLAlchemyError | OSError) -> ToolFailed:
         code = "_".join(getattr(cause, "sqlite_errorname", "SQLITE_ERROR").split("_")[:2])
     if code in _OUTDATED:
         raise Outdated from cause
-    if code is None:
-        # PostgreSQL names the reason of everything but what it says before it lets anybody in.
+    # PostgreSQL names the reason of everything but what it says before it lets anybody in.
+    if code is None or (code not in _FAILURES and code[:2] in _NOT_READY):
         return ToolFailed(UNAVAILABLE, f"The database {postgresql.reason(cause)}.", _CHECK)
     if code:
         return ToolFailed(*(_FAILURES.get(code) or _FAILURES.get(code[:2]) or _NOT_TAKEN))
