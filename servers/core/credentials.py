@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from toolweave.config.settings import Settings, variable_name
 from toolweave.errors import ConfigError
 
-# In a request's scope: what tells its caller from others, where somebody before us has let it in.
+# In a request's scope: identifies a caller that middleware before us has let in.
 CALLER = "toolweave.caller"
 SHORTEST_TOKEN = 16
 SMALLEST_RSA_BITS = 2048
@@ -41,7 +41,7 @@ class CoreCredentials:
 
     @property
     def are_set(self) -> bool:
-        """Say whether there is anything a caller may show; else nobody has to."""
+        """Say whether callers have to show a credential."""
         return bool(self.token or self.public_key or self.jwks_url)
 
 

@@ -58,7 +58,7 @@ class CoreAuth(TokenVerifier):
             self._signed += [by(jwks_uri=url, algorithm=algorithm) for algorithm in PUBLISHED]
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Say whom a token stands for; None for nobody."""
+        """Return whom a token stands for, None where it is refused."""
         if self._token is not None and hmac.compare_digest(token.encode(), self._token.encode()):
             return AccessToken(token=token, client_id=OPERATOR, scopes=[])
         algorithm = _algorithm_of(token)
@@ -148,11 +148,11 @@ class BoundedSessions:
         await self._app(scope, receive, send)
 
     def _make_room(self) -> None:
-        kept = self._sessions._server_instances  # noqa: SLF001 - FastMCP's own way to them
-        if len(kept) < self._most:
+        open_sessions = self._sessions._server_instances  # noqa: SLF001 - FastMCP's own way to them
+        if len(open_sessions) < self._most:
             return
         # The deadline is moved with each request, and there is none while one is open.
-        scopes = [transport.idle_scope for transport in kept.values() if transport.idle_scope is not None]
+        scopes = [transport.idle_scope for transport in open_sessions.values() if transport.idle_scope is not None]
         idle = [scope for scope in scopes if scope.deadline < math.inf and not scope.cancel_called]
         if idle:
             min(idle, key=lambda scope: scope.deadline).cancel()

@@ -1,7 +1,7 @@
 """The tools execute_job and check_job_status: run jobs at HTTP services that the operator allows (C-04).
 
-A job is started by a POST, which is sent once, and asked about by GETs; no redirect is followed. Messages of failures
-always name the endpoint and the duration.
+A POST, which is sent once, starts a job; GETs read its status; no redirect is followed. Messages of failures always
+name the endpoint and the duration.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from toolweave.servers.error_codes import (
 from toolweave.servers.tool_declaration import Absent
 
 SETTING = "TOOLWEAVE_JOB_ENDPOINTS"
-# What a service gives as an id and is asked about with: no character in it means anything in a path.
+# The ids that services may give to jobs: no character in it means anything in a path.
 JOB_ID = r"[A-Za-z0-9_~.:=@+,-]{1,200}"
 LONGEST_WAIT_S = 3.0
 FIRST_PAUSE_S = 0.1
@@ -113,7 +113,7 @@ WaitSeconds = Annotated[
 
 
 class StartedJob(TypedDict):
-    """A job as the tools answer it; what the service does not tell is None, `progress` is a percentage by custom."""
+    """A job as the tools answer it; what the service leaves out is None, `progress` is a percentage by custom."""
 
     job_id: str
     status: str | None
@@ -163,7 +163,7 @@ class JobTools:
     async def _followed(
         self, called: "CalledEndpoint", job_id: str, wait_s: float, context: Context
     ) -> tuple[StartedJob, int]:
-        """Ask until the job is over or the time is; return the last answer, and how often was asked."""
+        """Poll until the job or the time is over; return the last answer and the number of polls."""
         started = time.perf_counter()
         request = OutboundRequest("GET", f"{called.target.url.rstrip('/')}/{quote(job_id, safe='')}")
         job = await self._exchange(called, request, self._timeout_s, job_id)
@@ -401,7 +401,7 @@ def _read_job(body: bytes, job_id: str | None, secrets: Sequence[str]) -> Starte
 
 
 def _is_over(job: StartedJob) -> bool:
-    """Say whether a job has come to its end, as far as its status tells."""
+    """Say whether a job has ended, by its status."""
     return _DONE.fullmatch(job["status"] or "") is not None
 
 
@@ -414,7 +414,7 @@ def _percentage(job: StartedJob) -> float | None:
 
 
 def _secrets_in(headers: Iterable[tuple[str, str]]) -> Sequence[str]:
-    """List what would tell a secret: a value, what is in it behind a word such as Bearer, a name with its password."""
+    """List what would reveal a secret: a value, what stands behind a word such as Bearer, a name with its password."""
     found = []
     for _, value in headers:
         scheme, _, rest = value.rpartition(" ")

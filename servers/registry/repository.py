@@ -27,9 +27,9 @@ from toolweave.servers.registry.stored_tools import (
     folded,
     listed,
     matching,
+    numbered_ids,
     row_of,
     slug,
-    wishes,
 )
 from toolweave.tool_config import TOOL_ID, ToolConfig
 
@@ -56,7 +56,7 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True)
 class FoundTools:
-    """Some of the tools that were asked for, and how many there are of them in all."""
+    """A page of the tools that a search found, and how many it found in all."""
 
     tools: list[RegisteredTool]
     total: int
@@ -66,7 +66,7 @@ class GatheredReads:
     """Reads for many callers at once: those that come while a read is under way share the next one.
 
     Hundreds of runs that start together would each wait for a connection; here they wait for two reads. What a caller
-    gets was read after it asked.
+    gets was read after its call.
     """
 
     def __init__(self, read: Callable[[list[str]], Awaitable[Tools]]) -> None:
@@ -139,7 +139,7 @@ class RegisteredTools:
         return self._database.engine.url
 
     async def find(self, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
-        """Return those of the tools that there are, by id, in the order asked for."""
+        """Return those of the tools that there are, by id, in the order of `tool_ids`."""
         wanted = [tool_id for tool_id in dict.fromkeys(tool_ids) if re.fullmatch(TOOL_ID, tool_id)]
         tools = await self._reads.find(wanted) if wanted else {}
         return {tool_id: tools[tool_id].config for tool_id in wanted if tool_id in tools}
@@ -293,9 +293,9 @@ async def _write_all(
     for portion in portions(replaced):
         await connection.execute(TOOLS.delete().where(TOOLS.c.tool_id.in_(portion)))
     written = [row for row in rows if row["tool_id"] not in old or on_conflict == "replace"]
-    kept = {tool_id: {"created_at": old[tool_id]["created_at"]} for tool_id in replaced}
+    created = {tool_id: {"created_at": old[tool_id]["created_at"]} for tool_id in replaced}
     if written:
-        values = [{**row, **times, **kept.get(row["tool_id"], {})} for row in written]
+        values = [{**row, **times, **created.get(row["tool_id"], {})} for row in written]
         await connection.execute(sa.insert(TOOLS), values)
     return ImportReport(
         created=[row["tool_id"] for row in written if row["tool_id"] not in old],
@@ -321,13 +321,13 @@ async def taken(connection: AsyncConnection, tool_ids: Iterable[str]) -> dict[st
     return found
 
 
-async def free_id(connection: AsyncConnection, wish: str) -> str:
+async def free_id(connection: AsyncConnection, wanted: str) -> str:
     """Return the id, or the first numbered one like it that is free."""
-    for tried in portions(wishes(wish), _TRIED_AT_ONCE):
+    for tried in portions(numbered_ids(wanted), _TRIED_AT_ONCE):
         there = await taken(connection, tried)
         if free := next((tool_id for tool_id in tried if folded(tool_id) not in there), None):
             return free
-    raise AssertionError("there is no end of wishes")
+    raise AssertionError("the numbered ids have no end")
 
 
 @asynccontextmanager

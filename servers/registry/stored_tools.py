@@ -1,4 +1,4 @@
-"""Describe the database of registered tools, and how a new one is made."""
+"""Describe how a registered tool is stored: its tables, its row, its ids and what a search finds it by (W-01)."""
 
 import asyncio
 import hashlib
@@ -66,8 +66,8 @@ def slug(name: str) -> str:
     return made or f"tool_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
-def wishes(tool_id: str) -> Iterator[str]:
-    """Give an id and then numbered ones, without end: get_user, get_user-2, get_user-3 …; no reserved one."""
+def numbered_ids(tool_id: str) -> Iterator[str]:
+    """Yield an id and then numbered ones, without end: get_user, get_user-2, get_user-3 …; no reserved one."""
     if tool_id.lower() not in RESERVED_IDS:
         yield tool_id
     number = 2
@@ -78,7 +78,7 @@ def wishes(tool_id: str) -> Iterator[str]:
 
 
 def folded(tool_id: str) -> str:
-    """Give the form that no two tools may have in common: `Get_User` and `get_user` would be taken for each other."""
+    """Return the form that no two tools may have in common: `Get_User` and `get_user` would be taken for each other."""
     return tool_id.lower()
 
 
@@ -94,14 +94,14 @@ _LONGEST_QUERY = 1_000
 
 
 def searched_texts(config: ToolConfig) -> dict[str, str]:
-    """Give the columns that a search looks at; no word goes over the end of a line."""
+    """Return the columns that a search looks at; no word goes over the end of a line."""
     called = (config.tool_id, config.name)
     every = (*called, config.description, config.api.path, config.api.method)
     return {"name_text": "\n".join(map(_plain, called)), "search_text": "\n".join(map(_plain, every))}
 
 
 def matching(query: str | None) -> tuple[list[sa.ColumnElement[bool]], list[sa.ColumnElement[Any]]]:
-    """Give the conditions and the order of a search: an exact id, then all words in id and name, then the rest.
+    """Return the conditions and the order of a search: an exact id, then all words in id and name, then the rest.
 
     Every word must occur somewhere: the first 16 words of the first 1 000 characters count. The order is the same
     every time.
@@ -141,7 +141,7 @@ class RegisteredTool:
 
 
 def row_of(config: ToolConfig) -> dict[str, Any]:
-    """Give the columns of a tool, without revision and times."""
+    """Return the columns of a tool, without revision and times."""
     document = json.dumps(config.model_dump(mode="json"), separators=(",", ":"))
     ids = {"tool_id": config.tool_id, "folded_id": folded(config.tool_id)}
     return ids | searched_texts(config) | {"document": document}
@@ -174,7 +174,7 @@ class RowReader:
         return RegisteredTool(config, row["revision"], row["created_at"], row["updated_at"])
 
     def _config(self, document: str) -> ToolConfig:
-        """Read a document; the same text gives the same configuration, which nobody changes."""
+        """Read a document; the same text gives the same configuration, which nothing changes."""
         if (known := self._remembered.get(document)) is not None:
             return known
         config = ToolConfig.stored(json.loads(document))

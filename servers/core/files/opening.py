@@ -2,7 +2,7 @@
 
 The kernel never follows a symbolic link for us: each part of the path is opened by itself, relative to the open
 folder it is in, and a link's target is walked in the same way. What was checked is what is open. Hard links and
-mounts within a root cannot be told from its own files: who makes them decides what is shown. Ignore rules hide secrets
+mounts within a root look like its own files: their maker decides what is shown. Ignore rules hide secrets
 and the insides of tools. Messages never hold a path: what lies outside the roots stays unknown.
 """
 
@@ -57,8 +57,8 @@ _Group = tuple[bool, re.Pattern[str] | None, re.Pattern[str] | None]
 class RuleSet:
     """Rules as in a .gitignore; of those that match, the last one counts.
 
-    They are read by pathspec and combined to be quick. They are asked on the way down: what is in an ignored folder is
-    not asked about.
+    pathspec reads them; they are combined to be quick. A walk matches folder by folder: what is in an ignored folder is
+    never matched.
 
     Raises:
         ValueError: a line is no rule, unless such lines are to be passed by, as git does.
@@ -67,14 +67,14 @@ class RuleSet:
     def __init__(self, lines: Iterable[str], *, ignore_case: bool = False, pass_by_others: bool = False) -> None:
         flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
         rules = [rule for line in lines for rule in _rules(line, pass_by=pass_by_others)]
-        # One expression for all neighbours that say the same, asked from the last on.
+        # One expression for all neighbours of one effect, matched from the last on.
         self._groups: list[_Group] = [
             (include, *_combined([rule for _, rule in group], flags))
             for include, group in groupby(reversed(rules), key=lambda rule: rule[0])
         ]
 
     def decision(self, parts: Sequence[str], *, is_folder: bool) -> bool | None:
-        """Tell whether the rules ignore (True) or want (False) the last of `parts`; None where they say nothing."""
+        """Say whether the rules ignore (True) or include (False) the last of `parts`; None where none matches."""
         name = f"{parts[-1]}/" if is_folder else parts[-1]
         path = None
         for include, for_names, for_paths in self._groups:
@@ -105,7 +105,7 @@ def _rules(line: str, *, pass_by: bool) -> list[tuple[bool, str]]:
 
 
 def _rule(expression: str) -> str:
-    """Let a rule of pathspec, which is asked about files and means them by the folders above, mean the entry alone."""
+    """Make a rule of pathspec, which matches files by the folders above them, match the entry alone."""
     text = expression.replace(_FOLDER_MARK, "(?:")
     for tail, own in (("(?:(?:/)|$)", "/?$"), ("(?:/)", "/$")):
         if text.endswith(tail):
@@ -258,7 +258,7 @@ class Roots:
         return os.fsencode(path).decode("utf-8", "replace")
 
     def hides(self, parts: Sequence[str], *, is_folder: bool) -> bool:
-        """Tell whether a rule hides the last of `parts`, the path from its root; what is above it is not asked again.
+        """Say whether a rule hides the last of `parts`, the path from its root; what is above it was matched before.
 
         Capital letters count as small ones: some file systems know no difference. Of a copy, such as notes.txt~, that
         no rule names itself, the rules for what it was copied from hold.
@@ -269,7 +269,7 @@ class Roots:
         return decision is True
 
     def is_private(self, info: os.stat_result) -> bool:
-        """Tell whether this is the private folder, by whichever name it was found."""
+        """Say whether this is the private folder, by whichever name it was found."""
         try:
             private = self._private_folder.stat()
         except OSError:
@@ -444,7 +444,7 @@ def _failed(error: OSError) -> ToolFailed:
 
 
 def _is_kernel_file_system(device: int) -> bool:
-    """Tell whether files on this device (`st_dev`) are made up by the kernel; no where Linux does not say."""
+    """Say whether files on this device (`st_dev`) are made up by the kernel; no where Linux does not say."""
     number = f"{os.major(device)}:{os.minor(device)}"
     try:
         mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")

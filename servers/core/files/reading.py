@@ -78,7 +78,7 @@ class TextDecoder:
 
 
 def encoding_of(start: bytes) -> tuple[str, int]:
-    """Return the encoding that the first bytes of a file tell, and how many of them do only that."""
+    """Return the encoding that a byte order mark names, else UTF-8, and the length of the mark."""
     return next(((name, len(mark)) for mark, name in _MARKS if start.startswith(mark)), ("utf-8", 0))
 
 
@@ -111,10 +111,10 @@ def read_part(file: Opened, budget: CallBudget, *, first_line: int, max_lines: i
         OSError: it cannot be read.
     """
     pieces = _Pieces(file.descriptor, budget)
-    kept = [pieces.after_line(first_line - 1)]
-    while not pieces.ended and _wants_more(kept, max_lines, max_bytes):
-        kept.append(pieces.next())
-    lines = _lines("".join(kept))
+    read = [pieces.after_line(first_line - 1)]
+    while not pieces.ended and _wants_more(read, max_lines, max_bytes):
+        read.append(pieces.next())
+    lines = _lines("".join(read))
     if not lines and first_line > 1:
         possible = f"must be a whole number from 1 to {max(pieces.lines, 1)}: the file has {pieces.lines} lines."
         raise ToolFailed(INVALID_PARAMETER, f"Parameter 'start_line' {possible}")
@@ -198,10 +198,10 @@ class _Pieces:
         return ""
 
 
-def _wants_more(kept: list[str], max_lines: int | None, max_bytes: int) -> bool:
-    if sum(map(len, kept)) > max_bytes:
+def _wants_more(read: list[str], max_lines: int | None, max_bytes: int) -> bool:
+    if sum(map(len, read)) > max_bytes:
         return False
-    return max_lines is None or sum(piece.count("\n") for piece in kept) < max_lines
+    return max_lines is None or sum(piece.count("\n") for piece in read) < max_lines
 
 
 def _lines(text: str) -> list[str]:

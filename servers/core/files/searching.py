@@ -37,7 +37,7 @@ class Glob:
         self._parts = [None if part == "**" else re.compile(fnmatch.translate(part), flags) for part in parts]
 
     def matches(self, path: Sequence[str]) -> bool:
-        """Tell whether the glob matches a path, given as its parts."""
+        """Say whether the glob matches a path, given as its parts."""
         names = path[-1:] if self._name_only else path
         name = part = resumed = 0
         after_stars: int | None = None
@@ -69,7 +69,7 @@ class GitIgnore:
     above: "GitIgnore | None"
 
     def ignores(self, parts: Sequence[str], *, is_folder: bool) -> bool:
-        """Tell whether the project ignores the last of `parts`, the path from its root."""
+        """Say whether the project ignores the last of `parts`, the path from its root."""
         found = self.rules.decision(parts[self.depth :], is_folder=is_folder)
         if found is not None:
             return found
@@ -199,7 +199,7 @@ class FileSearch:
             return []
 
     def _surely_lacks(self, content: bytes) -> bool:
-        """Tell from the bytes, which is ten times faster, that a file of plain UTF-8 lacks the text."""
+        """Say by the bytes, which is ten times faster, that a file of plain UTF-8 lacks the text."""
         if self.ignore_case or b"\0" in content or encoding_of(content)[0] != "utf-8":
             return False
         return self._text.encode() not in content

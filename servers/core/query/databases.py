@@ -58,7 +58,7 @@ class QueryDatabase:
         self._engine = engine
         self.backend = url.get_backend_name()
         self._timeout_s = timeout_s
-        # SQLite's statements end by themselves; PostgreSQL's do, too, and give the reason.
+        # SQLite ends a statement itself; PostgreSQL does, too, and its error arrives a little later.
         self._deadline_s = {"sqlite": None, "postgresql": timeout_s + _GRACE_S}.get(self.backend, timeout_s)
         self._first = _postgresql_settings(timeout_s, role) if self.backend == "postgresql" else None
         self._path = file_of(url)
@@ -67,7 +67,7 @@ class QueryDatabase:
 
     @property
     def orders_nulls(self) -> bool:
-        """Say whether the database can be told to order missing values last."""
+        """Say whether its SQL can order missing values last."""
         return self.backend in ("sqlite", "postgresql")
 
     async def run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
@@ -281,7 +281,7 @@ class Table:
 
 
 class Catalogue:
-    """The tables by the names that callers use; looked at again when they are old, or lack what is asked for."""
+    """The tables by the names that callers use; described again when the description is old or lacks a column."""
 
     def __init__(self, allowed: Iterable[AllowedTable], database: QueryDatabase) -> None:
         self._allowed = {table.label: table for table in allowed}
@@ -299,7 +299,7 @@ class Catalogue:
 
         Raises:
             ToolFailed: the database has no such table.
-            SQLAlchemyError: the database cannot be asked.
+            SQLAlchemyError: the database cannot be read.
         """
         if found := self._current(label, needed):
             return found

@@ -1,4 +1,4 @@
-"""Ask a chain of guardrails before every query; one that refuses is named, and the query is not run (D-12).
+"""Check every query by a chain of guardrails; one that refuses is named, and the query is not run (D-12).
 
 The chain is our own rules on tables, columns, operators and the limit, the operator's pattern of forbidden texts, and
 the operator's own function.
@@ -47,7 +47,7 @@ Check = Callable[[TableQuery], Awaitable[QueryRefusal | None]]
 
 
 async def guardrails(settings: Settings, catalogue: Catalogue) -> Mapping[str, Check]:
-    """Make the chain of checks, by the names of their rules and in the order in which they are asked.
+    """Make the chain of checks, by the names of their rules and in their order.
 
     Raises:
         ConfigError: a setting of a guardrail cannot be used.
@@ -66,7 +66,7 @@ async def guardrails(settings: Settings, catalogue: Catalogue) -> Mapping[str, C
 
 
 async def refuse_by(chain: Mapping[str, Check], query: TableQuery) -> None:
-    """Ask each check in turn.
+    """Run each check in turn.
 
     Raises:
         ToolFailed: one refuses; names its rule.
@@ -159,26 +159,26 @@ async def _own_guardrail(target: str) -> Check:
         if turns.locked():
             return QueryRefusal("it is busy with other queries.", "Try again in a moment.")
         await turns.acquire()
-        asked = asyncio.ensure_future(_answer(function, query))
+        deciding = asyncio.ensure_future(_answer(function, query))
         # A function that hangs keeps its turn, so that at most MOST_AT_ONCE can hang.
-        asked.add_done_callback(lambda _: turns.release())
+        deciding.add_done_callback(lambda _: turns.release())
         try:
-            await asyncio.wait({asked}, timeout=FUNCTION_LIMIT_S)
+            await asyncio.wait({deciding}, timeout=FUNCTION_LIMIT_S)
         finally:
-            asked.cancel()
-        return _decision(asked)
+            deciding.cancel()
+        return _decision(deciding)
 
     return check
 
 
-def _decision(asked: "asyncio.Future[Any]") -> QueryRefusal | None:
-    if not asked.done() or asked.cancelled():
+def _decision(deciding: "asyncio.Future[Any]") -> QueryRefusal | None:
+    if not deciding.done() or deciding.cancelled():
         logger.error("the guardrail of {} did not answer within {:g} s", _FUNCTION_SETTING, FUNCTION_LIMIT_S)
         return QueryRefusal("it did not answer in time.", _ASK_OPERATOR)
-    if error := asked.exception():
+    if error := deciding.exception():
         logger.opt(exception=error).error("the guardrail of {} failed", _FUNCTION_SETTING)
         return QueryRefusal("it failed.", _ASK_OPERATOR)
-    match asked.result():
+    match deciding.result():
         case None:
             return None
         case str(reason):
@@ -199,7 +199,7 @@ async def _answer(function: Callable[[TableQuery], Any], query: TableQuery) -> A
 async def _on_own_thread(call: Callable[[], Any]) -> Any:
     """Call it on a thread that the process does not wait for at its end."""
     answered: concurrent.futures.Future[Any] = concurrent.futures.Future()
-    # A caller that gives up does not cancel it: the thread goes on.
+    # A caller that stops waiting does not cancel it: the thread goes on.
     answered.set_running_or_notify_cancel()
 
     def run() -> None:

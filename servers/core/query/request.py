@@ -57,7 +57,7 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class TableQuery:
-    """What is asked for, before anything was looked up: guardrails decide on it (D-12).
+    """A query before anything was looked up: guardrails decide on it (D-12).
 
     `table` is as in TOOLWEAVE_QUERY_TABLES, `columns` None stands for all that may be read.
     """
@@ -205,7 +205,7 @@ def _compared(column: str, op: Operator, given: Mapping[str, Any], place: str, c
     value = given.get("value")
     where = f"{place}.value" if place != column_place else place
     if value is None and "value" in given and op in ("eq", "ne"):
-        # SQL compares nothing with null, and nobody who asks so means that.
+        # SQL compares nothing with null, and no caller means that.
         return Condition(column, "is_null", op == "eq", place, column_place)
     return Condition(column, op, _value(op, value, where), place, column_place)
 

@@ -330,7 +330,7 @@ class QueryTools:
         try:
             if isinstance(self._queries, ConfigError):
                 raise ToolFailed(NOT_CONFIGURED, f"query_database cannot be used: {self._queries}")
-            # The default is no wish: it may be more than the operator allows.
+            # A caller does not choose the default: it may be more than the operator allows.
             rows = min(limit, self._most_rows) if limit == DEFAULT_LIMIT else limit
             names = tuple(dict.fromkeys(columns)) if columns else None
             query = request.TableQuery(table, request.read_filters(filters), names, request.read_order(order_by), rows)

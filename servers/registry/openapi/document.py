@@ -106,7 +106,7 @@ _NUMBERS: tuple[tuple[re.Pattern[str], Callable[[str], int | float]], ...] = (
 
 
 def load_yaml(text: str) -> Any:
-    """Read one YAML document; aliases give the same object again, also within itself.
+    """Read one YAML document; an alias is the same object again, also within itself.
 
     Raises:
         DocumentRefused: it is no YAML, nested too deeply, has a key twice or a type that JSON has not.

@@ -45,7 +45,7 @@ class InputField:
 
 
 def flat_input(fields: Iterable[InputField], method: Method) -> tuple[dict[str, Any], dict[str, str]]:
-    """Make the input schema of a tool, and the mappings of the fields whose name alone does not tell their place.
+    """Make the input schema of a tool, and the mappings of the fields whose name alone does not lead to their place.
 
     Of values with one name the first of path, query, headers and body keeps it; others become `<name>_<place>`.
 
@@ -153,7 +153,7 @@ class RawParameter:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return what tells parameters of an operation apart: place and name; header names know no case."""
+        """Return what identifies a parameter in an operation: place and name; header names know no case."""
         place = self.parameter.param_in.value
         return place, self.parameter.name.lower() if place == "header" else self.parameter.name
 

@@ -34,7 +34,7 @@ class OutOfSteps(Exception):
 
 
 def shown(text: Any) -> str:
-    """Show a name or URL of a stranger's document within a sentence."""
+    """Show a name or URL of a document within a sentence."""
     text = f"a value of type {type(text).__name__}" if isinstance(text, dict | list) else str(text)
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text[:_SHOWN])
 
@@ -229,7 +229,7 @@ def _is_type(value: Any) -> bool:
     return _is_names(kinds) and bool(kinds) and set(kinds) <= _TYPES
 
 
-# Keywords whose values are no schemas, each with the type of its value or what tells its form. The form is looked at
+# Keywords whose values are no schemas, each with the type of its value or the check of its form. The form is looked at
 # here, keyword by keyword, because looking at a finished schema takes a hundred times as long.
 VALUES: Mapping[str, type | Callable[[Any], bool]] = {
     "type": _is_type,
