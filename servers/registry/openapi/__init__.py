@@ -1,5 +1,5 @@
 """Make ToolConfigs of OpenAPI documents (W-01).
 
-Reading (JSON or YAML, yaml_documents) → importing → operations, each of parameters, bodies, security and
-servers; schemas and references are written out within a budget.
+`document` reads JSON or YAML, `importing` goes through the operations; `requests` reads what a request is made of,
+`schemas` writes references out within a budget.
 """

@@ -1,26 +1,91 @@
-"""Make ToolConfigs of an OpenAPI document: `POST /tools/import/openapi` (W-01)."""
+"""Make ToolConfigs of the operations of an OpenAPI document: `POST /tools/import/openapi` (W-01)."""
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from typing import Any
 
+from openapi_pydantic import Operation, Parameter
+from pydantic import ValidationError
+
 from toolweave.errors import DocumentRefused
 from toolweave.servers.registry.openapi.document import read_document
-from toolweave.servers.registry.openapi.operations import Conversion, Site
-from toolweave.servers.registry.openapi.schemas import STEPS_IN_ALL, OpenApiDocument, OutOfSteps, UnusablePart, shown
-from toolweave.tool_config import RESERVED_IDS, ApiAuth, Method, ToolConfig
+from toolweave.servers.registry.openapi.requests import (
+    RawParameter,
+    Security,
+    Warn,
+    base_url,
+    body_fields,
+    declared_parameters,
+    flat_input,
+    parameter_fields,
+    read_part,
+    safe_name,
+    security_of,
+)
+from toolweave.servers.registry.openapi.schemas import (
+    STEPS_IN_ALL,
+    ExternalReference,
+    LeftOut,
+    OpenApiDocument,
+    OutOfSteps,
+    SchemaBudget,
+    SchemaConversion,
+    TooLarge,
+    UnusablePart,
+    json_content,
+    shown,
+)
+from toolweave.tool_config import LONGEST_PATH, PLACEHOLDER, RESERVED_IDS, WITHOUT_BODY, ApiAuth, Method, ToolConfig
 
 MOST_OPERATIONS = 2_000
 MOST_REPORTED = 2_000
 LONGEST_REASON = 500
 LONGEST_ID = 64
 LONGEST_NAME = 2_000
-
 _METHODS: dict[str, Method] = {name.lower(): name for name in ("GET", "PUT", "POST", "DELETE", "HEAD", "PATCH")}
 _OTHER_METHODS = ("options", "trace", "query")
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]+")
+LONGEST_TITLE = 200
+LONGEST_DESCRIPTION = 10_000
+_WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
+_SAYS_NOTHING = re.compile(
+    r"(?:(?:a |the )?(?:ok|success(?:ful)?|response|operation|request|default|done)[\s.!]*)*", re.IGNORECASE
+)
+
+
+def title_of(operation: Operation, method: str, path: str) -> str:
+    """Return the summary, else the operation's id in words, else method and path."""
+    summary = " ".join((operation.summary or "")[:LONGEST_DESCRIPTION].split())
+    words = " ".join(_WORD_ENDS.sub(" ", (operation.operationId or "")[:LONGEST_DESCRIPTION]).split())
+    title = summary or (words[:1].upper() + words[1:].lower()) or f"{method} {path}"
+    return title[:LONGEST_TITLE]
+
+
+def description_of(operation: Operation, method: str, path: str, returned: str) -> str:
+    """Join summary, description and what is returned, where these say something."""
+    texts = (operation.summary, operation.description)
+    summary, described = ((text or "")[:LONGEST_DESCRIPTION].strip() for text in texts)
+    parts = [] if summary.rstrip(".") in described else [_sentence(summary)]
+    parts.append(described)
+    if not summary and not described:
+        parts.append(_sentence(title_of(operation, method, path)))
+    if not _SAYS_NOTHING.fullmatch(returned.strip()[:100]):
+        parts.append(f"Returns: {_sentence(returned.strip())}")
+    if operation.deprecated:
+        parts.append("Deprecated: the API asks not to use it any more.")
+    return "\n\n".join(part for part in parts if part)[:LONGEST_DESCRIPTION]
+
+
+def _sentence(text: str) -> str:
+    return text if not text or text.endswith((".", "!", "?")) else f"{text}."
+
+
+WRITTEN_OUT_PARTS = 600
+"""How large a schema may get by writing references out; larger ones keep them."""
+_STEPS_OF_PLACEHOLDER = 20
+_PLACEHOLDER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -42,6 +107,190 @@ class ImportOptions:
     tags: tuple[str, ...] = ()
     operations: tuple[str, ...] = ()
     auth: ApiAuth | None = None
+
+
+@dataclass
+class DescribedOperation:
+    """An operation of a document: the raw objects around it, and what the import may spend on it.
+
+    `budgets` are those of all inputs and of all outputs of the import.
+    """
+
+    method: Method
+    path: str
+    path_item: dict[str, Any]
+    raw: dict[str, Any]
+    document: OpenApiDocument
+    options: ImportOptions
+    budgets: Mapping[LeftOut, SchemaBudget]
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """Name the operation in reports."""
+        return f"{self.method} {shown(self.path)}"
+
+    def tool(self, tool_id: str) -> ToolConfig:
+        """Make the tool of the operation; adds to its `warnings`.
+
+        Raises:
+            UnusablePart: it cannot be called by a ToolConfig; the text is the reason.
+        """
+        if len(self.path.partition("#")[0]) > LONGEST_PATH:
+            raise UnusablePart(f"its path has more than {LONGEST_PATH} characters")
+        operation = read_part(self.document, Operation, self.raw, "it")
+        if operation.deprecated:
+            self.warnings.append("it is deprecated")
+        security = self._security()
+        servers = [level.get("servers") for level in (self.raw, self.path_item, self.document.content)]
+        called = self.options.base_url or base_url(self.document, servers, self.options.document_url)
+        declared = declared_parameters(self.document, self.path_item.get("parameters"), self.raw.get("parameters"))
+        parameters = [one for one in declared if not _shows_who_asks(one, security)]
+        self.document.steps.take(_STEPS_OF_PLACEHOLDER * self.path.count("{"))
+        path, parameters = _with_placeholders(self.path.partition("#")[0], parameters, self.warnings.append)
+        try:
+            input_schema, mappings, media_type = self._input(parameters, write_out=True)
+        except TooLarge:
+            input_schema, mappings, media_type = self._input(parameters, write_out=False)
+        output, returned = self._output()
+        headers = {**security.headers, "Content-Type": media_type} if media_type else security.headers
+        config = {
+            "tool_id": tool_id,
+            "name": title_of(operation, self.method, self.path),
+            "description": description_of(operation, self.method, self.path, returned),
+            "api": {
+                "base_url": called,
+                "path": path,
+                "method": self.method,
+                "auth": security.auth,
+                "headers": headers,
+            },
+            "input_schema": input_schema,
+            "output_schema": output,
+            "field_mappings": {"request": mappings},
+        }
+        return _checked(config, self.warnings.append)
+
+    def _security(self) -> Security:
+        if self.options.auth is not None:
+            return Security(self.options.auth)
+        own = self.raw.get("security")
+        wanted = self.document.content.get("security") if own is None else own
+        return security_of(self.document, wanted, self.warnings.append)
+
+    def _input(
+        self, parameters: list[RawParameter], *, write_out: bool
+    ) -> tuple[dict[str, Any], dict[str, str], str | None]:
+        schemas = self._schemas("readOnly", write_out=write_out)
+        fields = parameter_fields(parameters, schemas, self.warnings.append)
+        media_type = None
+        if (raw := self.raw.get("requestBody")) is not None:
+            if self.method not in WITHOUT_BODY:
+                body, media_type = body_fields(self.document, raw, schemas)
+                fields += body
+            elif self.document.follow(raw).get("required") is True:
+                raise UnusablePart(f"it wants a body, and none is sent with {self.method}")
+            else:
+                self.warnings.append(f"its body is left out: none is sent with {self.method}")
+        schema, mappings = flat_input(fields, self.method)
+        if definitions := schemas.definitions():
+            schema["$defs"] = definitions
+        return schema, mappings, media_type
+
+    def _output(self) -> tuple[dict[str, Any], str]:
+        try:
+            response = success_response(self.document, self.raw.get("responses"))
+            described = response.get("description")
+            returned = described[:LONGEST_DESCRIPTION] if isinstance(described, str) else ""
+            media_type, raw = json_content(self.document, response)
+            return (self._output_schema(raw) if media_type else {}), returned
+        except ExternalReference:
+            raise
+        except UnusablePart as reason:
+            self.warnings.append(f"it has no output_schema: {reason}")
+            return {}, ""
+
+    def _output_schema(self, raw: Any) -> dict[str, Any]:
+        try:
+            return _standing_alone(self._schemas("writeOnly", write_out=True), raw)
+        except TooLarge:
+            # Only the schema itself is written out.
+            is_reference = isinstance(raw, dict) and raw.keys() == {"$ref"}
+            root = self.document.follow(raw) if is_reference else raw
+            return _standing_alone(self._schemas("writeOnly", write_out=False), root)
+
+    def _schemas(self, left_out: LeftOut, *, write_out: bool) -> SchemaConversion:
+        whole, steps = self.budgets[left_out], self.document.steps
+        budget = whole.for_schema(steps, WRITTEN_OUT_PARTS) if write_out else whole.for_schema(steps)
+        return SchemaConversion(self.document, left_out, budget, write_out=write_out)
+
+
+def success_response(document: OpenApiDocument, responses: Any) -> dict[str, Any]:
+    """Return the first response for success that has JSON, else the first for success, else an empty one.
+
+    Raises:
+        UnusablePart: they cannot be read.
+    """
+    if not isinstance(responses, dict):
+        return {}
+    document.look_through(responses)
+    codes = sorted(code for code in responses if code[:1] == "2" and len(code) == 3)
+    found = [document.follow(responses[code]) for code in codes]
+    with_json = (response for response in found if json_content(document, response)[0])
+    return next(with_json, found[0] if found else {})
+
+
+def _standing_alone(schemas: SchemaConversion, raw: Any) -> dict[str, Any]:
+    schema = schemas.convert(raw)
+    definitions = schemas.definitions()
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _shows_who_asks(one: RawParameter, security: Security) -> bool:
+    place, name = one.parameter.param_in.value, one.parameter.name.lower()
+    auth = security.auth
+    own = {("header", header.lower()) for header in security.headers}
+    if auth.type == "api_key" and auth.name:
+        own.add((auth.location, auth.name.lower()))
+    return (place, name) in own
+
+
+def _with_placeholders(path: str, parameters: list[RawParameter], warn: Warn) -> tuple[str, list[RawParameter]]:
+    """Give each placeholder of the path a name that a configuration takes, and exactly one parameter."""
+    declared = {one.parameter.name: one for one in parameters if one.parameter.param_in.value == "path"}
+    others = [one for one in parameters if one.parameter.param_in.value != "path"]
+    names = list(dict.fromkeys(PLACEHOLDER.findall(path)))
+    for name in declared.keys() - set(names):
+        warn(f"the path parameter '{shown(name)}' is left out: the path has no such placeholder")
+    filled = []
+    for name in names:
+        one = declared.get(name)
+        if one is None:
+            warn(f"the placeholder '{shown(name)}' of its path is no declared parameter; any text is taken")
+            parameter = Parameter.model_validate({"name": name, "in": "path"})
+            one = RawParameter(parameter, {"schema": {"type": "string", "minLength": 1}})
+        own_name = name if not name or _PLACEHOLDER_NAME.fullmatch(name) else safe_name(name)
+        filled.append(replace(one, parameter=one.parameter.model_copy(update={"name": own_name, "required": True})))
+        path = path.replace(f"{{{name}}}", f"{{{own_name}}}")
+    return path, [*filled, *others]
+
+
+def _checked(config: dict[str, Any], warn: Warn) -> ToolConfig:
+    try:
+        # What SchemaConversion made is of the right form; looking again takes longer than all the rest.
+        return ToolConfig.stored(config)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+    if all(problem["loc"][:1] == ("output_schema",) for problem in problems) and config["output_schema"]:
+        warn(f"it has no output_schema: {_told(problems[0])}")
+        return _checked({**config, "output_schema": {}}, warn)
+    raise UnusablePart(_told(problems[0])) from None
+
+
+def _told(problem: Any) -> str:
+    place = ".".join(str(step) for step in problem["loc"])
+    said = problem["msg"].removeprefix("Value error, ")
+    return f"{place}: {said}"[:400] if place else said[:400]
 
 
 @dataclass(frozen=True)
@@ -76,7 +325,7 @@ class _Import:
     def __init__(self, document: OpenApiDocument, options: ImportOptions) -> None:
         self._document = document
         self._options = options
-        self._conversion = Conversion(document, options.base_url, options.document_url, options.auth)
+        self._budgets: Mapping[LeftOut, SchemaBudget] = {"readOnly": SchemaBudget(), "writeOnly": SchemaBudget()}
         self._tools: dict[str, ToolConfig] = {}
         self._skipped: list[Skipped] = []
         self._warnings: dict[str, None] = {}
@@ -97,11 +346,11 @@ class _Import:
 
     def _run(self) -> Imported:
         left_out = 0
-        for seen, site in enumerate(filter(self._wanted, self._sites())):
+        for seen, operation in enumerate(filter(self._wanted, self._operations())):
             if seen >= MOST_OPERATIONS:
                 left_out += 1
             else:
-                self._import(site)
+                self._import(operation)
         if left_out:
             self._warn(
                 f"{left_out} operations after the first {MOST_OPERATIONS} are left out: choose by operations or tags"
@@ -114,7 +363,7 @@ class _Import:
     def _is_choosy(self) -> bool:
         return bool(self._options.tags or self._options.operations)
 
-    def _sites(self) -> Iterator[Site]:
+    def _operations(self) -> Iterator[DescribedOperation]:
         for path, entry in self._document.content.get("paths", {}).items():
             if path.startswith("x-"):
                 continue
@@ -126,46 +375,52 @@ class _Import:
                 continue
             for name, raw in path_item.items():
                 if name in _METHODS:
-                    yield Site(_METHODS[name], path, path_item, raw if isinstance(raw, dict) else {})
+                    own = raw if isinstance(raw, dict) else {}
+                    document = self._document.for_operation()
+                    yield DescribedOperation(
+                        _METHODS[name], path, path_item, own, document, self._options, self._budgets
+                    )
                 elif name in _OTHER_METHODS:
                     self._skip(f"{name.upper()} {shown(path)}", f"tools do not call {name.upper()}")
 
-    def _wanted(self, site: Site) -> bool:
-        return (not self._globs or self._has_chosen_name(site)) and (
-            not self._options.tags or self._has_chosen_tag(site)
+    def _wanted(self, operation: DescribedOperation) -> bool:
+        return (not self._globs or self._has_chosen_name(operation)) and (
+            not self._options.tags or self._has_chosen_tag(operation)
         )
 
-    def _has_chosen_name(self, site: Site) -> bool:
-        own_id = site.raw.get("operationId", "")
-        names = [f"{site.method} {site.path}"[:LONGEST_NAME], own_id[:LONGEST_NAME] if isinstance(own_id, str) else ""]
+    def _has_chosen_name(self, operation: DescribedOperation) -> bool:
+        own_id = operation.raw.get("operationId", "")
+        names = [
+            f"{operation.method} {operation.path}"[:LONGEST_NAME],
+            own_id[:LONGEST_NAME] if isinstance(own_id, str) else "",
+        ]
         self._document.steps.take(len(self._globs) + self._glob_length * sum(map(len, names)) // 1_000)
         return any(glob.match(name) for glob in self._globs for name in names)
 
-    def _has_chosen_tag(self, site: Site) -> bool:
-        tags = site.raw.get("tags")
+    def _has_chosen_tag(self, operation: DescribedOperation) -> bool:
+        tags = operation.raw.get("tags")
         if not isinstance(tags, list):
             return False
         self._document.look_through(tags)
         return any(isinstance(tag, str) and tag in self._options.tags for tag in tags)
 
-    def _import(self, site: Site) -> None:
-        warnings: list[str] = []
-        self._reading = site.label
+    def _import(self, operation: DescribedOperation) -> None:
+        self._reading = operation.label
         try:
-            tool = self._conversion.tool(self._free_id(site), site, warnings.append)
+            tool = operation.tool(self._free_id(operation))
         except UnusablePart as reason:
-            self._skip(site.label, str(reason))
+            self._skip(operation.label, str(reason))
             return
         self._tools[tool.tool_id] = tool
-        for warning in warnings:
-            self._warn(f"{site.label}: {warning}")
+        for warning in operation.warnings:
+            self._warn(f"{operation.label}: {warning}")
 
-    def _free_id(self, site: Site) -> str:
-        wanted = site.raw.get("operationId")
+    def _free_id(self, operation: DescribedOperation) -> str:
+        wanted = operation.raw.get("operationId")
         slug = _slug(wanted) if isinstance(wanted, str) else ""
-        slug = slug or _slug(f"{site.method.lower()} {site.path}").rstrip("_-")
+        slug = slug or _slug(f"{operation.method.lower()} {operation.path}").rstrip("_-")
         if f"{self._options.prefix}{slug}".lower() in RESERVED_IDS:
-            slug = f"{slug}_{site.method.lower()}"
+            slug = f"{slug}_{operation.method.lower()}"
         free = first = f"{self._options.prefix}{slug}"[:LONGEST_ID]
         number = self._numbers.get(first, 1)
         while free in self._tools:

@@ -1,4 +1,8 @@
-"""Lay the parameters and the JSON body of an operation out as the fields of one flat input (W-01).
+"""Read what a request of an operation is made of: its address, credentials, parameters and JSON body (W-01, W-08).
+
+Parameters and body are laid out as the fields of one flat input. Documents hold no credentials; a tool refers to
+environment variables named after the document's title and the scheme: `{env:TOOL_<TITLE>_<SCHEME>}`. The title is the
+author's choice: an operator who has several APIs binds each variable to its host (`TOOLWEAVE_TOOL_ENV`).
 
 The parts of a document that are no schemas are read with openapi-pydantic's models, those of 3.1: for these parts they
 take whatever 3.0 allows, too. They are applied to one part at a time, and never to schemas: a mistake is then one
@@ -9,20 +13,25 @@ gives all of it up for one external reference, and loads a web server when it is
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
+from urllib.parse import urljoin
 
-from openapi_pydantic import Parameter
+from openapi_pydantic import Parameter, SecurityScheme, Server
 from pydantic import BaseModel, ValidationError
 
+from toolweave.errors import OutboundRefused
 from toolweave.field_mappings import HEADER_NAME, Part, Place, body_place
+from toolweave.outbound_urls import read_target
 from toolweave.servers.registry.openapi.schemas import (
     LONGEST_TEXT,
     OpenApiDocument,
     SchemaConversion,
     UnusablePart,
+    json_content,
+    json_rank,
     shown,
 )
-from toolweave.tool_config import WITHOUT_BODY, Method, is_connection_header
+from toolweave.tool_config import MOST_HEADERS, WITHOUT_BODY, ApiAuth, Method, is_connection_header
 
 MOST_FIELDS = 200
 LONGEST_FIELD_NAME = 64
@@ -305,7 +314,6 @@ def without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return dict(schema)
 
 
-JSON = "application/json"
 _MOST_LEVELS = 20
 _TELLING = frozenset(
     (
@@ -352,20 +360,6 @@ def body_fields(document: OpenApiDocument, body: Any, schemas: SchemaConversion)
     return [InputField("body", "body", whole, required, whole_body=True)], sent_as
 
 
-def json_content(document: OpenApiDocument, part: dict[str, Any]) -> tuple[str | None, Any]:
-    """Return the JSON media type of a body or response and its schema, plain JSON first; (None, {}) without any."""
-    content = part.get("content")
-    if not isinstance(content, dict):
-        return None, {}
-    document.look_through(content)
-    kinds = {kind: rank for kind in content if (rank := json_rank(kind)) is not None}
-    if not kinds:
-        return None, {}
-    chosen = min(kinds, key=lambda kind: kinds[kind])
-    media = content[chosen]
-    return chosen, media.get("schema", {}) if isinstance(media, dict) else {}
-
-
 def object_shape(
     document: OpenApiDocument, raw: Any, schemas: SchemaConversion, levels: int = _MOST_LEVELS
 ) -> ObjectShape | None:
@@ -409,16 +403,6 @@ def _names(required: Any) -> set[str]:
     return {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
 
 
-def json_rank(media_type: str) -> int | None:
-    """Rank media types that JSON is sent as: plain JSON 0, others 1, any type 2; None for what is no JSON."""
-    kind = media_type.partition(";")[0].strip().lower()
-    if kind == JSON:
-        return 0
-    if kind.startswith("application/") and kind.endswith("+json"):
-        return 1
-    return 2 if kind in ("*/*", "application/*") else None
-
-
 def _without_null(schema: Any, required: bool) -> tuple[Any, bool]:
     """Take a body that may be null for one that may be left out."""
     forms = schema.get("anyOf") if isinstance(schema, dict) else None
@@ -435,3 +419,176 @@ def _property_fields(shape: ObjectShape, schemas: SchemaConversion) -> list[Inpu
         for name, raw in properties.items()
         if name not in left_out
     ]
+
+
+MOST_ALTERNATIVES = 50
+LONGEST_SLUG = 40
+LONGEST_NAME = 1_000
+_TOO_MANY = "it wants more credentials at once than a tool sends"
+_WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9]+")
+Kind = Literal["header", "query", "bearer", "basic"]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How one security scheme is fulfilled: the kind of credential, its name, and the variable that holds it."""
+
+    kind: Kind
+    name: str
+    variable: str
+
+    @property
+    def value(self) -> str:
+        """Return the reference to the credential."""
+        return f"{{env:{self.variable}}}"
+
+    def as_auth(self) -> ApiAuth:
+        """Return the credential as a tool's `auth`; raises UnusablePart for a name that cannot be one."""
+        if self.kind in ("bearer", "basic"):
+            return ApiAuth(type="bearer" if self.kind == "bearer" else "basic", value=self.value)
+        location: Literal["header", "query"] = "query" if self.kind == "query" else "header"
+        try:
+            return ApiAuth(type="api_key", location=location, name=self.name, value=self.value)
+        except ValidationError as error:
+            raise UnusablePart(f"the API key '{shown(self.name)}' cannot be sent: {error.errors()[0]['msg']}") from None
+
+    def as_header(self) -> tuple[str, str]:
+        """Return the credential as a header beside the `auth`."""
+        return ("Authorization", f"Bearer {self.value}") if self.kind == "bearer" else (self.name, self.value)
+
+
+@dataclass(frozen=True)
+class Security:
+    """What an operation sends to show who asks."""
+
+    auth: ApiAuth = field(default_factory=ApiAuth)
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def security_of(document: OpenApiDocument, requirements: Any, warn: Warn) -> Security:
+    """Choose the first of the alternatives that can be fulfilled.
+
+    Of schemes that belong together one becomes the `auth`; the others become headers.
+
+    Raises:
+        UnusablePart: none can be fulfilled.
+    """
+    if not requirements:
+        return Security()
+    if not isinstance(requirements, list):
+        raise UnusablePart("its security requirements are no list")
+    reasons = []
+    for alternative in requirements[:MOST_ALTERNATIVES]:
+        try:
+            return _fulfilled(document, alternative, warn)
+        except UnusablePart as error:
+            reasons.append(str(error))
+    raise UnusablePart(f"none of its security requirements can be fulfilled: {'; '.join(dict.fromkeys(reasons))}"[:400])
+
+
+def slug(text: str, otherwise: str) -> str:
+    """Write a text as a part of a variable's name."""
+    return (
+        _NOT_IN_VARIABLES.sub("_", _WORD_BEGINS.sub("_", text[:LONGEST_NAME]).upper())
+        .strip("_")[:LONGEST_SLUG]
+        .rstrip("_")
+        or otherwise
+    )
+
+
+def _fulfilled(document: OpenApiDocument, alternative: Any, warn: Warn) -> Security:
+    if not isinstance(alternative, dict):
+        raise UnusablePart("a security requirement is no object")
+    if len(alternative) > MOST_HEADERS:
+        raise UnusablePart(_TOO_MANY)
+    schemes = [_shown(document, name, warn) for name in alternative]
+    # Only the auth can go to the query or be encoded as "basic" wants it.
+    schemes.sort(key=lambda one: one.kind not in ("query", "basic"))
+    if not schemes:
+        return Security()
+    if any(one.kind in ("query", "basic") for one in schemes[1:]):
+        raise UnusablePart(_TOO_MANY)
+    headers = dict(one.as_header() for one in schemes[1:])
+    taken = [name.lower() for name in headers] + [_header(schemes[0])]
+    if len(set(taken)) < len(schemes):
+        raise UnusablePart("it wants two credentials in the same header")
+    return Security(schemes[0].as_auth(), headers)
+
+
+def _header(one: Shown) -> str:
+    return "authorization" if one.kind in ("bearer", "basic") else one.name.lower() if one.kind == "header" else "?"
+
+
+def _shown(document: OpenApiDocument, name: str, warn: Warn) -> Shown:
+    components = document.content.get("components")
+    declared = components.get("securitySchemes") if isinstance(components, dict) else None
+    if not isinstance(declared, dict) or name not in declared:
+        raise UnusablePart(f"the security scheme {shown(name)} is not in the document")
+    scheme = read_part(document, SecurityScheme, document.follow(declared[name]), "its security scheme")
+    variable = f"TOOL_{slug(read_title(document), 'API')}_{slug(name, 'KEY')}"
+    kind = _kind(scheme, name)
+    if scheme.type in ("oauth2", "openIdConnect"):
+        warn(f"the scheme {shown(name)} is {scheme.type}: put a token for it into {variable}; none is asked for")
+    return Shown(kind, scheme.name or "", variable)
+
+
+def _kind(scheme: SecurityScheme, name: str) -> Kind:
+    form = (scheme.type, (scheme.security_scheme_in or scheme.scheme or "").lower())
+    match form:
+        case ("apiKey", "header") if scheme.name:
+            return "header"
+        case ("apiKey", "query") if scheme.name:
+            return "query"
+        case ("http", "bearer") | ("oauth2", _) | ("openIdConnect", _):
+            return "bearer"
+        case ("http", "basic"):
+            return "basic"
+    raise UnusablePart(
+        f"the security scheme {shown(name)} ({shown(' '.join(filter(None, form)))}) is of a kind that is not sent"
+    )
+
+
+LONGEST_URL = 2_000
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def base_url(document: OpenApiDocument, levels: list[Any], document_url: str | None) -> str:
+    """Return the URL of the first server of the first level that has one, its variables filled by their defaults.
+
+    Args:
+        document: its steps are taken.
+        levels: the `servers` of the operation, its path and the document, each None where there are none.
+        document_url: what a relative URL is relative to.
+
+    Raises:
+        UnusablePart: there is none, or it is relative to an unknown place, or no http(s) URL.
+    """
+    servers = next((level for level in levels if level), [{"url": "/"}])
+    if not isinstance(servers, list):
+        raise UnusablePart("its servers are no list")
+    if not isinstance(servers[0], dict):
+        raise UnusablePart("its server is no object")
+    url = _filled(read_part(document, Server, servers[0], "its server"))
+    if document_url is None and not _SCHEME.match(url):
+        raise UnusablePart(f"its server '{shown(url)}' is relative to nothing known; give the base_url of the API")
+    try:
+        url = url if _SCHEME.match(url) else _absolute(url, document_url or "")
+        read_target(url)
+    except (OutboundRefused, ValueError) as error:
+        raise UnusablePart(f"its server {shown(url)} cannot be called: {error}") from None
+    return url
+
+
+def _absolute(url: str, document_url: str) -> str:
+    # A URL that begins with // names its host, also where that is empty.
+    return document_url.partition("//")[0] + url if url.startswith("//") else urljoin(document_url, url)
+
+
+def _filled(server: Server) -> str:
+    url = server.url.strip()
+    for name, variable in (server.variables or {}).items():
+        url = url.replace(f"{{{name}}}", variable.default)
+        if len(url) > LONGEST_URL:
+            raise UnusablePart("the URL of its server is too long")
+    return url

@@ -426,3 +426,27 @@ def _or_null(schema: JsonSchema) -> JsonSchema:
     if isinstance(choices, list) and None not in choices:
         null["enum"] = [*choices, None]
     return {**schema, **null}
+
+
+def json_content(document: OpenApiDocument, part: dict[str, Any]) -> tuple[str | None, Any]:
+    """Return the JSON media type of a body or response and its schema, plain JSON first; (None, {}) without any."""
+    content = part.get("content")
+    if not isinstance(content, dict):
+        return None, {}
+    document.look_through(content)
+    kinds = {kind: rank for kind in content if (rank := json_rank(kind)) is not None}
+    if not kinds:
+        return None, {}
+    chosen = min(kinds, key=lambda kind: kinds[kind])
+    media = content[chosen]
+    return chosen, media.get("schema", {}) if isinstance(media, dict) else {}
+
+
+def json_rank(media_type: str) -> int | None:
+    """Rank media types that JSON is sent as: plain JSON 0, others 1, any type 2; None for what is no JSON."""
+    kind = media_type.partition(";")[0].strip().lower()
+    if kind == "application/json":
+        return 0
+    if kind.startswith("application/") and kind.endswith("+json"):
+        return 1
+    return 2 if kind in ("*/*", "application/*") else None
