@@ -58,8 +58,8 @@ def _tell(config: McpConfig, place: str) -> None:
             )
 
 
-class BackgroundPlane:
-    """A tool plane from the process's own settings that lives until `stop`.
+class BackgroundPlane(threading.Thread):
+    """A thread with a tool plane from the process's own settings that lives until `stop`.
 
     The caller's loop is not used: it may end (`asyncio.run` of one request) long before the process does.
 
@@ -69,30 +69,27 @@ class BackgroundPlane:
     """
 
     def __init__(self, on_open: Callable[[ToolPlane], None], on_failure: Callable[[BaseException], None]) -> None:
+        super().__init__(name="toolweave-tool-plane", daemon=True)
         self._on_open = on_open
         self._on_failure = on_failure
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wanted = True
-        self._stopped = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="toolweave-tool-plane", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        self._released = asyncio.Event()
 
     def release(self) -> None:
         """Let the plane close in its own time."""
         self._wanted = False
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has closed already
-                self._loop.call_soon_threadsafe(self._stopped.set)
+                self._loop.call_soon_threadsafe(self._released.set)
 
     def stop(self) -> None:
         """Close the plane and wait, bounded, until its servers have ended."""
         self.release()
-        self._thread.join(CLOSING_LIMIT_S)
+        self.join(CLOSING_LIMIT_S)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Hold the plane open until it is released."""
         try:
             asyncio.run(self._serve())
         except Exception as error:  # noqa: BLE001 - the top-level handler of this thread
@@ -103,7 +100,7 @@ class BackgroundPlane:
         async with open_served_plane(load_settings()) as plane:
             self._on_open(plane)
             if self._wanted:
-                await self._stopped.wait()
+                await self._released.wait()
 
 
 class Slot:

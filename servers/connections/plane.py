@@ -246,18 +246,10 @@ class ToolPlane:
         return [each for name, each in self._connections.items() if servers is None or name in servers]
 
     async def _first_connects(self, connections: Sequence[ServerConnection], limit_s: float) -> None:
-        waits = [
-            asyncio.create_task(connection.status.wait_for("ready", "down"))
-            for connection in connections
-            if connection.status.state == "connecting" and not connection.is_known_down
-        ]
-        if not waits:
-            return
-        try:
-            await asyncio.wait(waits, timeout=limit_s)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        first = [each for each in connections if each.status.state == "connecting" and not each.is_known_down]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await asyncio.gather(*(each.status.wait_for("ready", "down") for each in first))
 
     def _on_tools(self, connection: ServerConnection) -> None:
         """Take in a server's new tool list; its names may now collide with another server's, or free them."""

@@ -191,13 +191,10 @@ class ServerAuthorization(httpx.Auth):
     authorization server's answer, which ends the old refresh token, and the keeping of the new one.
     """
 
-    def __init__(
-        self, server: str, source: Source, learn: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, server: str, source: Source, learn: Callable[[str], None]) -> None:
         self._server = server
         self._source = source
         self._learn = learn
-        self._clock = clock
         self._grant: Grant | None = None
         self._renewal: asyncio.Task[Grant] | None = None
         self._halt: _Halt | None = None
@@ -225,7 +222,7 @@ class ServerAuthorization(httpx.Auth):
             response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED:
             fault = AuthorizationFault("it refuses the token that its authorization server has just given")
-            self._halt = _Halt(fault, grant, self._clock() + PAUSE_S)
+            self._halt = _Halt(fault, grant, time.monotonic() + PAUSE_S)
             raise fault
 
     def retry(self) -> None:
@@ -272,7 +269,7 @@ class ServerAuthorization(httpx.Auth):
         Raises:
             AuthorizationFault: neither is the case.
         """
-        if self._clock() < halt.until:
+        if time.monotonic() < halt.until:
             kept = await self._source.kept()
             if kept is None or (halt.tokens is not None and kept.access_token == halt.tokens.access_token):
                 raise halt.fault.with_traceback(None)
@@ -296,7 +293,7 @@ class ServerAuthorization(httpx.Auth):
             self._halt = _Halt(fault, stale, math.inf)
             raise
         except Refused as fault:
-            self._halt = _Halt(fault, stale, self._clock() + PAUSE_S)
+            self._halt = _Halt(fault, stale, time.monotonic() + PAUSE_S)
             raise
         self._grant = grant
         logger.bind(server=self._server).debug("MCP server {}: its token was renewed", self._server)

@@ -21,7 +21,6 @@ from toolweave import __version__
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import LOOPBACK_HOSTS
 from toolweave.config.settings import load_settings
-from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.sessions.faults import describe
 from toolweave.servers.connections.sessions.http import FaultReportingClient
 from toolweave.servers.connections.sessions.link import Link
@@ -55,33 +54,6 @@ REQUEST_TIMEOUT_S = 10.0
 STREAM_TIMEOUT_S = 300.0
 
 
-class ServerLog:
-    """Write one server's messages, as many as `budget` admits."""
-
-    def __init__(self, server: str, redaction: Redaction, budget: LogBudget) -> None:
-        self._server = server
-        self._redaction = redaction
-        self._budget = budget
-
-    async def write(self, params: types.LoggingMessageNotificationParams) -> None:
-        """Write one message, whatever its data are."""
-        if not self._budget.admits():
-            return
-        left_out = self._budget.left_out()
-        logger.bind(server=self._server, mcp_level=params.level).log(
-            LEVELS.get(params.level, "ERROR"),
-            "MCP server {}{}: {}{}",
-            self._server,
-            f" {self._shown(params.logger)[:LONGEST_NAME]}" if params.logger else "",
-            self._shown(_words(params.data)),
-            f" ({left_out} messages before it were left out)" if left_out else "",
-        )
-
-    def _shown(self, text: str) -> str:
-        # Only then is it cut: of a secret that was cut in two, nothing would find the first half.
-        return self._redaction.clean(visible(text))
-
-
 async def ask_for_messages(session: ClientSession) -> None:
     """Tell a server that has log messages which ones we want; one that refuses sends what it likes."""
     capabilities = session.get_server_capabilities()
@@ -91,11 +63,6 @@ async def ask_for_messages(session: ClientSession) -> None:
         await session.set_logging_level(WANTED_LEVEL)
     except (McpError, ValidationError) as error:
         logger.debug("an MCP server does not let its log level be set: {}", type(error).__name__)
-
-
-def _words(data: object) -> str:
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
-    return text[:LONGEST_DATA]
 
 
 class SupervisedClient(MultiServerMCPClient):
@@ -109,7 +76,7 @@ class SupervisedClient(MultiServerMCPClient):
         self._link = link
         self._elicitations = elicitations
         self._config = config
-        self._server_log = ServerLog(config.name, link.redaction, LogBudget(burst=50, per_s=10))
+        self._log_budget = LogBudget(burst=50, per_s=10)
         self._budget = LogBudget(burst=50, per_s=5)
         super().__init__({config.name: self._connection()})
 
@@ -174,7 +141,7 @@ class SupervisedClient(MultiServerMCPClient):
         return {
             "message_handler": self._on_message,
             "elicitation_callback": self._elicitations.answer,
-            "logging_callback": self._server_log.write,
+            "logging_callback": self._on_log,
             "client_info": types.Implementation(name="toolweave", version=__version__),
         }
 
@@ -215,3 +182,22 @@ class SupervisedClient(MultiServerMCPClient):
                 text,
                 f" (and {left_out} more)" if left_out else "",
             )
+
+    async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
+        """Write a message of the server, whatever its data are, into our log, as many as the budget admits."""
+        if not self._log_budget.admits():
+            return
+        left_out, data = self._log_budget.left_out(), params.data
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+        logger.bind(server=self._config.name, mcp_level=params.level).log(
+            LEVELS.get(params.level, "ERROR"),
+            "MCP server {}{}: {}{}",
+            self._config.name,
+            f" {self._shown(params.logger)[:LONGEST_NAME]}" if params.logger else "",
+            self._shown(text[:LONGEST_DATA]),
+            f" ({left_out} messages before it were left out)" if left_out else "",
+        )
+
+    def _shown(self, text: str) -> str:
+        # Only then is it cut: of a secret that was cut in two, nothing would find the first half.
+        return self._link.redaction.clean(visible(text))

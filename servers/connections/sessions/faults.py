@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import httpx
 from mcp.shared.exceptions import McpError
-from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
+from mcp.types import CONNECTION_CLOSED
 
 from toolweave import open_files
 from toolweave.errors import ToolError
@@ -84,11 +84,6 @@ def is_sign_of_life(error: BaseException) -> bool:
     """Say whether `error` is a JSON-RPC error that the server itself sent."""
     faults = (TRANSPORT_FAULT, NOT_MCP, OVERSIZE)
     return isinstance(error, McpError) and not ends_session(error) and error.error.code not in faults
-
-
-def was_refused(error: BaseException) -> bool:
-    """Say whether the server understood the request and declines it: unknown tool, wrong arguments."""
-    return isinstance(error, McpError) and error.error.code in (INVALID_PARAMS, METHOD_NOT_FOUND)
 
 
 def declines_caller(error: BaseException) -> bool:

@@ -36,6 +36,8 @@ NO_PARAMETERS = "Its parameters are too many to be described here."
 MOST_SCHEMA_CHARS = 100_000
 DEEPEST_SCHEMA = 40
 LONGEST_REFUSAL = 2_000
+REFUSALS = (types.INVALID_PARAMS, types.METHOD_NOT_FOUND)
+"""Codes of a server that understood a request and declines it: unknown tool, wrong arguments."""
 MOST_PAGES = 200
 MANY_TOOLS = 100
 NOTICE_LIMIT_S = 1.0
@@ -145,7 +147,7 @@ class McpSession:
                 self.link.spawn(self._notify_cancelled(request_id))
             raise
         except Exception as error:
-            if not (isinstance(error, McpError) and faults.was_refused(error)):
+            if not (isinstance(error, McpError) and error.error.code in REFUSALS):
                 raise self._failure(error, tool) from error
             result = failed_result(error.error.message[:LONGEST_REFUSAL], "tool")
         if not result.isError and (problems := await self._misfits(tool, result.structuredContent)):

@@ -475,28 +475,31 @@ async def answering_server(program: Program, url: str, output: IO[bytes], link: 
         OSError: the program cannot be started.
         ServerUnavailable: it ended before it served, or the port belongs to somebody else.
     """
-    host, port = _address(url)
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
     if await _accepts(host, port):
         link.lose(f"something else serves on {host}:{port} already")
         raise ServerUnavailable(link.why_lost, server=link.server, executed="no")
     async with AsyncExitStack() as stack:
         process = await stack.enter_async_context(
-            running(program, stdin=DEVNULL, stdout=output, stderr=output, dismiss=_ask_to_end)
+            running(
+                program,
+                stdin=DEVNULL,
+                stdout=output,
+                stderr=output,
+                dismiss=lambda it: send_to_group(it, signal.SIGTERM),
+            )
         )
         output.close()
         watching = link.spawn(_report_exit(process, link))
         try:
-            await link.race(_until_it_accepts(host, port))
+            await link.race(_accepting(host, port))
             yield
         finally:
             watching.cancel()
 
 
-def _ask_to_end(process: Process) -> None:
-    send_to_group(process, signal.SIGTERM)
-
-
-async def _until_it_accepts(host: str, port: int) -> None:
+async def _accepting(host: str, port: int) -> None:
     # Nobody tells when another process begins to listen.
     while not await _accepts(host, port):  # noqa: ASYNC110
         await asyncio.sleep(LOOK_EVERY_S)
@@ -511,8 +514,3 @@ async def _accepts(host: str, port: int) -> bool:
     with contextlib.suppress(OSError):
         await writer.wait_closed()
     return True
-
-
-def _address(url: str) -> tuple[str, int]:
-    parts = urlsplit(url)
-    return parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
