@@ -5,11 +5,11 @@ node runs it, found through a context variable: jobs do not see each other's ser
 """
 
 import asyncio
-from collections.abc import Awaitable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
@@ -26,12 +26,11 @@ from toolweave.graphs.agent_loop import AgentGraph, build_agent_loop
 from toolweave.graphs.plane_tools import OpenTools, PlaneTools, open_task_tools, server_states
 from toolweave.nodes.agent import AgentInput
 from toolweave.nodes.chat_models import ChatModel, LazyChatModel, ScriptModels, as_script_models
-from toolweave.nodes.model_turn import ModelUsage, model_name, model_usage
+from toolweave.nodes.model_turn import ModelUsage, model_usage
 from toolweave.nodes.script.fetching.fetch_plain import (
     BEGUN_PERCENT,
     DONE_PERCENT,
     LONGEST_TOLD,
-    FetchedPage,
     PlainFetch,
     fetch_plain_node,
 )
@@ -50,8 +49,10 @@ from toolweave.nodes.script.state import (
     FetchWay,
     ReadJob,
     ScriptInput,
+    ScriptNode,
     ScriptOutput,
     ScriptState,
+    ScriptUpdate,
     begin_node,
     shown_url,
     source_of,
@@ -61,6 +62,17 @@ from toolweave.nodes.script.validate import validate_node
 from toolweave.nodes.script.write import write_node
 from toolweave.nodes.tool_selection import MAX_TOOLS
 from toolweave.servers.connections.tool import McpTool
+
+ScriptBuilder = StateGraph[ScriptState, None, ScriptInput, ScriptOutput]
+ScriptGraph = CompiledStateGraph[ScriptState, None, ScriptInput, ScriptOutput]
+# Backstops in seconds: requests, extraction and model calls have limits of their own, which end them first. A long
+# article takes many model calls.
+_FETCH_S = 180.0
+_AGENT_S = 3_600.0
+_WRITE_S = 7_200.0
+_VALIDATE_S = 900.0
+_WAYS_ON: dict[Hashable, str] = {"http": "fetch_page", "agent": "fetch_with_agent"}
+
 
 _CHANGED = "the job began with MCP servers, and now no MCP file is named."
 
@@ -74,18 +86,50 @@ class AgentFetch:
     open_tools: OpenTools = open_task_tools
 
 
-class FetchedByAgent(FetchedPage):
-    """What the node changes."""
+def build_script_writer(
+    *,
+    model: ChatModel | ScriptModels,
+    read_job: ReadJob = read_script_job,
+    fetch: PlainFetch | None = None,
+    agent: AgentFetch | None = None,
+    checkpointer: Checkpointer = None,
+    store: BaseStore | None = None,
+) -> ScriptGraph:
+    """Compile the script writer; it is a Runnable, async only.
 
-    model_usage: list[ModelUsage]
+    Input: `url`, and optionally `language`. Output: `script` (a VideoScript as JSON), `source` and `metadata.usage`. A
+    stage that fails ends the run with its error; progress from 0 to 100 is told on the custom stream.
+
+    Args:
+        model: What writes, whatever a job's settings say; or ScriptModels, which gives each job the one it names.
+        read_job: Says what a job is to do, when it begins; by default what CONFIG_PATH and MCP_CONFIG_PATH name (A-05).
+        fetch: What fetches pages where no agent does; by default from public addresses only.
+        agent: How agents fetch pages; by default with at most ten model calls.
+        checkpointer: Where threads are kept; a server attaches its own.
+        store: The long-term store.
+    """
+    models = as_script_models(model)
+    agent = agent or AgentFetch()
+    fetching = fetch_agent_node(fetch_loop(agent), agent, models, read_job)
+    graph: ScriptBuilder = StateGraph(ScriptState, input_schema=ScriptInput, output_schema=ScriptOutput)
+
+    graph.add_node("begin", begin_node(read_job))
+    graph.add_node("fetch_page", fetch_plain_node(fetch or PlainFetch()), timeout=_FETCH_S)
+    graph.add_node("fetch_with_agent", fetching, timeout=_AGENT_S)
+    graph.add_node("write", write_node(models), timeout=_WRITE_S)
+    graph.add_node("validate", validate_node(models), timeout=_VALIDATE_S)
+
+    graph.add_edge(START, "begin")
+    graph.add_conditional_edges("begin", _fetch_way, _WAYS_ON)
+    graph.add_edge("fetch_page", "write")
+    graph.add_edge("fetch_with_agent", "write")
+    graph.add_edge("write", "validate")
+    graph.add_edge("validate", END)
+    return graph.compile(checkpointer=checkpointer, store=store, name="script_writer")
 
 
-class FetchAgentNode(Protocol):
-    """The node that has an agent fetch."""
-
-    def __call__(self, state: ScriptState) -> Awaitable[FetchedByAgent]:
-        """Return the page."""
-        ...
+def _fetch_way(state: ScriptState) -> FetchWay:
+    return state["fetch_way"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +153,14 @@ def fetch_loop(fetch: AgentFetch) -> AgentGraph:
     )
 
 
-def fetch_agent_node(loop: AgentGraph, fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> FetchAgentNode:
+def fetch_agent_node(loop: AgentGraph, fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> ScriptNode:
     """Make the node that opens the job's servers and runs `loop` with them.
 
     What the job is to do is read anew: neither servers nor their secrets go through checkpoints. It raises ConfigError
     when there are none any more, and FetchFailed, which names servers and errors.
     """
 
-    async def fetch_with_agent(state: ScriptState) -> FetchedByAgent:
+    async def fetch_with_agent(state: ScriptState) -> ScriptUpdate:
         servers = await asyncio.to_thread(_servers, read_job)
         model = models.model_for(settings_of(state.get("settings")))
         dialogue = FetchDialogue(state["url"], fetch.max_iterations)
@@ -192,61 +236,4 @@ async def _usage(dialogue: FetchDialogue, model: LazyChatModel) -> list[ModelUsa
     if not answers:
         return []
     asked = await model.get()
-    return [model_usage("fetch", answer, model_name(asked, answer)) for answer in answers]
-
-
-ScriptBuilder = StateGraph[ScriptState, None, ScriptInput, ScriptOutput]
-ScriptGraph = CompiledStateGraph[ScriptState, None, ScriptInput, ScriptOutput]
-# Backstops in seconds: requests, extraction and model calls have limits of their own, which end them first. A long
-# article takes many model calls.
-_FETCH_S = 180.0
-_AGENT_S = 3_600.0
-_WRITE_S = 7_200.0
-_VALIDATE_S = 900.0
-_WAYS_ON: dict[Hashable, str] = {"http": "fetch_page", "agent": "fetch_with_agent"}
-
-
-def build_script_writer(
-    *,
-    model: ChatModel | ScriptModels,
-    read_job: ReadJob = read_script_job,
-    fetch: PlainFetch | None = None,
-    agent: AgentFetch | None = None,
-    checkpointer: Checkpointer = None,
-    store: BaseStore | None = None,
-) -> ScriptGraph:
-    """Compile the script writer; it is a Runnable, async only.
-
-    Input: `url`, and optionally `language`. Output: `script` (a VideoScript as JSON), `source` and `metadata.usage`. A
-    stage that fails ends the run with its error; progress from 0 to 100 is told on the custom stream.
-
-    Args:
-        model: What writes, whatever a job's settings say; or ScriptModels, which gives each job the one it names.
-        read_job: Says what a job is to do, when it begins; by default what CONFIG_PATH and MCP_CONFIG_PATH name (A-05).
-        fetch: What fetches pages where no agent does; by default from public addresses only.
-        agent: How agents fetch pages; by default with at most ten model calls.
-        checkpointer: Where threads are kept; a server attaches its own.
-        store: The long-term store.
-    """
-    models = as_script_models(model)
-    agent = agent or AgentFetch()
-    fetching = fetch_agent_node(fetch_loop(agent), agent, models, read_job)
-    graph: ScriptBuilder = StateGraph(ScriptState, input_schema=ScriptInput, output_schema=ScriptOutput)
-
-    graph.add_node("begin", begin_node(read_job))
-    graph.add_node("fetch_page", fetch_plain_node(fetch or PlainFetch()), timeout=_FETCH_S)
-    graph.add_node("fetch_with_agent", fetching, timeout=_AGENT_S)
-    graph.add_node("write", write_node(models), timeout=_WRITE_S)
-    graph.add_node("validate", validate_node(models), timeout=_VALIDATE_S)
-
-    graph.add_edge(START, "begin")
-    graph.add_conditional_edges("begin", _fetch_way, _WAYS_ON)
-    graph.add_edge("fetch_page", "write")
-    graph.add_edge("fetch_with_agent", "write")
-    graph.add_edge("write", "validate")
-    graph.add_edge("validate", END)
-    return graph.compile(checkpointer=checkpointer, store=store, name="script_writer")
-
-
-def _fetch_way(state: ScriptState) -> FetchWay:
-    return state["fetch_way"]
+    return [model_usage("fetch", asked, answer) for answer in answers]

@@ -5,7 +5,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -65,39 +65,12 @@ class AgentState(AgentOutput):
     remaining_steps: RemainingSteps
 
 
-class AgentUpdate(TypedDict, total=False):
-    """What a node writes; absent keys stay as they are."""
-
-    messages: list[AnyMessage]
-    iterations: int
-    status: Status
-    to_approve: dict[str, str]
-    waiting_calls: list[WaitingCall]
-
-
-class StateNode(Protocol):
-    """A node that needs the state only."""
-
-    def __call__(self, state: AgentState) -> AgentUpdate | Awaitable[AgentUpdate]:
-        """Return what changes."""
-        ...
-
-
-class ModelNode(Protocol):
-    """A node that calls the model; the config carries the stream its tokens go to."""
-
-    def __call__(self, state: AgentState, config: RunnableConfig) -> Awaitable[AgentUpdate]:
-        """Return what changes."""
-        ...
-
-
-class RoutingNode(Protocol):
-    """A node that says itself which tasks follow it."""
-
-    def __call__(self, state: AgentState, config: RunnableConfig) -> Awaitable[Command[Any]]:
-        """Return what changes, and where to go on."""
-        ...
-
+AgentUpdate = dict[str, Any]
+"""What a node writes; absent keys stay as they are."""
+AgentNode = Callable[..., AgentUpdate | Awaitable[AgentUpdate]]
+"""A node of the loop; one that calls the model also takes the config, which carries the stream its tokens go to."""
+RoutingNode = Callable[..., Awaitable[Command[Any]]]
+"""A node that says itself which tasks follow it."""
 
 SystemPrompt = str | Callable[[], str] | None
 """A text, something that writes it for each model call, or nothing."""
@@ -173,7 +146,7 @@ def _left_behind(state: AgentState) -> list[AnyMessage]:
 
 def call_model_node(
     model: LazyChatModel, catalog: OfferedTools, system_prompt: SystemPrompt, *, steps_to_an_end: int
-) -> ModelNode:
+) -> AgentNode:
     """Return the node; it asks the catalogue at every turn, so tools come and go with their servers (A-02).
 
     Of a large catalogue the model is offered what is relevant (D-2).
@@ -209,7 +182,7 @@ def _offer(model: BaseChatModel, tools: Sequence[OpenAITool]) -> ModelRunnable:
 OnIterationLimit = Literal["end", "error", "summarize"]
 
 
-def iteration_cap_node(on_limit: OnIterationLimit) -> StateNode:
+def iteration_cap_node(on_limit: OnIterationLimit) -> AgentNode:
     """Return the node that answers each pending call with an error and, for "end", says why the run stops."""
 
     def iteration_cap(state: AgentState) -> AgentUpdate:
@@ -238,7 +211,7 @@ def limit_error(state: AgentState) -> AgentUpdate:
     raise IterationLimitError(state["iterations"])
 
 
-def summarize_node(model: LazyChatModel) -> ModelNode:
+def summarize_node(model: LazyChatModel) -> AgentNode:
     """Return the node that asks the model once more, without tools, for what it knows so far."""
 
     async def summarize(state: AgentState, config: RunnableConfig) -> AgentUpdate:
@@ -261,7 +234,7 @@ NO_DATABASE = "Unable to access todo database. Please try again later."
 NO_TOOLS = f"No MCP tools available. {NO_DATABASE}"
 
 
-def check_tools_node(needed: SelectedTools) -> StateNode:
+def check_tools_node(needed: SelectedTools) -> AgentNode:
     """Return the node that starts a run and notes whether any of the needed tools can be called."""
 
     async def check_tools(state: AgentState) -> AgentUpdate:

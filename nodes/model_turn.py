@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import (
@@ -19,6 +20,7 @@ from langchain_core.messages import (
     AIMessageChunk,
     AnyMessage,
     InvalidToolCall,
+    SystemMessage,
     ToolCall,
     ToolCallChunk,
 )
@@ -28,8 +30,9 @@ from langgraph.constants import TAG_NOSTREAM
 from langgraph.errors import GraphBubbleUp
 from typing_extensions import TypedDict
 
-from toolweave.errors import ModelError
+from toolweave.errors import ConfigError, ModelError, StageFailed
 from toolweave.message_chunks import ChunkJoiner
+from toolweave.nodes.chat_models import LazyChatModel
 
 LONGEST_DETAIL = 300
 _BY_STATUS = {
@@ -84,6 +87,11 @@ _CUT_BY: dict[str, Ending] = {
     "content_filter": "content_filter",
     "safety": "content_filter",
 }
+CUT_SHORT: dict[str, str] = {
+    "length": "The model's answer was cut off at its length limit (finish_reason length).",
+    "content_filter": "The model endpoint's content filter withheld the answer (finish_reason content_filter).",
+}
+"""What to say of an answer that ended otherwise than "done"."""
 
 
 async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig) -> AIMessage:
@@ -188,22 +196,17 @@ class ModelUsage(TypedDict):
     output_tokens: int
 
 
-def model_name(model: BaseChatModel, answer: AIMessage) -> str:
-    """Name the model of a call: as the endpoint calls it, or else by its class."""
-    named = getattr(model, "model_name", None) or answer.response_metadata.get("model_name")
-    return str(named or type(model).__name__)
-
-
 def gathered(calls: list[ModelUsage], more: list[ModelUsage] | None) -> list[ModelUsage]:
     """Gather what the nodes of a graph write; None begins anew."""
     return [] if more is None else [*calls, *more]
 
 
-def model_usage(stage: str, answer: AIMessage, model: str) -> ModelUsage:
-    """Read what one call has used from its answer."""
+def model_usage(stage: str, model: BaseChatModel, answer: AIMessage) -> ModelUsage:
+    """Read what one call has used from its answer; name the model as the endpoint does, or else by its class."""
+    named = getattr(model, "model_name", None) or answer.response_metadata.get("model_name")
     counted = answer.usage_metadata
     read, written = (counted["input_tokens"], counted["output_tokens"]) if counted else (0, 0)
-    return ModelUsage(stage=stage, model=model, input_tokens=read, output_tokens=written)
+    return ModelUsage(stage=stage, model=str(named or type(model).__name__), input_tokens=read, output_tokens=written)
 
 
 def usage_summary(calls: Sequence[ModelUsage]) -> dict[str, Any]:
@@ -223,41 +226,78 @@ _OF_FUNCTIONS = re.compile(
 _REFUSALS = frozenset({400, 404, 422, 500, 501})
 
 
-async def ask_for_choice(
-    model: BaseChatModel,
-    function: dict[str, Any],
-    prompt: Sequence[AnyMessage],
-    plain_prompt: Sequence[AnyMessage],
-    config: RunnableConfig,
-) -> AIMessage:
-    """Bind an OpenAI function that must be called; a model or endpoint that refuses it gets `plain_prompt` alone.
+@dataclass(frozen=True, slots=True)
+class Function:
+    """An OpenAI function that a model must call.
 
-    Nothing of this reaches the "messages" stream: a choice is no message for the user.
+    `as_json` asks a model that knows no functions for the same object; `if_cut` says what to do if its call is cut off.
+    """
+
+    schema: dict[str, Any]
+    as_json: str
+    if_cut: str = ""
+
+
+class Answered(NamedTuple):
+    """A whole answer and what it has used."""
+
+    message: AIMessage
+    usage: ModelUsage
+
+
+async def ask(
+    source: LazyChatModel,
+    stage: str,
+    system: str,
+    said: Sequence[AnyMessage],
+    config: RunnableConfig,
+    function: Function | None = None,
+) -> Answered:
+    """Ask for a call of `function`, or without one for a text, which streams through `config`.
 
     Raises:
-        ModelError: the model failed.
+        StageFailed: the model failed, or its answer is empty, cut off or withheld.
+    """
+    try:
+        model = await source.get()
+        answer = await (
+            _counted(model, model, [SystemMessage(system), *said], config)
+            if function is None
+            else _choice(model, function, system, said, config)
+        )
+    except (ConfigError, ModelError) as error:
+        raise StageFailed(str(error)) from error
+    usage = model_usage(stage, model, answer)
+    called = answer.tool_calls or answer.invalid_tool_calls or answer.additional_kwargs.get("function_call")
+    problem = CUT_SHORT.get(answer_status(answer))
+    if problem is None and not (called and function) and not answer.text.strip():
+        problem = "The model gave an empty answer."
+    if problem:
+        advice = f" {function.if_cut}" if function and answer_status(answer) == "length" else ""
+        raise StageFailed(f"{problem}{advice}".rstrip(), model_usage=[usage])
+    return Answered(answer, usage)
+
+
+async def _choice(
+    model: BaseChatModel, function: Function, system: str, said: Sequence[AnyMessage], config: RunnableConfig
+) -> AIMessage:
+    """Bind the function; a model or endpoint that refuses it is asked for JSON.
+
+    Nothing of this reaches the "messages" stream: a choice is no message for the user.
     """
     hidden = RunnableConfig(tags=[TAG_NOSTREAM])
     try:
         # "any" is what the ways of demanding a call have in common. with_structured_output would send
         # parallel_tool_calls, too, which not every endpoint takes.
-        bound = model.bind_tools([function], tool_choice="any")
-        return await _counted(model, bound.with_config(hidden), prompt, config)
+        bound = model.bind_tools([function.schema], tool_choice="any")
+        return await _counted(model, bound.with_config(hidden), [SystemMessage(system), *said], config)
     except NotImplementedError:
         pass
     except ModelError as error:
         if not _refuses_functions(error):
             raise
-    return await _counted(model, model.with_config(hidden), plain_prompt, config)
-
-
-async def ask_for_text(model: BaseChatModel, prompt: Sequence[AnyMessage], config: RunnableConfig) -> AIMessage:
-    """Ask for an answer that streams through `config`.
-
-    Raises:
-        ModelError: the model failed.
-    """
-    return await _counted(model, model, prompt, config)
+    plain = [SystemMessage(f"{system}\n\n{function.as_json}"), *said]
+    return await _counted(model, model.with_config(hidden), plain, config)
 
 
 async def _counted(
@@ -281,7 +321,7 @@ def _refuses_functions(error: ModelError) -> bool:
 
 MOST_STARTS = 50
 # Up to the next beginning of one: to look for an end that never comes from each of them would take quadratic time.
-_THOUGHTS = re.compile(r"<think>(?:(?!<think>).)*?</think>", re.DOTALL)
+THOUGHTS = re.compile(r"<think>(?:(?!<think>).)*?</think>", re.DOTALL)
 
 
 def written_objects(answer: AIMessage) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -291,7 +331,7 @@ def written_objects(answer: AIMessage) -> Iterator[tuple[str, dict[str, Any]]]:
     legacy = answer.additional_kwargs.get("function_call")
     if isinstance(legacy, dict) and (value := as_object(legacy.get("arguments"))) is not None:
         yield str(legacy.get("name") or ""), value
-    for value in _objects_in(_THOUGHTS.sub("", answer.text)):
+    for value in _objects_in(THOUGHTS.sub("", answer.text)):
         yield "", value
 
 

@@ -4,10 +4,9 @@ import asyncio
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Literal, NotRequired, Protocol, Self
+from typing import Annotated, Any, Literal, NotRequired, Self
 from urllib.parse import urlsplit
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.channels import EphemeralValue
 from langgraph.config import get_stream_writer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, ValidationError
@@ -71,39 +70,6 @@ class ScriptMetadata(TypedDict):
     usage: dict[str, Any]
 
 
-class WritingState(TypedDict):
-    """What is written, from which page, and by which settings.
-
-    `settings` are a ScriptSettings as JSON, the documented defaults where they are absent.
-    """
-
-    page: Page
-    settings: NotRequired[dict[str, Any] | None]
-    draft: NotRequired[Draft | None]
-    notes: NotRequired[list[Notes] | None]
-    script: NotRequired[dict[str, Any] | None]
-    metadata: NotRequired[ScriptMetadata]
-    model_usage: NotRequired[Annotated[list[ModelUsage], gathered]]
-
-
-class WritingUpdate(TypedDict, total=False):
-    """What write and validate change."""
-
-    draft: Draft | None
-    notes: list[Notes] | None
-    script: dict[str, Any] | None
-    metadata: ScriptMetadata
-    model_usage: list[ModelUsage] | None
-
-
-class WritingNode(Protocol):
-    """A node that writes or repairs."""
-
-    def __call__(self, state: WritingState, config: RunnableConfig) -> Awaitable[WritingUpdate]:
-        """Return what changes."""
-        ...
-
-
 # What schemas say of the input: forms, documents and models that call the script writer as a tool read it.
 URL = Field(description="Address of the page that the script is written from, http or https.")
 LANGUAGE = Field(
@@ -142,27 +108,24 @@ class ScriptOutput(TypedDict):
     metadata: ScriptMetadata
 
 
-class ScriptState(ScriptInput, WritingState):
-    """The input, the output, and what the nodes tell each other; the page stays for a run that goes on later."""
+class ScriptState(ScriptInput, ScriptOutput, total=False):
+    """The input, the output, and what the nodes tell each other; the page stays for a run that goes on later.
 
+    `settings` are a ScriptSettings as JSON, the documented defaults where they are absent.
+    """
+
+    settings: dict[str, Any] | None
     fetch_way: FetchWay
-    source: ScriptSource | None
-
-
-class ScriptUpdate(TypedDict, total=False):
-    """What the first node and those that fetch change."""
-
-    url: str
-    settings: dict[str, Any]
-    fetch_way: FetchWay
-    page: Page | None
-    source: ScriptSource | None
-    script: dict[str, Any] | None
+    page: Page
     draft: Draft | None
     notes: list[Notes] | None
-    metadata: ScriptMetadata
-    model_usage: None
+    model_usage: Annotated[list[ModelUsage], gathered]
 
+
+ScriptUpdate = dict[str, Any]
+"""What a node writes; absent keys stay as they are."""
+ScriptNode = Callable[..., Awaitable[ScriptUpdate]]
+"""A node; one that calls the model also takes the config."""
 
 ReadJob = Callable[[], ScriptJob]
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
@@ -176,7 +139,7 @@ def _address(url: str) -> str:
     return url
 
 
-class CheckedInput(BaseModel):
+class CheckedScriptInput(BaseModel):
     """The page's address and the wished language; `ScriptInput`, checked."""
 
     model_config = ConfigDict(hide_input_in_errors=True, str_strip_whitespace=True)
@@ -198,15 +161,7 @@ class CheckedInput(BaseModel):
             raise StageFailed(f"The script cannot be begun: {'; '.join(found)}.") from None
 
 
-class BeginNode(Protocol):
-    """The first node."""
-
-    def __call__(self, state: ScriptState) -> Awaitable[ScriptUpdate]:
-        """Return the state that a job begins with."""
-        ...
-
-
-def begin_node(read_job: ReadJob) -> BeginNode:
+def begin_node(read_job: ReadJob) -> ScriptNode:
     """Make the node; it asks `read_job`, on a thread, what this job is to do.
 
     It raises StageFailed for an input that is none, and what `read_job` raises (ConfigError).
@@ -215,7 +170,7 @@ def begin_node(read_job: ReadJob) -> BeginNode:
     async def begin(state: ScriptState) -> ScriptUpdate:
         # First: by this event the server knows that the run is a job, also when it fails at once.
         tell_progress(0.0, "")
-        wanted = CheckedInput.of(state)
+        wanted = CheckedScriptInput.of(state)
         tell_progress(0.0, f"Beginning with {shown_url(wanted.url)}")
         job = await asyncio.to_thread(read_job)
         given = {"language": wanted.language} if wanted.language else {}

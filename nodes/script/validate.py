@@ -8,11 +8,11 @@ from pydantic import ValidationError
 from toolweave.config.documents import sentences, shown_path
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_models import ChatModel, ScriptModels, as_script_models
-from toolweave.nodes.model_turn import ModelUsage, usage_summary
+from toolweave.nodes.model_turn import usage_summary
 from toolweave.nodes.script.material import Block
 from toolweave.nodes.script.prompts import ScriptPlan
-from toolweave.nodes.script.state import Draft, ScriptMetadata, WritingNode, WritingState, WritingUpdate, tell_progress
-from toolweave.nodes.script.write import WritingTask, prepared, read_draft
+from toolweave.nodes.script.state import Draft, ScriptMetadata, ScriptNode, ScriptState, ScriptUpdate, tell_progress
+from toolweave.nodes.script.write import WritingTask
 from toolweave.nodes.spoken_length import spoken_seconds
 from toolweave.video_script import Narration, ScriptSection, VideoScript
 
@@ -111,48 +111,43 @@ def _narrations(script: VideoScript) -> Iterator[tuple[str, Narration]]:
 LONGEST_PROBLEMS = 2_000
 
 
-def validate_node(model: ChatModel | ScriptModels) -> WritingNode:
+def validate_node(model: ChatModel | ScriptModels) -> ScriptNode:
     """Return the node; it writes script, metadata and model_usage, and empties draft and notes.
 
     It raises ScriptFailed when the script cannot be used, and its repair cannot either.
     """
     models = as_script_models(model)
 
-    async def validate(state: WritingState, config: RunnableConfig) -> WritingUpdate:
+    async def validate(state: ScriptState, config: RunnableConfig) -> ScriptUpdate:
         tell_progress(92.0, "Checking the script")
-        task = await prepared(state, models)
-        usage: list[ModelUsage] = []
-        script = await _usable(state, task, usage, config)
+        writing = await WritingTask.of(state, models)
+        script = await _usable(state, writing, config)
         tell_progress(100.0, f"The script is ready: {len(script.sections)} sections, about {seconds_of(script):.0f} s")
         return {
             "script": script.model_dump(mode="json"),
             "draft": None,
             "notes": None,
-            "model_usage": usage,
-            "metadata": ScriptMetadata(usage=usage_summary([*state.get("model_usage", []), *usage])),
+            "model_usage": writing.usage,
+            "metadata": ScriptMetadata(usage=usage_summary([*state.get("model_usage", []), *writing.usage])),
         }
 
     return validate
 
 
-async def _usable(
-    state: WritingState, task: WritingTask, usage: list[ModelUsage], config: RunnableConfig
-) -> VideoScript:
+async def _usable(state: ScriptState, writing: WritingTask, config: RunnableConfig) -> VideoScript:
     draft = state.get("draft") or Draft(written=None, text="")
     try:
-        return checked_script(draft, task.prompts.plan)
+        return checked_script(draft, writing.plan)
     except UnusableScript as error:
         problems = error.problems
     tell_progress(94.0, "Having the script corrected")
     notes = [Block(note["heading"], note["text"]) for note in state.get("notes") or []]
-    answered = await task.prompts.write(
-        notes or task.article, config, from_notes=bool(notes), rejected=(draft, problems)
-    )
-    usage.append(answered.usage)
+    draft = await writing.write(config, notes, rejected=(draft, problems))
     try:
-        return checked_script(read_draft(answered.message), task.prompts.plan)
+        return checked_script(draft, writing.plan)
     except UnusableScript as error:
         told = " ".join(error.problems)[:LONGEST_PROBLEMS]
         raise ScriptFailed(
-            f"The model wrote no script that can be used, not at the second try either: {told}", model_usage=usage
+            f"The model wrote no script that can be used, not at the second try either: {told}",
+            model_usage=writing.usage,
         ) from None

@@ -2,39 +2,26 @@
 
 import asyncio
 import json
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.func import task
 from typing_extensions import TypedDict
 
-from toolweave.errors import ConfigError, ModelError, ScriptFailed
+from toolweave.errors import ScriptFailed, StageFailed
 from toolweave.nodes.chat_models import ChatModel, LazyChatModel, ScriptModels, as_script_models
-from toolweave.nodes.model_turn import (
-    ModelUsage,
-    answer_status,
-    as_object,
-    ask_for_choice,
-    model_name,
-    model_usage,
-    written_objects,
-)
+from toolweave.nodes.model_turn import THOUGHTS, Answered, Function, ModelUsage, as_object, ask, written_objects
 from toolweave.nodes.script import prompts
 from toolweave.nodes.script.material import Block, block_of, blocks_of, parts_of, tokens_of
 from toolweave.nodes.script.prompts import ScriptPlan, plan_of, settings_of
-from toolweave.nodes.script.state import Draft, Notes, WritingNode, WritingState, WritingUpdate, tell_progress
+from toolweave.nodes.script.state import Draft, Notes, ScriptNode, ScriptState, ScriptUpdate, tell_progress
 
 DEEPEST = 3
 LONGEST_REPEATED = 20_000
-_THOUGHTS = re.compile(r"<think>(?:(?!<think>).)*?</think>", re.DOTALL)
 _NOBODY = frozenset({"", "none", "null"})
 
 
@@ -54,7 +41,7 @@ def read_notes(answer: AIMessage) -> list[Block]:
         blocks = [block for entry in entries if (block := _noted(entry)) is not None]
         if blocks:
             return blocks
-    text = _THOUGHTS.sub("", answer.text).strip()
+    text = THOUGHTS.sub("", answer.text).strip()
     called = answer.tool_calls or answer.invalid_tool_calls or as_object(text) is not None
     return [Block("", text)] if text and not called else []
 
@@ -126,114 +113,6 @@ def _told(notes: Sequence[Any]) -> list[str]:
     return [note.strip() if isinstance(note, str) else json.dumps(note, ensure_ascii=False) for note in notes]
 
 
-Stage = Literal["write", "notes"]
-_FILTERED = "The model endpoint's content filter withheld the answer (finish_reason content_filter)."
-_TOO_LONG: dict[Stage, str] = {
-    "write": "Ask for a shorter script (target_length_s), or use a model that may write more.",
-    "notes": "Have it read less at once (article_tokens), or use a model that may write more.",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A whole answer and what it has used."""
-
-    message: AIMessage
-    usage: ModelUsage
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptPrompts:
-    """The prompts of one script with the model that answers them."""
-
-    source: LazyChatModel
-    plan: ScriptPlan
-    title: str
-
-    async def write(
-        self,
-        material: Sequence[Block],
-        config: RunnableConfig,
-        *,
-        from_notes: bool = False,
-        rejected: tuple[Draft, Sequence[str]] | None = None,
-    ) -> Answered:
-        """Ask for the script; `rejected` is a draft that could not be used, and why.
-
-        Raises:
-            ScriptFailed: the model failed, or its answer is empty, cut off or withheld.
-        """
-        said: list[AnyMessage] = [HumanMessage(prompts.script_request(self.title, material))]
-        if rejected is not None:
-            draft, problems = rejected
-            said += [AIMessage(_repeated(draft)), HumanMessage(prompts.repair_request(problems))]
-        system = prompts.script_prompt(self.plan, from_notes=from_notes)
-        return await self._ask(
-            prompts.script_function(self.plan), system, prompts.script_as_json(self.plan), said, "write", config
-        )
-
-    async def take_notes(
-        self, part: Sequence[Block], number: int, parts: int, tokens: int, config: RunnableConfig
-    ) -> Answered:
-        """Ask for notes of a part of the article that take about so many tokens.
-
-        Raises:
-            ScriptFailed: as `write`.
-        """
-        said = [HumanMessage(prompts.notes_request(self.title, part, number, parts))]
-        system = prompts.notes_prompt(tokens)
-        return await self._ask(prompts.notes_function(), system, prompts.NOTES_AS_JSON, said, "notes", config)
-
-    async def _ask(
-        self,
-        function: dict[str, Any],
-        system: str,
-        as_json: str,
-        said: Sequence[AnyMessage],
-        stage: Stage,
-        config: RunnableConfig,
-    ) -> Answered:
-        prompt = [SystemMessage(system), *said]
-        plain = [SystemMessage(f"{system}\n\n{as_json}"), *said]
-        with _failing_script():
-            model = await self.source.get()
-            answer = await ask_for_choice(model, function, prompt, plain, config)
-        return _whole(answer, stage, self._usage(stage, model, answer))
-
-    def _usage(self, stage: Stage, model: BaseChatModel, answer: AIMessage) -> ModelUsage:
-        return model_usage(stage, answer, model_name(model, answer))
-
-
-@contextmanager
-def _failing_script() -> Iterator[None]:
-    """Let a script fail for what a model's failure says; it is written for whoever runs the graph."""
-    try:
-        yield
-    except (ConfigError, ModelError) as error:
-        raise ScriptFailed(f"The script was not written: {error}") from error
-
-
-def _whole(answer: AIMessage, stage: Stage, usage: ModelUsage) -> Answered:
-    """Refuse an answer that was cut off or withheld, or is empty."""
-    called = answer.tool_calls or answer.invalid_tool_calls or answer.additional_kwargs.get("function_call")
-    status = answer_status(answer)
-    problem = _FILTERED if status == "content_filter" else None
-    if status == "length":
-        problem = f"The model's answer was cut off at its length limit (finish_reason length). {_TOO_LONG[stage]}"
-    elif problem is None and not called and not answer.text.strip():
-        problem = "The model gave an empty answer."
-    if problem:
-        raise ScriptFailed(f"The script was not written: {problem}", model_usage=[usage])
-    return Answered(answer, usage)
-
-
-def _repeated(draft: Draft) -> str:
-    """Repeat what the model wrote, as text: endpoints differ in what they want to know of calls made before."""
-    if draft["written"] is not None:
-        return json.dumps(draft["written"], ensure_ascii=False)
-    return draft["text"] or "(nothing)"
-
-
 AT_ONCE = 4
 """Model calls that run side by side."""
 MOST_PARTS = 300
@@ -242,38 +121,134 @@ LEAST_TOKENS = 100
 """What notes of a part may always take."""
 _MUST_SHRINK_TO = 0.9
 _FILLED = 0.8
-PartsRead = Callable[[int, int, int], None]
-"""Is told of a round, from 0, how many parts of how many are read."""
+BEGINS_AT, WRITES_AT, ENDS_AT = 40.0, 75.0, 90.0
+"""Percent of a run's progress."""
+_LESS_TO_WRITE = "Ask for a shorter script (target_length_s), or use a model that may write more."
+_LESS_TO_READ = "Have it read less at once (article_tokens), or use a model that may write more."
 
 
-async def condensed(
-    blocks: Sequence[Block],
-    budget: int,
-    prompts: ScriptPrompts,
-    usage: list[ModelUsage],
-    parts_read: PartsRead,
-) -> list[Block]:
-    """Give notes of all blocks that take `budget` estimated tokens at most; `usage` gets what the calls used.
+def write_node(model: ChatModel | ScriptModels) -> ScriptNode:
+    """Return the node; it writes draft, notes (where there had to be some) and model_usage.
+
+    It raises ScriptFailed when the model fails, or its answer is empty, cut off or withheld.
+    """
+    models = as_script_models(model)
+
+    async def write(state: ScriptState, config: RunnableConfig) -> ScriptUpdate:
+        writing = await WritingTask.of(state, models)
+        notes = await condensed(writing)
+        tell_progress(WRITES_AT if notes else BEGINS_AT, "Writing the script")
+        draft = await writing.write(config, notes)
+        tell_progress(ENDS_AT, "The script is written")
+        return {
+            "draft": draft,
+            "notes": [Notes(heading=block.heading, text=block.text) for block in notes] if notes else None,
+            "model_usage": writing.usage,
+        }
+
+    return write
+
+
+@dataclass(frozen=True, slots=True)
+class WritingTask:
+    """A script to write: its article, how much of it may be read at once, its plan, and the model.
+
+    `usage` lists what each model call has used.
+    """
+
+    title: str
+    article: list[Block]
+    budget: int
+    plan: ScriptPlan
+    model: LazyChatModel
+    usage: list[ModelUsage] = field(default_factory=list)
+
+    @classmethod
+    async def of(cls, state: ScriptState, models: ScriptModels) -> Self:
+        """Read a state, on a thread: a page may have some megabytes."""
+        return await asyncio.to_thread(cls._of, state, models)
+
+    @classmethod
+    def _of(cls, state: ScriptState, models: ScriptModels) -> Self:
+        page, settings = state["page"], settings_of(state.get("settings"))
+        article = blocks_of(page)
+        plan = plan_of(settings, article, page_language=page["language"])
+        return cls(page["title"], article, settings.article_tokens, plan, models.model_for(settings))
+
+    async def write(
+        self,
+        config: RunnableConfig,
+        notes: Sequence[Block] | None,
+        rejected: tuple[Draft, Sequence[str]] | None = None,
+    ) -> Draft:
+        """Ask for the script; `rejected` is a draft that could not be used, and why.
+
+        Raises:
+            ScriptFailed: the model failed, or its answer is empty, cut off or withheld.
+        """
+        said: list[AnyMessage] = [HumanMessage(prompts.script_request(self.title, notes or self.article))]
+        if rejected is not None:
+            draft, problems = rejected
+            # As text: endpoints differ in what they want to know of calls made before.
+            written = draft["text"] if draft["written"] is None else json.dumps(draft["written"], ensure_ascii=False)
+            said += [AIMessage(written or "(nothing)"), HumanMessage(prompts.repair_request(problems))]
+        system = prompts.script_prompt(self.plan, from_notes=bool(notes))
+        function = Function(prompts.script_function(self.plan), prompts.script_as_json(self.plan), _LESS_TO_WRITE)
+        answer, used = await self._ask("write", system, said, config, function)
+        self.usage.append(used)
+        return read_draft(answer)
+
+    async def take_notes(self, part: Sequence[Block], number: int, parts: int) -> Answered:
+        """Ask for notes of a part of the article, together so long that they can be read at once.
+
+        Raises:
+            ScriptFailed: as `write`.
+        """
+        system = prompts.notes_prompt(max(int(self.budget * _FILLED / parts), LEAST_TOKENS))
+        said = [HumanMessage(prompts.notes_request(self.title, part, number, parts))]
+        function = Function(prompts.notes_function(), prompts.NOTES_AS_JSON, _LESS_TO_READ)
+        return await self._ask("notes", system, said, get_config(), function)
+
+    async def _ask(
+        self, stage: str, system: str, said: Sequence[AnyMessage], config: RunnableConfig, function: Function
+    ) -> Answered:
+        try:
+            return await ask(self.model, stage, system, said, config, function)
+        except StageFailed as error:
+            usage = [*self.usage, *error.model_usage]
+            raise ScriptFailed(f"The script was not written: {error}", model_usage=usage) from error
+
+
+async def condensed(writing: WritingTask) -> list[Block] | None:
+    """Take notes of an article that is too long to be read at once: of its parts in order, or of such notes again.
 
     For nodes of a graph only: each part is a task of it.
 
     Raises:
         ScriptFailed: a call failed, a part got no notes, or the notes do not become short enough.
     """
+    if tokens_of(writing.article) <= writing.budget:
+        return None
+    tell_progress(BEGINS_AT, "Reading the article in parts")
+    blocks = writing.article
     for number in range(MOST_ROUNDS):
-        parts = await asyncio.to_thread(parts_of, blocks, budget)
+        parts = await asyncio.to_thread(parts_of, blocks, writing.budget)
         if len(parts) > MOST_PARTS:
             raise ScriptFailed(
-                f"The article is too long: about {tokens_of(blocks)} tokens, which are {len(parts)} parts of {budget} "
-                f"(article_tokens), and {MOST_PARTS} are read at most."
+                f"The article is too long: about {tokens_of(blocks)} tokens, which are {len(parts)} parts of "
+                f"{writing.budget} (article_tokens), and {MOST_PARTS} are read at most.",
+                model_usage=writing.usage,
             )
-        notes = await _Round(prompts, parts, budget, usage, partial(parts_read, number)).notes()
-        if (left := tokens_of(notes)) <= budget:
+        notes = await _notes_of(writing, parts, number)
+        if (left := tokens_of(notes)) <= writing.budget:
             return notes
         if left > tokens_of(blocks) * _MUST_SHRINK_TO:
             break
         blocks = notes
-    raise ScriptFailed("The article is too long, and the notes that the model took of it are not short enough.")
+    raise ScriptFailed(
+        "The article is too long, and the notes that the model took of it are not short enough.",
+        model_usage=writing.usage,
+    )
 
 
 class PartRead(TypedDict):
@@ -283,139 +258,43 @@ class PartRead(TypedDict):
     usage: ModelUsage
 
 
-class _Round:
-    """One note-taking over all parts."""
+async def _notes_of(writing: WritingTask, parts: Sequence[Sequence[Block]], number: int) -> list[Block]:
+    """Read the parts of a round side by side; the first that fails ends the others."""
+    free = asyncio.Semaphore(AT_ONCE)
+    read: list[int] = []
 
-    def __init__(
-        self,
-        prompts: ScriptPrompts,
-        parts: Sequence[Sequence[Block]],
-        budget: int,
-        usage: list[ModelUsage],
-        parts_read: Callable[[int, int], None],
-    ) -> None:
-        self._prompts = prompts
-        self._parts = parts
-        self._tokens = max(int(budget * _FILLED / len(parts)), LEAST_TOKENS)
-        self._usage = usage
-        self._parts_read = parts_read
-        self._read = 0
-        self._free = asyncio.Semaphore(AT_ONCE)
-        # Kept one by one: after a crash the parts that were read are not read again. They are known by the order in
-        # which they are asked for, which is that of the article.
-        self._read_part = task(self.take_notes)
-
-    async def notes(self) -> list[Block]:
-        """Read the parts side by side; the first that fails ends the others."""
-        used: list[list[ModelUsage]] = [[] for _ in self._parts]
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._of_part(place, used[place])) for place in range(len(self._parts))]
-        except ExceptionGroup as failures:
-            raise _first(failures) from None
-        finally:
-            self._usage += [call for calls in used for call in calls]
-        return [block for task in tasks for block in task.result()]
-
-    async def _of_part(self, place: int, used: list[ModelUsage]) -> list[Block]:
-        async with self._free:
-            try:
-                read = await self._read_part(place)
-            except ScriptFailed as error:
-                used += error.model_usage
-                error.model_usage = []
-                raise
-        used.append(read["usage"])
-        self._read += 1
-        self._parts_read(self._read, len(self._parts))
-        return [Block(note["heading"], note["text"]) for note in read["notes"]]
-
-    async def take_notes(self, place: int) -> PartRead:
-        """Read one part; it raises ScriptFailed, with what was used."""
-        number = place + 1
-        answered = await self._prompts.take_notes(
-            self._parts[place], number, len(self._parts), self._tokens, get_config()
-        )
-        notes = [Notes(heading=block.heading, text=block.text) for block in read_notes(answered.message)]
+    async def take_notes(place: int) -> PartRead:
+        answer, used = await writing.take_notes(parts[place], place + 1, len(parts))
+        notes = [Notes(heading=block.heading, text=block.text) for block in read_notes(answer)]
         if not notes:
             raise ScriptFailed(
-                f"The model took no notes of part {number} of {len(self._parts)} of the article.",
-                model_usage=[answered.usage],
+                f"The model took no notes of part {place + 1} of {len(parts)} of the article.",
+                model_usage=[*writing.usage, used],
             )
-        return PartRead(notes=notes, usage=answered.usage)
+        return PartRead(notes=notes, usage=used)
+
+    # Stored one by one: after a crash the parts that were read are not read again. They are known by the order in
+    # which they are asked for, which is that of the article.
+    stored = task(take_notes)
+
+    async def of_part(place: int) -> list[Block]:
+        async with free:
+            part = await stored(place)
+        writing.usage.append(part["usage"])
+        read.append(place)
+        _tell_parts_read(number, len(read), len(parts))
+        return [Block(note["heading"], note["text"]) for note in part["notes"]]
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(of_part(place)) for place in range(len(parts))]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [block for reading in tasks for block in reading.result()]
 
 
-def _first(failures: ExceptionGroup[Exception]) -> Exception:
-    """Give the failure that ended the others, or what nobody foresaw."""
-    found = failures.exceptions[0]
-    return _first(found) if isinstance(found, ExceptionGroup) else found
-
-
-BEGINS_AT, WRITES_AT, ENDS_AT = 40.0, 75.0, 90.0
-"""Percent of a run's progress."""
-
-
-def write_node(model: ChatModel | ScriptModels) -> WritingNode:
-    """Return the node; it writes draft, notes (where there had to be some) and model_usage.
-
-    It raises ScriptFailed when the model fails, or its answer is empty, cut off or withheld.
-    """
-    models = as_script_models(model)
-
-    async def write(state: WritingState, config: RunnableConfig) -> WritingUpdate:
-        task = await prepared(state, models)
-        usage: list[ModelUsage] = []
-        try:
-            notes = await _notes(task, usage)
-            tell_progress(WRITES_AT if notes else BEGINS_AT, "Writing the script")
-            answered = await task.prompts.write(notes or task.article, config, from_notes=notes is not None)
-        except ScriptFailed as error:
-            error.model_usage = [*usage, *error.model_usage]
-            raise
-        usage.append(answered.usage)
-        tell_progress(ENDS_AT, "The script is written")
-        return {
-            "draft": read_draft(answered.message),
-            "notes": [Notes(heading=block.heading, text=block.text) for block in notes] if notes else None,
-            "model_usage": usage,
-        }
-
-    return write
-
-
-@dataclass(frozen=True, slots=True)
-class WritingTask:
-    """What a state asks for: the article, how much of it may be read at once, and the prompts with their model."""
-
-    article: list[Block]
-    budget: int
-    prompts: ScriptPrompts
-
-
-async def prepared(state: WritingState, models: ScriptModels) -> WritingTask:
-    """Read a state, on a thread: a page may have some megabytes."""
-    return await asyncio.to_thread(_prepared, state, models)
-
-
-def _prepared(state: WritingState, models: ScriptModels) -> WritingTask:
-    page = state["page"]
-    settings = settings_of(state.get("settings"))
-    article = blocks_of(page)
-    plan = plan_of(settings, article, page_language=page["language"])
-    prompts = ScriptPrompts(models.model_for(settings), plan, page["title"])
-    return WritingTask(article, settings.article_tokens, prompts)
-
-
-async def _notes(task: WritingTask, usage: list[ModelUsage]) -> list[Block] | None:
-    """Take notes of an article that is too long for one call."""
-    if tokens_of(task.article) <= task.budget:
-        return None
-    tell_progress(BEGINS_AT, "Reading the article in parts")
-
-    def parts_read(number: int, read: int, parts: int) -> None:
-        # Nobody knows how many rounds there will be: each takes most of what is left.
-        begun, ended = (WRITES_AT - (WRITES_AT - BEGINS_AT) * 0.3**rounds for rounds in (number, number + 1))
-        of = "of its notes" if number else "of the article"
-        tell_progress(begun + (ended - begun) * read / parts, f"Read {read} of {parts} parts {of}")
-
-    return await condensed(task.article, task.budget, task.prompts, usage, parts_read)
+def _tell_parts_read(number: int, read: int, parts: int) -> None:
+    # Nobody knows how many rounds there will be: each takes most of what is left.
+    begun, ended = (WRITES_AT - (WRITES_AT - BEGINS_AT) * 0.3**rounds for rounds in (number, number + 1))
+    of = "of its notes" if number else "of the article"
+    tell_progress(begun + (ended - begun) * read / parts, f"Read {read} of {parts} parts {of}")

@@ -9,11 +9,11 @@ from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 from toolweave.nodes.model_turn import usage_summary
 from toolweave.nodes.tool_catalog import ToolRegistry
-from toolweave.nodes.workflow.state import Selection, StateNode, WorkflowMetadata, WorkflowState, WorkflowUpdate
+from toolweave.nodes.workflow.state import Selection, WorkflowMetadata, WorkflowNode, WorkflowState, WorkflowUpdate
 from toolweave.tool_config import ToolConfig
 
 
-def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> StateNode:
+def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> WorkflowNode:
     """Make the node that calls the API."""
 
     async def execute(state: WorkflowState) -> WorkflowUpdate:

@@ -4,10 +4,10 @@ from langchain_core.runnables import RunnableConfig
 
 from toolweave.nodes.model_turn import usage_summary
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
-from toolweave.nodes.workflow.state import ModelNode, WorkflowMetadata, WorkflowState, WorkflowUpdate
+from toolweave.nodes.workflow.state import WorkflowMetadata, WorkflowNode, WorkflowState, WorkflowUpdate
 
 
-def format_node(prompts: WorkflowPrompts) -> ModelNode:
+def format_node(prompts: WorkflowPrompts) -> WorkflowNode:
     """Make the node that formats."""
 
     async def format_answer(state: WorkflowState, config: RunnableConfig) -> WorkflowUpdate:
@@ -16,19 +16,12 @@ def format_node(prompts: WorkflowPrompts) -> ModelNode:
         Raises:
             StageFailed: the model gave no text.
         """
-        wanted = state["wanted_format"]
-        formatted = await prompts.format(
-            instructions=state["user_instructions"],
-            response=state["raw_response"] or {},
-            output=state["output"],
-            format_instructions=wanted["instructions"] if wanted else None,
-            config=config,
-        )
+        answer, usage = await prompts.format(state, config)
         return {
             "status": "success",
-            "formatted_response": formatted.text,
-            "model_usage": formatted.usage,
-            "metadata": WorkflowMetadata(usage=usage_summary([*state["model_usage"], *formatted.usage])),
+            "formatted_response": answer.text.strip(),
+            "model_usage": [usage],
+            "metadata": WorkflowMetadata(usage=usage_summary([*state["model_usage"], usage])),
         }
 
     return format_answer

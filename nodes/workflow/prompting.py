@@ -3,29 +3,18 @@
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
-from toolweave.errors import ConfigError, ModelError, StageFailed
 from toolweave.nodes.chat_models import LazyChatModel
-from toolweave.nodes.model_turn import (
-    ModelUsage,
-    answer_status,
-    ask_for_choice,
-    ask_for_text,
-    local_today,
-    model_name,
-    model_usage,
-)
+from toolweave.nodes.model_turn import Answered, Function, ask, local_today
 from toolweave.nodes.workflow.descriptions import concatenated, selection_schema
-from toolweave.nodes.workflow.state import Candidate, Stage
+from toolweave.nodes.workflow.state import WorkflowState
 from toolweave.tool_config import ToolConfig
 from toolweave.visible import visible
 
@@ -61,34 +50,6 @@ LONGEST_REPEATED = 4_000
 MOST_PROBLEMS = 10
 
 _FRAME = re.compile(r"<(?=\s*/?\s*api_answer)", re.IGNORECASE)
-_CUT: dict[str, str] = {
-    "length": "The model's answer was cut off at its length limit.",
-    "content_filter": "The model endpoint's content filter withheld the answer.",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """An answer that could not be used, and why: what a repair turn shows the model."""
-
-    answer: AIMessage
-    problems: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """An answer in select mode, not yet read."""
-
-    answer: AIMessage
-    usage: list[ModelUsage]
-
-
-@dataclass(frozen=True, slots=True)
-class Formatted:
-    """A text for the user."""
-
-    text: str
-    usage: list[ModelUsage]
 
 
 @dataclass(frozen=True)
@@ -100,100 +61,38 @@ class WorkflowPrompts:
 
     async def select(
         self,
-        *,
-        instructions: str,
-        candidates: Sequence[Candidate],
+        state: WorkflowState,
         tools: Sequence[ToolConfig],
         config: RunnableConfig,
-        rejected: Rejected | None = None,
-    ) -> Selected:
+        rejected: tuple[AIMessage, Sequence[str]] | None = None,
+    ) -> Answered:
         """Ask which tool to call with which arguments; the function to call is bound to `tools` (W-05).
 
-        An endpoint that knows no functions, or not these, is asked for JSON instead. Nothing of this reaches the
-        "messages" stream: what is chosen is no message for the user.
-
-        Raises:
-            StageFailed: the model failed, or its answer is empty, cut off or withheld.
+        `rejected` is an answer that could not be used, and why. Raises StageFailed as `ask` does.
         """
-        model = await self._model()
-        system = f"{SELECT_PROMPT.format(today=self.today().strftime('%A, %Y-%m-%d'))}\n\n{concatenated(candidates)}"
-        said = [HumanMessage(instructions), *_repair(rejected)]
-        prompt = [SystemMessage(system), *said]
-        plain = [SystemMessage(f"{system}\n\n{JSON_ONLY}"), *said]
+        today = self.today().strftime("%A, %Y-%m-%d")
+        system = f"{SELECT_PROMPT.format(today=today)}\n\n{concatenated(state['candidates'])}"
+        said: list[AnyMessage] = [HumanMessage(state["user_instructions"])]
+        if rejected is not None:
+            answer, problems = rejected
+            listed = "\n".join(f"- {problem}" for problem in problems[:MOST_PROBLEMS])
+            # As text, because endpoints differ in what they want to know of calls that were made before.
+            said += [AIMessage(_as_text(answer)), HumanMessage(REPAIR_PROMPT.format(problems=listed))]
         # On a thread: the schemas of many tools take a while to rewrite.
-        function = await asyncio.to_thread(selection_schema, tools)
-        with _failing_stage():
-            answer = await ask_for_choice(model, function, prompt, plain, config)
-        usage = self._usage("llm_selection", model, answer)
-        called = answer.tool_calls or answer.invalid_tool_calls or answer.additional_kwargs.get("function_call")
-        _refuse_fragment(answer, usage, called=bool(called))
-        return Selected(answer, usage)
+        function = Function(await asyncio.to_thread(selection_schema, tools), JSON_ONLY)
+        return await ask(self.model, "llm_selection", system, said, config, function)
 
-    async def format(
-        self,
-        *,
-        instructions: str,
-        response: dict[str, Any],
-        output: Any = None,
-        format_instructions: str | None = None,
-        config: RunnableConfig,
-    ) -> Formatted:
+    async def format(self, state: WorkflowState, config: RunnableConfig) -> Answered:
         """Ask for a text that tells the user what the API answered; it streams through `config` (W-07).
 
-        Args:
-            instructions: what the user asked for.
-            response: an HTTPResponseSpec as a dict.
-            output: the answer's body after its field mappings; told instead of the body, unless it is None.
-            format_instructions: how the user wants it told.
-            config: the node's own.
-
-        Raises:
-            StageFailed: the model failed, or its answer is empty, cut off or withheld.
+        The output is told instead of the answer's body, unless it is None. Raises StageFailed as `ask` does.
         """
-        model = await self._model()
-        wishes = f"\n\nHow to write it:\n{format_instructions[:LONGEST_WISHES]}" if format_instructions else ""
-        asked = f"I asked:\n{instructions}{wishes}\n\n{_framed(response, output)}"
-        with _failing_stage():
-            answer = await ask_for_text(model, [SystemMessage(FORMAT_PROMPT), HumanMessage(asked)], config)
-        usage = self._usage("response_formatting", model, answer)
-        _refuse_fragment(answer, usage)
-        return Formatted(answer.text.strip(), usage)
-
-    async def _model(self) -> BaseChatModel:
-        with _failing_stage():
-            return await self.model.get()
-
-    def _usage(self, stage: Stage, model: BaseChatModel, answer: AIMessage) -> list[ModelUsage]:
-        return [model_usage(stage, answer, model_name(model, answer))]
-
-
-@contextmanager
-def _failing_stage() -> Iterator[None]:
-    """Let a stage fail for what a model's failure says; it is written for whoever runs the graph."""
-    try:
-        yield
-    except (ConfigError, ModelError) as error:
-        raise StageFailed(str(error)) from error
-
-
-def _refuse_fragment(answer: AIMessage, usage: list[ModelUsage], *, called: bool = False) -> None:
-    """Raise StageFailed for an answer that was cut off or withheld, or has no text where nothing was `called`."""
-    problem = _CUT.get(answer_status(answer))
-    if problem is None and not called and not answer.text.strip():
-        problem = "The model gave an empty answer."
-    if problem:
-        raise StageFailed(problem, model_usage=usage)
-
-
-def _repair(rejected: Rejected | None) -> list[AnyMessage]:
-    """Repeat the model's answer as text and say what is wrong with it.
-
-    As text, because endpoints differ in what they want to know of calls that were made before.
-    """
-    if rejected is None:
-        return []
-    problems = "\n".join(f"- {problem}" for problem in rejected.problems[:MOST_PROBLEMS])
-    return [AIMessage(_as_text(rejected.answer)), HumanMessage(REPAIR_PROMPT.format(problems=problems))]
+        wanted = state["wanted_format"]
+        how = wanted["instructions"] if wanted else None
+        wishes = f"\n\nHow to write it:\n{how[:LONGEST_WISHES]}" if how else ""
+        shown = _framed(state["raw_response"] or {}, state["output"])
+        said = [HumanMessage(f"I asked:\n{state['user_instructions']}{wishes}\n\n{shown}")]
+        return await ask(self.model, "response_formatting", FORMAT_PROMPT, said, config)
 
 
 def _as_text(answer: AIMessage) -> str:

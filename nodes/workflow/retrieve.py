@@ -9,8 +9,8 @@ from toolweave.nodes.tool_selection import ToolIndex
 from toolweave.nodes.workflow.descriptions import as_candidates
 from toolweave.nodes.workflow.state import (
     CheckedInput,
-    StateNode,
     WantedFormat,
+    WorkflowNode,
     WorkflowState,
     WorkflowUpdate,
     begun,
@@ -18,7 +18,7 @@ from toolweave.nodes.workflow.state import (
 from toolweave.tool_config import ToolConfig
 
 
-def retrieve_node(registry: ToolRegistry, max_tools: int) -> StateNode:
+def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
     """Make the node that looks the ids up; of more than `max_tools` tools it keeps those that fit the instructions."""
 
     async def retrieve(state: WorkflowState) -> WorkflowUpdate:

@@ -17,8 +17,8 @@ from toolweave.nodes.http_tools.comparison import arguments_of, differences
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 from toolweave.nodes.model_turn import ModelUsage, as_object, written_objects
 from toolweave.nodes.tool_catalog import ToolRegistry
-from toolweave.nodes.workflow.prompting import Rejected, WorkflowPrompts
-from toolweave.nodes.workflow.state import ModelNode, Selection, WorkflowState, WorkflowUpdate
+from toolweave.nodes.workflow.prompting import WorkflowPrompts
+from toolweave.nodes.workflow.state import Selection, WorkflowNode, WorkflowState, WorkflowUpdate
 from toolweave.tool_config import ToolConfig
 
 KEYS = frozenset({"tool_id", "arguments", "http_spec", "reason"})
@@ -135,7 +135,7 @@ TURNS = 2
 LONGEST_PROBLEMS = 2_000
 
 
-def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> ModelNode:
+def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> WorkflowNode:
     """Return the node; it writes selection, selected_tool, http_spec (without credentials) and model_usage.
 
     It raises SelectionFailed when the model fails, declines, or twice chooses what cannot be sent, and UnknownTools
@@ -175,25 +175,19 @@ async def _chosen(
     config: RunnableConfig,
 ) -> tuple[Selection, HTTPRequestSpec]:
     """Ask, and ask once more if the choice cannot be sent; `usage` gets what each turn has used."""
-    rejected: Rejected | None = None
+    rejected: tuple[AIMessage, Sequence[str]] | None = None
     for _ in range(TURNS):
         try:
-            selected = await prompts.select(
-                instructions=state["user_instructions"],
-                candidates=state["candidates"],
-                tools=list(tools.values()),
-                config=config,
-                rejected=rejected,
-            )
+            answer, used = await prompts.select(state, list(tools.values()), config, rejected)
         except StageFailed as error:
             usage += error.model_usage
             raise SelectionFailed(str(error)) from error
-        usage += selected.usage
+        usage.append(used)
         try:
-            return _checked(read_choice(selected.answer, list(tools)), tools)
+            return _checked(read_choice(answer, list(tools)), tools)
         except (UnreadableChoice, WrongArguments) as error:
-            rejected = Rejected(selected.answer, error.problems)
-    problems = "; ".join(rejected.problems)[:LONGEST_PROBLEMS] if rejected else ""
+            rejected = answer, error.problems
+    problems = "; ".join(rejected[1])[:LONGEST_PROBLEMS] if rejected else ""
     raise SelectionFailed(f"The model chose no request that can be sent, not at the second try either: {problems}")
 
 

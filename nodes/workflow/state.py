@@ -1,9 +1,8 @@
 """Define what a workflow takes and leaves, and what its nodes read and write: plain JSON, never a credential (W-02)."""
 
-from collections.abc import Awaitable, Mapping
-from typing import Annotated, Any, Literal, NotRequired, Protocol, Self
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, Literal, NotRequired, Self
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.channels import EphemeralValue
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, ValidationError, field_validator
 from typing_extensions import TypedDict
@@ -97,41 +96,10 @@ class WorkflowState(WorkflowInput, WorkflowOutput):
     failure: Failure | None
 
 
-class WorkflowUpdate(TypedDict, total=False):
-    """What a node writes; absent keys stay as they are. Until a run has ended its status is None."""
-
-    status: Status | None
-    selected_tool: str | None
-    http_spec: dict[str, Any] | None
-    raw_response: dict[str, Any] | None
-    output: Any
-    formatted_response: str | None
-    warning: str | None
-    error: str | None
-    error_stage: Stage | None
-    metadata: WorkflowMetadata
-    wanted_format: WantedFormat | None
-    candidates: list[Candidate]
-    selection: Selection | None
-    model_usage: list[ModelUsage] | None
-    failure: Failure | None
-
-
-class StateNode(Protocol):
-    """A node that needs the state only."""
-
-    def __call__(self, state: WorkflowState) -> Awaitable[WorkflowUpdate]:
-        """Return what changes."""
-        ...
-
-
-class ModelNode(Protocol):
-    """A node that calls the model; the config carries the stream its tokens go to."""
-
-    def __call__(self, state: WorkflowState, config: RunnableConfig) -> Awaitable[WorkflowUpdate]:
-        """Return what changes."""
-        ...
-
+WorkflowUpdate = dict[str, Any]
+"""What a node writes; absent keys stay as they are. Until a run has ended its status is None."""
+WorkflowNode = Callable[..., Awaitable[WorkflowUpdate]]
+"""A node; one that calls the model also takes the config, which carries the stream its tokens go to."""
 
 MOST_TOOLS = 500
 MOST_PROBLEMS = 10
@@ -175,20 +143,7 @@ class CheckedInput(BaseModel):
 
 def begun() -> WorkflowUpdate:
     """Give the state of a workflow that has done nothing yet, whatever its thread did before."""
-    return {
-        "status": None,
-        "selected_tool": None,
-        "http_spec": None,
-        "raw_response": None,
-        "output": None,
-        "formatted_response": None,
-        "warning": None,
-        "error": None,
-        "error_stage": None,
-        "metadata": WorkflowMetadata(usage=usage_summary([])),
-        "wanted_format": None,
-        "candidates": [],
-        "selection": None,
-        "model_usage": None,
-        "failure": None,
+    unset: WorkflowUpdate = {
+        name: None for name in WorkflowState.__annotations__ if name not in WorkflowInput.__annotations__
     }
+    return {**unset, "metadata": WorkflowMetadata(usage=usage_summary([])), "candidates": []}

@@ -3,13 +3,11 @@
 import asyncio
 import re
 import ssl
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import NotRequired, Protocol
 
 import httpx
 from protego import Protego
-from typing_extensions import TypedDict
 
 from toolweave import __version__
 from toolweave.config.outbound_allow import AllowedTarget
@@ -17,7 +15,7 @@ from toolweave.config.settings import Settings
 from toolweave.errors import FetchFailed, OutboundFailed, OutboundRefused
 from toolweave.nodes.script.extraction import ExtractionLimits, extract_page
 from toolweave.nodes.script.page import Page
-from toolweave.nodes.script.state import ScriptSource, shown_url, source_of, tell_progress
+from toolweave.nodes.script.state import ScriptNode, ScriptState, ScriptUpdate, shown_url, source_of, tell_progress
 from toolweave.outbound import (
     OutboundClient,
     OutboundLimits,
@@ -208,32 +206,10 @@ class PlainFetch:
         return await extract_page(answer.body, url, content_type, final_url=answer.url, limits=self._extraction)
 
 
-class FetchState(TypedDict):
-    """What the node reads and leaves."""
-
-    url: str
-    page: NotRequired[Page]
-
-
-class FetchedPage(TypedDict):
-    """What a node that fetches changes."""
-
-    page: Page
-    source: ScriptSource
-
-
-class FetchNode(Protocol):
-    """The node that fetches."""
-
-    def __call__(self, state: FetchState) -> Awaitable[FetchedPage]:
-        """Return the page."""
-        ...
-
-
-def fetch_plain_node(fetch: PlainFetch) -> FetchNode:
+def fetch_plain_node(fetch: PlainFetch) -> ScriptNode:
     """Make the node that fetches the page at `url`; a failure ends its run (FetchFailed)."""
 
-    async def fetch_page(state: FetchState) -> FetchedPage:
+    async def fetch_page(state: ScriptState) -> ScriptUpdate:
         tell_progress(BEGUN_PERCENT, f"Fetching {shown_url(state['url'])}")
         page = await fetch.fetch(state["url"])
         tell_progress(DONE_PERCENT, f"Fetched “{page['title'][:LONGEST_TOLD]}”")

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+from typing import Any
 
 import httpx
 import pytest
@@ -15,11 +16,11 @@ from toolweave.config.settings import Settings
 from toolweave.errors import FetchFailed
 from toolweave.nodes.script.fetching.fetch_plain import (
     USER_AGENT,
-    FetchState,
     PlainFetch,
     fetch_plain_node,
     plain_fetch,
 )
+from toolweave.nodes.script.state import ScriptState
 
 HTML = {"content-type": "text/html; charset=utf-8"}
 TEXT = {"content-type": "text/plain"}
@@ -60,13 +61,15 @@ async def test_a_page_is_fetched_under_our_own_name_after_the_rules_were_asked_f
 
 
 async def test_in_a_graph_the_page_goes_into_the_state_and_progress_is_told(site: WebPages) -> None:
-    graph = StateGraph(FetchState)
+    graph = StateGraph(ScriptState)
     graph.add_node("fetch", fetch_plain_node(fetch_of()))
     graph.add_edge(START, "fetch")
     runnable = graph.compile(checkpointer=InMemorySaver())
+    wanted: Any = {"url": site.page("blog.html")}
+    missing: Any = {"url": f"{site.url}/status/404"}
     config: RunnableConfig = {"configurable": {"thread_id": "one"}}
 
-    events = [event async for event in runnable.astream({"url": site.page("blog.html")}, config, stream_mode="custom")]
+    events = [event async for event in runnable.astream(wanted, config, stream_mode="custom")]
     kept = (await runnable.aget_state(config)).values["page"]
 
     assert [event["type"] for event in events] == ["progress", "progress"]
@@ -77,7 +80,7 @@ async def test_in_a_graph_the_page_goes_into_the_state_and_progress_is_told(site
         "headings"
     ]
     with pytest.raises(FetchFailed, match="404 Not Found"):
-        await runnable.ainvoke({"url": f"{site.url}/status/404"}, config)
+        await runnable.ainvoke(missing, config)
 
 
 async def test_a_redirect_is_followed_and_the_pages_last_address_told(site: WebPages) -> None:

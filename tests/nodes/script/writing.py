@@ -13,7 +13,7 @@ from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTu
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_models import ChatModel, ScriptModels
 from toolweave.nodes.script.page import Page, PageImage, PageSection
-from toolweave.nodes.script.state import WritingState
+from toolweave.nodes.script.state import ScriptState
 from toolweave.nodes.script.validate import validate_node
 from toolweave.nodes.script.write import write_node
 
@@ -69,7 +69,7 @@ def saying(text: str) -> WireTurn:
 
 def writing_graph(model: ChatModel | ScriptModels) -> CompiledStateGraph[Any, Any, Any]:
     """Draw write → validate."""
-    graph = StateGraph(WritingState)
+    graph = StateGraph(ScriptState)
     graph.add_node("write", write_node(model))
     graph.add_node("validate", validate_node(model))
     graph.add_edge(START, "write")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 
@@ -16,9 +16,10 @@ from toolweave.nodes.http_tools.api_calls import ApiCalls, api_calls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec
 from toolweave.nodes.tool_catalog import FixedToolConfigs
 from toolweave.nodes.workflow.descriptions import as_candidates
-from toolweave.nodes.workflow.prompting import Formatted, WorkflowPrompts
+from toolweave.nodes.workflow.format import format_node
+from toolweave.nodes.workflow.prompting import WorkflowPrompts
 from toolweave.nodes.workflow.select import select_node
-from toolweave.nodes.workflow.state import WorkflowUpdate
+from toolweave.nodes.workflow.state import WorkflowState, WorkflowUpdate
 from toolweave.tool_config import ToolConfig
 
 RIGHT: dict[str, Any] = {"tool_id": "get_order", "arguments": {"order_id": "A-1001"}}
@@ -47,7 +48,20 @@ async def select(model: BaseChatModel, tools: Sequence[ToolConfig], instructions
         "tool_ids": [tool.tool_id for tool in tools],
         "candidates": as_candidates(tools),
     }
-    return await node(state, {})
+    update: WorkflowUpdate = await node(state, {})
+    return update
+
+
+def after_call(response: dict[str, Any], output: Any = None, format_instructions: str | None = None) -> WorkflowState:
+    """Make the state that the graph has when an answer is to be put into words."""
+    state: Any = {
+        "user_instructions": "Where is my order?",
+        "raw_response": response,
+        "output": output,
+        "wanted_format": {"instructions": format_instructions},
+        "model_usage": [],
+    }
+    return cast("WorkflowState", state)
 
 
 @dataclass
@@ -61,8 +75,7 @@ class Attempt:
     @property
     def spec(self) -> dict[str, Any]:
         assert self.update is not None, self.failure
-        found = self.update["http_spec"]
-        assert found is not None
+        found: dict[str, Any] = self.update["http_spec"]
         return found
 
     @property
@@ -99,11 +112,12 @@ class Endpoint:
         made.requests = list(self.server.requests)
         return made
 
-    async def told(self, turn: WireTurn, response: dict[str, Any], **more: Any) -> Formatted:
+    async def told(self, turn: WireTurn, response: dict[str, Any], **more: Any) -> WorkflowUpdate:
         """Format an API's answer while the endpoint gives the scripted one."""
         self.script(turn)
-        prompts = WorkflowPrompts(as_lazy(self.model))
-        return await prompts.format(instructions="Where is my order?", response=response, config={}, **more)
+        node = format_node(WorkflowPrompts(as_lazy(self.model)))
+        update: WorkflowUpdate = await node(after_call(response, **more), {})
+        return update
 
 
 def brief(value: object) -> str:

@@ -9,7 +9,7 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from tests.fixtures.openai_wire import WireTurn
-from tests.nodes.workflow.selecting import USAGE, Endpoint, brief, choosing, saying, select
+from tests.nodes.workflow.selecting import USAGE, Endpoint, after_call, brief, choosing, saying, select
 from toolweave.config.settings import load_settings
 from toolweave.errors import StageFailed
 from toolweave.nodes.chat_models import LazyChatModel, as_lazy, build_chat_model
@@ -35,8 +35,8 @@ async def asked(endpoint: Endpoint, response: dict[str, Any], **more: Any) -> st
 async def test_the_text_is_the_models_and_its_usage_is_counted(endpoint: Endpoint) -> None:
     found = await endpoint.told(saying(" Your order was sent.\n"), answered({"status": "sent"}))
 
-    assert found.text == "Your order was sent."
-    assert [call["input_tokens"] for call in found.usage] == [USAGE["prompt_tokens"]]
+    assert found["formatted_response"] == "Your order was sent."
+    assert [call["input_tokens"] for call in found["model_usage"]] == [USAGE["prompt_tokens"]]
 
 
 @pytest.mark.requirement("W-07")
@@ -131,7 +131,7 @@ async def test_a_model_that_is_not_configured_is_a_failure_that_says_what_to_set
     prompts = WorkflowPrompts(LazyChatModel(lambda: build_chat_model(settings)))
 
     with pytest.raises(StageFailed, match="TOOLWEAVE_MODEL"):
-        await prompts.format(instructions="x", response=answered(1), config={})
+        await prompts.format(after_call(answered(1)), {})
 
 
 class _State(TypedDict):
@@ -156,8 +156,8 @@ async def test_formatted_text_streams_as_messages_and_selections_do_not(endpoint
         return {}
 
     async def write(state: _State, config: RunnableConfig) -> dict[str, Any]:
-        formatted = await prompts.format(instructions=state["text"], response=answered(1), config=config)
-        return {"text": formatted.text}
+        formatted = await prompts.format(after_call(answered(1)), config)
+        return {"text": formatted.message.text}
 
     graph = StateGraph(_State)
     graph.add_node("choose", choose)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.fixtures.openai_wire import WireTurn
-from tests.nodes.workflow.selecting import Endpoint
+from tests.nodes.workflow.selecting import Endpoint, after_call
 from toolweave.nodes.chat_models import as_lazy
 from toolweave.nodes.model_turn import ModelUsage, usage_summary
 from toolweave.nodes.offline_model import OfflineChatModel
@@ -13,7 +13,8 @@ from toolweave.nodes.workflow.prompting import WorkflowPrompts
 async def used(endpoint: Endpoint, usage: dict[str, Any] | None) -> ModelUsage:
     told = await endpoint.told(WireTurn(text="A text.", usage=usage), {"status_code": 200, "body": 1})
     assert endpoint.server.requests[0].body["stream_options"] == {"include_usage": True}
-    [call] = told.usage
+    call: ModelUsage
+    [call] = told["model_usage"]
     return call
 
 
@@ -48,8 +49,7 @@ def test_a_summary_adds_the_calls_up_by_stage() -> None:
 async def test_the_offline_model_counts_its_tokens() -> None:
     prompts = WorkflowPrompts(as_lazy(OfflineChatModel()))
 
-    told = await prompts.format(instructions="x", response={"status_code": 200, "body": {"a": 1}}, config={})
+    _, call = await prompts.format(after_call({"status_code": 200, "body": {"a": 1}}), {})
 
-    [call] = told.usage
     assert call["model"] == "offline"
     assert call["input_tokens"] > 0
