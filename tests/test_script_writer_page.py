@@ -19,7 +19,8 @@ from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.scripted_model import calling as scripted_call
 from tests.fixtures.web_pages import web_pages
 from tests.graphs.script_agent import DONE, FETCHING, asks
-from tests.nodes.script.writing import calling, script
+from tests.nodes.model_at import calling
+from tests.nodes.script.writing import script
 from toolweave.cli.script import script as command
 from toolweave.config.script_settings import ScriptSettings, load_script_settings
 from toolweave.graphs import served

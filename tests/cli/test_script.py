@@ -15,7 +15,8 @@ from tests.cli.command import Ended, started, toolweave
 from tests.fixtures.openai_wire import WireServer, WireTurn, openai_wire
 from tests.fixtures.web_pages import WebPages, web_pages
 from tests.graphs.script_agent import BEES, DONE, FETCHING, asks
-from tests.nodes.script.writing import calling, script
+from tests.nodes.model_at import calling
+from tests.nodes.script.writing import script
 from toolweave.cli.script import script_document
 from toolweave.cli.terminal import harmless_json
 from toolweave.config.script_settings import Persona

@@ -12,8 +12,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Checkpointer
 
 from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTurn
-from tests.nodes.model_at import model_at
-from tests.nodes.script.writing import calling, script
+from tests.nodes.model_at import calling, model_at
+from tests.nodes.script.writing import script
 from toolweave.config.mcp import McpConfig, McpServerConfig
 from toolweave.config.script_job import ScriptJob
 from toolweave.errors import ToolweaveError

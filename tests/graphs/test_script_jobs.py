@@ -20,7 +20,8 @@ from langgraph_sdk.client import LangGraphClient
 from tests.fixtures.app_server import OURS, AppProcess
 from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
 from tests.fixtures.web_pages import PAGES, WebPages, truth_of
-from tests.nodes.script.writing import calling, script
+from tests.nodes.model_at import calling
+from tests.nodes.script.writing import script
 
 FETCHER = Path(__file__).parent / "recording_fetcher.py"
 SECRET = "k3y-of-the-job"

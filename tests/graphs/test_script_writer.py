@@ -16,8 +16,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.fixtures.openai_wire import WireServer, openai_wire
 from tests.fixtures.web_pages import PAGES, Answer, WebPages, truth_of, web_pages
-from tests.nodes.model_at import model_at
-from tests.nodes.script.writing import calling, framed, script
+from tests.nodes.model_at import calling, model_at
+from tests.nodes.script.writing import framed, script
 from toolweave.cli.graph import as_text
 from toolweave.config.outbound_allow import allowed_targets
 from toolweave.config.script_job import ScriptJob, read_script_job

@@ -21,7 +21,8 @@ from tests.fixtures.mcp_server import child_pids
 from tests.fixtures.openai_wire import MAX_WAIT_S, WireServer, WireTurn
 from tests.fixtures.web_pages import Answer, WebPages
 from tests.graphs.script_agent import BEES, FETCHING, Agent, fetching
-from tests.nodes.script.writing import SENTENCE, calling, noting, script
+from tests.nodes.model_at import calling
+from tests.nodes.script.writing import SENTENCE, noting, script
 
 BOUND_S = 60.0
 # Less than what the slow page and the silent model would take.

@@ -16,7 +16,8 @@ from tests.fixtures.logged import logged
 from tests.fixtures.openai_wire import MAX_WAIT_S, WireServer, WireTurn, openai_wire
 from tests.fixtures.web_pages import WebPages, web_pages
 from tests.graphs.script_agent import BEES, DONE, FETCHING, asks, fetching
-from tests.nodes.script.writing import calling, script
+from tests.nodes.model_at import calling
+from tests.nodes.script.writing import script
 from toolweave import (
     VideoScript,
     generate_script_from_url,

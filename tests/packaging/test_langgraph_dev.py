@@ -21,7 +21,8 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.fixtures.openai_wire import openai_wire
 from tests.fixtures.shop_api import shop_api
 from tests.fixtures.web_pages import truth_of, web_pages
-from tests.nodes.script.writing import calling, script
+from tests.nodes.model_at import calling
+from tests.nodes.script.writing import script
 from tests.servers.core.test_auth import ACCEPT, HELLO
 
 HERE = Path(__file__)

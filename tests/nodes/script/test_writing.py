@@ -6,17 +6,8 @@ from typing import Any
 import pytest
 
 from tests.fixtures.openai_wire import WireCall, WireTurn
-from tests.nodes.script.writing import (
-    SENTENCE,
-    USAGE,
-    Endpoint,
-    calling,
-    framed,
-    headings,
-    page,
-    saying,
-    script,
-)
+from tests.nodes.model_at import USAGE, calling, saying
+from tests.nodes.script.writing import SENTENCE, Endpoint, framed, headings, page, script
 from toolweave.nodes.script.page import PageImage, page_of_markdown
 from toolweave.video_script import VideoScript
 

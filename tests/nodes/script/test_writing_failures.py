@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
-from tests.nodes.model_at import model_at
-from tests.nodes.script.writing import USAGE, Endpoint, calling, page, script, writing_graph
+from tests.nodes.model_at import USAGE, calling, model_at
+from tests.nodes.script.writing import Endpoint, page, script, writing_graph
 from toolweave.config.script_settings import ScriptSettings
 from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError, ScriptFailed

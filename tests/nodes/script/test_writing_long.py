@@ -13,18 +13,8 @@ from pydantic import Field, PrivateAttr
 from tests.fixtures.openai_wire import WireTurn
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.scripted_model import calling as answering
-from tests.nodes.script.writing import (
-    SENTENCE,
-    Endpoint,
-    calling,
-    framed,
-    headings,
-    noting,
-    page,
-    saying,
-    script,
-    writing_graph,
-)
+from tests.nodes.model_at import calling, saying
+from tests.nodes.script.writing import SENTENCE, Endpoint, framed, headings, noting, page, script, writing_graph
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.script.page import Page
 from toolweave.nodes.script.write import AT_ONCE

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tests.fixtures.openai_wire import WireTurn
-from tests.nodes.script.writing import SENTENCE, Endpoint, calling, page, saying, script
+from tests.nodes.model_at import calling, saying
+from tests.nodes.script.writing import SENTENCE, Endpoint, page, script
 
 PERSONAS = [{"id": "host", "name": "Mika"}, {"id": "guest", "name": "Dr Ito"}]
 

@@ -1,6 +1,5 @@
 """Run the write and validate nodes as a graph on a scripted endpoint, and hold the page and scripts of their tests."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +8,8 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTurn
+from tests.fixtures.openai_wire import WireRequest, WireServer, WireTurn
+from tests.nodes.model_at import calling
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_models import ChatModel, ScriptModels
 from toolweave.nodes.script.page import Page, PageImage, PageSection
@@ -17,7 +17,6 @@ from toolweave.nodes.script.state import ScriptState
 from toolweave.nodes.script.validate import validate_node
 from toolweave.nodes.script.write import write_node
 
-USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 SENTENCE = "Bees fly far on a warm day and bring home what the flowers of the meadow give them. "
 
 
@@ -52,19 +51,9 @@ def script(sections: int = 3, **more: Any) -> dict[str, Any]:
     return {"title": "Bees", "description": "How bees live.", "sections": told, **more}
 
 
-def calling(written: Any, name: str = "write_script") -> WireTurn:
-    """Call the function with `written`, a text of JSON or its values."""
-    text = written if isinstance(written, str) else json.dumps(written)
-    return WireTurn(calls=(WireCall(name, text),), piece=200_000, usage=USAGE)
-
-
 def noting(*entries: tuple[str, str]) -> WireTurn:
     """Call take_notes with a note for each heading."""
     return calling({"sections": [{"heading": heading, "notes": [note]} for heading, note in entries]}, "take_notes")
-
-
-def saying(text: str) -> WireTurn:
-    return WireTurn(text=text, piece=200_000, usage=USAGE)
 
 
 def writing_graph(model: ChatModel | ScriptModels) -> CompiledStateGraph[Any, Any, Any]:

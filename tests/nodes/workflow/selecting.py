@@ -1,14 +1,14 @@
 """Run the select node on a scripted endpoint, and what it selects on the demo shop."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from tests.fixtures.openai_wire import WireCall, WireRequest, WireServer, WireTurn
+from tests.fixtures.openai_wire import WireRequest, WireServer, WireTurn
 from tests.fixtures.shop_api import ShopApi
+from tests.nodes.model_at import calling
 from toolweave.config.settings import load_settings
 from toolweave.errors import SelectionFailed
 from toolweave.nodes.chat_models import as_lazy
@@ -19,25 +19,15 @@ from toolweave.nodes.workflow.descriptions import as_candidates
 from toolweave.nodes.workflow.format import format_node
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
 from toolweave.nodes.workflow.select import select_node
-from toolweave.nodes.workflow.state import WorkflowState, WorkflowUpdate
+from toolweave.nodes.workflow.state import WorkflowUpdate
 from toolweave.tool_config import ToolConfig
 
 RIGHT: dict[str, Any] = {"tool_id": "get_order", "arguments": {"order_id": "A-1001"}}
-USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 
 
 def choosing(**written: Any) -> WireTurn:
     """Call the function with `written` as its arguments."""
-    return calling("choose_request", written)
-
-
-def calling(name: str, written: Any) -> WireTurn:
-    text = written if isinstance(written, str) else json.dumps(written)
-    return WireTurn(calls=(WireCall(name, text),), piece=50, usage=USAGE)
-
-
-def saying(text: str) -> WireTurn:
-    return WireTurn(text=text, piece=50, usage=USAGE)
+    return calling(written, "choose_request")
 
 
 async def select(model: BaseChatModel, tools: Sequence[ToolConfig], instructions: str) -> WorkflowUpdate:
@@ -52,16 +42,15 @@ async def select(model: BaseChatModel, tools: Sequence[ToolConfig], instructions
     return update
 
 
-def after_call(response: dict[str, Any], output: Any = None, format_instructions: str | None = None) -> WorkflowState:
+def after_call(response: dict[str, Any], output: Any = None, format_instructions: str | None = None) -> Any:
     """Make the state that the graph has when an answer is to be put into words."""
-    state: Any = {
+    return {
         "user_instructions": "Where is my order?",
         "raw_response": response,
         "output": output,
         "wanted_format": {"instructions": format_instructions},
         "model_usage": [],
     }
-    return cast("WorkflowState", state)
 
 
 @dataclass

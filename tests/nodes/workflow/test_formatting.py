@@ -9,7 +9,8 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from tests.fixtures.openai_wire import WireTurn
-from tests.nodes.workflow.selecting import USAGE, Endpoint, after_call, brief, choosing, saying, select
+from tests.nodes.model_at import USAGE, saying
+from tests.nodes.workflow.selecting import Endpoint, after_call, brief, choosing, select
 from toolweave.config.settings import load_settings
 from toolweave.errors import StageFailed
 from toolweave.nodes.chat_models import LazyChatModel, as_lazy, build_chat_model

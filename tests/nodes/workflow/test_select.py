@@ -8,18 +8,8 @@ import pytest
 
 from tests.fixtures.openai_wire import WireTurn
 from tests.fixtures.shop_api import ShopApi
-from tests.nodes.workflow.selecting import (
-    RIGHT,
-    Endpoint,
-    brief,
-    calling,
-    calls_to_loopback,
-    choosing,
-    saying,
-    select,
-    send,
-    some,
-)
+from tests.nodes.model_at import calling, saying
+from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, calls_to_loopback, choosing, select, send, some
 from toolweave.errors import UnknownTools
 from toolweave.nodes.chat_models import as_lazy
 from toolweave.nodes.offline_model import OfflineChatModel
@@ -77,13 +67,13 @@ async def test_credentials_are_in_no_prompt_and_in_no_request_of_the_state(endpo
 @pytest.mark.parametrize(
     "written",
     [
-        calling("get_order", {"order_id": "A-1001"}),
-        calling("get_order", {"arguments": {"order_id": "A-1001"}}),
-        calling("whatever", RIGHT),
-        calling("choose_request", {"choose_request": RIGHT}),
-        calling("choose_request", {"tool_id": "get_order", "arguments": '{"order_id": "A-1001"}'}),
-        calling("choose_request", {"tool_id": "get_order", "order_id": "A-1001"}),
-        calling("choose_request", RIGHT | {"reason": "The user wants that order.", "http_spec": None}),
+        calling({"order_id": "A-1001"}, "get_order"),
+        calling({"arguments": {"order_id": "A-1001"}}, "get_order"),
+        calling(RIGHT, "whatever"),
+        calling({"choose_request": RIGHT}, "choose_request"),
+        calling({"tool_id": "get_order", "arguments": '{"order_id": "A-1001"}'}, "choose_request"),
+        calling({"tool_id": "get_order", "order_id": "A-1001"}, "choose_request"),
+        calling(RIGHT | {"reason": "The user wants that order.", "http_spec": None}, "choose_request"),
         saying(json.dumps(RIGHT)),
         saying(f"Sure!\n```json\n{json.dumps(RIGHT, indent=1)}\n```\nThat is it."),
         saying(f"I choose {json.dumps(RIGHT)} for you."),
@@ -191,11 +181,11 @@ async def test_a_choice_that_cannot_be_sent_is_repaired_at_the_second_try(
         (saying('{"a": ' * 3_000), "no JSON object"),
         (saying('{"reason": "\\ud83d"}'), "no JSON object"),
         (saying('So: {"reason": "\\ud83d"}.'), "no JSON object"),
-        (calling("choose_request", '{"tool_id": "get_order", "argu'), "not one whole JSON object"),
-        (calling("choose_request", "[1]"), "not one whole JSON object"),
-        (calling("choose_request", '{"tool_id": "\\ud83d"}'), "not one whole JSON object"),
-        (calling("choose_request", {}), "tool_id"),
-        (calling("choose_request", {"tool_id": {"a": 1}, "arguments": []}), "tool_id is missing"),
+        (calling('{"tool_id": "get_order", "argu', "choose_request"), "not one whole JSON object"),
+        (calling("[1]", "choose_request"), "not one whole JSON object"),
+        (calling('{"tool_id": "\\ud83d"}', "choose_request"), "not one whole JSON object"),
+        (calling({}, "choose_request"), "tool_id"),
+        (calling({"tool_id": {"a": 1}, "arguments": []}, "choose_request"), "tool_id is missing"),
     ],
     ids=brief,
 )

@@ -6,8 +6,8 @@ import pytest
 
 from tests.fixtures.openai_wire import WireTurn, openai_wire
 from tests.fixtures.shop_api import ShopApi
-from tests.nodes.model_at import model_at
-from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, choosing, saying, select, some
+from tests.nodes.model_at import model_at, saying
+from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, choosing, select, some
 from toolweave.errors import SelectionFailed
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.fixtures.shop_api import ShopApi
-from tests.nodes.workflow.selecting import RIGHT, Endpoint, calls_to_loopback, choosing, saying, send, some
+from tests.nodes.model_at import saying
+from tests.nodes.workflow.selecting import RIGHT, Endpoint, calls_to_loopback, choosing, send, some
 
 
 def order(shop: ShopApi, **changed: Any) -> dict[str, Any]:
