@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import httpx
 import typer
@@ -14,6 +14,7 @@ from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError, RequestError
 
 CONNECT_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 10.0
 
 UrlOption = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="The server.", show_default="http://127.0.0.1:2024")
@@ -26,6 +27,23 @@ LocalOption = Annotated[
 def server_url(url: str | None, settings: Settings) -> str:
     """Choose the server: the one that was named, TOOLWEAVE_API_URL, else the one `toolweave dev` starts."""
     return (url or settings.api_url or f"http://127.0.0.1:{settings.port}").rstrip("/")
+
+
+def server_health(url: str, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
+    """Return the state of a running Toolweave: its GET /health.
+
+    Raises:
+        ConfigError: nothing answers there, or something that knows no MCP servers.
+    """
+    try:
+        answer = httpx.get(f"{url}/health", timeout=timeout_s, trust_env=False)
+        health = answer.json()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        fix = "Start one with `toolweave dev`, or name another with --url."
+        raise ConfigError("no Toolweave server answers here.", source=url, fix=fix) from error
+    if not isinstance(health, dict) or "servers" not in health:
+        raise ConfigError(f"GET /health answers {answer.status_code} without MCP servers.", source=url)
+    return health
 
 
 async def connect(url: str) -> LangGraphClient:

@@ -5,13 +5,14 @@ and port; no check changes anything.
 """
 
 import asyncio
+import functools
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, ParamSpec
 from urllib.parse import urlsplit
 
 import httpx
@@ -22,21 +23,20 @@ from alembic.script import ScriptDirectory
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from rich.console import Console
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from toolweave.api.langgraph.app import make_importable
 from toolweave.api.langgraph.auth.authentication import load_auth
 from toolweave.api.langgraph.custom_app import load_custom_app
 from toolweave.cli.configuration import ConfigOption, find_langgraph_json
-from toolweave.cli.servers import Needs, Surveyed, advice, needs_of, survey, trial_settings
+from toolweave.cli.servers import ServersConfig, survey
 from toolweave.cli.serving import listening, url_of
 from toolweave.cli.terminal import stdout_console, styled
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
-from toolweave.config.mcp import mcp_place, mcp_variables, served_mcp_config
+from toolweave.config.mcp import served_mcp_config
 from toolweave.config.script_job import named_mcp_config, named_script_settings
 from toolweave.config.settings import Settings, load_settings, unknown_variables
-from toolweave.errors import ConfigError, DataFolderLocked, OutboundRefused, PersistenceError, ToolweaveError
+from toolweave.errors import ConfigError, DataFolderLocked, OutboundRefused, ToolweaveError
 from toolweave.nodes.chat_models import script_endpoint
 from toolweave.nodes.http_tools.api_calls import credentials_of
 from toolweave.nodes.model_endpoint import Endpoint, chosen_endpoint
@@ -44,7 +44,6 @@ from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.graphs import GraphRegistry, load_graph
 from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
 from toolweave.runtime.persistence.schema import MIGRATIONS
-from toolweave.servers.connections.oauth.place import token_place
 from toolweave.servers.core.files.opening import Roots
 from toolweave.servers.core.query.databases import open_query_database
 from toolweave.servers.databases.engine import file_of, parse_url
@@ -74,6 +73,25 @@ def failure(subject: str, error: ToolweaveError) -> Finding:
         text = f"{error.source}: {error.message}" if error.source else error.message
         return Finding("fail", subject, text, error.fix)
     return Finding("fail", subject, str(error))
+
+
+Checks = ParamSpec("Checks")
+
+
+def about(subject: str) -> Callable[[Callable[Checks, Iterable[Finding]]], Callable[Checks, Iterator[Finding]]]:
+    """Let an error of ours that ends a check be its last finding, under this subject."""
+
+    def decorated(check: Callable[Checks, Iterable[Finding]]) -> Callable[Checks, Iterator[Finding]]:
+        @functools.wraps(check)
+        def checked(*args: Checks.args, **kwargs: Checks.kwargs) -> Iterator[Finding]:
+            try:
+                yield from check(*args, **kwargs)
+            except ToolweaveError as error:
+                yield failure(subject, error)
+
+        return checked
+
+    return decorated
 
 
 ADDRESS_TIMEOUT_S = 2.0
@@ -126,39 +144,36 @@ def check_langgraph_json(config: Path | None) -> tuple[list[Finding], LangGraphJ
 def check_graphs(served: LangGraphJson) -> Iterator[Finding]:
     """Import every graph and the application beside them."""
     make_importable(served)
-    for name, entry in served.graphs.items():
+    for name in served.graphs:
+        yield from _graph(served, name)
+    for subject, load in (("http.app", load_custom_app), ("auth", load_auth)):
         try:
-            loaded = {name: load_graph(served, name)}
-            GraphRegistry(loaded, {name: None}, checkpointer=InMemorySaver(), store=InMemoryStore())
+            load(served)
         except ToolweaveError as error:
-            yield failure("graphs", error)
-        else:
-            yield Finding("ok", "graphs", f"{name} is {entry.target}.")
-    try:
-        load_custom_app(served)
-    except ToolweaveError as error:
-        yield failure("http.app", error)
-    try:
-        load_auth(served)
-    except ToolweaveError as error:
-        yield failure("auth", error)
+            yield failure(subject, error)
+
+
+@about("graphs")
+def _graph(served: LangGraphJson, name: str) -> Iterator[Finding]:
+    graph = load_graph(served, name)
+    GraphRegistry({name: graph}, {name: None}, checkpointer=InMemorySaver(), store=InMemoryStore())
+    yield Finding("ok", "graphs", f"{name} is {served.graphs[name].target}.")
 
 
 ANOTHER = "Name another folder with --data-dir or TOOLWEAVE_DATA_DIR."
 
 
+@about("data folder")
 def check_data_folder(folder: Path) -> Iterator[Finding]:
     """Say whether a server could open this folder now."""
     if not folder.exists():
         yield _creatable(folder)
-        return
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+    elif not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         yield Finding("fail", "data folder", f"{folder} is not a folder this user may write to.", ANOTHER)
-        return
-    yield _lock(folder)
-    database = folder / "app.db"
-    if database.exists():
-        yield _schema(database)
+    else:
+        yield from _lock(folder)
+        if (database := folder / "app.db").exists():
+            yield _schema(database)
 
 
 def _creatable(folder: Path) -> Finding:
@@ -168,16 +183,15 @@ def _creatable(folder: Path) -> Finding:
     return Finding("fail", "data folder", f"{folder} cannot be made: {parent} is not writable.", ANOTHER)
 
 
-def _lock(folder: Path) -> Finding:
-    if not (folder / LOCK_FILE).exists():
-        return Finding("ok", "data folder", f"{folder} is writable and not in use.")
+@about("data folder")
+def _lock(folder: Path) -> Iterator[Finding]:
     try:
-        with data_folder_lock(folder):
-            return Finding("ok", "data folder", f"{folder} is writable and not in use.")
+        if (folder / LOCK_FILE).exists():
+            with data_folder_lock(folder):
+                pass
+        yield Finding("ok", "data folder", f"{folder} is writable and not in use.")
     except DataFolderLocked as error:
-        return Finding("warn", "data folder", str(error))
-    except PersistenceError as error:
-        return failure("data folder", error)
+        yield Finding("warn", "data folder", str(error))
 
 
 def _schema(path: Path) -> Finding:
@@ -206,33 +220,27 @@ def _revision(path: Path) -> str | None:
 FILE_ROOTS = "file roots"
 
 
+@about(FILE_ROOTS)
 def check_files(settings: Settings) -> Iterator[Finding]:
     """Say whether each folder is there and the ignore rules can be read; nothing where no folder is named."""
-    if not settings.file_roots:
-        return
-    roots = Roots(settings.file_roots, private_folder=settings.data_dir)
-    problems = roots.problems()
-    for problem in problems:
-        yield Finding("warn", FILE_ROOTS, problem, "Make the folder, or correct TOOLWEAVE_FILE_ROOTS.")
-    if not problems:
-        yield Finding("ok", FILE_ROOTS, f"{', '.join(roots.names)}.")
-    try:
+    if settings.file_roots:
+        roots = Roots(settings.file_roots, private_folder=settings.data_dir)
+        problems = roots.problems()
+        for problem in problems:
+            yield Finding("warn", FILE_ROOTS, problem, "Make the folder, or correct TOOLWEAVE_FILE_ROOTS.")
+        if not problems:
+            yield Finding("ok", FILE_ROOTS, f"{', '.join(roots.names)}.")
         Roots((), settings.file_ignore, private_folder=settings.data_dir)
-    except ConfigError as error:
-        yield failure(FILE_ROOTS, error)
 
 
 MODEL_TIMEOUT_S = 5.0
 REJECTED = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
 
+@about("model")
 def check_model(settings: Settings) -> Iterator[Finding]:
     """Say which model is chosen and by which variable; ask the endpoint for its list of models."""
-    try:
-        endpoint = chosen_endpoint(settings)
-    except ToolweaveError as error:
-        yield failure("model", error)
-        return
+    endpoint = chosen_endpoint(settings)
     if endpoint is not None:
         yield Finding("ok", "model", f"{endpoint.model} at {_place(endpoint)}, because {_reason(settings)} is set.")
         yield _reached(endpoint)
@@ -293,9 +301,9 @@ _WRITABLE = sa.text("""
 def check_postgresql(settings: Settings) -> Iterator[Finding]:
     """Say how it stands with the todo and the query database where they are on a PostgreSQL; nothing is changed."""
     if _is_postgresql(settings.todo_database_url):
-        yield _todos(settings.todo_database_url or "")
+        yield from _todos(settings.todo_database_url or "")
     if _is_postgresql(settings.query_database_url):
-        yield asyncio.run(_queries(settings))
+        yield from _queries(settings)
 
 
 def _is_postgresql(url: str | None) -> bool:
@@ -305,56 +313,49 @@ def _is_postgresql(url: str | None) -> bool:
         return False
 
 
-def _todos(url: str) -> Finding:
-    subject = TODO_DATABASE.name
+@about(TODO_DATABASE.name)
+def _todos(url: str) -> Iterator[Finding]:
     place = parse_url(url, TODO_DATABASE).host or "this machine"
-    try:
-        there = asyncio.run(has_schema(url, TODO_DATABASE))
-    except ToolweaveError as error:
-        return failure(subject, error)
-    return Finding(
-        "ok", subject, f"PostgreSQL on {place}, {'its tables are there' if there else 'without tables yet'}."
-    )
+    there = asyncio.run(has_schema(url, TODO_DATABASE))
+    text = f"PostgreSQL on {place}, {'its tables are there' if there else 'without tables yet'}."
+    yield Finding("ok", TODO_DATABASE.name, text)
 
 
-async def _queries(settings: Settings) -> Finding:
+@about(QUERIES)
+def _queries(settings: Settings) -> Iterator[Finding]:
     try:
-        async with open_query_database(settings) as database:
-            may_write = await database.run(_may_write)
-    except ToolweaveError as error:
-        return failure(QUERIES, error)
+        may_write = asyncio.run(_may_write(settings))
     except (sa.exc.SQLAlchemyError, OSError, UnicodeError) as error:
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        return Finding("fail", QUERIES, f"It {reason(cause)}.", CHECK)
+        yield Finding("fail", QUERIES, f"It {reason(cause)}.", CHECK)
+        return
     if may_write:
-        return Finding("warn", QUERIES, "PostgreSQL answers, and lets its user write to tables.", READER)
-    return Finding("ok", QUERIES, "PostgreSQL answers, and lets its user only read.")
+        yield Finding("warn", QUERIES, "PostgreSQL answers, and lets its user write to tables.", READER)
+    else:
+        yield Finding("ok", QUERIES, "PostgreSQL answers, and lets its user only read.")
 
 
-async def _may_write(connection: AsyncConnection) -> bool:
-    return bool(await connection.scalar(_WRITABLE))
+async def _may_write(settings: Settings) -> bool:
+    async with open_query_database(settings) as database:
+        return bool(await database.run(lambda connection: connection.scalar(_WRITABLE)))
 
 
 REGISTERED_TOOLS = "registered tools"
 MOST_NAMED = 3
 
 
+@about(REGISTERED_TOOLS)
 def check_registered_tools(settings: Settings) -> Iterator[Finding]:
     """Read the registry, if there is one, and say why calls of its tools could not be sent; none is called."""
-    try:
-        url = parse_url(database_url(settings), TOOLS_DATABASE)
-        file = file_of(url)
-        if file is not None and not file.exists():
-            return
-        if file is None and not asyncio.run(has_schema(url, TOOLS_DATABASE)):
-            yield Finding(
-                "ok", REGISTERED_TOOLS, f"none; the first server makes their tables in the {TOOLS_DATABASE.name}."
-            )
-            return
-        tools = asyncio.run(_all(settings))
-    except ToolweaveError as error:
-        yield failure(REGISTERED_TOOLS, error)
+    url = parse_url(database_url(settings), TOOLS_DATABASE)
+    file = file_of(url)
+    if file is not None and not file.exists():
         return
+    if file is None and not asyncio.run(has_schema(url, TOOLS_DATABASE)):
+        text = f"none; the first server makes their tables in the {TOOLS_DATABASE.name}."
+        yield Finding("ok", REGISTERED_TOOLS, text)
+        return
+    tools = asyncio.run(_all(settings))
     problems: dict[tuple[str, str | None], list[str]] = {}
     for tool in tools:
         for problem in _problems(tool, settings):
@@ -382,47 +383,41 @@ def _problems(tool: ToolConfig, settings: Settings) -> Iterator[tuple[str, str |
 
 def check_script_files(settings: Settings) -> Iterator[Finding]:
     """Say whether each file that is named can be used; a server starts in any case, but the jobs would fail."""
+    yield from _script_settings(settings)
+    yield from _script_servers(settings)
+
+
+@about("script settings")
+def _script_settings(settings: Settings) -> Iterator[Finding]:
     if settings.config_path is not None:
-        try:
-            script_endpoint(settings, named_script_settings(settings))
-        except ConfigError as error:
-            yield failure("script settings", error)
-        else:
-            yield Finding("ok", "script settings", f"{settings.config_path}.")
-    try:
-        config = named_mcp_config(settings)
-    except ConfigError as error:
-        yield failure("script servers", error)
-    else:
-        if config is not None:
-            enabled = ", ".join(server.name for server in config.servers if server.enabled)
-            yield Finding("ok", "script servers", f"{settings.mcp_config_path} enables {enabled}.")
+        script_endpoint(settings, named_script_settings(settings))
+        yield Finding("ok", "script settings", f"{settings.config_path}.")
 
 
-def check_servers(settings: Settings) -> list[Finding]:
+@about("script servers")
+def _script_servers(settings: Settings) -> Iterator[Finding]:
+    if config := named_mcp_config(settings):
+        enabled = ", ".join(server.name for server in config.servers if server.enabled)
+        yield Finding("ok", "script servers", f"{settings.mcp_config_path} enables {enabled}.")
+
+
+@about("mcp.jsonc")
+def check_servers(settings: Settings) -> Iterator[Finding]:
     """Read the mcp file that counts, start the servers, list their tools, stop them."""
-    with trial_settings(settings) as trial:
-        try:
-            config = served_mcp_config(trial)
-        except ToolweaveError as error:
-            return [failure("mcp.jsonc", error)]
-        warnings = [Finding("warn", "mcp.jsonc", f"{warning}.") for warning in config.warnings]
-        found = asyncio.run(survey(config.servers, token_place(settings)))
-    needs = {
-        each.name: needs_of(each.name, each.raw, mcp_variables(settings), settings.data_dir) for each in config.servers
-    }
-    read = Finding("ok", "mcp.jsonc", f"{mcp_place(settings).in_words()}.")
-    wanted = [_server_finding(server, needs[server.name]) for server in found if server.state != "disabled"]
-    off = [server.name for server in found if server.state == "disabled"]
-    return [*warnings, read, *wanted, *([Finding("ok", "disabled servers", f"{', '.join(off)}.")] if off else [])]
-
-
-def _server_finding(server: Surveyed, needs: Needs) -> Finding:
-    subject = f"server {server.name}"
-    if server.state == "ready":
-        return Finding("ok", subject, f"{len(server.tools)} tools in {server.ready_ms} ms.")
-    reason = server.reason or "no answer yet"
-    return Finding("fail", subject, f"{server.state}: {reason}", advice(server, needs))
+    servers = ServersConfig(served_mcp_config(settings), settings)
+    for warning in servers.mcp.warnings:
+        yield Finding("warn", "mcp.jsonc", f"{warning}.")
+    found = survey(servers)
+    yield Finding("ok", "mcp.jsonc", f"{servers.file.in_words()}.")
+    for server in found:
+        if server.state == "ready":
+            tools = f"{len(server.tools)} tools in {server.ready_ms} ms."
+            yield Finding("ok", f"server {server.name}", tools)
+        elif server.state != "disabled":
+            text = f"{server.state}: {server.reason or 'no answer yet'}"
+            yield Finding("fail", f"server {server.name}", text, servers.advice(server))
+    if off := [server.name for server in found if server.state == "disabled"]:
+        yield Finding("ok", "disabled servers", f"{', '.join(off)}.")
 
 
 COLOURS: dict[Level, str] = {"ok": "green", "warn": "yellow", "fail": "bold red"}

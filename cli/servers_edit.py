@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-import httpx
 import typer
 
-from toolweave.cli.api_client import server_url
-from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ServersConfig, needs_of, read_servers
-from toolweave.cli.servers_state import checked_json, show_checked, tried
+from toolweave.cli.api_client import server_health, server_url
+from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ServersConfig, read_servers
+from toolweave.cli.servers_state import checked, checked_json, show_checked
 from toolweave.cli.terminal import compact, stdout_console, styled
 from toolweave.config.documents import ConfigDocument
 from toolweave.config.mcp import mcp_place
@@ -59,10 +58,8 @@ def restart_hint(settings: Settings) -> str | None:
     """
     url = server_url(None, settings)
     try:
-        health = httpx.get(f"{url}/health", timeout=PROBE_S, trust_env=False).json()
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
-        return None
-    if not isinstance(health, dict) or "servers" not in health:
+        server_health(url, PROBE_S)
+    except ConfigError:
         return None
     return (
         f"A server is running at {url} and goes on with the entries it has read: restart it. "
@@ -118,16 +115,17 @@ class Given:
             command = str(Path(command).expanduser().absolute())
         return {"command": command, **common, "args": args, "env": dict(_pair("--env", text, "=") for text in self.env)}
 
-    def literal_secrets(self, entry: dict[str, Any]) -> Iterator[str]:
-        """Name what looks like a secret that is written out; no value."""
-        for name, value in entry.get("headers", {}).items():
-            if names_a_secret_header(name) and not _refers(value):
-                yield f"the header {name}"
-        for name, value in entry.get("env", {}).items():
-            if names_a_secret(name) and not _refers(value):
-                yield name
-        if urlsplit(entry.get("url", "")).password:
-            yield "the password in the URL"
+
+def _literal_secrets(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Name what looks like a secret that is written out; no value."""
+    for name, value in entry.get("headers", {}).items():
+        if names_a_secret_header(name) and not _refers(value):
+            yield f"the header {name}"
+    for name, value in entry.get("env", {}).items():
+        if names_a_secret(name) and not _refers(value):
+            yield name
+    if urlsplit(entry.get("url", "")).password:
+        yield "the password in the URL"
 
 
 def _refers(value: str) -> bool:
@@ -160,15 +158,6 @@ OAuth = Annotated[bool, typer.Option("--oauth", help="People sign in to it: tool
 Replace = Annotated[bool, typer.Option("--replace", help="Put it in the place of the one that has this name.")]
 NoInstall = Annotated[bool, typer.Option("--no-install", help="Do not install the program of a ready-made server.")]
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not start it to see whether it works.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """What was done: whether the file differs now, and what is written out there that looks like a secret."""
-
-    name: str
-    changed: bool
-    literal_secrets: tuple[str, ...] = ()
 
 
 def add(
@@ -204,8 +193,10 @@ def add(
         changed = _add_ready_made(servers, name, replace=replace, no_install=no_install)
     else:
         changed = change(servers, lambda text: _with_new(text, name, entry, replace=replace))
-    added = Added(name, changed, tuple(given.literal_secrets(entry or {})))
-    ready = _report(read_servers(config, data_dir), added, no_check=no_check, as_json=as_json)
+    servers = read_servers(config, data_dir)
+    for secret in _literal_secrets(entry or {}):
+        _say(f"{secret} is written out in {servers.file.path}: better write {{env:NAME}} and set that variable.")
+    ready = _report(servers, name, changed=changed, no_check=no_check, as_json=as_json)
     raise typer.Exit(0 if ready else 1)
 
 
@@ -221,10 +212,8 @@ def _add_ready_made(servers: ServersConfig, name: str, *, replace: bool, no_inst
     known = ready_made().get(name)
     if replace and known is None:
         raise ConfigError(f"{name!r} is no ready-made server.", source=SOURCE, fix="Give --url or a command.")
-    needs = None if replace else servers.needs().get(name)
-    if needs is None and known is not None:
-        needs = needs_of(name, known.raw, servers.variables, servers.settings.data_dir)
-    if needs and needs.program and needs.to_install and not no_install:
+    needs = servers.needs(name, known.raw if known and (replace or name not in servers.names) else None)
+    if needs.program and not needs.installed and not no_install:
         install(needs.program, servers.settings.data_dir, _say)
 
     def edit(text: str) -> str:
@@ -239,30 +228,27 @@ def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def _report(servers: ServersConfig, added: Added, *, no_check: bool, as_json: bool) -> bool:
+def _report(servers: ServersConfig, name: str, *, changed: bool, no_check: bool, as_json: bool) -> bool:
     """Say what was done, what is lacking still and how the server is; False when it was started and is not ready."""
-    name, needs = added.name, servers.needs()[added.name]
-    config = next(each for each in servers.mcp.servers if each.name == name)
-    signs_in = config.auth is not None and config.auth.grant == "authorization_code"
-    lacking = bool(needs.variables) or needs.to_install or signs_in
-    found = None if no_check or lacking else tried(servers, [name])[0]
-    hint = restart_hint(servers.settings) if added.changed else None
-    for secret in added.literal_secrets:
-        _say(f"{secret} is written out in {servers.file.path}: better write {{env:NAME}} and set that variable.")
+    needs, auth = servers.needs(name), servers.server(name).auth
+    signs_in = auth is not None and auth.grant == "authorization_code"
+    lacking = bool(needs.variables) or needs.installed is False or signs_in
+    found = None if no_check or lacking else checked(servers, [name])[0]
+    hint = restart_hint(servers.settings) if changed else None
     if as_json:
-        checked = found and checked_json(found, needs, servers)
-        told = {"name": name, "file": str(servers.file.path), "changed": added.changed, "restart": hint}
-        print(compact({**told, "missing": needs.variables, "installed": not needs.to_install, "check": checked}))
+        told = {"name": name, "file": str(servers.file.path), "changed": changed, "restart": hint}
+        told |= {"missing": needs.variables, "installed": needs.installed is not False}
+        print(compact({**told, "check": found and checked_json(found, servers)}))
         return found is None or found.state == "ready"
-    print(f"{name} is enabled in {servers.file.path}{'' if added.changed else ' already'}.")
+    print(f"{name} is enabled in {servers.file.path}{'' if changed else ' already'}.")
     if needs.variables:
         print(f"It needs {', '.join(needs.variables)}: set that in {servers.variables_in} or in the environment.")
-    if needs.to_install:
+    if needs.installed is False:
         print(f"Its program is not installed yet: toolweave servers add {needs.ready_made}")
     if signs_in:
         print(f"Sign in to it: toolweave servers login {name}")
     if found is not None:
-        show_checked(stdout_console(), found, needs, servers)
+        show_checked(stdout_console(), found, servers)
     if hint:
         print(hint)
     return found is None or found.state == "ready"
@@ -285,13 +271,13 @@ def _list_ready_made(servers: ServersConfig, *, as_json: bool) -> None:
 
 
 def _row(servers: ServersConfig, known: EntryText, *, enabled: bool) -> dict[str, Any]:
-    needs = needs_of(known.name, known.raw, servers.variables, servers.settings.data_dir)
+    needs = servers.needs(known.name, known.raw)
     return {
         "name": known.name,
         "about": known.about,
-        "variables": list(known.variables()),
-        "missing": list(needs.variables),
-        "installed": needs.program is not None and not needs.to_install,
+        "variables": known.variables(),
+        "missing": needs.variables,
+        "installed": needs.installed is True,
         "enabled": enabled,
     }
 

@@ -15,21 +15,17 @@ from toolweave.cli.servers import (
     AsJson,
     ConfigFile,
     DataFolder,
-    Needs,
     ServersConfig,
     Surveyed,
-    advice,
-    needs_of,
     read_servers,
-    survey,
-    trial_settings,
+    show_state,
+    tried,
+    warn,
 )
 from toolweave.cli.terminal import compact, harmless, shortened, stdout_console, styled
-from toolweave.cli.tools import show_state
-from toolweave.config.logs import configure_logging
-from toolweave.config.mcp import McpServerConfig, served_mcp_config
+from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_editing import EntryText, ready_made
-from toolweave.errors import SignInFailed, TokenStoreError
+from toolweave.errors import ConfigError, SignInFailed, TokenStoreError
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault
 from toolweave.servers.connections.oauth.login import PATIENCE_S, sign_in, sign_out
 from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
@@ -57,20 +53,14 @@ class Listed:
     installed: bool | None = None
 
 
-def list_servers(
-    config: ConfigFile = None,
-    data_dir: DataFolder = None,
-    as_json: AsJson = False,
-) -> None:
+def list_servers(config: ConfigFile = None, data_dir: DataFolder = None, as_json: AsJson = False) -> None:
     """List the configured servers, what they lack and whether you are signed in to them; nothing is started or asked.
 
     Ready-made servers that can be added follow.
     """
     servers = read_servers(config, data_dir)
-    for warning in servers.mcp.warnings:
-        sys.stderr.write(f"{warning}\n")
-    needs = servers.needs()
-    listed = [_listed(each, servers, needs[each.name]) for each in servers.mcp.servers]
+    warn(servers)
+    listed = [_listed(each, servers) for each in servers.mcp.servers]
     listed += [_addable(each, servers) for each in ready_made().values() if each.name not in servers.names]
     if as_json:
         print(compact([asdict(each) for each in listed]))
@@ -99,7 +89,8 @@ def _remarks(each: Listed) -> Iterator[str]:
         yield each.sign_in
 
 
-def _listed(server: McpServerConfig, servers: ServersConfig, needs: Needs) -> Listed:
+def _listed(server: McpServerConfig, servers: ServersConfig) -> Listed:
+    needs = servers.needs(server.name)
     return Listed(
         name=server.name,
         transport=server.transport,
@@ -113,7 +104,7 @@ def _listed(server: McpServerConfig, servers: ServersConfig, needs: Needs) -> Li
 
 
 def _addable(known: EntryText, servers: ServersConfig) -> Listed:
-    needs = needs_of(known.name, known.raw, servers.variables, servers.settings.data_dir)
+    needs = servers.needs(known.name, known.raw)
     return Listed(
         name=known.name,
         transport="in_process" if "builtin" in known.raw else "stdio",
@@ -141,7 +132,7 @@ def _sign_in(server: McpServerConfig, servers: ServersConfig) -> SignIn:
     if server.auth.grant == "client_credentials":
         return "by secret"
     try:
-        kept = open_vault(servers.place).read(GrantKey(server.name, server.url))
+        kept = open_vault(servers.tokens).read(GrantKey(server.name, server.url))
     except TokenStoreError as error:
         sys.stderr.write(f"{server.name}: {error}\n")
         return "unreadable"
@@ -193,18 +184,10 @@ def check(names: Names = None, config: ConfigFile = None, data_dir: DataFolder =
     A server that is disabled is started if it is named. The exit code is 1 when one does not come up; what to do about
     it is said.
     """
-    servers = read_servers(config, data_dir)
-    found = tried(servers, names or [])
-    needs = servers.needs()
-    failed = [each for each in found if each.state != "ready"]
-    if as_json:
-        print(compact([checked_json(each, needs[each.name], servers) for each in found]))
-    else:
-        for each in found:
-            show_checked(stdout_console(), each, needs[each.name], servers)
-        if not found:
-            print("No server is enabled.")
-    raise typer.Exit(1 if failed else 0)
+    found = _check(read_servers(config, data_dir), names or [], as_json=as_json, signatures=False)
+    if not found and not as_json:
+        print("No server is enabled.")
+    raise typer.Exit(1 if any(each.state != "ready" for each in found) else 0)
 
 
 def tools(
@@ -214,64 +197,52 @@ def tools(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the schemas of the parameters.")] = False,
 ) -> None:
     """Start the servers and list their tools with the parameters they take; the exit code is as that of `check`."""
-    servers = read_servers(config, data_dir)
-    found = tried(servers, [name] if name else [])
-    needs = servers.needs()
-    if as_json:
-        print(compact([checked_json(each, needs[each.name], servers) for each in found]))
-    else:
-        for each in found:
-            _show_tools(stdout_console(), each, needs[each.name], servers)
+    found = _check(read_servers(config, data_dir), [name] if name else [], as_json=as_json, signatures=True)
     raise typer.Exit(1 if any(each.state != "ready" for each in found) else 0)
 
 
-def tried(servers: ServersConfig, names: Sequence[str]) -> list[Surveyed]:
-    """Start the servers of these names, or all that are enabled.
+def _check(servers: ServersConfig, names: Sequence[str], *, as_json: bool, signatures: bool) -> list[Surveyed]:
+    found = checked(servers, names)
+    if as_json:
+        print(compact([checked_json(each, servers) for each in found]))
+    else:
+        for each in found:
+            show_checked(stdout_console(), each, servers, signatures=signatures)
+    return found
+
+
+def checked(servers: ServersConfig, names: Sequence[str]) -> list[Surveyed]:
+    """Start the servers of these names, or all that are enabled, with the patience that a check has.
 
     Raises:
         ConfigError: there is no server of such a name.
     """
-    for name in names:
-        servers.expect(name)
-    for warning in servers.mcp.warnings:
-        sys.stderr.write(f"{warning}\n")
-    # What goes wrong is said in our words.
-    configure_logging(servers.settings.model_copy(update={"log_level": "ERROR"}))
-    with trial_settings(servers.settings) as trial:
-        configured = served_mcp_config(trial, tried=names).servers
-        wanted = [each for each in configured if (each.name in names if names else each.enabled)]
-        return asyncio.run(survey(wanted, servers.place, patience_s=CHECK_PATIENCE_S, pinged=True))
+    found = tried(servers, names, patience_s=CHECK_PATIENCE_S, pinged=True)
+    return [each for each in found if names or each.state != "disabled"]
 
 
-def checked_json(found: Surveyed, needs: Needs, servers: ServersConfig) -> dict[str, Any]:
+def checked_json(found: Surveyed, servers: ServersConfig) -> dict[str, Any]:
     """Write what was found as JSON."""
-    to_do = None if found.state == "ready" else advice(found, needs, servers.variables_in)
-    return {**asdict(found), "missing": list(needs.variables), "installed": not needs.to_install, "fix": to_do}
+    needs = servers.needs(found.name)
+    to_do = None if found.state == "ready" else servers.advice(found)
+    return {**asdict(found), "missing": needs.variables, "installed": needs.installed is not False, "fix": to_do}
 
 
-def show_checked(console: Console, found: Surveyed, needs: Needs, servers: ServersConfig) -> None:
-    """Print how a server is, and what to do if it is not ready."""
-    _show_head(console, found, needs, servers)
-    if found.tools:
-        console.print(styled(f"  {', '.join(tool.name for tool in found.tools)}"))
-
-
-def _show_head(console: Console, found: Surveyed, needs: Needs, servers: ServersConfig) -> None:
+def show_checked(console: Console, found: Surveyed, servers: ServersConfig, *, signatures: bool = False) -> None:
+    """Print how a server is, its tools with their parameters or by name, and what to do if it is not ready."""
     if found.state == "ready":
         pings = "" if found.ping_ms is None else f", a ping takes {found.ping_ms:g} ms"
         show_state(console, found.name, found.state, f"{len(found.tools)} tools in {found.ready_ms} ms{pings}")
-        return
-    show_state(console, found.name, found.state, found.reason or "no answer yet")
-    if to_do := advice(found, needs, servers.variables_in):
-        console.print(styled(f"  → {to_do}"))
-
-
-def _show_tools(console: Console, found: Surveyed, needs: Needs, servers: ServersConfig) -> None:
-    _show_head(console, found, needs, servers)
-    for tool in found.tools:
-        console.print(styled(f"  {signature(tool.name, tool.input_schema)}", "bold"))
-        if tool.description:
-            console.print(styled(f"      {shortened(tool.description, 160)}"))
+    else:
+        show_state(console, found.name, found.state, found.reason or "no answer yet")
+        if to_do := servers.advice(found):
+            console.print(styled(f"  → {to_do}"))
+    if found.tools and not signatures:
+        console.print(styled(f"  {', '.join(tool['name'] for tool in found.tools)}"))
+    for tool in found.tools if signatures else ():
+        console.print(styled(f"  {signature(tool['name'], tool['input_schema'])}", "bold"))
+        if tool["description"]:
+            console.print(styled(f"      {shortened(tool['description'], 160)}"))
 
 
 Name = Annotated[str, typer.Argument(help="The server's name in mcp.jsonc.")]
@@ -286,7 +257,7 @@ def login(
 ) -> None:
     """Sign in to a server in the browser; its tokens are kept for `serve`, which takes them up by itself."""
     servers = read_servers(config, data_dir)
-    server = servers.find(name)
+    server = _signing_in(servers, name)
 
     def show(url: str) -> None:
         sys.stdout.write(f"Sign in to {name} in your browser: {harmless(url)}\n")
@@ -295,7 +266,7 @@ def login(
             webbrowser.open(url)
 
     try:
-        asyncio.run(sign_in(server, servers.place, show, patience_s=timeout))
+        asyncio.run(sign_in(server, servers.tokens, show, patience_s=timeout))
     except AuthorizationFault as fault:
         raise SignInFailed(f"{name}: {Redaction(server).clean(str(fault))}.") from fault
     print(f"Signed in to {name}.")
@@ -309,7 +280,25 @@ def logout(name: Name, config: ConfigFile = None, data_dir: DataFolder = None) -
     """
     servers = read_servers(config, data_dir)
     if name in servers.names:
-        was_signed_in = asyncio.run(sign_out(servers.find(name), servers.place))
-    elif not (was_signed_in := open_vault(servers.place).delete(GrantKey(name, url=""))):
+        was_signed_in = asyncio.run(sign_out(_signing_in(servers, name), servers.tokens))
+    elif not (was_signed_in := open_vault(servers.tokens).delete(GrantKey(name, url=""))):
         servers.expect(name)
     print(f"Signed out of {name}." if was_signed_in else f"You were not signed in to {name}.")
+
+
+def _signing_in(servers: ServersConfig, name: str) -> McpServerConfig:
+    """Find a server that a person signs in to.
+
+    Raises:
+        ConfigError: there is none of that name, or it is not one to sign in to.
+    """
+    servers.expect(name)
+    server, source = servers.server(name), str(servers.mcp.path)
+    if server.misconfigured:
+        raise ConfigError(f"server {name!r} is misconfigured: {server.misconfigured}", source=source)
+    if server.auth is None:
+        fix = 'If it wants OAuth, write "auth": "oauth".'
+        raise ConfigError(f"server {name!r} has no sign-in.", source=source, fix=fix)
+    if server.auth.grant == "client_credentials":
+        raise ConfigError(f"server {name!r} gets its tokens with a client_secret: nobody signs in.", source=source)
+    return server
