@@ -9,8 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 from uuid import UUID, uuid4
 
 import typer
@@ -23,6 +22,10 @@ from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url
 from toolweave.cli.serving import local_server
 from toolweave.cli.terminal import call_text, compact, harmless, shortened, stdout_console, styled
 from toolweave.config.settings import load_settings
+
+T = TypeVar("T")
+PROMPT = "you> "
+ENDS = ("message", "interrupt", "error")
 
 
 class Transcript:
@@ -70,46 +73,74 @@ class Transcript:
             self._at_line_start = True
 
 
-Status = Literal["answered", "interrupted", "failed"]
-ENDS: dict[str, Status] = {"message": "answered", "error": "failed"}
-
-
-@dataclass(frozen=True, slots=True)
-class TurnEnd:
-    """How a turn ended; `interrupts` are the questions that the run waits for."""
-
-    status: Status
-    interrupts: tuple[dict[str, Any], ...] = ()
-
-
 class Conversation:
-    """Turns on one thread, shown as they stream; the thread is made with the first turn."""
+    """Turns on one thread, shown as they stream, and the person's side: messages typed, questions answered.
 
-    def __init__(self, client: LangGraphClient, assistant: str, thread_id: str, transcript: Transcript) -> None:
+    The thread is made with the first turn.
+    """
+
+    def __init__(
+        self, client: LangGraphClient, assistant: str, thread_id: str, runner: asyncio.Runner, url: str
+    ) -> None:
         self.thread_id = thread_id
         self._client = client
         self._assistant = assistant
-        self._transcript = transcript
+        self._runner = runner
+        self._url = url
+        self._transcript = Transcript(stdout_console())
 
-    async def pending(self) -> tuple[dict[str, Any], ...]:
-        """Give the questions that the thread already waits for; none for a thread that does not exist."""
+    def say_once(self, message: str) -> bool:
+        """Say one thing and answer what is asked; say whether the run failed."""
+        try:
+            self._answer_pending()
+            return self._say(message) == "error"
+        except EOFError:
+            sys.stderr.write("The run waits for an answer.\n")
+            return False
+
+    def until_end(self) -> bool:
+        """Take turns until the input ends; a failed turn is shown and the conversation goes on."""
+        try:
+            self._answer_pending()
+            while True:
+                if message := ask(PROMPT).strip():
+                    try:
+                        self._say(message)
+                    except KeyboardInterrupt:
+                        sys.stderr.write("\nStopped.\n")
+        except EOFError:
+            return False
+
+    def _say(self, message: str) -> str:
+        return self._answered(self._run(self._turn(input={"messages": [{"role": "user", "content": message}]})))
+
+    def _answer_pending(self) -> None:
+        if pending := self._run(self._pending()):
+            self._answered(("interrupt", {"interrupts": pending}))
+
+    def _answered(self, end: ChatEvent) -> str:
+        """Answer what the run asks, until it ends; return the name of its last event. Raises EOFError at the end."""
+        while end[0] == "interrupt":
+            answer = ask_all(end[1]["interrupts"], ask)
+            end = self._run(self._turn(command={"resume": answer}))
+        return end[0]
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        with talking_to(self._url):
+            return self._runner.run(work)
+
+    async def _pending(self) -> list[dict[str, Any]]:
+        """Return the questions that the thread already waits for; none for a thread that does not exist."""
         try:
             thread = await self._client.threads.get(self.thread_id)
         except NotFoundError:
-            return ()
-        return tuple(dict(item) for items in (thread.get("interrupts") or {}).values() for item in items)
+            return []
+        return [dict(item) for items in (thread.get("interrupts") or {}).values() for item in items]
 
-    async def say(self, message: str) -> TurnEnd:
-        """Send a message and show the turn."""
-        return await self._turn(input={"messages": [{"role": "user", "content": message}]})
-
-    async def resume(self, answer: Any) -> TurnEnd:
-        """Answer what the run waits for and show how it goes on."""
-        return await self._turn(command={"resume": answer})
-
-    async def _turn(self, **given: Any) -> TurnEnd:
+    async def _turn(self, **given: Any) -> ChatEvent:
+        """Run the assistant, show what it streams, and return the event that ends the turn."""
         events = ChatEvents(self.thread_id, resumes="command" in given)
-        end = TurnEnd("failed")
+        end: ChatEvent = ("error", {})
         # Read to the stream's end: leaving earlier would cancel a run that is just being stored.
         async for part in self._client.runs.stream(
             self.thread_id,
@@ -120,21 +151,16 @@ class Conversation:
             multitask_strategy="enqueue",
             on_disconnect="cancel",
         ):
-            if not events.ended:
-                end = self._shown(events.translate(part.event, part.data)) or end
-        if not events.ended:
-            end = self._shown(events.finish()) or end
-        return end
+            end = self._shown(events.translate(part.event, part.data)) or end
+        return self._shown(events.finish()) or end
 
-    def _shown(self, events: Iterable[ChatEvent]) -> TurnEnd | None:
-        """Show events and give the end of the turn if they hold it."""
+    def _shown(self, events: Iterable[ChatEvent]) -> ChatEvent | None:
+        """Show events and return the one that ends the turn if it is among them."""
         end = None
         for name, data in events:
             self._transcript.show(name, data)
-            if name == "interrupt":
-                end = TurnEnd("interrupted", tuple(data["interrupts"]))
-            elif name in ENDS:
-                end = TurnEnd(ENDS[name])
+            if name in ENDS:
+                end = (name, data)
         return end
 
 
@@ -226,10 +252,6 @@ def _as_json_or_text(text: str) -> Any:
         return text
 
 
-T = TypeVar("T")
-PROMPT = "you> "
-
-
 def chat(
     message: Annotated[list[str] | None, typer.Argument(help="What to say; without it, a conversation.")] = None,
     url: UrlOption = None,
@@ -249,61 +271,11 @@ def chat(
         runner = stack.enter_context(asyncio.Runner())
         client = runner.run(connect(where))
         stack.callback(lambda: runner.run(client.aclose()))
-        conversation = Conversation(client, assistant, str(thread or uuid4()), Transcript(stdout_console()))
-        talk = Talk(conversation, runner, where)
-        failed = talk.say_once(" ".join(message)) if message else talk.until_end()
+        conversation = Conversation(client, assistant, str(thread or uuid4()), runner, where)
+        failed = conversation.say_once(" ".join(message)) if message else conversation.until_end()
         if not local:
             sys.stderr.write(f"Continue with: toolweave chat --thread {conversation.thread_id}\n")
     raise typer.Exit(1 if failed else 0)
-
-
-class Talk:
-    """The person's side of a conversation: messages typed, questions answered."""
-
-    def __init__(self, conversation: Conversation, runner: asyncio.Runner, url: str) -> None:
-        self._conversation = conversation
-        self._runner = runner
-        self._url = url
-
-    def say_once(self, message: str) -> bool:
-        """Say one thing and answer what is asked; say whether the run failed."""
-        try:
-            self._settle_pending()
-            end = self._settled(self._run(self._conversation.say(message)))
-        except EOFError:
-            sys.stderr.write("The run waits for an answer.\n")
-            return False
-        return end.status == "failed"
-
-    def until_end(self) -> bool:
-        """Take turns until the input ends; a failed turn is shown and the conversation goes on."""
-        try:
-            self._settle_pending()
-            while True:
-                if message := ask(PROMPT).strip():
-                    self._one_turn(message)
-        except EOFError:
-            return False
-
-    def _one_turn(self, message: str) -> None:
-        try:
-            self._settled(self._run(self._conversation.say(message)))
-        except KeyboardInterrupt:
-            sys.stderr.write("\nStopped.\n")
-
-    def _settle_pending(self) -> None:
-        if pending := self._run(self._conversation.pending()):
-            self._settled(TurnEnd("interrupted", pending))
-
-    def _settled(self, end: TurnEnd) -> TurnEnd:
-        """Answer what the run asks, until it ends. Raises EOFError when nobody answers."""
-        while end.status == "interrupted":
-            end = self._run(self._conversation.resume(ask_all(end.interrupts, ask)))
-        return end
-
-    def _run(self, turn: Coroutine[Any, Any, T]) -> T:
-        with talking_to(self._url):
-            return self._runner.run(turn)
 
 
 def ask(question: str) -> str:

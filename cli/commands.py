@@ -32,6 +32,16 @@ def table_of(commands: Mapping[str, Row]) -> type[TyperGroup]:
     return CommandTable
 
 
+def _group(commands: Mapping[str, Row]) -> typer.Typer:
+    return typer.Typer(
+        cls=table_of(commands),
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
 def _app(name: str, place: str) -> typer.Typer:
     module, _, function = place.partition(":")
     with uncollected():
@@ -55,13 +65,7 @@ COMMANDS: dict[str, Row] = {
     "graph": ("toolweave.cli.graph", "Print a graph's nodes and edges as text or mermaid."),
     "doctor": ("toolweave.cli.doctor", "Check configuration, model, servers and database, and say what to do."),
 }
-app = typer.Typer(
-    cls=table_of(COMMANDS),
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = _group(COMMANDS)
 
 
 def _print_version(wanted: bool) -> None:
@@ -89,13 +93,7 @@ SERVER_COMMANDS: dict[str, Row] = {
     "login": ("toolweave.cli.servers_state:login", "Sign in to a remote server with OAuth, in the browser."),
     "logout": ("toolweave.cli.servers_state:logout", "Forget the tokens of a remote server."),
 }
-servers = typer.Typer(
-    cls=table_of(SERVER_COMMANDS),
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+servers = _group(SERVER_COMMANDS)
 
 
 @servers.callback()

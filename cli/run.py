@@ -4,7 +4,6 @@ import asyncio
 import json
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -17,20 +16,6 @@ from toolweave.cli.terminal import compact, harmless, stdout_console
 from toolweave.config.settings import load_settings
 
 MODES = ("values", "updates", "messages-tuple", "messages", "tasks", "checkpoints", "debug", "events", "custom")
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The last state that a run reported, and its error."""
-
-    values: Any
-    error: Any = None
-
-    @property
-    def interrupts(self) -> list[dict[str, Any]]:
-        """List what the run waits for."""
-        found = self.values.get("__interrupt__") if isinstance(self.values, dict) else None
-        return found or []
 
 
 def run(
@@ -58,15 +43,16 @@ def run(
     with ExitStack() as stack:
         where = stack.enter_context(local_server()) if local else server_url(url, load_settings())
         with talking_to(where):
-            result = asyncio.run(_run(where, assistant, value, str(thread) if thread else None, modes))
-    if result.error is not None:
-        sys.stderr.write(f"The run failed: {harmless(_said(result.error))}\n")
+            values, error = asyncio.run(_run(where, assistant, value, str(thread) if thread else None, modes))
+    if error is not None:
+        sys.stderr.write(f"The run failed: {harmless(_said(error))}\n")
         raise typer.Exit(1)
-    if result.interrupts:
+    interrupts = values.get("__interrupt__") if isinstance(values, dict) else None
+    if interrupts:
         continuing = f" Continue with: toolweave chat --assistant {assistant} --thread {thread}" if thread else ""
-        sys.stderr.write(f"The run waits for an answer: {harmless(compact(result.interrupts))}.{continuing}\n")
-    if as_json or not (modes or result.interrupts):
-        stdout_console().print(harmless(shown(result.values, as_json=as_json)))
+        sys.stderr.write(f"The run waits for an answer: {harmless(compact(interrupts))}.{continuing}\n")
+    if as_json or not (modes or interrupts):
+        stdout_console().print(harmless(shown(values, as_json=as_json)))
 
 
 def as_input(text: str | None) -> Any:
@@ -88,7 +74,8 @@ def shown(values: Any, *, as_json: bool) -> str:
     return json.dumps(values, ensure_ascii=False, indent=2)
 
 
-async def _run(url: str, assistant: str, value: Any, thread: str | None, modes: list[str]) -> Result:
+async def _run(url: str, assistant: str, value: Any, thread: str | None, modes: list[str]) -> tuple[Any, Any]:
+    """Run the assistant; return the last state that the run reported, and its error."""
     client = await connect(url)
     async with client:
         stream = client.runs.stream(  # type: ignore[call-overload]
@@ -99,15 +86,15 @@ async def _run(url: str, assistant: str, value: Any, thread: str | None, modes: 
             on_disconnect="cancel",
             **({"if_not_exists": "create"} if thread else {}),
         )
-        result = Result(None)
+        values = error = None
         async for part in stream:
             if part.event == "values":
-                result = Result(part.data)
+                values, error = part.data, None
             elif part.event == "error":
-                result = Result(result.values, part.data)
+                error = part.data
             if modes and (part.event != "values" or "values" in modes):
                 print(compact({"event": part.event, "data": part.data}), flush=True)
-        return result
+        return values, error
 
 
 def _said(error: Any) -> str:

@@ -148,7 +148,7 @@ def ignored_members(
     return warnings
 
 
-_OWN_WORDS = {
+_EXPECTATIONS = {
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
     "int_parsing": "must be a whole number",
@@ -165,8 +165,6 @@ _OWN_WORDS = {
     "model_type": "must be an object",
     "missing": "is required",
     "extra_forbidden": "is not known",
-}
-_WITH_BOUND = {
     "greater_than": "must be greater than {gt}",
     "greater_than_equal": "must be at least {ge}",
     "less_than": "must be less than {lt}",
@@ -194,6 +192,6 @@ def _expectation(detail: ErrorDetails) -> str:
     kind = detail["type"]
     if kind == "value_error":
         return str(detail["ctx"]["error"])
-    if kind in _WITH_BOUND:
-        return _WITH_BOUND[kind].format(**detail["ctx"])
-    return _OWN_WORDS.get(kind, f"is wrong: {detail['msg']}")
+    if kind in _EXPECTATIONS:
+        return _EXPECTATIONS[kind].format(**detail.get("ctx", {}))
+    return f"is wrong: {detail['msg']}"
