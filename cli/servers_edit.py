@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -17,7 +16,6 @@ from toolweave.cli.terminal import compact, stdout_console, styled
 from toolweave.config.documents import ConfigDocument
 from toolweave.config.mcp import mcp_place
 from toolweave.config.mcp_editing import (
-    EntryText,
     edit_file,
     make_file,
     names_in,
@@ -70,50 +68,50 @@ def restart_hint(settings: Settings) -> str | None:
 SOURCE = "servers add"
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What was given on the command line; without `url` and `command` a ready-made server is meant."""
+def _entry(
+    name: str,
+    url: str | None,
+    command: Sequence[str],
+    transport: str | None,
+    headers: Sequence[str],
+    env: Sequence[str],
+    *,
+    oauth: bool,
+) -> dict[str, Any] | None:
+    """Make an entry of the options; None when a ready-made one is meant, without a URL and a command.
 
-    url: str | None
-    command: Sequence[str]
-    transport: str | None
-    headers: Sequence[str]
-    env: Sequence[str]
-    oauth: bool
-
-    def entry(self, name: str) -> dict[str, Any] | None:
-        """Make the entry; None when a ready-made one is meant.
-
-        Raises:
-            ConfigError: the options contradict each other, or the entry would not be one; says which and what to do.
-        """
-        if not self.url and not self.command:
-            for option, value in (("--header", self.headers), ("--env", self.env), ("--transport", self.transport)):
-                if value:
-                    raise _wrong(f"{option} goes with --url or a command.")
-            if self.oauth:
-                raise _wrong("--oauth goes with --url.")
-            return None
-        if self.url and self.command:
-            raise _wrong("--url and a command exclude each other.")
-        if (self.headers or self.oauth) and not self.url:
-            raise _wrong("--header and --oauth go with --url; a program gets its secrets by --env.")
-        if self.env and not self.command:
-            raise _wrong("--env goes with a command; a remote server gets its secrets by --header.")
-        entry = {key: value for key, value in self._values().items() if value}
-        check_server(name, entry, ConfigDocument(entry, {}, SOURCE), ())
-        return entry
-
-    def _values(self) -> dict[str, Any]:
-        common = {"transport": self.transport}
-        if self.url:
-            headers = dict(_pair("--header", text, "=:") for text in self.headers)
-            return {"url": self.url, **common, "headers": headers, "auth": "oauth" if self.oauth else None}
-        command, *args = self.command
-        if os.sep in command and not holds_reference(command):
-            # The file is in another folder than the one that the person is in.
-            command = str(Path(command).expanduser().absolute())
-        return {"command": command, **common, "args": args, "env": dict(_pair("--env", text, "=") for text in self.env)}
+    Raises:
+        ConfigError: the options contradict each other, or the entry would not be one; says which and what to do.
+    """
+    if not url and not command:
+        for option, value in (("--header", headers), ("--env", env), ("--transport", transport)):
+            if value:
+                raise _wrong(f"{option} goes with --url or a command.")
+        if oauth:
+            raise _wrong("--oauth goes with --url.")
+        return None
+    if url and command:
+        raise _wrong("--url and a command exclude each other.")
+    if (headers or oauth) and not url:
+        raise _wrong("--header and --oauth go with --url; a program gets its secrets by --env.")
+    if env and not command:
+        raise _wrong("--env goes with a command; a remote server gets its secrets by --header.")
+    program = command[0] if command else ""
+    if os.sep in program and not holds_reference(program):
+        # The file is in another folder than the one that the person is in.
+        program = str(Path(program).expanduser().absolute())
+    values = {
+        "url": url,
+        "command": program,
+        "transport": transport,
+        "headers": dict(_pair("--header", text, "=:") for text in headers),
+        "args": list(command[1:]),
+        "env": dict(_pair("--env", text, "=") for text in env),
+        "auth": "oauth" if oauth else None,
+    }
+    entry = {key: value for key, value in values.items() if value}
+    check_server(name, entry, ConfigDocument(entry, {}, SOURCE), ())
+    return entry
 
 
 def _literal_secrets(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -183,12 +181,10 @@ def add(
     Write secrets as {env:VAR}. The exit code is 1 when the server was added and does not come up.
     """
     servers = read_servers(config, data_dir)
-    given = Given(url, command or (), transport, header or (), env or (), oauth)
+    entry = _entry(name or "x", url, command or (), transport, header or (), env or (), oauth=oauth)
     if name is None:
-        given.entry("x")
         _list_ready_made(servers, as_json=as_json)
         return
-    entry = given.entry(name)
     if entry is None:
         changed = _add_ready_made(servers, name, replace=replace, no_install=no_install)
     else:
@@ -256,7 +252,11 @@ def _report(servers: ServersConfig, name: str, *, changed: bool, no_check: bool,
 
 def _list_ready_made(servers: ServersConfig, *, as_json: bool) -> None:
     enabled = {each.name for each in servers.mcp.servers if each.enabled}
-    rows = [_row(servers, known, enabled=known.name in enabled) for known in ready_made().values()]
+    rows: list[dict[str, Any]] = []
+    for known in ready_made().values():
+        needs = servers.needs(known.name, known.raw)
+        row = {"name": known.name, "about": known.about, "variables": known.variables(), "missing": needs.variables}
+        rows.append({**row, "installed": needs.installed is True, "enabled": known.name in enabled})
     if as_json:
         print(compact(rows))
         return
@@ -268,18 +268,6 @@ def _list_ready_made(servers: ServersConfig, *, as_json: bool) -> None:
         state += ["installed"] if row["installed"] and not row["enabled"] else []
         remark = styled(f" ({'; '.join(state)})" if state else "", "dim")
         console.print(styled(f"{row['name']:<{width}}  ", "bold") + styled(row["about"]) + remark)
-
-
-def _row(servers: ServersConfig, known: EntryText, *, enabled: bool) -> dict[str, Any]:
-    needs = servers.needs(known.name, known.raw)
-    return {
-        "name": known.name,
-        "about": known.about,
-        "variables": known.variables(),
-        "missing": needs.variables,
-        "installed": needs.installed is True,
-        "enabled": enabled,
-    }
 
 
 def remove(

@@ -154,7 +154,7 @@ class HttpEntry(Section):
     mount_prefix: Annotated[str, AfterValidator(_prefix)] = ""
 
 
-class StoreIndex(Section):
+class StoreIndexEntry(Section):
     """Semantic search in the store.
 
     `embed` is `provider:model` or `path/to/file.py:name` (absolute once loaded); `dims` the length of its vectors;
@@ -177,7 +177,7 @@ class StoreTtl(Section):
 class StoreEntry(Section):
     """The `store` section."""
 
-    index: StoreIndex | None = None
+    index: StoreIndexEntry | None = None
     ttl: StoreTtl | None = None
 
 

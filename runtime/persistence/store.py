@@ -35,7 +35,7 @@ from loguru import logger
 from sqlalchemy import Connection
 
 from toolweave.config.langgraph_json import StoreEntry
-from toolweave.config.langgraph_json import StoreIndex as IndexSection
+from toolweave.config.langgraph_json import StoreIndexEntry
 from toolweave.errors import ConfigError, PersistenceError
 from toolweave.runtime.codec import to_json, utc_now
 from toolweave.runtime.graphs import load_target
@@ -318,7 +318,7 @@ def store_options(entry: StoreEntry, folder: Path) -> StoreOptions:
     return StoreOptions(index, entry.ttl.default_ttl, entry.ttl.refresh_on_read, sweep_seconds)
 
 
-def _index(section: IndexSection, folder: Path) -> StoreIndex:
+def _index(section: StoreIndexEntry, folder: Path) -> StoreIndex:
     return StoreIndex(_embeddings(section.embed, folder), section.dims, section.fields or WHOLE_VALUE)
 
 

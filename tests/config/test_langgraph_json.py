@@ -14,7 +14,7 @@ from toolweave.config.langgraph_json import (
     GraphEntry,
     LangGraphJson,
     StoreEntry,
-    StoreIndex,
+    StoreIndexEntry,
     StoreTtl,
     WebhookUrlRules,
     load_langgraph_json,
@@ -204,7 +204,7 @@ def test_sections_are_read_as_the_official_schema_writes_them(tmp_path: Path) ->
         http={"mount_prefix": "/api/", "cors": {"allow_origins": ["https://a.org"]}, "disable_store": True},
     )
     assert config.store == StoreEntry(
-        index=StoreIndex(embed=f"{tmp_path}/embed.py:vectors", dims=3, fields=("title",)),
+        index=StoreIndexEntry(embed=f"{tmp_path}/embed.py:vectors", dims=3, fields=("title",)),
         ttl=StoreTtl(default_ttl=1.5, refresh_on_read=False, sweep_interval_minutes=5),
     )
     assert config.checkpointer.ttl == CheckpointerTtl(strategy="keep_latest", default_ttl=10)
