@@ -255,8 +255,9 @@ def _list_ready_made(servers: ServersConfig, *, as_json: bool) -> None:
     rows: list[dict[str, Any]] = []
     for known in ready_made().values():
         needs = servers.needs(known.name, known.raw)
-        row = {"name": known.name, "about": known.about, "variables": known.variables(), "missing": needs.variables}
-        rows.append({**row, "installed": needs.installed is True, "enabled": known.name in enabled})
+        about: dict[str, Any] = {"name": known.name, "about": known.about, "variables": known.variables()}
+        lacks = {"missing": needs.variables, "installed": needs.installed is True}
+        rows.append({**about, **lacks, "enabled": known.name in enabled})
     if as_json:
         print(compact(rows))
         return

@@ -34,8 +34,7 @@ from langgraph.store.base import (
 from loguru import logger
 from sqlalchemy import Connection
 
-from toolweave.config.langgraph_json import StoreEntry
-from toolweave.config.langgraph_json import StoreIndexEntry
+from toolweave.config.langgraph_json import StoreEntry, StoreIndexEntry
 from toolweave.errors import ConfigError, PersistenceError
 from toolweave.runtime.codec import to_json, utc_now
 from toolweave.runtime.graphs import load_target
