@@ -13,7 +13,7 @@ gives all of it up for one external reference, and loads a web server when it is
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urljoin
 
 from openapi_pydantic import Parameter, SecurityScheme, Server
@@ -427,35 +427,6 @@ LONGEST_NAME = 1_000
 _TOO_MANY = "it wants more credentials at once than a tool sends"
 _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9]+")
-Kind = Literal["header", "query", "bearer", "basic"]
-
-
-@dataclass(frozen=True)
-class Shown:
-    """How one security scheme is fulfilled: the kind of credential, its name, and the variable that holds it."""
-
-    kind: Kind
-    name: str
-    variable: str
-
-    @property
-    def value(self) -> str:
-        """Return the reference to the credential."""
-        return f"{{env:{self.variable}}}"
-
-    def as_auth(self) -> ApiAuth:
-        """Return the credential as a tool's `auth`; raises UnusablePart for a name that cannot be one."""
-        if self.kind in ("bearer", "basic"):
-            return ApiAuth(type="bearer" if self.kind == "bearer" else "basic", value=self.value)
-        location: Literal["header", "query"] = "query" if self.kind == "query" else "header"
-        try:
-            return ApiAuth(type="api_key", location=location, name=self.name, value=self.value)
-        except ValidationError as error:
-            raise UnusablePart(f"the API key '{shown(self.name)}' cannot be sent: {error.errors()[0]['msg']}") from None
-
-    def as_header(self) -> tuple[str, str]:
-        """Return the credential as a header beside the `auth`."""
-        return ("Authorization", f"Bearer {self.value}") if self.kind == "bearer" else (self.name, self.value)
 
 
 @dataclass(frozen=True)
@@ -502,48 +473,44 @@ def _fulfilled(document: OpenApiDocument, alternative: Any, warn: Warn) -> Secur
         raise UnusablePart("a security requirement is no object")
     if len(alternative) > MOST_HEADERS:
         raise UnusablePart(_TOO_MANY)
-    schemes = [_shown(document, name, warn) for name in alternative]
-    # Only the auth can go to the query or be encoded as "basic" wants it.
-    schemes.sort(key=lambda one: one.kind not in ("query", "basic"))
-    if not schemes:
+    credentials = [_credential(document, name, warn) for name in alternative]
+    if not credentials:
         return Security()
-    if any(one.kind in ("query", "basic") for one in schemes[1:]):
+    # Only the auth can go to the query or be encoded as "basic" wants it.
+    first, *others = sorted(credentials, key=lambda auth: auth.type != "basic" and auth.location != "query")
+    if any(auth.type == "basic" or auth.location == "query" for auth in others):
         raise UnusablePart(_TOO_MANY)
-    headers = dict(one.as_header() for one in schemes[1:])
-    taken = [name.lower() for name in headers] + [_header(schemes[0])]
-    if len(set(taken)) < len(schemes):
+    headers = {auth.name or "Authorization": f"{'' if auth.name else 'Bearer '}{auth.value}" for auth in others}
+    taken = {"?" if auth.location == "query" else (auth.name or "Authorization").lower() for auth in credentials}
+    if len(taken) < len(credentials):
         raise UnusablePart("it wants two credentials in the same header")
-    return Security(schemes[0].as_auth(), headers)
+    return Security(first, headers)
 
 
-def _header(one: Shown) -> str:
-    return "authorization" if one.kind in ("bearer", "basic") else one.name.lower() if one.kind == "header" else "?"
-
-
-def _shown(document: OpenApiDocument, name: str, warn: Warn) -> Shown:
+def _credential(document: OpenApiDocument, name: str, warn: Warn) -> ApiAuth:
+    """Return what a security scheme wants, with the variable that holds it."""
     components = document.content.get("components")
     declared = components.get("securitySchemes") if isinstance(components, dict) else None
     if not isinstance(declared, dict) or name not in declared:
         raise UnusablePart(f"the security scheme {shown(name)} is not in the document")
     scheme = read_part(document, SecurityScheme, document.follow(declared[name]), "its security scheme")
     variable = f"TOOL_{slug(read_title(document), 'API')}_{slug(name, 'KEY')}"
-    kind = _kind(scheme, name)
-    if scheme.type in ("oauth2", "openIdConnect"):
-        warn(f"the scheme {shown(name)} is {scheme.type}: put a token for it into {variable}; none is asked for")
-    return Shown(kind, scheme.name or "", variable)
-
-
-def _kind(scheme: SecurityScheme, name: str) -> Kind:
+    value = f"{{env:{variable}}}"
     form = (scheme.type, (scheme.security_scheme_in or scheme.scheme or "").lower())
     match form:
-        case ("apiKey", "header") if scheme.name:
-            return "header"
-        case ("apiKey", "query") if scheme.name:
-            return "query"
-        case ("http", "bearer") | ("oauth2", _) | ("openIdConnect", _):
-            return "bearer"
+        case ("apiKey", "header" | "query" as location) if scheme.name:
+            try:
+                return ApiAuth(type="api_key", location=location, name=scheme.name, value=value)
+            except ValidationError as error:
+                reason = f"the API key '{shown(scheme.name)}' cannot be sent: {error.errors()[0]['msg']}"
+                raise UnusablePart(reason) from None
+        case ("http", "bearer"):
+            return ApiAuth(type="bearer", value=value)
+        case ("oauth2" | "openIdConnect", _):
+            warn(f"the scheme {shown(name)} is {scheme.type}: put a token for it into {variable}; none is asked for")
+            return ApiAuth(type="bearer", value=value)
         case ("http", "basic"):
-            return "basic"
+            return ApiAuth(type="basic", value=value)
     raise UnusablePart(
         f"the security scheme {shown(name)} ({shown(' '.join(filter(None, form)))}) is of a kind that is not sent"
     )
@@ -569,26 +536,20 @@ def base_url(document: OpenApiDocument, levels: list[Any], document_url: str | N
         raise UnusablePart("its servers are no list")
     if not isinstance(servers[0], dict):
         raise UnusablePart("its server is no object")
-    url = _filled(read_part(document, Server, servers[0], "its server"))
-    if document_url is None and not _SCHEME.match(url):
-        raise UnusablePart(f"its server '{shown(url)}' is relative to nothing known; give the base_url of the API")
-    try:
-        url = url if _SCHEME.match(url) else _absolute(url, document_url or "")
-        read_target(url)
-    except (OutboundRefused, ValueError) as error:
-        raise UnusablePart(f"its server {shown(url)} cannot be called: {error}") from None
-    return url
-
-
-def _absolute(url: str, document_url: str) -> str:
-    # A URL that begins with // names its host, also where that is empty.
-    return document_url.partition("//")[0] + url if url.startswith("//") else urljoin(document_url, url)
-
-
-def _filled(server: Server) -> str:
+    server = read_part(document, Server, servers[0], "its server")
     url = server.url.strip()
     for name, variable in (server.variables or {}).items():
         url = url.replace(f"{{{name}}}", variable.default)
         if len(url) > LONGEST_URL:
             raise UnusablePart("the URL of its server is too long")
+    if document_url is None and not _SCHEME.match(url):
+        raise UnusablePart(f"its server '{shown(url)}' is relative to nothing known; give the base_url of the API")
+    try:
+        if document_url is not None and not _SCHEME.match(url):
+            # A URL that begins with // names its host, also where that is empty.
+            is_without_scheme = url.startswith("//")
+            url = document_url.partition("//")[0] + url if is_without_scheme else urljoin(document_url, url)
+        read_target(url)
+    except (OutboundRefused, ValueError) as error:
+        raise UnusablePart(f"its server {shown(url)} cannot be called: {error}") from None
     return url
