@@ -179,7 +179,9 @@ def _condition(table: Table, condition: request.Condition) -> Expression:
             if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
                 needed = "a pattern that does not end in a single backslash, which takes the next character literally"
                 raise ToolFailed(INVALID_PARAMETER, f"Parameter '{place}' must be {needed}.")
-            return operand.ilike(sa.literal(pattern, sa.Text()), escape="\\")
+            # SQLite's LIKE ignores case itself, and faster.
+            like = operand.like if column.sent_as == "sqlite" else operand.ilike
+            return like(sa.literal(pattern, sa.Text()), escape="\\")
         case op, (str() | int() | float()) as value if op in _COMPARISONS:
             compared: Expression = _COMPARISONS[op](operand, column.bound(value, place))
             return compared
