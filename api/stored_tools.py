@@ -12,13 +12,13 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 from fastapi import Body, Depends, HTTPException
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, SkipValidation, TypeAdapter, ValidationError, model_validator
-from typing_extensions import TypedDict
 
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import Conflict
 from toolweave.outbound_urls import read_target
 from toolweave.redact import HIDDEN, names_a_secret, names_a_secret_header, redact_text
 from toolweave.schema import FORM_STEPS
+from toolweave.servers.registry.openapi.importing import SkippedOperation
 from toolweave.servers.registry.repository import OnConflict, RegisteredTools
 from toolweave.servers.registry.stored_tools import RegisteredTool, listed, slug
 from toolweave.tool_config import ToolConfig, ToolId, within
@@ -244,23 +244,6 @@ def _origin(tool: ToolConfig) -> tuple[str, str, int]:
 ALREADY_THERE = "there is a tool of this tool_id already"
 
 
-class SkippedOperation(TypedDict):
-    """An operation, such as `GET /pets/{id}`, that was not stored, and why."""
-
-    operation: str
-    reason: str
-
-
-class StoredAnswer(TypedDict):
-    """What became of the tools: those stored as they are shown, and the ids of new and of replaced ones."""
-
-    tools: list[JsonObject]
-    created: list[str]
-    replaced: list[str]
-    skipped: list[SkippedOperation]
-    warnings: list[str]
-
-
 @dataclass(frozen=True, slots=True)
 class _Read:
     """Tools that may be stored, those that are to be left as they are, and what is wrong with others by position.
@@ -275,7 +258,7 @@ class _Read:
 
 
 class StoredTools(BaseModel):
-    """The same for OpenAPI documents, with the form of tools."""
+    """What became of the tools: those stored as they are shown, and the ids of new and of replaced ones."""
 
     tools: list[ToolConfig]
     created: list[str]
@@ -286,8 +269,8 @@ class StoredTools(BaseModel):
 
 async def store_given(
     registry: RegisteredTools, given: Sequence[ToolRequest], variables: ToolVariables, on_conflict: OnConflict
-) -> StoredAnswer:
-    """Store the tools of a request, all or none, and give the answer; to replace one, `***` keeps its secrets.
+) -> JsonObject:
+    """Store the tools of a request, all or none, and return `StoredTools`; to replace one, `***` keeps its secrets.
 
     Raises:
         RequestValidationError: what is wrong with all of them.
@@ -303,7 +286,7 @@ async def store_given(
 
 async def store_usable(
     registry: RegisteredTools, made: Sequence[ToolConfig], variables: ToolVariables, on_conflict: OnConflict
-) -> StoredAnswer:
+) -> JsonObject:
     """Store those of the tools that may be stored, all or none of these, and say why the others are not.
 
     Raises:
@@ -351,7 +334,7 @@ def _read_each(
     return read
 
 
-async def _store(registry: RegisteredTools, read: _Read, on_conflict: OnConflict) -> StoredAnswer:
+async def _store(registry: RegisteredTools, read: _Read, on_conflict: OnConflict) -> JsonObject:
     report = await registry.import_all(read.tools, on_conflict=on_conflict, revisions=read.revisions)
     late = set(report.skipped)
     stored = [tool for tool in read.tools if tool.tool_id not in late]

@@ -143,8 +143,7 @@ async def import_document(
     )
     made = await in_turn(import_openapi, fetched.document, options)
     answer = await store_usable(registry, made.tools, variables, wanted.on_conflict)
-    skipped = [{"operation": each.operation, "reason": each.reason} for each in made.skipped]
-    told = {**answer, "skipped": [*skipped, *answer["skipped"]], "warnings": made.warnings}
+    told = {**answer, "skipped": [*made.skipped, *answer["skipped"]], "warnings": made.warnings}
     return Response(dumps(told), 201, media_type="application/json")
 
 

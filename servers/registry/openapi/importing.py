@@ -8,6 +8,7 @@ from typing import Any
 
 from openapi_pydantic import Operation, Parameter
 from pydantic import ValidationError
+from typing_extensions import TypedDict
 
 from toolweave.errors import DocumentRefused
 from toolweave.servers.registry.openapi.document import read_document
@@ -293,9 +294,8 @@ def _told(problem: Any) -> str:
     return f"{place}: {said}"[:400] if place else said[:400]
 
 
-@dataclass(frozen=True)
-class Skipped:
-    """An operation ("GET /pets/{id}") that became no tool, and why."""
+class SkippedOperation(TypedDict):
+    """An operation, such as `GET /pets/{id}`, of which no tool is stored, and why."""
 
     operation: str
     reason: str
@@ -306,7 +306,7 @@ class Imported:
     """What an import comes to; `tools` are not stored yet, `warnings` begin with the operation they are about."""
 
     tools: list[ToolConfig]
-    skipped: list[Skipped]
+    skipped: list[SkippedOperation]
     warnings: list[str]
 
 
@@ -327,7 +327,7 @@ class _Import:
         self._options = options
         self._budgets: Mapping[LeftOut, SchemaBudget] = {"readOnly": SchemaBudget(), "writeOnly": SchemaBudget()}
         self._tools: dict[str, ToolConfig] = {}
-        self._skipped: list[Skipped] = []
+        self._skipped: list[SkippedOperation] = []
         self._warnings: dict[str, None] = {}
         self._numbers: dict[str, int] = {}
         self._globs = [re.compile(translate(glob)) for glob in options.operations]
@@ -431,7 +431,7 @@ class _Import:
 
     def _skip(self, operation: str, reason: str) -> None:
         if len(self._skipped) < MOST_REPORTED:
-            self._skipped.append(Skipped(operation, reason[:LONGEST_REASON]))
+            self._skipped.append({"operation": operation, "reason": reason[:LONGEST_REASON]})
         else:
             self._warn(f"more than {MOST_REPORTED} operations are left out; not all of them are named")
 

@@ -51,8 +51,8 @@ def reason_of(raw: Any, *, method: str = "get", path: str = "/things", **more: A
     found = imported(document({path: {method: raw}}, **more))
     assert found.tools == []
     (skipped,) = found.skipped
-    assert skipped.operation == f"{method.upper()} {path}"
-    return skipped.reason
+    assert skipped["operation"] == f"{method.upper()} {path}"
+    return skipped["reason"]
 
 
 def request(tool: ToolConfig, **arguments: Any) -> HTTPRequestSpec:

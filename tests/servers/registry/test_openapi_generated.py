@@ -164,8 +164,8 @@ def test_an_import_answers_whatever_a_document_says(document: Any) -> None:
         # Schemas are taken as well-formed while importing: here they are looked at.
         assert ToolConfig.model_validate(tool.model_dump(mode="json")) == tool
     for skipped in found.skipped:
-        assert skipped.reason
-        assert f"{skipped.operation}{skipped.reason}".isprintable()
+        assert skipped["reason"]
+        assert f"{skipped['operation']}{skipped['reason']}".isprintable()
     assert all(warning.isprintable() for warning in found.warnings)
     assert len({tool.tool_id for tool in found.tools}) == len(found.tools)
 
