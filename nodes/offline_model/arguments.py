@@ -11,6 +11,7 @@ from toolweave.nodes.offline_model.dates import FoundDate, find_dates
 from toolweave.nodes.offline_model.english import (
     HIDDEN,
     NEVER,
+    NUMBER_WORDS,
     OPPOSITE_VALUES,
     PARAMETER_WORDS,
     VALUE_SYNONYMS,
@@ -320,10 +321,11 @@ def _extract_tags(draft: Draft) -> None:
 
 # Numbers
 
-NUMBER_WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
-_COUNT = rf"(?P<count>\d{{1,15}}|{'|'.join(NUMBER_WORDS)})\b"
+# "One" is a pronoun more often than a number.
+_COUNTING = "|".join(word for word in NUMBER_WORDS if word != "one")
+_COUNT = rf"(?P<count>\d{{1,15}}|{_COUNTING})\b"
 _DIGITS = r"-?\d{1,15}(?:\.\d{1,15})?"
-_ANY_NUMBER = pattern(rf"(?P<number>(?<![\w.]){_DIGITS}(?![\w]|\.\d)|\b(?:{'|'.join(NUMBER_WORDS)})\b)")
+_ANY_NUMBER = pattern(rf"(?P<number>(?<![\w.]){_DIGITS}(?![\w]|\.\d)|\b(?:{_COUNTING})\b)")
 _NEW_NUMBER = pattern(rf"(?:\bto|[:=])\s*[€$£]?\s*(?P<number>{_DIGITS})(?!\.?\d)(?: ?(?:€|euros?|eur|dollars?|usd)\b)?")
 _LIMITING = r"(?:first|top|last|latest|at most|up to|only|maximum|max|limit(?:ed)?(?: of| to)?:?)"
 _LIMIT = pattern(

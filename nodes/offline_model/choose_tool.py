@@ -7,7 +7,6 @@ from datetime import date
 from itertools import islice
 
 from toolweave.nodes.offline_model.arguments import (
-    NUMBER_WORDS,
     Draft,
     count_numbers,
     literal_role,
@@ -16,10 +15,12 @@ from toolweave.nodes.offline_model.arguments import (
 )
 from toolweave.nodes.offline_model.dates import find_dates
 from toolweave.nodes.offline_model.english import (
+    CHANGING,
     CLAUSE_WINDOW,
     CONTAINER,
     CONTAINERS,
     HIDDEN,
+    NUMBER_WORDS,
     READING,
     STOP_WORDS,
     STRONG_ACTIONS,
@@ -45,11 +46,10 @@ from toolweave.nodes.offline_model.fill import (
     fill_new,
     fill_other,
     fill_reading,
-    states_topic,
 )
 from toolweave.nodes.offline_model.phrases import LIKELY, SURE, WEAK, Clause, Cue, find_cue, split_clauses
-from toolweave.nodes.offline_model.titles import topic_stated
-from toolweave.nodes.offline_model.tools import ToolSpec, all_nouns, tool_nouns
+from toolweave.nodes.offline_model.titles import ORDINALS, states_topic, topic_stated
+from toolweave.nodes.offline_model.tools import ToolSpec, all_nouns
 
 # What is read of one message: enough for any request a person types, and little enough for a pasted book.
 TEXT_WINDOW = 4000
@@ -100,16 +100,9 @@ def plan_message(text: str, reader: Reader) -> Plan:
             continue
         if any(intent.guessed for intent in intents) and not any(intent.guessed for intent in found):
             intents = [intent for intent in intents if not intent.guessed]
-        for intent in found:
-            if not _says_less(intent, intents):
-                intents.append(intent)
+        intents += found
         unused = clause.text if all(intent.guessed for intent in found) else ""
     return Plan(tuple(intents), cut=len(text) > TEXT_WINDOW or len(clauses) > MAX_CLAUSES)
-
-
-def _says_less(intent: Intent, others: Sequence[Intent]) -> bool:
-    """Say whether a reading intent only repeats another one without its filters: "… Please show me."""
-    return intent.tool.action in READING and not intent.arguments and any(one.tool is intent.tool for one in others)
 
 
 def _read_clause(
@@ -207,7 +200,6 @@ _HAVING = pattern(
     r"|(?:do|did|have|had) (?:i|we) (?:already |ever )?(?:have|got|get|write|note|put|add|noted|written|added)(?! to\b)"
     r"|(?:when|where)(?:'s| is| are| was) my|when (?:do|should|must|can) (?:i|we)\b"
 )
-_POINTS_BACK = pattern(r"\b(?:it|that|this|them|those|these|one)\b")
 _IN_MY_LIST = pattern(rf"\b(?:my|the|this|our) (?:[\w-]+ )?{CONTAINER}\b")
 _VAGUE = pattern(rf"\b{VAGUE}\b")
 
@@ -217,18 +209,17 @@ def rank_tools(
 ) -> list[tuple[float, ToolSpec]]:
     """List the tools with their scores, best first; equal ones stay in the order in which they were bound."""
     text = text[:CLAUSE_WINDOW]
-    scored = [(_score(tool, cue, text, literals, today), tool) for tool in tools]
+    scored = [
+        (
+            _action_score(tool, cue)
+            + _words_score(tool, cue, text)
+            + _evidence_score(tool, text, literals)
+            + _aim_score(tool, cue, Draft(tool, text, literals, today)),
+            tool,
+        )
+        for tool in tools
+    ]
     return sorted(scored, key=lambda pair: -pair[0])
-
-
-def _score(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: date) -> float:
-    return (
-        _action_score(tool, cue)
-        + _noun_score(tool, cue, text)
-        + _wording_score(tool, text)
-        + _evidence_score(tool, text, literals)
-        + _aim_score(tool, cue, text, literals, today)
-    )
 
 
 def _action_score(tool: ToolSpec, cue: Cue) -> float:
@@ -241,67 +232,46 @@ def _action_score(tool: ToolSpec, cue: Cue) -> float:
         return 2.0 if cue.strength >= SURE else 1.0
     if {cue.action, tool.action} <= READING:
         return 1.5 if cue.strength >= LIKELY else 1.0
-    if cue.strength >= LIKELY:
-        return -3.0
-    return -0.5 if cue.manner in ("question", "noun") else -1.5
+    return -3.0 if cue.strength >= LIKELY else -1.0
 
 
-def _noun_score(tool: ToolSpec, cue: Cue, text: str) -> float:
-    matched = sum(
-        bool(pattern(rf"(?<![\w-]){either_of(noun_family(noun))}(?![\w-])").search(text)) for noun in tool.nouns
-    )
-    if matched:
-        return 1.5 + matched / len(tool.nouns)
-    if cue.action == tool.action or (cue.action in READING and tool.action in READING):
-        return 1.0 if _IN_MY_LIST.search(text) else 0.6 if _VAGUE.search(text) else 0.0
-    return 0.0
-
-
-def _wording_score(tool: ToolSpec, text: str) -> float:
-    """Count the words that the clause shares with the tool's description and parameters."""
-    known = set(stems(tool.description[:400])) | {stem(word) for one in tool.parameters for word in one.words}
+def _words_score(tool: ToolSpec, cue: Cue, text: str) -> float:
+    """Count the words that the clause shares with the tool's name, description and parameters."""
+    forms = (rf"(?<![\w-]){either_of(noun_family(noun))}(?![\w-])" for noun in tool.nouns)
+    matched = [form for form in forms if pattern(form).search(text)]
+    known = {*stems(tool.description[:400]), *(stem(word) for one in tool.parameters for word in one.words)}
     score = min(1.2, 0.4 * len(known & set(stems(text))))
-    opening, described = words(text)[:1], words(tool.description[:60])[:1]
-    if opening and described and stem(opening[0]) == stem(described[0]):
-        score += 1.0 if tool.action else 2.0
-    if opening and stem(opening[0]) in {stem(word) for word in (tool.verb, *tool.nouns)}:
-        score += 0.7
-    return score
+    if matched:
+        score += 1.5 + len(matched) / len(tool.nouns)
+    elif cue.action == tool.action or (cue.action in READING and tool.action in READING):
+        score += 1.0 if _IN_MY_LIST.search(text) else 0.6 if _VAGUE.search(text) else 0.0
+    same = [stem(opening[0]) for one in (text, tool.description[:60]) if (opening := words(one))]
+    return score + 1.5 if len(same) == 2 and same[0] == same[1] else score
 
 
 def _evidence_score(tool: ToolSpec, text: str, literals: Literals) -> float:
-    """Count what the clause brings for the tool's parameters: addresses, numbers, an id."""
-    score = 0.0
+    """Count what the clause brings for the tool's parameters: addresses and numbers."""
     roles = {parameter.role for parameter in tool.parameters}
-    for _, literal in literals.in_text(text, "url", "email", "path"):
-        score += 2.0 if literal_role(literal.kind, literal.value) in roles else -0.5
-    numeric = [one for one in tool.parameters if one.required and one.role == "number"]
-    if numeric:
-        score += 1.0 if count_numbers(text) >= len(numeric) else -1.5
-    if tool.key and pattern(rf"(?:\b(?:{tool_nouns(tool)}|number) |#)\d").search(text):
-        score += 1.0
+    found = literals.in_text(text, "url", "email", "path")
+    score = sum(2.0 if literal_role(literal.kind, literal.value) in roles else -0.5 for _, literal in found)
+    numbers = sum(one.required and one.role == "number" for one in tool.parameters)
+    if numbers:
+        score += 1.0 if count_numbers(text) >= numbers else -1.5
     return max(-1.5, min(3.0, score))
 
 
-def _aim_score(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: date) -> float:
-    """Count what makes a vague request one for this tool: a filter, a topic of one's own, a new value, "it"."""
-    if cue.action in READING:
-        return _reading_score(tool, text, literals, today) if tool.action in ("list", "search") else 0.0
-    if cue.manner != "order":
-        return 0.0
-    if cue.strength < SURE and tool.action in WEAK_ACTIONS.get(cue.verb, ()):
-        if tool.action == "create" and cue.strength == WEAK:
-            return 1.0 if tool.parameter("date") and find_dates(text, today) else 0.0
-        if tool.action == "update":
-            return 0.5 + float(bool(extract_filters(Draft(tool, text, literals, today))))
-    return 1.0 if tool.key and _POINTS_BACK.search(text) else 0.0
-
-
-def _reading_score(tool: ToolSpec, text: str, literals: Literals, today: date) -> float:
-    filters = extract_filters(Draft(tool, text, literals, today))
-    roles = {one.role for one in tool.parameters if one.name in filters} - {"url", "email", "path", "query", "id"}
-    filtered = 0.0 if not roles else 0.6 if roles == {"date"} else 1.0
-    return filtered + float(bool(_HAVING.search(text)) or (states_topic(text) and bool(_OWN.search(text))))
+def _aim_score(tool: ToolSpec, cue: Cue, draft: Draft) -> float:
+    """Count what makes a vague request one for this tool: a filter, a topic of one's own, a new value."""
+    text = draft.text
+    if cue.action in READING and tool.action in ("list", "search"):
+        filters = extract_filters(draft)
+        roles = {one.role for one in tool.parameters if one.name in filters} - {"url", "email", "path", "query", "id"}
+        filtered = 0.0 if not roles else 0.6 if roles == {"date"} else 1.0
+        return filtered + float(bool(_HAVING.search(text)) or (states_topic(text) and bool(_OWN.search(text))))
+    vague = cue.action in CHANGING and cue.manner == "order" and cue.strength < SURE
+    if vague and tool.action in ("create", "update") and tool.action in WEAK_ACTIONS.get(cue.verb, ()):
+        return float(bool(extract_filters(draft))) + (0.5 if tool.action == "update" else 0.0)
+    return 0.0
 
 
 # Words of requests themselves, whatever they ask for.
@@ -315,7 +285,6 @@ _OF_REQUESTS = frozenset(
         "note memo entry line job matter whole entire everything moment nice great good reminder put make sense"
     )
 )
-_PLACES = frozenset(words("first second third fourth fifth sixth seventh eighth ninth tenth last final latest newest"))
 _WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
 
 
@@ -329,7 +298,7 @@ def unused_words(text: str, intents: Sequence[Intent], today: date) -> list[str]
             for found in reversed(find_dates(text, today)):
                 text = f"{text[: found.start]} {text[found.end :]}"
         if target:
-            known |= {stem(word) for word in (*words(target.text), *map(str, target.ids), *_PLACES)}
+            known |= {stem(word) for word in (*words(target.text), *map(str, target.ids), *ORDINALS)}
         known |= {stem(word) for value in intent.arguments.values() for word in words(str(value).replace("_", " "))}
         known |= {stem(word) for word in words(f"{tool.description} {tool.name.replace('_', ' ')}")}
         known |= {stem(word) for noun in tool.nouns_and_synonyms for word in words(noun)}

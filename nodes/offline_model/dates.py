@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from toolweave.nodes.offline_model.english import NUMBER_WORDS
+
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTHS = tuple(name.lower() for name in calendar.month_name[1:])
-_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "ten": 10}
+_NUMBERS = {"a": 1, "an": 1, **NUMBER_WORDS}
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _MONTH = rf"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' if name != 'may' else name for name in MONTHS)})\.?"
 _YEAR = r"(?:,?\s+(?P<year>\d{4}))?"
@@ -41,19 +43,15 @@ def _numeric(match: re.Match[str], _today: date) -> tuple[date, date]:
 
 def _named_month(match: re.Match[str], today: date) -> tuple[date, date]:
     month = next(number for number, name in enumerate(MONTHS, 1) if name.startswith(match["month"].lower()[:3]))
-    if match["year"]:
-        day = date(int(match["year"]), month, int(match["day"]))
-    else:
-        day = date(today.year, month, int(match["day"]))
-        if day < today:
-            day = date(today.year + 1, month, int(match["day"]))
+    day = date(int(match["year"] or today.year), month, int(match["day"]))
+    if day < today and not match["year"]:
+        day = day.replace(year=today.year + 1)
     return day, day
 
 
 def _near_day(match: re.Match[str], today: date) -> tuple[date, date]:
     word = re.sub(r"\s+", " ", match["near"].lower())
-    offset = {"yesterday": -1, "today": 0, "tonight": 0, "this evening": 0, "this afternoon": 0, "this morning": 0}
-    day = today + timedelta(days=offset.get(word, 2 if word.endswith("after tomorrow") else 1))
+    day = today + timedelta(days={"yesterday": -1, "tomorrow": 1}.get(word, 2 if "after" in word.split() else 0))
     return day, day
 
 

@@ -83,6 +83,17 @@ class Focus:
     listing: tuple[Record, ...] = ()
 
 
+Step = Call | Finished | Question
+_Thing = Record | int | str
+
+
+class _Halt(Exception):
+    """The search for a record halts at a step: a lookup that is due or has failed, or a question."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+
 @dataclass(frozen=True)
 class Scene:
     """What an intent is resolved against; `claimed` collects the results that some intent needs."""
@@ -92,16 +103,20 @@ class Scene:
     focus: Focus
     claimed: set[CallKey] = field(default_factory=set)
 
-    def result_of(self, call: Call) -> ToolResult | None:
-        """Return the result of a call if it was made in this turn."""
+    def step(self, intent: Intent, call: Call) -> Call | Finished:
+        """Return the call if it is due, else how it ended in this turn."""
         key = call_key(call.tool.name, call.arguments)
-        if key in self.results:
-            self.claimed.add(key)
-        return self.results.get(key)
+        if key not in self.results:
+            return call
+        self.claimed.add(key)
+        return Finished(intent, self.results[key])
 
-
-Step = Call | Finished | Question
-_Thing = Record | int | str
+    def look_up(self, intent: Intent, call: Call | None) -> tuple[Record, ...]:
+        """Return the records that a lookup found; halt when there is none to make, or it is due or has failed."""
+        step = self.step(intent, call) if call else Question(intent, "missing")
+        if isinstance(step, Finished) and step.result.ok:
+            return step.result.records
+        raise _Halt(step)
 
 
 def advance(intent: Intent, scene: Scene) -> list[Step]:
@@ -110,17 +125,14 @@ def advance(intent: Intent, scene: Scene) -> list[Step]:
         return [Question(intent, "missing")]
     key = intent.tool.key
     if intent.target is None or key is None:
-        return [_called(intent, intent.arguments, scene)]
+        return [scene.step(intent, Call(intent.tool, intent.arguments))]
     optional = any(not one.required for one in intent.tool.parameters)
     if intent.tool.action == "update" and not intent.arguments and optional:
         return [Question(intent, "no_change")]
-    found = _find(intent, intent.target, scene)
-    return [_act(intent, key.name, thing, scene) for thing in found] if isinstance(found, list) else [found]
-
-
-def with_target(intent: Intent, ids: Sequence[int | str]) -> Intent:
-    """Point an intent at records that are known by now."""
-    return replace(intent, target=Target("ids", ids=tuple(ids)), missing=())
+    try:
+        return [_act(intent, key.name, thing, scene) for thing in _find(intent, intent.target, scene)]
+    except _Halt as halt:
+        return [halt.step]
 
 
 def wanted_stems(target: Target, tool: ToolSpec) -> list[str]:
@@ -129,88 +141,59 @@ def wanted_stems(target: Target, tool: ToolSpec) -> list[str]:
     return [one for one in target.stems if one not in common] or target.stems
 
 
-def _called(intent: Intent, arguments: Mapping[str, Any], scene: Scene) -> Step:
-    call = Call(intent.tool, arguments)
-    result = scene.result_of(call)
-    return Finished(intent, result) if result else call
-
-
 def _act(intent: Intent, key: str, thing: _Thing, scene: Scene) -> Step:
     arguments: dict[str, Any] = {key: thing.id if isinstance(thing, Record) else thing, **intent.arguments}
-    if intent.added:
-        record = thing if isinstance(thing, Record) else _look_up(thing, intent, scene)
-        if isinstance(record, Call):
-            return record
-        for name in intent.added:
-            present = record.data.get(name) if record else None
-            if isinstance(present, list):
-                arguments[name] = list(dict.fromkeys([*present, *arguments[name]]))
+    for name in intent.added:
+        # What the record has is extended and not replaced.
+        known = [thing] if isinstance(thing, Record) else scene.look_up(intent, _list_call(intent.tool, scene.tools))
+        present = next((record.data.get(name) for record in known if record.id == arguments[key]), None)
+        if isinstance(present, list):
+            arguments[name] = list(dict.fromkeys([*present, *arguments[name]]))
     if wrong_parameters(intent.tool.schema, arguments):
         return Question(intent, "none")
-    return _called(intent, arguments, scene)
+    return scene.step(intent, Call(intent.tool, arguments))
 
 
-def _look_up(wanted: int | str, intent: Intent, scene: Scene) -> Record | Call | None:
-    """Look a record up by its id, so that what it has is extended and not replaced."""
-    call = _list_call(intent.tool, scene.tools)
-    result = scene.result_of(call) if call else None
-    if call and result is None:
-        return call
-    return next((record for record in result.records if record.id == wanted), None) if result else None
-
-
-def _find(intent: Intent, target: Target, scene: Scene) -> list[_Thing] | Step:
+def _find(intent: Intent, target: Target, scene: Scene) -> Sequence[_Thing]:
+    """Find what a target names: in the list last shown if there is one and it is meant, else by lookups."""
     if target.kind == "ids":
-        return list(target.ids)
-    if target.kind == "pronoun":
-        things = scene.focus.things or scene.focus.listing
-        return [things[0]] if len(things) == 1 else Question(intent, "ambiguous" if things else "missing", things)
+        return target.ids
     if target.kind == "phrase":
         return _find_by_words(intent, target, scene)
-    return Question(intent, "missing") if target.kind == "nothing" else _find_in_list(intent, target, scene)
-
-
-def _find_in_list(intent: Intent, target: Target, scene: Scene) -> list[_Thing] | Step:
-    """Find a record by its place, or all of them; in the list last shown if there is one and it is meant."""
+    if target.kind == "pronoun":
+        things = scene.focus.things or scene.focus.listing
+        if len(things) != 1:
+            raise _Halt(Question(intent, "ambiguous" if things else "missing", things))
+        return things
+    if target.kind == "nothing":
+        raise _Halt(Question(intent, "missing"))
     records = scene.focus.listing
     pointing = any(word in _POINTING for word in words(target.text))
     if not records or (target.kind == "everything" and not pointing):
-        call = _list_call(intent.tool, scene.tools)
-        result = scene.result_of(call) if call else None
-        if call is None or result is None:
-            return call or Question(intent, "missing")
-        if not result.ok:
-            return Finished(intent, result)
-        records = result.records
-    if not records:
-        return Question(intent, "none")
-    if target.kind == "everything":
-        # "Both" can mean no others; anything wider is done only after a yes.
-        return list(records) if pointing and len(records) <= 2 else Question(intent, "confirm", records)
-    return [records[target.place]] if target.place < len(records) else Question(intent, "none")
+        records = scene.look_up(intent, _list_call(intent.tool, scene.tools))
+    if target.place >= len(records):
+        raise _Halt(Question(intent, "none"))
+    # "Both" can mean no others; anything wider is done only after a yes.
+    if target.kind == "everything" and (not pointing or len(records) > 2):
+        raise _Halt(Question(intent, "confirm", records))
+    return records if target.kind == "everything" else [records[target.place]]
 
 
-def _find_by_words(intent: Intent, target: Target, scene: Scene) -> list[_Thing] | Step:
+def _find_by_words(intent: Intent, target: Target, scene: Scene) -> Sequence[_Thing]:
     wanted = wanted_stems(target, intent.tool)
     possible: tuple[Record, ...] = ()
     for call in (_search_call(intent.tool, target, wanted, scene.tools), _list_call(intent.tool, scene.tools)):
-        if call is None:
-            continue
-        result = scene.result_of(call)
-        if result is None:
-            return call
-        if not result.ok:
-            return Finished(intent, result)
-        match = match_records(target.text, wanted, result.records)
+        records = scene.look_up(intent, call) if call else ()
+        match = match_records(target.text, wanted, records)
         if isinstance(match, Record):
             return [match]
         if len(match) > 1 and all(record.match(wanted) >= 1 for record in match):
-            return Question(intent, "ambiguous", match)
+            raise _Halt(Question(intent, "ambiguous", match))
         possible = possible or match
-        several = _each_named(target, intent, result.records)
-        if several:
+        if several := _each_named(target, intent, records):
             return several
-    return Question(intent, "none" if not possible else "unsure" if len(possible) == 1 else "ambiguous", possible)
+    reason: Reason = "none" if not possible else "unsure" if len(possible) == 1 else "ambiguous"
+    raise _Halt(Question(intent, reason, possible))
 
 
 def _each_named(target: Target, intent: Intent, records: Sequence[Record]) -> list[_Thing]:
@@ -223,33 +206,27 @@ def _each_named(target: Target, intent: Intent, records: Sequence[Record]) -> li
 
 def _search_call(tool: ToolSpec, target: Target, wanted: Sequence[str], tools: Sequence[ToolSpec]) -> Call | None:
     """Search among the things that a tool acts on for the words of a target."""
+    query = [lemma(word) for word in words(target.text) if stem(word) in wanted and word not in STOP_WORDS]
+    short = " ".join(dict.fromkeys(query[:_MOST_SEARCH_WORDS]))
     for finding in tools:
         main = finding.main
-        needed = [one for one in finding.parameters if one.required and one is not main]
-        if finding.action != "search" or main is None or needed or not finding.shares_noun(tool):
-            continue
-        query = [lemma(word) for word in words(target.text) if stem(word) in wanted and word not in STOP_WORDS]
-        short = " ".join(dict.fromkeys(query[:_MOST_SEARCH_WORDS]))
-        arguments = {main.name: target.text if target.quoted or not short else short}
-        if not wrong_parameters(finding.schema, arguments):
-            return Call(finding, arguments)
+        if finding.action == "search" and main is not None and finding.shares_noun(tool):
+            call = checked(Intent(finding, {main.name: target.text if target.quoted or not short else short}))
+            if not (call.missing or call.too_long):
+                return Call(finding, call.arguments)
     return None
 
 
 def _list_call(tool: ToolSpec, tools: Sequence[ToolSpec]) -> Call | None:
     """List as much as there is of the things that a tool acts on."""
     for listing in tools:
-        required = any(one.required for one in listing.parameters)
-        if listing.action == "list" and listing.shares_noun(tool) and not required:
-            arguments: dict[str, Any] = {}
-            for one in listing.parameters:
-                everything = value_meaning(one, "all") if one.choices else None
-                most = one.schema.get("maximum") if one.role == "limit" else None
-                value = most if everything is None else everything
-                if value is not None:
-                    arguments[one.name] = value
-            wrong = wrong_parameters(listing.schema, arguments)
-            return Call(listing, {name: value for name, value in arguments.items() if name not in wrong})
+        if listing.action == "list" and listing.shares_noun(tool):
+            everything = {one.name: value_meaning(one, "all") for one in listing.parameters if one.choices}
+            most = {one.name: one.schema.get("maximum") for one in listing.parameters if one.role == "limit"}
+            given = {name: value for name, value in {**everything, **most}.items() if value is not None}
+            call = checked(Intent(listing, given))
+            if not call.missing:
+                return Call(listing, call.arguments)
     return None
 
 
@@ -383,7 +360,7 @@ def _read_reply(text: str, question: Question, today: date) -> list[Intent] | No
     bare, intent = without_courtesy(hidden), question.intent
     chosen = _chosen(plain, bare, literals, question) if question.candidates else []
     if chosen:
-        return [with_target(intent, [record.id for record in chosen])]
+        return [replace(intent, target=Target("ids", ids=tuple(record.id for record in chosen)), missing=())]
     if find_cue(bare, tool_nouns(intent.tool)).strength >= SURE:
         return None
     if intent.missing or intent.too_long:

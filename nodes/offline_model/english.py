@@ -50,7 +50,8 @@ _DOUBLED = re.compile(r"([bdfgklmnprt])\1$")
 @lru_cache(maxsize=4096)
 def stem(word: str) -> str:
     """Reduce one word to a rough stem: case, plural, -ing, -ed and final -e are dropped."""
-    return _without_final_e(lemma(word))
+    word = lemma(word)
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word
 
 
 @lru_cache(maxsize=4096)
@@ -59,20 +60,20 @@ def lemma(word: str) -> str:
     word = re.sub(r"['’]s?$", "", word.lower())
     if word in IRREGULAR:
         return IRREGULAR[word]
-    if len(word) > 4 and word.endswith("ies"):
-        word = word[:-3] + "y"
-    elif len(word) > 4 and _PLURAL_ES.search(word):
-        word = word[:-2]
-    elif len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
+    word = singular(word)
     for ending in ("ing", "ed"):
         if len(word) > len(ending) + 2 and word.endswith(ending):
             return _DOUBLED.sub(r"\1", word[: -len(ending)])
     return word
 
 
-def _without_final_e(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+def singular(noun: str) -> str:
+    """Return the singular of a noun; short words and those in -ss, -us and -is stay."""
+    if len(noun) > 4 and noun.endswith("ies"):
+        return noun[:-3] + "y"
+    if len(noun) > 4 and _PLURAL_ES.search(noun):
+        return noun[:-2]
+    return noun[:-1] if len(noun) > 3 and noun.endswith("s") and not noun.endswith(("ss", "us", "is")) else noun
 
 
 def stems(text: str) -> list[str]:
@@ -91,6 +92,7 @@ def count_shared(wanted: Iterable[str], present: Iterable[str]) -> int:
 
 _NEAR = 0.85
 
+NUMBER_WORDS = {word: at for at, word in enumerate(words("one two three four five six seven eight nine ten"), 1)}
 NEVER = "(?!)"
 """A regular expression that matches nothing."""
 # Rules look at this much of a clause: enough for any request, and quadratic patterns stay cheap.
@@ -165,25 +167,12 @@ _TOOL_VERBS: dict[Action, str] = {
 }
 TOOL_VERBS: dict[str, Action] = {verb: action for action, listed in _TOOL_VERBS.items() for verb in words(listed)}
 """Verbs in tool names: the first one that stands in the name says what the tool does."""
-_NOUN_GROUPS = tuple(
-    frozenset(group.split("|"))
-    for group in (
-        "todo|to-do|to do|task|reminder|chore|errand|item",
-        "file|document|doc",
-        "folder|directory|dir",
-        "note|memo",
-        "event|appointment|meeting",
-        "email|e-mail|mail",
-        "web|internet|online|google",
-        "page|url|link|site|website|webpage",
-        "time|clock",
-        "weather|forecast|temperature|rain|snow",
-        "light|lamp",
-        "sum|total|plus|number",
-        "repository|repo",
-        "issue|ticket|bug",
-    )
-)
+_NOUN_GROUPS = [frozenset(group.split("|")) for group in (
+    "todo|to-do|to do|task|reminder|chore|errand|item", "file|document|doc", "folder|directory|dir", "note|memo",
+    "event|appointment|meeting", "email|e-mail|mail", "web|internet|online|google",
+    "page|url|link|site|website|webpage", "time|clock", "weather|forecast|temperature|rain|snow", "light|lamp",
+    "sum|total|plus|number", "repository|repo", "issue|ticket|bug",
+)]  # fmt: skip
 # Where things are kept ("on my list"): never part of the thing's own name.
 CONTAINERS = ("list", "backlog", "board", "agenda", "plate", "inbox")
 # Words for the things at hand when their noun is not used.

@@ -29,7 +29,7 @@ from toolweave.nodes.offline_model.english import (
     words,
 )
 from toolweave.nodes.offline_model.phrases import Cue
-from toolweave.nodes.offline_model.titles import Target, read_target, titles_of, topic_of
+from toolweave.nodes.offline_model.titles import Target, read_target, states_topic, titles_of, topic_of
 from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, wrong_parameters
 
 
@@ -242,11 +242,6 @@ def _extract_implied_values(draft: Draft, cue: Cue, text: str) -> None:
 
 # A list or a search
 
-_STATES_TOPIC = pattern(
-    r"\b(?:about|regarding|concerning|relat(?:ed|ing) to|to do with|mention(?:s|ing|ed)?|mentions? of|contain(?:s|ing)?"
-    r"|match(?:es|ing)?|(?:search|look|looking|hunt|searching)(?: \w+){0,4} for|search on"
-    r"|(?:word|term|phrase|text|keyword)s?)\b|^search(?: [^:]{0,40}):"
-)
 _DUE = re.compile(r"\b(?:due|deadline|scheduled)\b", re.IGNORECASE)
 # What one "still has to do" is what is not finished, whatever verb the phrase ends in.
 _STILL_TO_DO = pattern(
@@ -255,11 +250,6 @@ _STILL_TO_DO = pattern(
     r"|\b(?:have|need|want|supposed|got|left|remains?|remaining|still|yet)(?: \w+){0,3}? to (?:be |get )?"
     r"(?:do|done|finish|finished|complete|completed)\b"
 )
-
-
-def states_topic(text: str) -> bool:
-    """Say whether a request states what it is about: "about", "mentioning", "search … for"."""
-    return bool(_STATES_TOPIC.search(text))
 
 
 def fill_reading(

@@ -40,6 +40,7 @@ _NO_DEED = (
 _IRREGULAR_DEEDS = "|".join(sorted(set(IRREGULAR) - {"did", "got", "left", "put", "set", "found", "told"}))
 _DEED = rf"{_NO_DEED}(?:[a-z]{{2,20}}ed|{_IRREGULAR_DEEDS})\b"
 _DONE = r"(?:done|finished|complete|completed)"
+_FIELD = r"(?:tags?|labels?|description|due date|deadline|priority)"
 _MINE = r"(?:my|the|this|our)"
 _LATELY = r"(?: (?:already|just|finally|now))*"
 _IS = r"(?:is|are|has been|have been|was|were|got)(?: (?:now|already|finally|all))*"
@@ -51,21 +52,12 @@ _NOT = r"(?:don't|do not|dont)"
 _Idioms = dict[tuple[Action, Manner, int], tuple[str, ...]]
 _ORDERS: _Idioms = {
     ("create", "order", SURE): (
-        (
-            rf"(?:{_NOT}|never|(?:i|we) (?:must|should|can)(?: not|n't|not)|(?:i|we) {_NOT} want to) forget "
-            r"(?:to |about |that )?(?P<body>.+)"
-        ),
+        rf"(?:(?:i|we) )?(?:{_NOT}|never|must not|mustn't)(?: want to| let me)? forget (?:to |about )?(?P<body>.+)",
         r"(?:set (?:me )?)?(?:a )?remind(?:er)?(?: me| us)(?! (?:what|which|where|how|who|again))(?P<body> .+)",
         r"(?:i |we )?(?:\w+ ){0,4}?remember (?:to |that )(?P<body>.+)",
         r"(?:note|jot|write|take|put)(?: (?:it|this|that))? down(?: as (?:a |an )?{L})?(?P<body>.*)",
-        (
-            r"(?:make|create|open|start|set up|set|put together|draft|generate|assign|book)(?: me| us)? "
-            r"(?P<body>(?:a|an|another|new|some|two|three|the following)\b.*\b{N}\b.*)"
-        ),
-        (
-            r"(?:(?:make|take)(?: me)? (?:a )?(?:mental |quick )?note(?: to self)?|note to (?:self|me))"
-            r"(?: (?:to|of|about|that))?(?P<body>[\s:,].+)"
-        ),
+        r"(?:make|create|open|set(?: up)?|put together|assign)(?: me)? (?P<body>(?:an?|another|new|two)\b.*\b{N}\b.*)",
+        r"(?:(?:make|take)(?: me)? (?:a )?(?:\w+ )?note|note to (?:self|me))(?: (?:to|of|about))?(?P<body>[\s:,].+)",
         r"(?:can|could|may) (?:i|we) (?:get|have|add) (?P<body>(?:a|an|another|new)\b.*\b{N}\b.*)",
         r"(?:add|put|save|enter|log|record|write) (?P<body>.+?) as (?:a |an |new |my )*{N}\b(?P<tail>.*)",
         (
@@ -75,10 +67,7 @@ _ORDERS: _Idioms = {
         ),
     ),
     ("update", "order", SURE): (
-        (
-            r"(?P<body>(?:add|attach|give|put|set)(?: a| an| the| another)?(?: new)? "
-            r"(?:tags?|labels?|description|due date|deadline|priority)\b(?! {N}).* (?:to|on|for|of) .+)"
-        ),
+        rf"(?P<body>(?:add|attach|give|put|set)(?: \w+){{0,2}}? {_FIELD}\b(?! {{N}}).* (?:to|on|for|of) .+)",
         (
             r"(?P<body>(?:add|attach)(?: a| an| the| another)?(?: new)? (?:notes?|comments?|details?)\b(?! {N}).* "
             r"(?:to|on|for) (?:(?:the |my )?.*{N}\b|#?\d|it\b|that\b).*)"
@@ -92,14 +81,8 @@ _ORDERS: _Idioms = {
     ),
     ("create", "noun", SURE): (
         r"(?:my |the |a )?{N}(?P<tail> (?:for|due|by|on) [^:]{1,40})?\s*(?::|[-–—] )\s*(?P<body>[^?]+)",
-        (
-            r"(?:i |we |i'd |we'd )?(?:would |'d )?(?:need|want|require|like|love|appreciate)(?: to have)? "
-            r"(?P<body>(?:a|an|another|new)\b(?: [\w-]+){0,3}? {N}(?: (?:to|for|about|called|named)\b|:).+)"
-        ),
-        (
-            r"(?:there's|there is|here's|here is|i have|i've got|i got) (?P<body>(?:a|an|another|one more)\b"
-            r"(?: [\w-]+){0,2}? {N})(?: (?:i|we|you|that)\b[^:]{1,40})?\s*(?::| to (?=\w))(?P<tail>.+)"
-        ),
+        r"(?:(?:i|we)(?: would|'d)? )?(?:need|want|like|appreciate) (?P<body>(?:an?|another)\b(?: [\w-]+)*? {N}\b.+)",
+        r"(?:there's|here's|i have|i've got) (?P<body>an?\b(?: [\w-]+)*? {N})(?: to (?=\w)|[^:]{0,40}:)(?P<tail>.+)",
         r"(?:a |an |the )?(?:new|another|one more|additional)(?: [\w-]+){0,2}? (?:{N}|one)\b(?P<body>.*)",
     ),
     ("create", "noun", LIKELY): (
@@ -119,10 +102,7 @@ _ORDERS: _Idioms = {
         r"(?:i|we) no longer (?:need|want|care about)(?: to (?:see|keep|do|have))? (?P<body>.+)",
     ),
     ("delete", "statement", LIKELY): (
-        (
-            r"(?P<body>.+?) (?:can go|can be (?:deleted|removed|dropped)"
-            r"|(?:is|are) (?:no longer|not) (?:needed|relevant|necessary))\b.*"
-        ),
+        r"(?P<body>.+?) (?:can (?:go|be (?:deleted|removed))|(?:is|are) (?:no longer|not) (?:needed|relevant))\b.*",
     ),
     ("list", "question", LIKELY): (r"remind me (?P<body>(?:what|which|how|again).+)",),
     ("search", "order", SURE): (
@@ -131,35 +111,22 @@ _ORDERS: _Idioms = {
     ),
     ("list", "order", LIKELY): (
         r"(?:let me|i(?:'d| would)? (?:like|want|need) to) (?:see|view|look at|check)(?P<body> .+)",
-        (
-            r"(?:(?:run|walk|take|talk) (?:me|us) through|give me|pull up|bring up|i want|look at|go (?:over|through))"
-            r"(?P<body> .+)"
-        ),
+        r"(?:(?:run|walk|talk) me through|give me|(?:pull|bring) up|i want|look at|go (?:over|through))(?P<body> .+)",
     ),
 }
 _REPORTS: _Idioms = {
     ("update", "deed", SURE): (
-        (
-            rf"(?:i|we)(?:'ve|'m|'re| have| am| are)?{_LATELY} "
-            r"(?:finished|completed|done|did|dealt with|taken care of|am done)(?: (?:with|up))? (?P<body>.+)"
-        ),
+        rf"(?:i|we)(?:'ve|'m| have| am)?{_LATELY} (?:{_DONE}|did|dealt with|taken care of)(?: with| up)? (?P<body>.+)",
         r"(?:all )?(?:done|finished|completed)(?: with)? (?P<body>.+)",
         rf"(?P<body>(?:the |my )?{{N}} #?\d+\s*[:,-]?\s*(?:is |was )?(?:now |already )?{_DONE})",
         rf"(?P<body>(?:it|that|this|that one)(?:'s| is)(?: now| already| all)* {_DONE})",
     ),
     ("update", "statement", SURE): (
         r"(?P<body>.*\b{N} #?\d+\b(?:'s)?(?: [\w-]+){0,3}? (?:should|must|is|isn't|needs|has|was|wasn't|can|are)\b.*)",
-        (
-            r"(?P<body>(?:the|my|our) .+? (?:has |have |was |were |is |are |been |got )*(?:moved|postponed|rescheduled"
-            r"|shifted|delayed|pushed|brought forward) (?:back )?(?:to|until|on|for|by) .+)"
-        ),
+        r"(?P<body>(?:the|my) .+? (?:moved|postponed|rescheduled|delayed|pushed)(?: back)? (?:to|until|on|for|by) .+)",
     ),
     ("update", "statement", LIKELY): (
-        (
-            r"(?P<body>.+? (?:is|are|has been|have been|was|were|got|isn't|aren't|wasn't|is not|are not)"
-            r"(?: (?:now|already|finally|all|not))* "
-            r"(?:done|finished|complete|completed|incomplete|due|overdue|urgent|important)\b.*)"
-        ),
+        rf"(?P<body>.+? (?:is|are|been|was|were)(?:n't| not)?(?: \w+)? (?:{_DONE}|due|overdue|urgent|important)\b.*)",
     ),
     ("update", "deed", LIKELY): (
         rf"(?P<body>{_DEED}(?: [^\s,]+){{1,6}})",

@@ -166,12 +166,11 @@ def _problem(message: ToolMessage, data: object, text: str) -> str | None:
         return " ".join(stated) or "the tool reported an error without saying which"
     if isinstance(error, str) and error:
         return error
-    if message.status == "error" or fields.get("status") == "error" or fields.get("isError") is True:
-        if isinstance(fields.get("message"), str):
-            return str(fields["message"])
-        return _ERROR_START.sub("", text, count=1).strip() or "the tool gave no reason"
-    if data is None and _ERROR_START.match(text) and len(text) < 2000:
-        return _ERROR_START.sub("", text, count=1).strip() or text
+    failed = message.status == "error" or fields.get("status") == "error" or fields.get("isError") is True
+    if failed and isinstance(fields.get("message"), str):
+        return str(fields["message"])
+    if failed or (data is None and _ERROR_START.match(text) and len(text) < 2000):
+        return _ERROR_START.sub("", text, count=1).strip() or text or "the tool gave no reason"
     return None
 
 

@@ -28,7 +28,6 @@ from toolweave.nodes.offline_model.tools import (
     ToolSpec,
     made_up_value,
     name_words,
-    resolve,
     wrong_parameters,
 )
 from toolweave.nodes.spoken_length import spoken_seconds
@@ -154,8 +153,8 @@ _SECONDS = re.compile(r"\b(\d{1,7}) seconds when spoken\b")
 _SECTIONS = re.compile(r"\b(\d{1,3})(?: to (\d{1,3}))? sections?\b")
 _NOTES_WORDS = re.compile(r"\b(\d{1,7}) words\b")
 _DEFAULT_SECONDS, _DEFAULT_SECTIONS, _DEFAULT_WORDS = 180, (3, 8), 1_000
-_TOKENS_PER_WORD = 1.9
-_ENTRY_TOKENS = 4
+# Of languages whose words are long in tokens, fewer words have room.
+_SECONDS_PER_WORD_OF_NOTES = 0.3
 _TELLING_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 
@@ -189,7 +188,7 @@ def _script(article: Article, prompt: str, tool: ToolSpec, enough: float) -> dic
     texts = [sentence.text for group in chosen for sentence in group.sentences]
     heading = next((part.heading for part in article.parts if part.heading), "")
     title = article.title or heading or _shortened_title(texts[0] if texts else "?")
-    speakers, turns, used = _speakers(tool), count(), set[str]()
+    speakers, turns, used = _speakers(tool.schema), count(), set[str]()
     written = []
     for group in chosen:
         named = _section_title(group, title, used)
@@ -207,16 +206,13 @@ def _script(article: Article, prompt: str, tool: ToolSpec, enough: float) -> dic
     return {"title": title, "description": described or title, "sections": written}
 
 
-def _speakers(tool: ToolSpec) -> list[str]:
+def _speakers(schema: Any) -> list[str]:
     """List the speakers that the function's schema allows."""
-    schema: Any = tool.schema
-    for name in ("sections", "narrations", "persona_id"):
-        properties = schema.get("properties")
-        schema = resolve(properties.get(name), tool.schema) if isinstance(properties, Mapping) else {}
-        if name == "persona_id":
-            return [one for one in schema.get("enum") or () if isinstance(one, str)]
-        schema = resolve(schema.get("items"), tool.schema)
-    return []
+    if not isinstance(schema, Mapping):
+        return []
+    if isinstance(named := schema.get("persona_id"), Mapping):
+        return list(named.get("enum", ()))
+    return next(filter(None, map(_speakers, schema.values())), [])
 
 
 # Groups of sentences, one for each section
@@ -370,34 +366,14 @@ def _slide_prompt(group: Group, title: str) -> str:
 
 def _notes(article: Article, prompt: str) -> dict[str, Any]:
     """Return an entry for each heading, with the weightiest sentences as long as the words last, and its image."""
-    weights = _weights(article)
     found = _NOTES_WORDS.search(prompt)
-    left = (int(found[1]) if found else _DEFAULT_WORDS) * _TOKENS_PER_WORD
-    ranked = [(number, one) for number, part in enumerate(article.parts) for one in part.sentences if one.place >= 0]
-    least = min(max((one.worth for _, one in ranked), default=Worth.CODE), Worth.ITEM)
-    ranked.sort(key=lambda one: (not one[1].opens, -weights[one[1].place], one[1].place))
-    notes: dict[int, dict[int, str]] = {}
-    for number, sentence in ranked:
-        part = article.parts[number]
-        heading = "" if number in notes else f"{part.heading}{_image(part)}"
-        tokens = _tokens(heading) + _tokens(sentence.text) + _ENTRY_TOKENS
-        if sentence.worth >= least and (not notes or tokens <= left):
-            notes.setdefault(number, {})[sentence.place] = sentence.text
-            left -= tokens
+    length = (int(found[1]) if found else _DEFAULT_WORDS) * _SECONDS_PER_WORD_OF_NOTES
     entries = [
-        {
-            "heading": article.parts[number].heading,
-            "notes": [*(text for _, text in sorted(listed.items())), *filter(None, [_image(article.parts[number])])],
-        }
-        for number, listed in sorted(notes.items())
+        {"heading": part.heading, "notes": [*(one.text for one in group.sentences), *filter(None, [_image(part)])]}
+        for group in _selected(_groups(article, 0.0, 1, len(article.parts)), _weights(article), length, 1)
+        for part in group.parts
     ]
     return {"sections": entries or [{"heading": "", "notes": [article.title or "?"]}]}
-
-
-def _tokens(text: str) -> float:
-    """Estimate tokens: four plain characters each, or three bytes of other ones."""
-    plain = len(text.encode("ascii", "ignore"))
-    return plain / 4 + (len(text.encode("utf-8", "surrogatepass")) - plain) / 3
 
 
 def _image(part: Part) -> str:

@@ -8,16 +8,14 @@ from typing import Literal
 from toolweave.nodes.offline_model.english import (
     CONTAINER,
     HIDDEN,
+    NUMBER_WORDS,
     STOP_WORDS,
     VAGUE,
-    VERBS,
     Literals,
     pattern,
     plurals_only,
     stem,
-    stems,
     without_courteous_tail,
-    without_courtesy,
     without_filing,
     words,
 )
@@ -98,23 +96,21 @@ def _without_lead(text: str, noun: str) -> tuple[str, str]:
             text = pattern(r"^(?:the|a|an) ").sub("", text)
     else:
         text = _title_form(_FILED_FIRST, noun).sub("", text)
-    text = pattern(rf"^(?:{_NAMING}|:)\s*").sub("", text)
     text = _WISHED.sub("", text)
-    return without_courtesy(text) if pattern(r"please\b").match(text) else text, modifiers
+    return text, modifiers
 
 
-_SPEAKING = (
-    r"(?:talks?|is|are|speaks?|deals?|wrote|write|was|were|do|does|did|i|put|noted|has|have|had)?"
-    r" ?(?:about|regarding|concerning|with regard to|dealing with)"
+# What stands before the topic of a search.
+_ABOUT_TOPIC = (
+    r"(?:about|regarding|concerning|with regard to|dealing with|relat(?:ed|ing) to|relevant to|to do with"
+    r"|mention(?:s|ing|ed)?(?: of)?|contain(?:s|ing|ed)?|includ(?:es|ing)|match(?:es|ing)?|says?|saying|reads"
+    r"|(?:for )?the (?:word|term|phrase|text|keyword|string)s?)"
 )
-_HAVING = r"(?:mention(?:s|ing|ed)?|contain(?:s|ing|ed)?|includ(?:es|ing)|match(?:es|ing)?)"
-_SPEAKS_ABOUT = (
-    rf"(?:(?:that |which |who )?{_SPEAKING}|(?:that |which )?(?:is |are )?(?:related|relating|relevant) to"
-    rf"|(?:that |which )?{_HAVING}|(?:that )?(?:says?|saying|reads)|(?:any )?mentions? of"
-    r"|(?:having |that has )?to do with"
-    r"|for the (?:word|term|phrase|text|string)s?|the (?:word|term|phrase|text|keyword|string)s?)"
+_STATED = pattern(rf".*?\b{_ABOUT_TOPIC}\s*:?\s+(?P<topic>.+)")
+_STATES_TOPIC = pattern(
+    rf"\b{_ABOUT_TOPIC}(?!\w)|\b(?:search|look|looking|hunt|searching)(?: \w+){{0,4}} for\b|\bsearch on\b"
+    r"|^search(?: [^:]{0,40}):|\b(?:word|term|phrase|text|keyword)s?\b"
 )
-_STATED = pattern(rf".*?\b{_SPEAKS_ABOUT}\s*:?\s+(?P<topic>.+)")
 _SOUGHT = pattern(r"(?P<where>.{0,80}?)\bfor (?P<topic>.+)")
 _FILLER = frozenset(
     words(
@@ -127,10 +123,14 @@ _FILLER = frozenset(
         """
     )
 )
-_TOPIC_DETERMINERS = frozenset({"my", "the", "a", "an", "for", "about", "our"})
 # What a thing is asked for by: part of the question, not of what it is about, unless "about" says so.
 _ASPECTS = frozenset({"status", "title", "detail", "priority"})
 _TOKEN = re.compile(rf"{HIDDEN}|[^\W_]+(?:['’\-./:][^\W_]+)*")
+
+
+def states_topic(text: str) -> bool:
+    """Say whether a request states what it is about: "about", "mentioning", "search … for"."""
+    return bool(_STATES_TOPIC.search(text))
 
 
 def topic_stated(text: str) -> str:
@@ -154,7 +154,7 @@ def topic_of(text: str, tool: ToolSpec, literals: Literals) -> str:
 
 def _candidates(text: str, tool: ToolSpec) -> Iterator[str]:
     sought = _SOUGHT.fullmatch(text)
-    if sought and _only_names_the_place(sought["where"], tool):
+    if sought:
         yield sought["topic"]
     things = rf"(?:{tool_nouns(tool)}|{VAGUE}|{CONTAINER})"
     for form in (
@@ -167,12 +167,6 @@ def _candidates(text: str, tool: ToolSpec) -> Iterator[str]:
     yield text
 
 
-def _only_names_the_place(where: str, tool: ToolSpec) -> bool:
-    """Say whether the words before "for" only say where to look: "search the knowledge graph for …"."""
-    known = {*stems(tool.description), *(stem(word) for word in (*_FILLER, *tool.nouns_and_synonyms))}
-    return set(stems(where)) <= known
-
-
 def _trimmed(text: str, tool: ToolSpec, aspects: frozenset[str]) -> str:
     """Cut from both ends the words that carry no content of their own."""
     noun = tool_nouns(tool)
@@ -182,33 +176,23 @@ def _trimmed(text: str, tool: ToolSpec, aspects: frozenset[str]) -> str:
     tokens = list(_TOKEN.finditer(text))
     low = [token.group().lower().replace("’", "'") for token in tokens]
     empty = [word in STOP_WORDS or word in _FILLER or bool(things.fullmatch(word)) or stem(word) in own for word in low]
-    article = next((place for place, word in enumerate(low) if word in _TOPIC_DETERMINERS), len(tokens))
     first, last = 0, len(tokens)
-    while first < last and (empty[first] or (first < min(article, last - 1) and _is_verb(low[first]))):
+    while first < last and empty[first]:
         first += 1
     while last > first and empty[last - 1]:
         last -= 1
     return text[tokens[first].start() : tokens[last - 1].end()] if first < last else ""
 
 
-def _is_verb(word: str) -> bool:
-    return word in VERBS or word.removesuffix("ing") in VERBS
-
-
 TargetKind = Literal["ids", "phrase", "pronoun", "place", "everything", "nothing"]
-_ORDINALS = {
+ORDINALS = {
     "first": 0, "1st": 0, "second": 1, "2nd": 1, "third": 2, "3rd": 2, "fourth": 3, "4th": 3, "fifth": 4, "5th": 4,
     "sixth": 5, "6th": 5, "seventh": 6, "7th": 6, "eighth": 7, "8th": 7, "ninth": 8, "9th": 8, "tenth": 9, "10th": 9,
     "last": -1, "final": -1, "latest": -1, "newest": -1,
 }  # fmt: skip
-_CARDINALS = {word: number for number, word in enumerate(words("one two three four five six seven eight nine ten"), 1)}
 _PRONOUNS = frozenset({"it", "that", "this", "them", "those", "these", "him", "same"})
 _EVERYTHING = frozenset({"all", "everything", "every", "both"})
 _ENDS = " ,;:.!?-–—'’"
-_KIND_FIRST = (
-    r"^(?:(?:the|my|a|an|that|this|our|your|to) )*(?:{N}|{V}) "
-    r"(?:about|called|named|titled|entitled|for|to|of|on|regarding|concerning|with)(?: the| my)? "
-)
 _DETERMINERS = pattern(r"^(?:(?:the|my|a|an|that|this|our|your|for|of|about|to) )+")
 _KIND_LAST = (
     r"(?:'s)?(?: (?:{N}|one|thing|entry))?"
@@ -244,9 +228,9 @@ def read_target(text: str, tool: ToolSpec, literals: Literals) -> Target:
         return Target("phrase", text=quoted[0][1].value, quoted=True)
     bare = words(_target_form(r"\b(?:{N}|{L}|{V})\b", noun).sub(" ", text))
     meaningful = [word for word in bare if word not in STOP_WORDS]
-    place = next((word for word in bare if word in _ORDINALS), None)
+    place = next((word for word in bare if word in ORDINALS), None)
     if place and all(word == place for word in meaningful):
-        return Target("place", place=_ORDINALS[place])
+        return Target("place", place=ORDINALS[place])
     if meaningful or re.search(HIDDEN, text):
         return Target("phrase", text=literals.restore(_phrase(text, noun)))
     spoken = words(text)
@@ -269,8 +253,8 @@ def _named_ids(text: str, noun: str, literals: Literals) -> tuple[str, ...]:
 
 def _numbers(text: str, noun: str) -> tuple[int, ...]:
     """Read ids that are numbers: "task 3", "#3 and #5", "number three", or numbers with nothing else around them."""
-    spelled = pattern(rf"\b(?P<naming>number|id|{noun}) (?P<number>{'|'.join(_CARDINALS)})\b")
-    text = spelled.sub(lambda match: f"{match['naming']} {_CARDINALS[match['number'].lower()]}", text)
+    spelled = pattern(rf"\b(?P<naming>number|id|{noun}) (?P<number>{'|'.join(NUMBER_WORDS)})\b")
+    text = spelled.sub(lambda match: f"{match['naming']} {NUMBER_WORDS[match['number'].lower()]}", text)
     naming = (
         rf"(?:(?:\b(?:{noun}|number|no\.|nr\.?|id|both)|#)(?: with)?(?: the)?(?: numbers?| ids?| no\.)?\s*[#:]?\s*)"
     )
@@ -278,15 +262,13 @@ def _numbers(text: str, noun: str) -> tuple[int, ...]:
     more = rf"(?:(?:[\s,&+]|\band\b|\bor\b)+{naming}?{number})"
     listed = pattern(rf"{naming}(?P<ids>{number}\b{more}*)").finditer(text)
     numbers = [int(digits) for match in listed for digits in re.findall(r"\d+", match["ids"])]
-    counted = pattern(rf"\d+ (?:\w+ )?{noun}\b").search(text)
-    if not numbers and not counted and all(word.isdigit() or word in STOP_WORDS for word in words(text)):
+    if not numbers and all(word.isdigit() or word in STOP_WORDS for word in words(text)):
         numbers = [int(digits) for digits in re.findall(r"\d{1,18}", text)]
     return tuple(dict.fromkeys(numbers))
 
 
 def _phrase(text: str, noun: str) -> str:
     """Drop the words around the name of a thing: "the task about plants" to "plants"."""
-    text = _target_form(_KIND_FIRST, noun).sub("", text)
     text = without_filing(text, noun).strip()
     text = _DETERMINERS.sub("", text)
     return _target_form(_KIND_LAST, noun).sub("", text).strip(_ENDS)

@@ -14,7 +14,16 @@ from typing import Any, Literal
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from toolweave.nodes.offline_model.english import STOP_WORDS, TOOL_VERBS, Action, either_of, noun_family, stem, words
+from toolweave.nodes.offline_model.english import (
+    STOP_WORDS,
+    TOOL_VERBS,
+    Action,
+    either_of,
+    noun_family,
+    singular,
+    stem,
+    words,
+)
 from toolweave.schema import Schema
 
 Kind = Literal["string", "integer", "number", "boolean", "array", "object", "null", "any"]
@@ -97,11 +106,8 @@ def resolve(schema: object, root: Mapping[str, Any], depth: int = 0) -> dict[str
 
 def _at(reference: str, root: Mapping[str, Any]) -> object:
     place: object = root
-    if not reference.startswith("#"):
-        return {}
-    for step in reference.lstrip("#/").split("/"):
-        if step:
-            place = place.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(place, Mapping) else None
+    for step in reference.removeprefix("#/").split("/"):
+        place = place.get(step) if isinstance(place, Mapping) else None
     return place
 
 
@@ -136,47 +142,31 @@ def _guess_kind(schema: Mapping[str, Any], choices: tuple[Any, ...]) -> Kind:
     return "object" if "properties" in schema else "array" if "items" in schema else "any"
 
 
+_FORMAT_ROLES: dict[Any, Role] = {
+    "date": "date", "date-time": "date", "uri": "url", "url": "url", "email": "email",
+}  # fmt: skip
+
+
 def _role(kind: Kind, parts: tuple[str, ...], schema: Mapping[str, Any], choices: tuple[Any, ...]) -> Role:
-    here = set(parts)
-    if choices:
-        return "choice"
-    if kind == "boolean":
-        return "flag"
+    here, last = set(parts), parts[-1] if parts else ""
+    plain: dict[Kind, Role] = {"boolean": "flag", "array": "labels", "object": "other"}
+    if choices or kind in plain:
+        return "choice" if choices else plain[kind]
     if kind in ("integer", "number"):
-        return _number_role(kind, parts)
-    if kind == "array":
-        return "labels"
-    if kind == "object":
-        return "other"
-    return _string_role(parts, here, schema)
-
-
-def _number_role(kind: Kind, parts: tuple[str, ...]) -> Role:
-    here = set(parts)
-    if parts and parts[-1] in _ID_WORDS and kind == "integer":
-        return "id"
-    if here & {"cursor", "offset", "page"} and "size" not in here:
-        return "cursor"
-    return "limit" if here & _LIMIT_WORDS and kind == "integer" else "number"
-
-
-def _string_role(parts: tuple[str, ...], here: set[str], schema: Mapping[str, Any]) -> Role:
-    formats: dict[object, Role] = {"date": "date", "date-time": "date", "uri": "url", "url": "url", "email": "email"}
-    stated = schema.get("format")
-    if isinstance(stated, str) and stated in formats:
-        return formats[stated]
+        if last in _ID_WORDS and kind == "integer":
+            return "id"
+        if here & {"cursor", "offset", "page"} and "size" not in here:
+            return "cursor"
+        return "limit" if here & _LIMIT_WORDS and kind == "integer" else "number"
+    if str(schema.get("format")) in _FORMAT_ROLES:
+        return _FORMAT_ROLES[schema["format"]]
     if here & _DATE_WORDS:
         return "date"
-    if parts and parts[-1] in _ID_WORDS - {"key", "number", "no"}:
+    if last in _ID_WORDS - {"key", "number", "no"}:
         return "id"
-    if parts == ("to",):
-        return "email"
     if here & {"currency", "branch", "ref", "commit", "version"}:
         return "other"
-    for role, listed in _ROLE_WORDS:
-        if here & listed:
-            return role
-    return "other"
+    return next((role for role, listed in _ROLE_WORDS if here & listed), "email" if parts == ("to",) else "other")
 
 
 _MAIN_ROLES: tuple[Role, ...] = ("title", "query", "text", "place", "description", "other", "language", "path", "url")
@@ -223,10 +213,7 @@ class ToolSpec:
         """Return the singular word for the thing the tool acts on."""
         if not self.nouns:
             return "result"
-        last = self.nouns[-1]
-        if last.endswith("ies"):
-            return last[:-3] + "y"
-        return last[:-1] if last.endswith("s") and not last.endswith(("ss", "us", "is")) and self.action else last
+        return singular(self.nouns[-1]) if self.action else self.nouns[-1]
 
     @property
     def nouns_and_synonyms(self) -> frozenset[str]:
@@ -240,18 +227,14 @@ class ToolSpec:
 
 def as_openai_tool(tool: Mapping[str, Any] | type | Callable[..., Any] | BaseTool | object) -> dict[str, Any]:
     """Bring a tool into OpenAI's form: a BaseTool, a function, a class, a dict, or MCP's name and inputSchema."""
-    if isinstance(tool, Mapping) and "name" in tool and "inputSchema" in tool:
-        return _openai(tool["name"], tool.get("description"), tool["inputSchema"])
-    if not isinstance(tool, type | BaseTool | Mapping) and hasattr(tool, "inputSchema") and hasattr(tool, "name"):
-        return _openai(tool.name, getattr(tool, "description", None), tool.inputSchema)
+    if not isinstance(tool, type | BaseTool | Mapping) and hasattr(tool, "inputSchema"):
+        tool = {name: getattr(tool, name, None) for name in ("name", "description", "inputSchema")}
+    if isinstance(tool, Mapping) and "inputSchema" in tool:
+        described = {"name": tool["name"], "description": tool.get("description") or ""}
+        return {"type": "function", "function": {**described, "parameters": tool["inputSchema"]}}
     if isinstance(tool, Mapping) and "type" in tool and "function" not in tool and "properties" not in tool:
         return dict(tool)
     return convert_to_openai_tool(tool)  # type: ignore[arg-type]
-
-
-def _openai(name: str, description: str | None, schema: object) -> dict[str, Any]:
-    parameters = schema if isinstance(schema, Mapping) else {"type": "object", "properties": {}}
-    return {"type": "function", "function": {"name": name, "description": description or "", "parameters": parameters}}
 
 
 def read_tools(tools: Sequence[object]) -> tuple[ToolSpec, ...]:
