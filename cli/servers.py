@@ -24,7 +24,7 @@ from toolweave.config.mcp_editing import ready_made
 from toolweave.config.settings import PREFIX, Settings, load_settings
 from toolweave.config.variables import find_references, resolve
 from toolweave.errors import ConfigError, ServerUnavailable
-from toolweave.servers.connections.oauth.place import TokenPlace, token_place
+from toolweave.servers.connections.oauth import TokenPlace, token_place
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.status import ServerState
 from toolweave.servers.external.catalogue import Installation, installation_of

@@ -15,7 +15,7 @@ from toolweave.errors import ConfigError, ServerUnavailable, UnknownTools
 from toolweave.nodes.http_tools.api_calls import ApiCalls, ApiTool, http_tools
 from toolweave.nodes.tool_catalog import ToolCatalog, ToolRegistry, absent_tools
 from toolweave.servers.connections.current import plane_slot
-from toolweave.servers.connections.oauth.place import TokenPlace, token_place
+from toolweave.servers.connections.oauth import TokenPlace, token_place
 from toolweave.servers.connections.observation import CallObserver, open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.tool_config import ToolConfig

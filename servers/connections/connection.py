@@ -14,7 +14,7 @@ from toolweave.servers.connections import results
 from toolweave.servers.connections.breaker import Breaker
 from toolweave.servers.connections.checks import SchemaChecks
 from toolweave.servers.connections.context import CallContext, is_doubtful
-from toolweave.servers.connections.oauth.place import TokenPlace
+from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import ListedTool
 from toolweave.servers.connections.sessions import loading

@@ -18,7 +18,7 @@ from toolweave.servers.connections.call import carry_out
 from toolweave.servers.connections.callers import Callers, for_nobody, lists_for_callers_only
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.oauth.place import TokenPlace
+from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.observation import CallObserver, Figures, call_span, show_result
 from toolweave.servers.connections.registry import Registry, build_registry, repeated_names
 from toolweave.servers.connections.results import closing, unusable

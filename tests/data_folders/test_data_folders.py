@@ -43,8 +43,8 @@ from tests.data_folders.write import (
 )
 from tests.fixtures.app_server import AppProcess
 from tests.fixtures.web_pages import WebPages, truth_of, web_pages
+from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.oauth.exchange import Grant
-from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.oauth.vault import open_vault
 
 FOLDERS = sorted(path.stem for path in HERE.glob("*.zip"))

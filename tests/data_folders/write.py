@@ -25,8 +25,8 @@ from tests.api.langgraph.protocol.listening import ended, start
 from tests.api.routes.human import ASKING
 from tests.fixtures.app_server import AppProcess
 from tests.fixtures.web_pages import Answer, WebPages, web_pages
+from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.oauth.exchange import Grant
-from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
 
 BOUND_S = 30

@@ -11,7 +11,7 @@ from tests.mcp_conformance.suite import HERE, Check, client_checks
 from toolweave.config.mcp import McpServerConfig
 from toolweave.nodes.human_in_the_loop import HumanResponse, answer_to
 from toolweave.servers.connections.context import CallContext, ElicitedQuestion, questions_of
-from toolweave.servers.connections.oauth.place import TokenPlace
+from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.plane import open_tool_plane
 
 SERVER = "suite"

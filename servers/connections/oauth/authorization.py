@@ -15,6 +15,7 @@ from loguru import logger
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
 from toolweave.errors import TokenStoreError
+from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.oauth.exchange import (
     AuthorizationFault,
     Destinations,
@@ -25,7 +26,6 @@ from toolweave.servers.connections.oauth.exchange import (
     credentials_flow,
     renewing_flow,
 )
-from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.oauth.vault import GrantKey, Vault, hold, open_vault
 
 T = TypeVar("T")

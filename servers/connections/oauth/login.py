@@ -12,6 +12,7 @@ from mcp.client.auth.utils import issuers_match
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
+from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.oauth.exchange import (
     EXCHANGE_LIMIT_S,
     AuthorizationFault,
@@ -20,7 +21,6 @@ from toolweave.servers.connections.oauth.exchange import (
     first_challenge,
     person_flow,
 )
-from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.oauth.vault import GrantKey, hold, open_vault
 
 HOST = "127.0.0.1"

@@ -19,7 +19,7 @@ from loguru import logger
 from toolweave.errors import TokenStoreError
 from toolweave.private_files import FILE_MODE, make_folder, opened_folder, write_file
 from toolweave.sealing import Seal
-from toolweave.servers.connections.oauth.place import TokenPlace
+from toolweave.servers.connections.oauth import TokenPlace
 
 SERVICE = "toolweave"
 PROBE = "probe"

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.oauth.place import TokenPlace
+from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.sessions.link import Link
 
 if TYPE_CHECKING:

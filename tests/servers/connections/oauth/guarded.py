@@ -18,9 +18,9 @@ from tests.fixtures.oauth_server import MACHINE
 from tests.servers.connections.peers import BOUND_S, connection
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
+from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.oauth.exchange import Grant
 from toolweave.servers.connections.oauth.login import sign_in
-from toolweave.servers.connections.oauth.place import TokenPlace
 from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
 from toolweave.servers.connections.plane import ToolPlane
 

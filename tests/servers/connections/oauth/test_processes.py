@@ -27,7 +27,7 @@ from pathlib import Path
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.oauth.place import TokenPlace
+from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.plane import open_tool_plane
 
 async def main(url, folder, rounds):

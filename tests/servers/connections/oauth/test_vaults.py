@@ -18,7 +18,7 @@ from keyring.errors import KeyringLocked, PasswordDeleteError
 
 from toolweave.config.settings import load_settings
 from toolweave.errors import TokenStoreError
-from toolweave.servers.connections.oauth.place import TokenPlace, token_place
+from toolweave.servers.connections.oauth import TokenPlace, token_place
 from toolweave.servers.connections.oauth.vault import GrantKey, KeyringVault, SealedFiles, hold, open_vault, usable
 
 KEY = GrantKey("peer", "https://peer.example/mcp")
@@ -237,7 +237,7 @@ import sys
 from pathlib import Path
 from toolweave.errors import TokenStoreError
 from toolweave.servers.connections.oauth.vault import open_vault
-from toolweave.servers.connections.oauth.place import TokenPlace
+from toolweave.servers.connections.oauth import TokenPlace
 try:
     print(type(open_vault(TokenPlace(Path(sys.argv[1]), sys.argv[2]))).__name__)
 except TokenStoreError as error:
