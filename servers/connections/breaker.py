@@ -20,7 +20,7 @@ failure in spite of all retries; `cancelled` says nothing about the server."""
 
 
 class Permit:
-    """The right to make one call; whoever holds it settles it, the first time counts."""
+    """The right to make one call, settled with the call's end; the first verdict counts."""
 
     __slots__ = ("_breaker", "_settled", "epoch")
 
@@ -30,7 +30,7 @@ class Permit:
         self.epoch = epoch
 
     def settle(self, verdict: Verdict, reason: str = "") -> None:
-        """Tell how the call ended; `reason` is a failure in the operator's words, fit for the log."""
+        """Report how the call ended; `reason` is a failure in the operator's words, fit for the log."""
         if not self._settled:
             self._settled = True
             self._breaker._conclude(self, verdict, reason)  # noqa: SLF001 - the other half of the breaker

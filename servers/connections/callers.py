@@ -71,7 +71,7 @@ class CallerSessions:
 
     @contextmanager
     def lease(self, configurable: Mapping[str, Any], tool: str | None = None) -> Iterator[ServerConnection]:
-        """Give the connection to use for whom `configurable` is about; it is not closed within the block.
+        """Yield the connection for the caller that `configurable` describes; it is not closed within the block.
 
         Raises:
             CallRefused: the server needs to know more of the caller, or too many callers use it at this moment.
@@ -157,7 +157,7 @@ class CallerSessions:
         held.expiry = loop.call_later(min(left, self._pace.rest_s), self._look, key, held)
 
     def _look(self, key: Key, held: _Held) -> None:
-        """Close an idle session when its time is over, or when it is down: nobody waits for it to be back."""
+        """Close an idle session when its time is over, or when it is down: no call waits for it."""
         idle_s = asyncio.get_running_loop().time() - held.idle_since
         if idle_s >= self._pace.caller_idle_s - CLOCK_S or held.connection.status.state != "ready":
             self._close(key)
@@ -193,7 +193,7 @@ class Callers:
     ) -> Mapping[str, list[McpTool]]:
         """Return, by server, the tools that one caller is offered.
 
-        They are those in `common`, which servers list for nobody in particular, and those of servers that list nothing
+        They are those in `common`, which servers list without a caller, and those of servers that list nothing
         without a caller: this one's session with each of `servers` is asked for these, and waited for once.
         """
         asked = [self.sessions[name] for name in servers if lists_for_callers_only(self._connections[name])]
@@ -232,8 +232,8 @@ class Callers:
         }
 
 
-def for_nobody(config: McpServerConfig) -> McpServerConfig:
-    """Return the configuration of the session for nobody in particular, without the headers that need a caller."""
+def shared_config(config: McpServerConfig) -> McpServerConfig:
+    """Return the configuration of the shared session, without the headers that need a caller."""
     known = {name: template for name, template in config.caller_headers.items() if not template.needs_caller}
     try:
         return replace(config, headers=_filled(config, known, {}, tool=None))
@@ -242,7 +242,7 @@ def for_nobody(config: McpServerConfig) -> McpServerConfig:
 
 
 def lists_for_callers_only(connection: ServerConnection) -> bool:
-    """Say whether only the sessions of callers can tell which tools a server has."""
+    """Return whether a server lists its tools to callers only."""
     return connection.needs_caller and not connection.tools
 
 

@@ -91,7 +91,7 @@ class CompiledSchema:
         return [] if self._fits(value) else self._judge.problems(value)
 
     def _fits(self, value: Any) -> bool:
-        """Say whether a value fits for certain; one that is too large, or no JSON, is left to the judge."""
+        """Return whether a value fits for certain; one that is too large, or no JSON, is left to the judge."""
         if self._quick is None:
             return False
         try:

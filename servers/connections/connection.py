@@ -50,7 +50,7 @@ class Backoff:
 
     @property
     def is_resting(self) -> bool:
-        """Say whether the command ended by itself so often that nothing but time or an operator helps."""
+        """Return whether the command ended by itself so often that nothing but time or an operator helps."""
         return self._quick_exits >= self._pace.exits_before_rest
 
     def reset(self) -> None:
@@ -133,7 +133,6 @@ class ServerConnection:
         self.is_known_down = False
         """The newest attempt to connect failed: calls are then refused instead of waiting (D-5)."""
         self._failed_connects = 0
-        self._stopping = False
         self._hurry = asyncio.Event()
         self._connecting = False
         self._renewing = False
@@ -143,7 +142,7 @@ class ServerConnection:
 
     @property
     def needs_caller(self) -> bool:
-        """Say whether it is called with headers of its callers only, so that this session just looks what it has."""
+        """Return whether it is called with headers of its callers only, so that this session just looks what it has."""
         return any(template.needs_caller for template in self.config.caller_headers.values())
 
     @property
@@ -152,8 +151,8 @@ class ServerConnection:
 
     @property
     def is_wanted(self) -> bool:
-        """Say whether the server is kept connected: it is enabled, configured well, and not being left."""
-        return self._owner is not None and not self._stopping
+        """Return whether the server is kept connected: it is enabled, configured well, and not being left."""
+        return self._owner is not None and not self.closing.is_set()
 
     def spec(self, tool: str) -> ListedTool | None:
         """Return a tool by its server's own name for it; of tools with the same name the first one counts."""
@@ -168,7 +167,6 @@ class ServerConnection:
         """Leave the session and end the server's process: gracefully, and by force when that takes too long."""
         if self._owner is None:
             return
-        self._stopping = True
         self.closing.set()
         self._hurry.set()
         self.status.close()
@@ -187,7 +185,7 @@ class ServerConnection:
 
     async def reconnect(self) -> None:
         """Drop the session, the attempt or the back-off, connect anew and return when that worked or failed."""
-        if self._owner is None or self._stopping:
+        if self._owner is None or self.closing.is_set():
             return
         self._renewing = True
         self._hurry.set()
@@ -224,7 +222,7 @@ class ServerConnection:
         Raises:
             CallRefused: the server is known to be down.
             ServerUnavailable: it could not be reached, or the connection broke before it answered.
-            ToolTimeout: the deadline passed; the server was told to stop.
+            ToolTimeout: the deadline passed; the server was sent a cancellation.
             ToolProtocolError: the answer is not MCP.
         """
         link: Link | None = None
@@ -273,7 +271,7 @@ class ServerConnection:
         return self._session
 
     def _check_wanted(self, tool: str) -> None:
-        if self._stopping:
+        if self.closing.is_set():
             raise results.closing(self.config.name, tool)
         if not self.is_wanted:
             raise results.unusable(self.config.name, tool, reason=f"it is {self.status.state}.")
@@ -283,7 +281,7 @@ class ServerConnection:
         async with loading.open_authorization(self.config, self.token_place, self.redaction.add) as self._authorization:
             # The flag beside the cancellation is needed: the SDK's cancel scopes can swallow one that comes as they
             # close.
-            while not self._stopping:
+            while not self.closing.is_set():
                 await self._connect_once()
 
     async def _connect_once(self) -> None:
@@ -293,7 +291,7 @@ class ServerConnection:
         self._connecting = True
         delay = self._after(await self._hold_session(self._link))
         self._connecting = False
-        if self._backoff.is_resting and not (self._renewing or self._stopping):
+        if self._backoff.is_resting and not (self._renewing or self.closing.is_set()):
             self._hurry.clear()  # a caller asked meanwhile, to no avail
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay):
@@ -328,7 +326,7 @@ class ServerConnection:
         except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                # What failed meanwhile is no news to whoever has cancelled, and nobody would collect it.
+                # Cancelled from outside: a failure meanwhile is not reported.
                 raise asyncio.CancelledError from error
         finally:
             link.lose()
@@ -346,7 +344,7 @@ class ServerConnection:
         )
 
     async def _watch(self, session: "McpSession") -> None:
-        """Return when the session is lost, whoever noticed it; never because of a tool that is merely slow.
+        """Return when the session is lost, by whichever sign; never because of a tool that is merely slow.
 
         It is pinged when it is quiet or suspected, and lists its tools when they change.
         """
@@ -369,7 +367,7 @@ class ServerConnection:
 
     def _note_failed_connect(self, link: Link) -> None:
         """Refuse calls as soon as it is known that there will be no session; its process may take long to go."""
-        if link is self._link and self._connecting and not (self._renewing or self._stopping):
+        if link is self._link and self._connecting and not (self._renewing or self.closing.is_set()):
             self.is_declined = link.declined
             self._count_failed_connect()
             self.status.wake()
@@ -380,14 +378,14 @@ class ServerConnection:
         self._failed_connects += 1
 
     def _after(self, ending: Ending) -> float:
-        """Take note of how a session ended; return how long to wait before the next."""
+        """Record how a session ended; return how long to wait before the next."""
         if ending.ready_s is None and self._connecting:
             self._count_failed_connect()
         lasted = (ending.ready_s or 0.0) >= self.pace.steady_s
         if lasted:
             self._backoff.reset()
         self.is_declined = ending.declined
-        if self.is_declined and self.needs_caller and not self._stopping:
+        if self.is_declined and self.needs_caller and not self.closing.is_set():
             # As ready as it can be without a caller: each of them has a session of their own.
             self.status.set("ready", f"it is open to signed-in callers only: {self.redaction.clean(ending.reason)}")
             return self.pace.rest_s
@@ -417,7 +415,7 @@ class ServerConnection:
             self._show_down(reason)
 
     def _show_down(self, reason: str) -> None:
-        if not self._stopping:
+        if not self.closing.is_set():
             fault = None if reason == RENEWAL else self.redaction.clean(reason)
             self.status.set("connecting" if self._renewing else "down", fault)
 

@@ -20,9 +20,9 @@ FAILURE_KEY = "toolweave/failure"
 """Where a failed result's `_meta` has the kind of its failure."""
 
 QUESTIONS_KEY = "toolweave/questions"
-"""Where a result's `_meta`, and the artifact of a tool message, hold the questions that nobody has answered yet."""
+"""Where a result's `_meta`, and the artifact of a tool message, hold the unanswered questions."""
 DOUBT_KEY = "toolweave/doubt"
-"""Where a result's `_meta` says that something was cancelled which this call, or another, may have asked."""
+"""Where a result's `_meta` says that a question of this call, or of another one, was cancelled."""
 OnProgress = Callable[[float, float | None, str | None], None]
 """Called with a call's progress: how far, of how much if that is known, and the server's words."""
 AUTH_USER = "langgraph_auth_user"
@@ -45,17 +45,17 @@ class ElicitedAnswer(ElicitedQuestion):
 
 
 def questions_of(result: "CallToolResult") -> list[ElicitedQuestion]:
-    """Return what was asked during the call and answered `cancel`."""
+    """Return the questions of a call that were answered `cancel`."""
     return list((result.meta or {}).get(QUESTIONS_KEY, ()))
 
 
 def is_doubtful(result: "CallToolResult") -> bool:
-    """Say whether the call may have asked something that could not be told to be its question."""
+    """Return whether a cancelled question may have been this call's."""
     return bool((result.meta or {}).get(DOUBT_KEY))
 
 
 def unanswered(questions: list[ElicitedQuestion], why: str, answered: str) -> str:
-    """Write what the model reads instead of the result of a call whose questions no person can be asked."""
+    """Write what the model reads instead of the result of a call whose questions no person can answer."""
     asked = "; ".join(f"“{question['message'][:500]}”" for question in questions)
     instead = f" Without an answer it said: {answered[:1_000]}" if answered else ""
     return f"During this call the tool's server asked: {asked}. {why}{instead}"

@@ -37,7 +37,7 @@ async def open_served_plane(settings: Settings) -> AsyncIterator[ToolPlane]:
     # A graph server of another project does not prepare the folder. Without it, the call log says what is wrong.
     with suppress(OSError):
         await asyncio.to_thread(make_data_folder, settings.data_dir)
-    _tell(config, mcp_place(settings).in_words())
+    _log_config(config, mcp_place(settings).in_words())
     async with (
         open_call_log(settings.data_dir, settings.mcp_log) as observers,
         open_tool_plane(config.servers, observers=observers, token_place=token_place(settings)) as plane,
@@ -45,7 +45,7 @@ async def open_served_plane(settings: Settings) -> AsyncIterator[ToolPlane]:
         yield plane
 
 
-def _tell(config: McpConfig, place: str) -> None:
+def _log_config(config: McpConfig, place: str) -> None:
     """Log which file counts, what in it was passed over, and which enabled servers cannot be started as they are."""
     enabled = [server for server in config.servers if server.enabled]
     logger.info("{} of {} MCP servers are enabled in {}", len(enabled), len(config.servers), place)
@@ -134,7 +134,7 @@ class Slot:
                 self._plane = None
 
     def holds(self, plane: ToolPlane) -> bool:
-        """Say whether it is `plane` that is in the slot."""
+        """Return whether it is `plane` that is in the slot."""
         return self._plane is plane
 
     async def plane(self, timeout_s: float = 2.0) -> ToolPlane:

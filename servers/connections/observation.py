@@ -276,7 +276,7 @@ class LineFile:
 
     @property
     def is_due(self) -> bool:
-        """Say whether the file is full, or nobody has looked for a while whether it is still there."""
+        """Return whether the file is full, or has not been checked for a while."""
         return self._size > self._limit or self._clock() - self._looked >= LOOK_S
 
     def look_after(self) -> None:
@@ -359,7 +359,7 @@ class CallLog:
             format="{message}",
             filter=self._is_ours,
             serialize=True,
-            # Else the record of a failed write would go to stderr, and its error to nobody.
+            # Else a failed write would only appear on stderr.
             catch=False,
             backtrace=False,
             diagnose=False,
@@ -416,7 +416,7 @@ class CallLog:
 
 
 def response_text(result: "CallToolResult", redaction: Redaction) -> str:
-    """Give the beginning of an answer as text, without secrets: texts as they are, other blocks by their type."""
+    """Return the beginning of an answer as text, without secrets: texts as they are, other blocks by their type."""
     texts: list[str] = []
     room = LONGEST_PART
     for block in result.content[:MOST_BLOCKS]:
@@ -440,10 +440,10 @@ def shortened(text: str) -> str:
 
 @contextmanager
 def call_span(config: McpServerConfig, tool: str, configurable: Mapping[str, Any]) -> Iterator[Span]:
-    """Make one tool call the current span: below the caller's, else below the trace the run was asked for with."""
+    """Make one tool call the current span: below the caller's, else below that of the run's request."""
     parent = None if trace.get_current_span().get_span_context().is_valid else _given_trace(configurable)
     if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
-        # Nobody has set up an SDK: spans that are nothing would still cost 20 µs.
+        # Without an SDK, spans that record nothing would still cost 20 µs.
         with nullcontext() if parent is None else trace.use_span(trace.get_current_span(parent)):
             yield INVALID_SPAN
         return

@@ -15,7 +15,7 @@ from loguru import logger
 from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import CallRefused, ServerUnavailable
 from toolweave.servers.connections.call import carry_out
-from toolweave.servers.connections.callers import Callers, for_nobody, lists_for_callers_only
+from toolweave.servers.connections.callers import Callers, lists_for_callers_only, shared_config
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.oauth import TokenPlace
@@ -59,7 +59,7 @@ class HomeLoop:
 
     @property
     def is_running_here(self) -> bool:
-        """Say whether the caller is on this loop."""
+        """Return whether the caller is on this loop."""
         return asyncio.get_running_loop() is self._loop
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -110,7 +110,7 @@ class ToolPlane:
         self._pace = pace
         self._closed = False
         self._connections = {
-            server.name: ServerConnection(for_nobody(server), pace, self._on_tools, token_place=token_place)
+            server.name: ServerConnection(shared_config(server), pace, self._on_tools, token_place=token_place)
             for server in servers
         }
         self._callers = Callers(self._connections, self.call)

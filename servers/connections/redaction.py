@@ -49,7 +49,7 @@ class Redaction:
         self._arrange()
 
     def add(self, secret: str) -> None:
-        """Blank this one out from now on; what is too short to be told from ordinary text is not."""
+        """Blank this one out from now on, unless it is so short that ordinary text contains it."""
         if secret in self._learned:
             # The newest are kept: moved to the end.
             del self._learned[secret]
@@ -107,7 +107,7 @@ def in_brief(error: BaseException) -> str:
 
 
 def _credentials(config: McpServerConfig) -> Iterator[str]:
-    """Give the values of an entry that are secrets for certain: their names say so, or they look drawn by lot."""
+    """Yield the values of an entry that are secrets for certain: by their names, or because they look random."""
     url = urlsplit(config.url or "")
     named = [*config.env.items(), *config.headers.items(), *parse_qsl(url.query)]
     for name, value in named:
@@ -120,7 +120,7 @@ def _credentials(config: McpServerConfig) -> Iterator[str]:
 
 
 def _database_urls(config: McpServerConfig) -> list[str]:
-    """Give the databases that a server in this process may work with."""
+    """Return the databases that a server in this process may work with."""
     settings = config.settings
     return [] if settings is None else [url for url in (settings.query_database_url, settings.todo_database_url) if url]
 
@@ -139,7 +139,7 @@ def _is_random(text: str) -> bool:
 
 
 def _is_a_place(text: str) -> bool:
-    """Tell a path, also one that is not there: that is what its error will be about."""
+    """Return whether a text is a path, also one that does not exist: its error will be about it."""
     path = Path(text)
     top = path.parents[-2:-1] if path.is_absolute() else ()
     try:
@@ -149,7 +149,7 @@ def _is_a_place(text: str) -> bool:
 
 
 def _forms(secret: str) -> set[str]:
-    """Give a secret as it is and as it stands in JSON, in URLs and, if it has several lines, in a log."""
+    """Return a secret as it is and as it stands in JSON, in URLs and, if it has several lines, in a log."""
     written = json.dumps(secret), json.dumps(secret, ensure_ascii=False)
     forms = {secret, *(text[1:-1] for text in written), quote(secret, safe="", errors="replace")}
     forms |= {line for line in map(str.strip, secret.splitlines()) if len(line) >= SHORTEST_LINE}

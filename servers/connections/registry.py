@@ -22,7 +22,7 @@ class ListedTool:
 
     @property
     def may_be_repeated(self) -> bool:
-        """Say whether the server calls it read-only or idempotent: executing it twice does no harm (D-5)."""
+        """Return whether the server calls it read-only or idempotent: executing it twice does no harm (D-5)."""
         return any(self.annotations.get(hint) is True for hint in ("readOnlyHint", "idempotentHint"))
 
 
@@ -70,7 +70,7 @@ def offer_of(config: McpServerConfig, specs: Sequence[ListedTool]) -> Offer:
 
 
 def requires_approval(config: McpServerConfig, spec: ListedTool) -> bool:
-    """Say whether a person is asked before the tool runs: by name, or because it says that it destroys (S-07)."""
+    """Return whether the tool needs approval: by its name, or because its annotations say that it destroys (S-07)."""
     if config.approve_destructive and spec.annotations.get("destructiveHint") is True:
         return True
     return any(fnmatchcase(spec.name, glob) for glob in config.approve)
@@ -82,6 +82,6 @@ def repeated_names(specs: Sequence[ListedTool]) -> list[str]:
 
 
 def is_selected(config: McpServerConfig, name: str) -> bool:
-    """Say whether a server's filters let a tool through; one that they leave out is neither offered nor called."""
+    """Return whether a server's filters let a tool through; one that they leave out is neither offered nor called."""
     included = not config.include or any(fnmatchcase(name, glob) for glob in config.include)
     return included and not any(fnmatchcase(name, glob) for glob in config.exclude)

@@ -123,7 +123,7 @@ def _structured(result: "CallToolResult", limit: int) -> Block | None:
 
 
 def is_longer(value: Any, limit: int) -> bool:
-    """Say whether a value's JSON would have more than about `limit` characters, without writing it."""
+    """Return whether a value's JSON would have more than about `limit` characters, without writing it."""
     waiting = [value]
     while waiting and limit >= 0:
         part = waiting.pop()

@@ -104,7 +104,7 @@ class ServerStatus:
             await self.change()
 
     def wake(self) -> None:
-        """Tell whoever waits for a `change` that there is one, such as new tools."""
+        """Wake those who wait for a `change`, such as new tools."""
         self._changed.set()
         self._changed = asyncio.Event()
 

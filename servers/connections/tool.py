@@ -66,14 +66,14 @@ class ProgressEvents:
         self._ended = False
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Take note of what a server says."""
+        """Take in a progress notification."""
         if self._ended or not math.isfinite(progress):
             return
         known_total = total if total is not None and math.isfinite(total) else None
         words = note(message) if message else None
         event = {**self._facts, "progress": progress, "total": known_total, "message": words}
         with contextlib.suppress(RuntimeError):  # the graph's loop has closed: nobody is there any more
-            self._loop.call_soon_threadsafe(self._take, event, context=self._context)
+            self._loop.call_soon_threadsafe(self._receive, event, context=self._context)
 
     def end(self) -> None:
         """Write what waits, and nothing after that."""
@@ -82,7 +82,7 @@ class ProgressEvents:
             self._pause.cancel()
         self._write_newest()
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _receive(self, event: dict[str, Any]) -> None:
         if self._ended:
             return
         self._newest = event
@@ -101,7 +101,7 @@ class ProgressEvents:
 
 @contextlib.contextmanager
 def progress_events(**facts: Any) -> Iterator[OnProgress | None]:
-    """Give what takes a call's progress, inside a graph; None outside of one."""
+    """Yield the callback for a call's progress, inside a graph; None outside of one."""
     try:
         write = get_stream_writer()
     except (RuntimeError, KeyError):
@@ -162,7 +162,7 @@ class McpTool(BaseTool):
         return await message_parts(result, self.max_result_chars, self.keep)
 
     def answering(self, answers: Sequence[ElicitedAnswer]) -> Self:
-        """Return this tool for one call with a person's answers; what else is asked becomes the message's artifact."""
+        """Return this tool for one call with a person's answers; further questions become the message's artifact."""
         return self.model_copy(update={"answers": tuple(answers)})
 
     def keeping(self, keep: Keep) -> Self:

@@ -1,4 +1,4 @@
-"""Give every request to a remote server its token, and renew the token without the caller noticing."""
+"""Add a token to every request to a remote server, and renew the token while the caller waits."""
 
 import asyncio
 import math
@@ -45,7 +45,7 @@ class CredentialsSource:
         self._auth = auth
 
     async def kept(self) -> Grant | None:
-        """Give nothing: the first request asks the server where its tokens come from."""
+        """Return nothing: the refusal of the first request says where the server's tokens come from."""
         return None
 
     async def renew(self, _stale: Grant | None, challenge: str | None) -> Grant:
@@ -79,7 +79,7 @@ class KeptSource:
         self._unsaved: Grant | None = None
 
     async def kept(self) -> Grant:
-        """Give what is kept.
+        """Return the stored tokens.
 
         Raises:
             SignInNeeded: nothing is, or nothing that can be used.
@@ -97,7 +97,7 @@ class KeptSource:
         return grant
 
     async def renew(self, stale: Grant | None, _challenge: str | None) -> Grant:
-        """Give newer tokens than `stale`: those another process has stored meanwhile, else fetch them.
+        """Return newer tokens than `stale`: those another process has stored meanwhile, else fetched ones.
 
         Raises:
             SignInNeeded: the authorization server does not renew them any more.
@@ -177,7 +177,7 @@ Source = CredentialsSource | KeptSource
 
 @dataclass(frozen=True, slots=True)
 class _Halt:
-    """Why nothing more is tried: until new tokens are kept, a reconnect is asked for, or the time is over."""
+    """Why no request is sent, until new tokens are stored, a reconnect is requested, or the time is over."""
 
     fault: AuthorizationFault
     tokens: Grant | None

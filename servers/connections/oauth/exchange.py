@@ -146,11 +146,11 @@ class Grant(BaseModel):
 
     @property
     def access_token(self) -> str:
-        """Give the token that requests carry."""
+        """Return the token that requests carry."""
         return self.tokens.access_token
 
     def is_expired(self, now: float) -> bool:
-        """Say whether the access token's time is over; a server that gave none decides by 401."""
+        """Return whether the access token's time is over; a server that gave none decides by 401."""
         return self.expires_at is not None and now >= self.expires_at
 
     def written(self) -> str:
@@ -180,11 +180,11 @@ class GrantDraft(TokenStorage):
 
     @property
     def has_new_tokens(self) -> bool:
-        """Say whether the exchange has come to its end."""
+        """Return whether the exchange has come to its end."""
         return self._received is not None
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Give the tokens to begin with."""
+        """Return the tokens to begin with."""
         return self.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
@@ -193,7 +193,7 @@ class GrantDraft(TokenStorage):
         self._received = tokens.model_copy(update={"refresh_token": tokens.refresh_token or kept})
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Give the client to use."""
+        """Return the client to use."""
         return self.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
@@ -289,7 +289,7 @@ async def _answer(client: httpx.AsyncClient, destinations: Destinations, request
     """Send one request of the flow to where it may go; redirects are not followed.
 
     Raises:
-        AuthorizationFault: it may not go there, nobody answers, or the answer is too large or cannot be used.
+        AuthorizationFault: it may not go there, no server answers, or the answer is too large or cannot be used.
     """
     await destinations.check(request.url)
     request.headers["Accept-Encoding"] = "identity"
@@ -440,7 +440,7 @@ def person_flow(
 
 
 def _registered_client(auth: OAuth, redirect_uri: str) -> OAuthClientInformationFull | None:
-    """Give the client that the configuration names; None where we register one ourselves."""
+    """Return the client that the configuration names, None where Toolweave registers one."""
     if auth.client_id is None:
         return None
     return OAuthClientInformationFull(

@@ -47,7 +47,7 @@ class Vault(Protocol):
     """Where texts are kept, in whatever way; its methods block and belong on a thread."""
 
     def read(self, key: GrantKey) -> str | None:
-        """Give the text, None if there is none.
+        """Return the text, None if there is none.
 
         Raises:
             TokenStoreError: there is one that cannot be read.
@@ -121,7 +121,7 @@ def os_keyring() -> KeyringBackend | None:
 
 
 def usable(backend: KeyringBackend) -> bool:
-    """Say whether a keyring is a real one (the stand-ins for none have a low priority) and can be reached."""
+    """Return whether a keyring is a real one (the stand-ins for none have a low priority) and can be reached."""
     try:
         if backend.priority < 1:
             return False
@@ -199,10 +199,10 @@ def open_vault(place: TokenPlace) -> Vault:
 async def hold(place: TokenPlace, key: GrantKey, *, patience_s: float = LOCK_PATIENCE_S) -> AsyncIterator[None]:
     """Exclude every other process, and every other task, from changing the tokens of `key`.
 
-    A refresh token works once where servers rotate them: whoever uses it must be the only one, and keep the next.
+    A refresh token works once where servers rotate them: its user must be the only one, and store the next.
 
     Raises:
-        TokenStoreError: the folder cannot be written to, or somebody else does not let go.
+        TokenStoreError: the folder cannot be written to, or another process does not release the lock.
     """
     path = place.folder / f"{key.label}.lock"
     with _store_errors(path):

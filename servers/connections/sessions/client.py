@@ -55,7 +55,7 @@ STREAM_TIMEOUT_S = 300.0
 
 
 async def ask_for_messages(session: ClientSession) -> None:
-    """Tell a server that has log messages which ones we want; one that refuses sends what it likes."""
+    """Set the level of a server's log messages; a server that refuses sends what it likes."""
     capabilities = session.get_server_capabilities()
     if capabilities is None or capabilities.logging is None:
         return

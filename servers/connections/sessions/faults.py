@@ -58,7 +58,7 @@ def status_line(status: int) -> str:
 
 
 def executed_after(error: httpx.RequestError) -> str:
-    """Say whether a server can have begun with a request that failed like this: no or maybe (D-5)."""
+    """Return whether a server can have begun with a request that failed like this: no or maybe (D-5)."""
     never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     return "no" if never_sent else "maybe"
 
@@ -73,7 +73,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def ends_session(error: BaseException) -> bool:
-    """Say whether no further request can succeed on the session that raised `error`."""
+    """Return whether no further request can succeed on the session that raised `error`."""
     if isinstance(error, McpError):
         closed = error.error.code == CONNECTION_CLOSED and error.error.message == "Connection closed"
         return closed or _status(error) == SESSION_UNKNOWN
@@ -81,27 +81,27 @@ def ends_session(error: BaseException) -> bool:
 
 
 def is_sign_of_life(error: BaseException) -> bool:
-    """Say whether `error` is a JSON-RPC error that the server itself sent."""
+    """Return whether `error` is a JSON-RPC error that the server itself sent."""
     faults = (TRANSPORT_FAULT, NOT_MCP, OVERSIZE)
     return isinstance(error, McpError) and not ends_session(error) and error.error.code not in faults
 
 
 def declines_caller(error: BaseException) -> bool:
-    """Say whether the server is there and will not open a session for whoever asks; by then, any no is one."""
+    """Return whether the server is there and refuses to open a session: by then, any error of its own is a refusal."""
     return is_unauthorized(error) or any(
         is_sign_of_life(leaf) or _status(leaf) == BAD_REQUEST for leaf in leaves(error)
     )
 
 
 def is_unauthorized(error: BaseException) -> bool:
-    """Say whether the server wants other credentials than the request had."""
+    """Return whether the server wants other credentials than the request had."""
     return any(_status(leaf) in UNAUTHORIZED for leaf in leaves(error))
 
 
 def surely_not_executed(error: BaseException) -> bool:
-    """Say whether a request failed before the server can have begun (D-5).
+    """Return whether a request failed before the server can have begun (D-5).
 
-    That is so if nobody took it off our hands, if HTTP did not get a connection, or if a 4xx came in its place.
+    That is so if the transport did not take it, if HTTP did not get a connection, or if a 4xx came in its place.
     """
     if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
         return True
@@ -175,7 +175,7 @@ class Oversize:
 class MessageSplitter:
     """Cut a stream of bytes into messages, in bounded memory; one over `limit` bytes comes out as an `Oversize`.
 
-    A message over the limit is dropped as it comes in. The request it answers can still be told, because an id stands
+    A message over the limit is dropped as it comes in. The request it answers is still known, because an id stands
     at one end or the other of what every JSON library writes.
 
     Args:
@@ -193,7 +193,7 @@ class MessageSplitter:
 
     @property
     def is_dropping(self) -> bool:
-        """Say whether the message that is coming in is over the limit."""
+        """Return whether the message that is coming in is over the limit."""
         return self._size > self._limit
 
     def feed(self, data: bytes) -> list[bytes | Oversize]:

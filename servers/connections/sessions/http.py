@@ -1,4 +1,4 @@
-"""Give the caller of an MCP request its answer when HTTP fails (mcp.md 3.1: the SDK lets it wait for its deadline).
+"""Answer the caller of an MCP request when HTTP fails (mcp.md 3.1: the SDK lets it wait for its deadline).
 
 The SDK posts each request in a background task. There a dead server, an error status or a body that is no answer
 either vanishes in a debug log or tears down the session with every other call on it. This client answers such a
@@ -120,7 +120,7 @@ class McpEventStream(httpx.AsyncByteStream):
         await self._response.aclose()
 
     def abandon(self) -> None:
-        """End the stream: nobody waits for its answer any more."""
+        """End the stream, because its caller waits no more."""
         self._abandoned = True
         self._scope.cancel()
 
@@ -143,7 +143,7 @@ class McpEventStream(httpx.AsyncByteStream):
         return None
 
     def _note_elicitation(self, event: bytes) -> None:
-        """Tell on whose stream a question came."""
+        """Report on which request's stream a question came."""
         if self._request_id is None or ELICITATION not in event:
             return
         for line in event.splitlines():
@@ -204,7 +204,7 @@ async def read_body(response: httpx.Response, limit: int = faults.MESSAGE_LIMIT)
 
 
 async def emptied(response: httpx.Response) -> httpx.Response:
-    """Return `response` without its body, which nobody reads; its connection is kept if the body is short."""
+    """Return `response` without its body; its connection is reused if the body is short."""
     await read_body(response, UNREAD_LIMIT)
     await response.aclose()
     return with_body(response, b"")
@@ -304,7 +304,7 @@ class FaultReportingClient(httpx.AsyncClient):
         return self._failed(request, request_id, faults.TRANSPORT_FAULT, faults.ABANDONED, is_news=False)
 
     async def _cancel(self, request: httpx.Request, message: dict[str, Any], **options: Any) -> None:
-        """Tell the server that nobody waits for a request, and wait no more."""
+        """Notify the server that a request is cancelled, and abandon the request."""
         following: httpx.Request | None = request
         try:
             for _ in range(1 + self.max_redirects):
@@ -314,7 +314,7 @@ class FaultReportingClient(httpx.AsyncClient):
             self._waiting.get(message["params"]["requestId"], bool)()
 
     async def _notify(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Send what has no answer; whatever comes back, the SDK is told that it is through."""
+        """Send a notification; the SDK gets 202 whatever the server answers."""
         # The SDK sends nothing else before this one is through.
         request.extensions["timeout"] = httpx.Timeout(NOTICE_LIMIT_S).as_dict()
         try:
@@ -343,7 +343,7 @@ class FaultReportingClient(httpx.AsyncClient):
                 await response.aclose()
                 return with_body(response, body)
         await response.aclose()
-        # A server that refuses a request has not begun with it; what a 5xx has done nobody knows.
+        # A server that refuses a request has not begun with it; after a 5xx that is unknown.
         executed = "no" if 300 <= response.status_code < 500 else "maybe"
         code, text = problem or (faults.NOT_MCP, "")
         return self._failed(
@@ -374,7 +374,7 @@ class FaultReportingClient(httpx.AsyncClient):
         return httpx.Response(httpx.codes.ACCEPTED, request=request)
 
     def _fault(self, reason: str) -> None:
-        """Report a fault, so that a ping tells whether the session lives."""
+        """Report a fault, so that a ping checks the session."""
         logger.bind(server=self._link.server).debug("MCP server {}: {}", self._link.server, reason)
         self._link.suspect()
 
@@ -386,7 +386,7 @@ class FaultReportingClient(httpx.AsyncClient):
         self._link.announce_new_tools()
 
     def _stream_refused(self) -> None:
-        """Note when the SDK gives the stream up: from then on the tools are asked for instead."""
+        """Note when the SDK gives the stream up: from then on the tools are listed again and again instead."""
         self._streams_refused += 1
         self._link.deaf = self._stream_was_opened and self._streams_refused >= REFUSALS_TO_BE_DEAF
 

@@ -25,7 +25,7 @@ LAST_ANSWER_S = 0.03
 class Link:
     """One session's life line between its owner, its callers and its transport.
 
-    Callers `race` their requests against the loss. Whoever sees the transport fail reports it: `lose` when it is
+    Callers `race` their requests against the loss. Code that sees the transport fail reports it: `lose` when it is
     gone, `suspect` when a ping should decide. The owner sleeps in `disturbance` and acts on what is reported.
     All methods belong to the owner's event loop.
 
@@ -56,7 +56,7 @@ class Link:
 
     @property
     def is_lost(self) -> bool:
-        """Say whether the session is over."""
+        """Return whether the session is over."""
         return self._lost.done()
 
     def lose(self, reason: str = "") -> None:
@@ -110,7 +110,7 @@ class Link:
             waiting: set[asyncio.Future[Any]] = {task, self._lost}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                # What this request itself met may be on its way and tells more: over HTTP, that it was never sent.
+                # The request's own error may be on its way and says more: over HTTP, that it was never sent.
                 await asyncio.wait({task}, timeout=LAST_ANSWER_S)
         finally:
             if not task.done():
@@ -162,7 +162,7 @@ class OpenRequests(dict[Any, Any]):
         super().__init__(session._response_streams)  # noqa: SLF001
         session._response_streams = self  # noqa: SLF001
         self._session = session
-        # When the incoming stream ends, the SDK answers every open request with an error and informs nobody else. An
+        # When the incoming stream ends, the SDK answers every open request with an error and has no callback. An
         # entry that no request owns makes that visible at once, where a ping would notice seconds later. Nor does the
         # server know its name, with which it could claim to answer.
         self[f"end-{uuid4()}"] = _EndOfStream(on_end)

@@ -32,9 +32,9 @@ DECLINE = ElicitResult(action="decline")
 
 @dataclass(slots=True)
 class OpenCall:
-    """A call that waits for its result: the answers it brought, and what was asked beyond them.
+    """A call that waits for its result: the answers it brought, and the server's questions beyond them.
 
-    `doubt`: something was asked that this call, or another that was open, may have asked.
+    `doubt`: a question came that belongs to this call or to another open one.
     """
 
     answers: list[ElicitedAnswer]
@@ -52,7 +52,7 @@ class OpenCall:
         return CANCEL
 
     def with_questions(self, result: CallToolResult) -> CallToolResult:
-        """Put what was asked into the result's `_meta`; under keys of ours a server cannot put anything itself."""
+        """Put the questions into the result's `_meta`; what a server put under our keys is removed."""
         given = result.meta or {}
         its = {key: value for key, value in given.items() if not key.startswith(OUR_KEYS)}
         ours = {key: value for key, value in ((QUESTIONS_KEY, self.questions), (DOUBT_KEY, self.doubt)) if value}
@@ -80,7 +80,7 @@ class Elicitations:
 
     @property
     def has_calls(self) -> bool:
-        """Say whether a call is open."""
+        """Return whether a call is open."""
         return bool(self._open)
 
     @asynccontextmanager

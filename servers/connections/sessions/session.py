@@ -61,7 +61,7 @@ class McpSession:
 
     @property
     def is_busy(self) -> bool:
-        """Say whether a tool call is waiting for its answer."""
+        """Return whether a tool call is waiting for its answer."""
         return self._elicitations.has_calls
 
     async def initialize(self, command: str | None) -> None:
@@ -121,7 +121,7 @@ class McpSession:
             raise faults.classify(error, self.link.server) from error
 
     async def call(self, tool: str, arguments: dict[str, Any], context: CallContext) -> types.CallToolResult:
-        """Call one tool. When cancelled, the server is told to stop (mcp.md 3.2).
+        """Call one tool. When cancelled, the server is notified (mcp.md 3.2).
 
         Raises:
             ToolError: the call could not be carried out.

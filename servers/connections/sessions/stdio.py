@@ -120,7 +120,7 @@ async def _end_what_it_left(process: Process) -> None:
         return
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LEFT_BEHIND_S):
-            # They are not our children: nobody tells of their end.
+            # They are not our children: no signal announces their end.
             while send_to_group(process, 0):  # noqa: ASYNC110
                 await asyncio.sleep(LOOK_EVERY_S)
 
@@ -135,7 +135,7 @@ def send_to_group(process: Process, number: int) -> bool:
 
 
 def how_it_ended(code: int) -> str:
-    """Say in words what a return code tells; negative ones are signals."""
+    """Describe a return code in words; negative ones are signals."""
     if code >= 0:
         return f"its process ended with exit code {code}"
     try:
@@ -191,7 +191,7 @@ class Outlet(asyncio.BaseProtocol):
 async def stdio_transport(
     program: Program, stderr: IO[bytes], link: Link
 ) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Received], MemoryObjectSendStream[SessionMessage]]]:
-    """Start a server and yield the streams for its session; the link is told when the child is gone.
+    """Start a server and yield the streams for its session; the link is lost when the child is gone.
 
     Raises:
         OSError: the program cannot be started.
@@ -321,7 +321,7 @@ class LogBudget:
         self._left_out = 0
 
     def admits(self) -> bool:
-        """Say whether one more line may be written; count it either way."""
+        """Return whether one more line may be written; count it either way."""
         now = self._clock()
         self._left = min(self._burst, self._left + (now - self._at) * self._per_s)
         self._at = now
@@ -332,7 +332,7 @@ class LogBudget:
         return True
 
     def left_out(self) -> int:
-        """Return how many lines were not admitted since this was last asked."""
+        """Return how many lines were not admitted since the last call."""
         count, self._left_out = self._left_out, 0
         return count
 
@@ -363,29 +363,29 @@ class ChildStderr(asyncio.Protocol):
         first, *others = data.split(b"\n")
         self._keep(first)
         for begun in others:
-            self._say(self._line)
+            self._log_line(self._line)
             self._line = b""
             self._keep(begun)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the Protocol's signature
         """Log what is left when the pipe closes."""
-        self._say(self._line)
+        self._log_line(self._line)
         self._line = b""
-        self._tell_left_out()
+        self._log_left_out()
         self.ended.set()
 
     def _keep(self, part: bytes) -> None:
         self._line += part[: LONGEST_LINE - len(self._line)]
 
-    def _say(self, line: bytes) -> None:
+    def _log_line(self, line: bytes) -> None:
         if not line.strip():
             return
         self._newest.append(line)
         if self._budget.admits() and (text := self._clean(line)):
-            self._tell_left_out()
+            self._log_left_out()
             self._log.info("{}: {}", self._server, text)
 
-    def _tell_left_out(self) -> None:
+    def _log_left_out(self) -> None:
         if left_out := self._budget.left_out():
             self._log.warning("{}: … {} more lines, too many to log", self._server, left_out)
 
@@ -423,7 +423,7 @@ async def child_stderr(server: str, redaction: Redaction) -> AsyncIterator[tuple
 
 
 def launch_line(command: str, args: tuple[str, ...], *, cwd: str | None, search_path: str | None) -> list[str]:
-    """Give the words to start: on Linux the kernel then kills the server when the thread that starts it ends.
+    """Return the words to start: on Linux the kernel then kills the server when the thread that starts it ends.
 
     The owner task's thread runs the plane's event loop and ends after the plane has closed. A server's own children
     are not covered; they see the end of their input.
@@ -446,7 +446,7 @@ def launch_line(command: str, args: tuple[str, ...], *, cwd: str | None, search_
 
 @cache
 def death_guard() -> tuple[str, ...]:
-    """Give the words that, put before a command, tie its life to ours; none where the system has no such program."""
+    """Return the words that, before a command, end it with our process; none where the system has no such program."""
     program = shutil.which("setpriv") if sys.platform == "linux" else None
     if program is None:
         return ()
@@ -473,7 +473,7 @@ async def answering_server(program: Program, url: str, output: IO[bytes], link: 
 
     Raises:
         OSError: the program cannot be started.
-        ServerUnavailable: it ended before it served, or the port belongs to somebody else.
+        ServerUnavailable: it ended before it served, or the port belongs to another process.
     """
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
@@ -500,7 +500,7 @@ async def answering_server(program: Program, url: str, output: IO[bytes], link: 
 
 
 async def _accepting(host: str, port: int) -> None:
-    # Nobody tells when another process begins to listen.
+    # No signal announces that another process listens.
     while not await _accepts(host, port):  # noqa: ASYNC110
         await asyncio.sleep(LOOK_EVERY_S)
 
