@@ -39,7 +39,7 @@ from toolweave.config.settings import Settings, load_settings, unknown_variables
 from toolweave.errors import ConfigError, DataFolderLocked, OutboundRefused, ToolweaveError
 from toolweave.nodes.chat_models import script_endpoint
 from toolweave.nodes.http_tools.api_calls import credentials_of
-from toolweave.nodes.model_endpoint import Endpoint, chosen_endpoint
+from toolweave.nodes.model_endpoint import ModelEndpoint, chosen_endpoint
 from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.graphs import GraphRegistry, load_graph
 from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
@@ -264,14 +264,14 @@ def _reason(settings: Settings) -> str:
     return "OPENAI_BASE_URL" if settings.openai_base_url else "OPENAI_API_KEY"
 
 
-def _place(endpoint: Endpoint) -> str:
+def _place(endpoint: ModelEndpoint) -> str:
     """Name the endpoint without a user name, password or query that its URL may hold."""
     parts = urlsplit(endpoint.base_url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
 
 
-def _reached(endpoint: Endpoint) -> Finding:
+def _reached(endpoint: ModelEndpoint) -> Finding:
     place = _place(endpoint)
     key = {"authorization": f"Bearer {endpoint.api_key.get_secret_value()}"}
     try:

@@ -11,9 +11,9 @@ from loguru import logger
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings, load_settings
-from toolweave.errors import ConfigError, ServerUnavailable, UnknownTools
+from toolweave.errors import ConfigError, ServerUnavailable
 from toolweave.nodes.http_tools.api_calls import ApiCalls, ApiTool, http_tools
-from toolweave.nodes.tool_catalog import ToolCatalog, ToolRegistry, absent_tools
+from toolweave.nodes.tool_catalog import ToolCatalog, ToolRegistry, absent_tools, registered
 from toolweave.servers.connections.current import plane_slot
 from toolweave.servers.connections.oauth import TokenPlace, token_place
 from toolweave.servers.connections.observation import CallObserver, open_call_log
@@ -185,12 +185,10 @@ class WithRegisteredTools:
         wanted = wanted_ids()
         if not wanted:
             return others
-        found = await self._registry.find(wanted)
-        if unknown := tuple(tool_id for tool_id in wanted if tool_id not in found):
-            raise UnknownTools(unknown)
+        found = await registered(self._registry, wanted)
         taken = {tool.name for tool in others}
         self._warn(taken.intersection(wanted))
-        return [*others, *(self._tool(found[tool_id]) for tool_id in wanted if tool_id not in taken)]
+        return [*others, *(self._tool(config) for tool_id, config in found.items() if tool_id not in taken)]
 
     async def absent(self) -> Sequence[BaseTool]:
         """Return the other catalogue's tools whose servers are gone for the moment."""

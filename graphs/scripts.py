@@ -4,11 +4,12 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from functools import wraps
 from inspect import isawaitable
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 from langchain_core.runnables import RunnableConfig
 from loguru import logger
@@ -26,6 +27,8 @@ from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
 from toolweave.nodes.script.script_file import ScriptFile
 from toolweave.video_script import VideoScript
 
+P = ParamSpec("P")
+Folder = str | Path
 OnProgress = Callable[[float, str], Awaitable[None] | None]
 """Is told percent and a short sentence; awaited if it gives something to wait for."""
 
@@ -37,7 +40,7 @@ async def run_script_writer(
     settings: Settings,
     model: ChatModel | None = None,
     language: str | None = None,
-    output_dir: Path | None = None,
+    output_dir: Folder | None = None,
     on_progress: OnProgress | None = None,
 ) -> VideoScript:
     """Write the script of a page as `job` says; script.yaml is written before 100 percent are told.
@@ -52,7 +55,7 @@ async def run_script_writer(
         StageFailed: the URL is none.
         ScriptNotKept: there is a script, and it could not be written to `output_dir`.
     """
-    file = await asyncio.to_thread(ScriptFile, output_dir) if output_dir else None
+    file = await asyncio.to_thread(ScriptFile, Path(output_dir)) if output_dir is not None else None
     told = _Progress(on_progress)
     async with _opened(model, settings, job.settings) as writing:
         graph = build_script_writer(model=writing, read_job=lambda: job, fetch=plain_fetch(settings))
@@ -117,7 +120,6 @@ class _Progress:
             self._on_progress = None
 
 
-Folder = str | Path
 Config = ScriptSettings | str | Path
 """Script settings, or the YAML file that has them; None stands for the documented defaults."""
 Servers = McpConfig | Mapping[str, Any] | str | Path
@@ -154,7 +156,7 @@ async def generate_script_from_url(
     settings = load_settings()
     job = ScriptJob(settings=await _script_settings(config))
     return await run_script_writer(
-        url, job=job, settings=settings, model=model, output_dir=_folder(output_dir), on_progress=on_progress
+        url, job=job, settings=settings, model=model, output_dir=output_dir, on_progress=on_progress
     )
 
 
@@ -189,59 +191,34 @@ async def generate_script_from_url_with_agent(
         settings=await _script_settings(config), mcp=await asyncio.to_thread(_servers, mcp_config, settings)
     )
     return await run_script_writer(
-        url, job=job, settings=settings, model=model, output_dir=_folder(output_dir), on_progress=on_progress
+        url, job=job, settings=settings, model=model, output_dir=output_dir, on_progress=on_progress
     )
 
 
-def generate_script_from_url_sync(
-    url: str,
-    *,
-    config: Config | None = None,
-    output_dir: Folder | None = None,
-    on_progress: OnProgress | None = None,
-    model: ChatModel | None = None,
-) -> VideoScript:
-    """Do what `generate_script_from_url` does, from code without an event loop; `on_progress` runs on another thread.
+def _without_loop(generate: Callable[P, Coroutine[Any, Any, VideoScript]]) -> Callable[P, VideoScript]:
+    """Make what does the same from code without an event loop; `on_progress` runs on another thread.
 
-    Raises:
-        RuntimeError: an event loop runs in this thread already.
-        ToolweaveError: as `generate_script_from_url`.
+    It raises RuntimeError where an event loop runs in the thread already.
     """
-    refuse_event_loop("generate_script_from_url_sync()", "await generate_script_from_url(…)")
-    return background_loop.run(
-        generate_script_from_url(url, config=config, output_dir=output_dir, on_progress=on_progress, model=model)
-    )
+    name = f"{generate.__name__}_sync"
+
+    @wraps(generate)
+    def run(*args: P.args, **kwargs: P.kwargs) -> VideoScript:
+        refuse_event_loop(f"{name}()", f"await {generate.__name__}(…)")
+        return background_loop.run(generate(*args, **kwargs))
+
+    run.__name__ = run.__qualname__ = name
+    return run
 
 
-def generate_script_from_url_with_agent_sync(
-    url: str,
-    *,
-    mcp_config: Servers,
-    config: Config | None = None,
-    output_dir: Folder | None = None,
-    on_progress: OnProgress | None = None,
-    model: ChatModel | None = None,
-) -> VideoScript:
-    """Do what `generate_script_from_url_with_agent` does, from code without an event loop.
-
-    Raises:
-        RuntimeError: an event loop runs in this thread already.
-        ToolweaveError: as `generate_script_from_url_with_agent`.
-    """
-    refuse_event_loop("generate_script_from_url_with_agent_sync()", "await generate_script_from_url_with_agent(…)")
-    return background_loop.run(
-        generate_script_from_url_with_agent(
-            url, mcp_config=mcp_config, config=config, output_dir=output_dir, on_progress=on_progress, model=model
-        )
-    )
+generate_script_from_url_sync = _without_loop(generate_script_from_url)
+generate_script_from_url_with_agent_sync = _without_loop(generate_script_from_url_with_agent)
 
 
 async def _script_settings(config: Config | None) -> ScriptSettings:
-    return config if isinstance(config, ScriptSettings) else await asyncio.to_thread(_loaded_settings, config)
-
-
-def _loaded_settings(path: str | Path | None) -> ScriptSettings:
-    return load_script_settings(None if path is None else Path(path).expanduser())
+    if isinstance(config, ScriptSettings):
+        return config
+    return await asyncio.to_thread(lambda: load_script_settings(None if config is None else Path(config).expanduser()))
 
 
 def _servers(given: Servers, settings: Settings) -> McpConfig:
@@ -255,7 +232,3 @@ def _servers(given: Servers, settings: Settings) -> McpConfig:
     if not any(server.enabled for server in config.servers):
         raise ConfigError("enables no MCP server.", source=str(config.path), fix="Enable one that can fetch pages.")
     return config
-
-
-def _folder(given: Folder | None) -> Path | None:
-    return None if given is None else Path(given)

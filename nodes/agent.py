@@ -25,6 +25,7 @@ from toolweave.nodes.dialogue import (
     for_model,
     requested_calls,
     requires_approval,
+    result_of,
     with_unique_call_ids,
 )
 from toolweave.nodes.model_turn import ModelRunnable, answer_status, local_today, model_turn
@@ -133,12 +134,7 @@ def _left_behind(state: AgentState) -> list[AnyMessage]:
     )
     answered = {message.tool_call_id for message in state["messages"] if isinstance(message, ToolMessage)}
     return [
-        ToolMessage(
-            UNANSWERED if call["id"] in waiting else UNDECIDED,
-            name=call["name"],
-            tool_call_id=call["id"],
-            status="error",
-        )
+        result_of(call, UNANSWERED if call["id"] in waiting else UNDECIDED)
         for call in left
         if call["id"] not in answered
     ]
@@ -188,12 +184,7 @@ def iteration_cap_node(on_limit: OnIterationLimit) -> AgentNode:
     def iteration_cap(state: AgentState) -> AgentUpdate:
         limit = state["iterations"]
         refused: list[AnyMessage] = [
-            ToolMessage(
-                f"Not executed: the limit of {limit} model calls is reached.",
-                name=call["name"],
-                tool_call_id=call["id"],
-                status="error",
-            )
+            result_of(call, f"Not executed: the limit of {limit} model calls is reached.")
             for call in requested_calls(state["messages"][-1])
         ]
         note: list[AnyMessage] = [AIMessage(_note(limit))] if on_limit == "end" else []

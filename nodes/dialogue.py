@@ -34,7 +34,9 @@ def for_model(system_prompt: str | None, messages: Sequence[AnyMessage]) -> list
     for message in messages:
         if isinstance(message, AIMessage):
             prompt.append(_with_json_arguments(message))
-            prompt.extend(results.get(call["id"], _unknown(call)) for call in requested_calls(message))
+            prompt.extend(
+                results.get(call["id"], result_of(call, UNKNOWN_OUTCOME)) for call in requested_calls(message)
+            )
         elif not isinstance(message, ToolMessage):
             prompt.append(message)
     return prompt
@@ -108,22 +110,23 @@ def _with_json_arguments(message: AIMessage) -> AIMessage:
     return message.model_copy(update={"tool_calls": [*message.tool_calls, *mended], "invalid_tool_calls": []})
 
 
-def _unknown(call: RequestedCall) -> ToolMessage:
-    return ToolMessage(UNKNOWN_OUTCOME, name=call["name"], tool_call_id=call["id"], status="error")
+def result_of(call: RequestedCall, text: str, status: Literal["success", "error"] = "error") -> ToolMessage:
+    """Answer a call in its tool's stead."""
+    return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status=status)
 
 
 QUESTIONS_KEY = "toolweave/questions"
 """Where the artifact of a tool's message holds the questions that a person must answer before there is a result."""
 
 
-class Question(TypedDict):
+class ServerQuestion(TypedDict):
     """What a tool's server wants to know, and the JSON schema of the flat object that answers it."""
 
     message: str
     requestedSchema: dict[str, Any]
 
 
-class Answer(Question):
+class Answer(ServerQuestion):
     """A question with its answer; `content` fits the schema, and is None for a question declined."""
 
     action: Literal["accept", "decline"]
@@ -145,7 +148,7 @@ class WaitingCall(TypedDict):
     """A call whose server asks something: it is issued anew when a person has answered."""
 
     call: ToolTask
-    questions: list[Question]
+    questions: list[ServerQuestion]
 
 
 @runtime_checkable

@@ -24,12 +24,13 @@ from toolweave.nodes.dialogue import (
     QUESTIONS_KEY,
     Answer,
     AskingTool,
-    Question,
     RequestedCall,
+    ServerQuestion,
     ToolTask,
     WaitingCall,
     as_object,
     requested_calls,
+    result_of,
     task_of,
     with_calls,
 )
@@ -137,7 +138,7 @@ MOST_SHOWN = 20
 _TRUTH = {"yes": True, "true": True, "no": False, "false": False}
 
 
-def answer_to(question: Question, response: HumanResponse) -> Answer:
+def answer_to(question: ServerQuestion, response: HumanResponse) -> Answer:
     """Read one answer: approve takes the defaults, respond gives an object or its text, reject declines.
 
     Raises:
@@ -154,7 +155,7 @@ def answer_to(question: Question, response: HumanResponse) -> Answer:
     return {**question, "action": "accept", "content": content}
 
 
-def can_be_empty(question: Question) -> bool:
+def can_be_empty(question: ServerQuestion) -> bool:
     """Say whether a mere yes answers the question: no field is required that has no default."""
     return not _problems(_defaults(question["requestedSchema"]), question["requestedSchema"])
 
@@ -251,7 +252,7 @@ def approve_node(catalog: ToolCatalog) -> RoutingNode:
         meant = state.get("to_approve", {})
         gated = [call for call in requested_calls(asked) if call["id"] in meant]
         if is_unattended(config):
-            verdicts: list[Verdict] = [_answered(call, NOBODY_TO_ASK) for call in gated]
+            verdicts: list[Verdict] = [result_of(call, NOBODY_TO_ASK) for call in gated]
         else:
             tools = await catalog.tools()
             verdicts = ask(
@@ -318,10 +319,10 @@ def _verdict(call: RequestedCall, answer: HumanResponse, meant: str, tools: Sequ
             tool = meant if name == call["name"] else _known(name, tools)
             return task_of({**call, "name": name, "args": arguments}, approved_tool=tool)
         case "respond":
-            return _answered(call, _text(answer.args), status="success")
+            return result_of(call, _text(answer.args), status="success")
         case "reject":
             reason = _text(answer.args) if answer.args else ""
-            return _answered(call, f"The user rejected this call; it was not executed. {reason}".rstrip())
+            return result_of(call, f"The user rejected this call; it was not executed. {reason}".rstrip())
 
 
 def _edited(call: RequestedCall, args: Any) -> tuple[str, dict[str, Any]]:
@@ -347,10 +348,6 @@ def _text(args: Any) -> str:
     return args
 
 
-def _answered(call: RequestedCall, text: str, *, status: Literal["success", "error"] = "error") -> ToolMessage:
-    return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status=status)
-
-
 MOST_ANSWERS = 20
 
 
@@ -369,7 +366,7 @@ def waiting_for_answers(task: ToolTask, result: ToolMessage | Command[Any]) -> C
         return None
     if len(task.get("answers", [])) >= MOST_ANSWERS:
         text = f"Given up: after {MOST_ANSWERS} answers of the user the tool's server still asks for more."
-        return ToolMessage(text, name=task["name"], tool_call_id=task["id"], status="error")
+        return result_of(task, text)
     waiting: WaitingCall = {"call": task, "questions": questions}
     return Command(update={"waiting_calls": [waiting]})
 
@@ -390,7 +387,7 @@ def answer_questions_node() -> RoutingNode:
     return answer_questions
 
 
-def _answers(questions: Sequence[Question], given: Sequence[HumanResponse]) -> list[Answer]:
+def _answers(questions: Sequence[ServerQuestion], given: Sequence[HumanResponse]) -> list[Answer]:
     problems, answers = [], []
     for number, (question, response) in enumerate(zip(questions, given, strict=True), 1):
         try:
@@ -411,7 +408,7 @@ def _issued_anew(waiting: Sequence[WaitingCall], answers: Sequence[Answer]) -> l
     return tasks
 
 
-def _question_request(waiting: WaitingCall, question: Question) -> HumanInterrupt:
+def _question_request(waiting: WaitingCall, question: ServerQuestion) -> HumanInterrupt:
     schema = question["requestedSchema"]
     name = waiting["call"]["name"]
     return {

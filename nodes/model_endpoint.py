@@ -15,7 +15,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 KEYLESS = SecretStr("not-needed")
 
 
-class Endpoint(NamedTuple):
+class ModelEndpoint(NamedTuple):
     """Where a model is reached and what it is called there."""
 
     model: str
@@ -55,7 +55,7 @@ def model_label(settings: Settings) -> str:
     return endpoint.model if endpoint else OFFLINE
 
 
-def chosen_endpoint(settings: Settings) -> Endpoint | None:
+def chosen_endpoint(settings: Settings) -> ModelEndpoint | None:
     """Apply D-3's precedence; None stands for the offline model.
 
     Raises:
@@ -64,9 +64,9 @@ def chosen_endpoint(settings: Settings) -> Endpoint | None:
     if settings.model is not None and settings.model.strip().lower() == OFFLINE:
         return None
     if settings.openrouter_api_key:
-        return Endpoint(settings.model or "google/gemini-2.5-flash", OPENROUTER_URL, settings.openrouter_api_key)
+        return ModelEndpoint(settings.model or "google/gemini-2.5-flash", OPENROUTER_URL, settings.openrouter_api_key)
     if settings.gemini_api_key:
-        return Endpoint(settings.model or "gemini-2.5-flash", GEMINI_URL, settings.gemini_api_key)
+        return ModelEndpoint(settings.model or "gemini-2.5-flash", GEMINI_URL, settings.gemini_api_key)
     if settings.openai_api_key or settings.openai_base_url:
         if not settings.model:
             raise ConfigError(
@@ -74,7 +74,7 @@ def chosen_endpoint(settings: Settings) -> Endpoint | None:
                 source="settings",
                 fix="Set TOOLWEAVE_MODEL to a model of that endpoint, or to offline.",
             )
-        return Endpoint(settings.model, settings.openai_base_url or OPENAI_URL, settings.openai_api_key or KEYLESS)
+        return ModelEndpoint(settings.model, settings.openai_base_url or OPENAI_URL, settings.openai_api_key or KEYLESS)
     if settings.model:
         raise ConfigError(
             f"TOOLWEAVE_MODEL is {settings.model!r}, but no endpoint is configured.",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from toolweave.errors import ConfigError
+from toolweave.errors import ConfigError, UnknownTools
 from toolweave.tool_config import ToolConfig
 
 
@@ -104,6 +104,19 @@ class FixedToolConfigs:
         return {config.tool_id: config for config in self.configs if config.tool_id in tool_ids}
 
 
+async def registered(registry: ToolRegistry, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
+    """Look tools up, in the order of the ids.
+
+    Raises:
+        UnknownTools: nothing is registered under some ids; names all of them.
+        PersistenceError: the registry cannot be read now.
+    """
+    found = await registry.find(tool_ids)
+    if unknown := tuple(tool_id for tool_id in tool_ids if tool_id not in found):
+        raise UnknownTools(unknown)
+    return {tool_id: found[tool_id] for tool_id in tool_ids}
+
+
 def as_registry(tools: Sequence[ToolConfig] | ToolRegistry) -> ToolRegistry:
     """Wrap a plain sequence of configurations; return a registry as it is."""
     return FixedToolConfigs(tuple(tools)) if isinstance(tools, Sequence) else tools
@@ -114,7 +127,7 @@ _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 @runtime_checkable
-class McpTool(Protocol):
+class ProtocolTool(Protocol):
     """The three fields of `mcp.types.Tool` that matter here; the mcp package itself is not imported."""
 
     name: str
@@ -122,7 +135,7 @@ class McpTool(Protocol):
     inputSchema: dict[str, Any]  # noqa: N815 - the protocol's own spelling
 
 
-AnyTool = McpTool | Mapping[str, Any] | BaseTool
+AnyTool = ProtocolTool | Mapping[str, Any] | BaseTool
 OpenAITool = dict[str, Any]
 
 

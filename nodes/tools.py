@@ -15,7 +15,7 @@ from langgraph.types import Command
 from loguru import logger
 
 from toolweave.errors import ToolError
-from toolweave.nodes.dialogue import ToolTask, requested_call, requires_approval
+from toolweave.nodes.dialogue import ToolTask, requested_call, requires_approval, result_of
 from toolweave.nodes.human_in_the_loop import waiting_for_answers, with_answers
 from toolweave.nodes.large_results import keeping_tool
 from toolweave.nodes.tool_catalog import ToolCatalog, absent_tools, find_tool
@@ -38,15 +38,15 @@ def tools_node(catalog: ToolCatalog, own_tools: Sequence[BaseTool] = ()) -> Tool
         call = cast("ToolTask", request.tool_call)
         arguments = call["args"]
         if isinstance(arguments, str):
-            return _refusal(request, f"The arguments are not a JSON object: {arguments[:LONGEST_ERROR]}")
+            return result_of(call, f"The arguments are not a JSON object: {arguments[:LONGEST_ERROR]}")
         tools = await catalog.tools()
         present = find_tool([*tools, *own_tools], call["name"])
         # The model was offered it, and perhaps a person approved it, before its server was lost.
         tool = present or find_tool(await absent_tools(catalog), call["name"])
         if tool is None:
-            return _refusal(request, no_such_tool(call["name"], tools))
+            return result_of(call, no_such_tool(call["name"], tools))
         if requires_approval(tool) and call.get("approved_tool") != tool.name:
-            return _refusal(request, NOT_APPROVED if present else ABSENT)
+            return result_of(call, NOT_APPROVED if present else ABSENT)
         with logger.contextualize(tool=tool.name, tool_call_id=call["id"]):
             answering = with_answers(tool, call, request.runtime.config)
             answering = keeping_tool(answering, call["id"], request.runtime)
@@ -69,11 +69,6 @@ def explain_tool_failure(error: Exception) -> str:
         return "The tool did not answer in time and was stopped. Please try again later."
     logger.opt(exception=error).error("a tool failed with an internal error")
     return "The tool failed because of an internal error. Please try again later."
-
-
-def _refusal(request: ToolCallRequest, text: str) -> ToolMessage:
-    call = request.tool_call
-    return ToolMessage(text, name=call["name"], tool_call_id=call["id"] or "", status="error")
 
 
 def _plain_text(result: Result) -> Result:

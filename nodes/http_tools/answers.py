@@ -155,27 +155,27 @@ _CHARSETS = ("ascii", "utf-8", "utf-16", "utf-32", "iso8859", "cp", "koi8", "shi
 _TEXTS = ("application/xml", "application/javascript", "application/x-www-form-urlencoded", "application/yaml")
 
 
-class Body(NamedTuple):
+class ReadBody(NamedTuple):
     """A body; `encoding` is "base64" for bytes, None for JSON and text."""
 
     value: Any
     encoding: str | None = None
 
 
-def read_api_body(data: bytes, content_type: str, echoes: Echoes) -> Body:
+def read_api_body(data: bytes, content_type: str, echoes: Echoes) -> ReadBody:
     """Read a body as what it is: its content counts more than its type. It is without credentials afterwards."""
     if not data:
-        return Body(None)
+        return ReadBody(None)
     kind, charset = _kind(content_type)
     if kind.endswith(("/json", "+json")) or data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         try:
-            return Body(_json(data, charset, echoes))
+            return ReadBody(_json(data, charset, echoes))
         except (ValueError, RecursionError):
             pass  # text, then
     text = _text(data, charset, certain=kind.startswith("text/") or kind.endswith("+xml") or kind in _TEXTS)
     if text is None:
-        return Body(b64encode(echoes.hide_bytes(data)).decode(), "base64")
-    return Body(echoes.hide(text))
+        return ReadBody(b64encode(echoes.hide_bytes(data)).decode(), "base64")
+    return ReadBody(echoes.hide(text))
 
 
 def _kind(content_type: str) -> tuple[str, str | None]:

@@ -6,13 +6,12 @@ Credentials are resolved at the last moment: they go into the one request that i
 import asyncio
 import json
 import ssl
-import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import httpx
 from langchain_core.tools import BaseTool, ToolException
@@ -156,7 +155,6 @@ class ApiCalls:
         self._allow = tuple(allow)
         self._variables = variables or ToolVariables()
         self._trust = trust
-        self._making_trust = threading.Lock()
         # No certificate satisfies this one: for operations that are called without TLS.
         self._no_trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._resolver = resolver
@@ -197,7 +195,10 @@ class ApiCalls:
         own = read_target(tool.api.base_url)
         if read_target(request.url).origin != own.origin:
             raise OutboundRefused(f"It would not go to the tool's own host, {own.scheme}://{own.authority}.")
-        trust = await self._trusted() if own.scheme == "https" else self._no_trust
+        if own.scheme == "https" and self._trust is None:
+            # There are many certificates, so they are read off the loop, and kept.
+            self._trust = await asyncio.to_thread(httpx.create_ssl_context)
+        trust = self._trust if own.scheme == "https" else self._no_trust
         async with open_outbound_client(self._policy(tool, own), trust=trust) as client:
             return await client.send(request)
 
@@ -207,16 +208,6 @@ class ApiCalls:
         return OutboundPolicy(
             allow=self._allow, only=(AllowedTarget(place, own.port),), limits=limits, resolver=self._resolver
         )
-
-    async def _trusted(self) -> ssl.SSLContext:
-        """Give the certificates that count; they are read once, off the loop, because there are many."""
-        return await asyncio.to_thread(self._read_trust) if self._trust is None else self._trust
-
-    def _read_trust(self) -> ssl.SSLContext:
-        with self._making_trust:
-            if self._trust is None:
-                self._trust = httpx.create_ssl_context()
-            return self._trust
 
 
 def api_calls(settings: Settings) -> ApiCalls:
@@ -228,19 +219,6 @@ MAX_RESULT_CHARS = 40_000
 ASK_FOR_LESS = "Ask for less at once, for example with a filter, a smaller limit or the next page."
 PERHAPS_DONE = "The API may have carried it out all the same: find out before you call the tool again."
 _CHANGES_NOTHING: frozenset[Method] = frozenset({"GET", "HEAD"})
-
-
-class Asked(NamedTuple):
-    """What a tool is invoked with."""
-
-    arguments: str | dict[str, Any]
-
-
-class Told(NamedTuple):
-    """What becomes of an answer: a message's content and its artifact."""
-
-    content: str
-    artifact: dict[str, Any] | None
 
 
 class ApiTool(BaseTool):
@@ -263,13 +241,13 @@ class ApiTool(BaseTool):
         tool_call_id: str | None,  # noqa: ARG002 - the interface of BaseTool
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         # Positional, so that no argument of a tool can collide with a parameter of ours.
-        return (Asked(tool_input),), {}
+        return (tool_input,), {}
 
-    async def _arun(self, asked: Asked) -> Told:
-        if not isinstance(asked.arguments, dict):
+    async def _arun(self, arguments: str | dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+        if not isinstance(arguments, dict):
             raise ToolException(f"The tool {self.name} takes an object of named arguments, not a plain string.")
         try:
-            request = build_request(self.operation, asked.arguments)
+            request = build_request(self.operation, arguments)
             response = await self.calls.call(self.operation, request)
         except WrongArguments as error:
             listed = "; ".join(error.problems)
@@ -277,7 +255,13 @@ class ApiTool(BaseTool):
         except ApiCallFailed as error:
             raise ToolException(self._failure(error)) from None
         output, text = await asyncio.to_thread(self._shown, response)
-        return await self._told(output, text)
+        value, limit = output.value, self.max_result_chars
+        notes = "".join(f"\n\n[{warning}]" for warning in output.warnings)
+        if len(text) <= limit:
+            return text + notes, {"structured_content": value} if isinstance(value, dict) else None
+        how = await self.keep(text, limit) if self.keep else None
+        notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {how or ASK_FOR_LESS}]"
+        return f"{text[:limit]}\n{notice}{notes}", {KEPT: {"characters": len(text)}} if how else None
 
     def keeping(self, keep: Keep) -> Self:
         """Return this tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
@@ -292,15 +276,6 @@ class ApiTool(BaseTool):
         output = mapped_output(self.operation, response)
         value = output.value
         return output, visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-    async def _told(self, output: Output, text: str) -> Told:
-        value, limit = output.value, self.max_result_chars
-        notes = "".join(f"\n\n[{warning}]" for warning in output.warnings)
-        if len(text) <= limit:
-            return Told(text + notes, {"structured_content": value} if isinstance(value, dict) else None)
-        how = await self.keep(text, limit) if self.keep else None
-        notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {how or ASK_FOR_LESS}]"
-        return Told(f"{text[:limit]}\n{notice}{notes}", {KEPT: {"characters": len(text)}} if how else None)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"HTTP tools are asynchronous: use `await tool.ainvoke(...)` for {self.name}.")

@@ -50,7 +50,7 @@ def shown_url(url: str) -> str:
     return shown if len(bare) <= MOST_CHARACTERS else f"{shown}…"
 
 
-class Draft(TypedDict):
+class ScriptDraft(TypedDict):
     """What the model wrote, unchecked: the object, or None where there is none, and the answer as text."""
 
     written: dict[str, Any] | None
@@ -117,7 +117,7 @@ class ScriptState(ScriptInput, ScriptOutput, total=False):
     settings: dict[str, Any] | None
     fetch_way: FetchWay
     page: Page
-    draft: Draft | None
+    draft: ScriptDraft | None
     notes: list[Notes] | None
     model_usage: Annotated[list[ModelUsage], gathered]
 

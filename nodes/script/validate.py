@@ -11,7 +11,14 @@ from toolweave.nodes.chat_models import ChatModel, ScriptModels, as_script_model
 from toolweave.nodes.model_turn import usage_summary
 from toolweave.nodes.script.material import Block
 from toolweave.nodes.script.prompts import ScriptPlan
-from toolweave.nodes.script.state import Draft, ScriptMetadata, ScriptNode, ScriptState, ScriptUpdate, tell_progress
+from toolweave.nodes.script.state import (
+    ScriptDraft,
+    ScriptMetadata,
+    ScriptNode,
+    ScriptState,
+    ScriptUpdate,
+    tell_progress,
+)
 from toolweave.nodes.script.write import WritingTask
 from toolweave.nodes.spoken_length import spoken_seconds
 from toolweave.video_script import Narration, ScriptSection, VideoScript
@@ -28,7 +35,7 @@ class UnusableScript(ValueError):
         super().__init__(" ".join(self.problems))
 
 
-def checked_script(draft: Draft, plan: ScriptPlan) -> VideoScript:
+def checked_script(draft: ScriptDraft, plan: ScriptPlan) -> VideoScript:
     """Read a draft; where there is one persona only, every narration is theirs.
 
     Raises:
@@ -135,7 +142,7 @@ def validate_node(model: ChatModel | ScriptModels) -> ScriptNode:
 
 
 async def _usable(state: ScriptState, writing: WritingTask, config: RunnableConfig) -> VideoScript:
-    draft = state.get("draft") or Draft(written=None, text="")
+    draft = state.get("draft") or ScriptDraft(written=None, text="")
     try:
         return checked_script(draft, writing.plan)
     except UnusableScript as error:

@@ -18,20 +18,20 @@ from toolweave.nodes.model_turn import THOUGHTS, Answered, Function, ModelUsage,
 from toolweave.nodes.script import prompts
 from toolweave.nodes.script.material import Block, block_of, blocks_of, parts_of, tokens_of
 from toolweave.nodes.script.prompts import ScriptPlan, plan_of, settings_of
-from toolweave.nodes.script.state import Draft, Notes, ScriptNode, ScriptState, ScriptUpdate, tell_progress
+from toolweave.nodes.script.state import Notes, ScriptDraft, ScriptNode, ScriptState, ScriptUpdate, tell_progress
 
 DEEPEST = 3
 LONGEST_REPEATED = 20_000
 _NOBODY = frozenset({"", "none", "null"})
 
 
-def read_draft(answer: AIMessage) -> Draft:
+def read_draft(answer: AIMessage) -> ScriptDraft:
     """Take the first object that looks like a script, or else the first one, or only the text."""
     objects = [_unwrapped(value, "sections") for _, value in written_objects(answer)]
     written = next((value for value in objects if "sections" in value), objects[0] if objects else None)
     broken = [call["args"] or "" for call in answer.invalid_tool_calls]
     text = "\n".join(part for part in (answer.text, *broken) if part.strip())
-    return Draft(written=None if written is None else _tidied(written), text=text[:LONGEST_REPEATED])
+    return ScriptDraft(written=None if written is None else _tidied(written), text=text[:LONGEST_REPEATED])
 
 
 def read_notes(answer: AIMessage) -> list[Block]:
@@ -179,8 +179,8 @@ class WritingTask:
         self,
         config: RunnableConfig,
         notes: Sequence[Block] | None,
-        rejected: tuple[Draft, Sequence[str]] | None = None,
-    ) -> Draft:
+        rejected: tuple[ScriptDraft, Sequence[str]] | None = None,
+    ) -> ScriptDraft:
         """Ask for the script; `rejected` is a draft that could not be used, and why.
 
         Raises:

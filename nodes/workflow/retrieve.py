@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from toolweave.errors import UnknownTools
-from toolweave.nodes.tool_catalog import ToolRegistry
+from toolweave.nodes.tool_catalog import ToolRegistry, registered
 from toolweave.nodes.tool_selection import ToolIndex
 from toolweave.nodes.workflow.descriptions import as_candidates
 from toolweave.nodes.workflow.state import (
@@ -30,11 +29,8 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
             PersistenceError: the registry cannot be read now.
         """
         wanted = CheckedInput.of(state)
-        tool_ids = tuple(dict.fromkeys(wanted.tool_ids))
-        found = await registry.find(tool_ids)
-        if unknown := tuple(tool_id for tool_id in tool_ids if tool_id not in found):
-            raise UnknownTools(unknown)
-        tools: Sequence[ToolConfig] = [found[tool_id] for tool_id in tool_ids]
+        found = await registered(registry, tuple(dict.fromkeys(wanted.tool_ids)))
+        tools = list(found.values())
         if len(tools) > max_tools:
             tools = await asyncio.to_thread(relevant, tools, wanted.user_instructions, max_tools)
         candidates = await asyncio.to_thread(as_candidates, tools)

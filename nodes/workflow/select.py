@@ -12,11 +12,11 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
-from toolweave.errors import SelectionFailed, StageFailed, UnknownTools
+from toolweave.errors import SelectionFailed, StageFailed
 from toolweave.nodes.http_tools.comparison import arguments_of, differences
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 from toolweave.nodes.model_turn import ModelUsage, as_object, written_objects
-from toolweave.nodes.tool_catalog import ToolRegistry
+from toolweave.nodes.tool_catalog import ToolRegistry, registered
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
 from toolweave.nodes.workflow.state import Selection, WorkflowNode, WorkflowState, WorkflowUpdate
 from toolweave.tool_config import ToolConfig
@@ -143,7 +143,7 @@ def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> WorkflowNod
     """
 
     async def select(state: WorkflowState, config: RunnableConfig) -> WorkflowUpdate:
-        tools = await _configurations(registry, [candidate["tool_id"] for candidate in state["candidates"]])
+        tools = await registered(registry, [candidate["tool_id"] for candidate in state["candidates"]])
         usage: list[ModelUsage] = []
         try:
             chosen, request = await _chosen(prompts, state, tools, usage, config)
@@ -158,13 +158,6 @@ def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> WorkflowNod
         }
 
     return select
-
-
-async def _configurations(registry: ToolRegistry, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
-    found = await registry.find(tool_ids)
-    if missing := tuple(tool_id for tool_id in tool_ids if tool_id not in found):
-        raise UnknownTools(missing)
-    return {tool_id: found[tool_id] for tool_id in tool_ids}
 
 
 async def _chosen(

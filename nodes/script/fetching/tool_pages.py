@@ -57,7 +57,7 @@ _NOT_SHOWN = re.compile(
 )
 
 
-class ToolResult(NamedTuple):
+class FoundResult(NamedTuple):
     """A call that succeeded: its tool, arguments, whole text, and structured content if there was some."""
 
     tool: str
@@ -66,10 +66,10 @@ class ToolResult(NamedTuple):
     structured: Any = None
 
 
-def tool_results(messages: Sequence[AnyMessage]) -> list[ToolResult]:
+def tool_results(messages: Sequence[AnyMessage]) -> list[FoundResult]:
     """Give the results of the calls that succeeded, as they were asked for; those of our own tools do not count."""
     return [
-        ToolResult(call["name"], as_object(call["args"]), _text(answer), _structured(answer))
+        FoundResult(call["name"], as_object(call["args"]), _text(answer), _structured(answer))
         for call, answer in _answered(messages)
         if answer.status != "error" and FOUND not in _artifact(answer)
     ]
@@ -242,9 +242,9 @@ class ToolPage:
         return first._replace(body="\n\n".join(dict.fromkeys(each.body for each in own if each.kind == first.kind)))
 
 
-def tool_pages(results: Sequence[ToolResult]) -> list[ToolPage]:
+def tool_pages(results: Sequence[FoundResult]) -> list[ToolPage]:
     """Group results by tool and arguments, and put the parts of each page together."""
-    grouped: dict[str, list[ToolResult]] = {}
+    grouped: dict[str, list[FoundResult]] = {}
     for result in results:
         asked = {name: value for name, value in result.arguments.items() if not _is_about_parts(name)}
         grouped.setdefault(json.dumps([result.tool, asked], sort_keys=True, default=str), []).append(result)
@@ -257,7 +257,7 @@ def is_same_address(one: str, other: str) -> bool:
     return bool(one) and _canonical(one) == _canonical(other)
 
 
-def _documents(group: Sequence[ToolResult]) -> list[Document]:
+def _documents(group: Sequence[FoundResult]) -> list[Document]:
     """Join results that hold one document each; of others each is for itself."""
     found = [(result, documents_in(result.text, result.structured)) for result in group]
     address = next(iter(addresses_in(group[0].arguments)), "")
@@ -297,7 +297,7 @@ def _position(arguments: Mapping[str, Any]) -> float:
     return next((float(each) for each in given if isinstance(each, int | float) and 0 <= each <= _FARTHEST), 0.0)
 
 
-def _counts_characters(group: Sequence[ToolResult]) -> bool:
+def _counts_characters(group: Sequence[FoundResult]) -> bool:
     return any(_plain(name) in _CHARACTERS for result in group for name in result.arguments)
 
 
