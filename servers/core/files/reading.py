@@ -5,6 +5,7 @@ Text is UTF-8, or UTF-16 that says so with its first two bytes. No more is held 
 
 import codecs
 import contextlib
+import io
 import os
 import threading
 import time
@@ -114,7 +115,7 @@ def read_part(file: Opened, budget: CallBudget, *, first_line: int, max_lines: i
     read = [pieces.after_line(first_line - 1)]
     while not pieces.ended and _wants_more(read, max_lines, max_bytes):
         read.append(pieces.next())
-    lines = _lines("".join(read))
+    lines = list(io.StringIO("".join(read)))
     if not lines and first_line > 1:
         possible = f"must be a whole number from 1 to {max(pieces.lines, 1)}: the file has {pieces.lines} lines."
         raise ToolFailed(INVALID_PARAMETER, f"Parameter 'start_line' {possible}")
@@ -151,21 +152,17 @@ def read_bytes(descriptor: int, size: int) -> bytes:
     return b"".join(read)
 
 
-class _Pieces:
+class _Pieces(TextDecoder):
     """The text of an open file, piece by piece, and how many lines it had so far."""
 
     def __init__(self, descriptor: int, budget: CallBudget) -> None:
+        super().__init__()
         self._descriptor = descriptor
         self._budget = budget
-        self._decoder = TextDecoder()
         self._breaks = 0
         self._in_line = False
         self.bytes_read = 0
         self.ended = False
-
-    @property
-    def encoding(self) -> str:
-        return self._decoder.encoding
 
     @property
     def lines(self) -> int:
@@ -181,7 +178,7 @@ class _Pieces:
         piece = read_bytes(self._descriptor, _PIECE_BYTES)
         self.bytes_read += len(piece)
         self.ended = len(piece) < _PIECE_BYTES
-        text = self._decoder.decode(piece, final=self.ended)
+        text = self.decode(piece, final=self.ended)
         self._breaks += text.count("\n")
         if text:
             self._in_line = not text.endswith("\n")
@@ -202,11 +199,6 @@ def _wants_more(read: list[str], max_lines: int | None, max_bytes: int) -> bool:
     if sum(map(len, read)) > max_bytes:
         return False
     return max_lines is None or sum(piece.count("\n") for piece in read) < max_lines
-
-
-def _lines(text: str) -> list[str]:
-    *ended, rest = text.split("\n")
-    return [f"{line}\n" for line in ended] + ([rest] if rest else [])
 
 
 def _fitting(lines: list[str], max_lines: int | None, max_bytes: int) -> int:
