@@ -67,6 +67,14 @@ class Draft:
             self.cut(match.start(), match.end())
         return match
 
+    def take(self, parameter: Parameter, *forms: str | re.Pattern[str]) -> None:
+        """Give a parameter the `value` of the first form that is found."""
+        for form in forms:
+            match = self.extract(pattern(form) if isinstance(form, str) else form)
+            if match:
+                self.fill(parameter, match["value"])
+                return
+
     def cut(self, start: int, end: int) -> None:
         """Remove a piece of the text."""
         self.text = f"{self.text[:start].rstrip()} {self.text[end:].lstrip()}".strip()
@@ -206,8 +214,6 @@ def _surface(text: str, surfaces: Mapping[str, Any]) -> str:
 
 
 def _opposite(value: Any, surfaces: Mapping[str, Any]) -> Any:
-    if isinstance(value, bool):
-        return not value
     concept = next((concept for concept, group in VALUE_SYNONYMS.items() if str(value).lower() in group), "")
     return surfaces.get(OPPOSITE_VALUES.get(concept, ""))
 
@@ -221,14 +227,9 @@ def value_of_verb(parameter: Parameter, order: str) -> Any:
     return None
 
 
-def value_meaning(parameter: Parameter, concept: str) -> Any:
-    """Return the parameter's own value for a concept such as "completed"; None when it has none."""
-    return value_surfaces(parameter).get(concept)
-
-
 # Dates
 
-_OVERDUE = pattern(
+OVERDUE = pattern(
     r"\b(?:overdue|past (?:their |its |the )?(?:due|deadline)(?: date)?|behind schedule|missed"
     r"|late(?! (?:night|evening|fee|shift|lunch)))\b"
 )
@@ -237,29 +238,20 @@ _UP_TO = ("before", "by", "until", "till", "no later than", "not later than")
 _FROM = ("after", "since", "from")
 
 
-def is_overdue(text: str) -> bool:
-    """Say whether a text speaks of what is late."""
-    return bool(_OVERDUE.search(text))
-
-
 def _extract_dates(draft: Draft) -> None:
     """Take the dates of the text in order; "overdue" bounds a listing by today."""
-    parameters = [
-        one
-        for one in draft.tool.parameters
-        if one.role == "date" and one.name not in draft.arguments and one.kind in TEXT_KINDS
-    ]
+    parameters = draft.open_texts("date")
     upper = next((one for one in parameters if one.bound == "upper"), None)
-    if upper and draft.extract(_OVERDUE):
+    if upper and draft.extract(OVERDUE):
         draft.arguments[upper.name] = date_text(draft.today, upper)
         return
-    text = draft.text
-    for found in find_dates(text, draft.today):
-        for parameter in _date_parameters(found, parameters):
-            parameters = [one for one in parameters if one is not parameter]
-            draft.arguments[parameter.name] = date_text(_day_for(found, parameter), parameter)
-            text = text[: found.start] + "\x00" * (found.end - found.start) + text[found.end :]
-    draft.text = re.sub(r"\s*\x00+\s*", " ", text).strip()
+    taken = []
+    for found in find_dates(draft.text, draft.today):
+        chosen = _date_parameters(found, [one for one in parameters if one.name not in draft.arguments])
+        draft.arguments |= {one.name: date_text(_day_for(found, one), one) for one in chosen}
+        taken += [found] * bool(chosen)
+    for found in reversed(taken):
+        draft.cut(found.start, found.end)
 
 
 def _date_parameters(found: FoundDate, parameters: list[Parameter]) -> list[Parameter]:
@@ -419,9 +411,7 @@ def _extract_named_literals(draft: Draft) -> None:
         if parameter.role == "title":
             names += "|called|named|titled|entitled|saying"
         reading = r"(?: (?:is|of|as|to|called|reading))?\s*[:=]?\s*"
-        match = draft.extract(pattern(rf"{_ARTICLE}\b(?:{names}){reading}(?P<value>{HIDDEN})"))
-        if match:
-            draft.fill(parameter, match["value"])
+        draft.take(parameter, rf"{_ARTICLE}\b(?:{names}){reading}(?P<value>{HIDDEN})")
 
 
 def _extract_named_texts(draft: Draft) -> None:
@@ -437,35 +427,23 @@ def _extract_named_texts(draft: Draft) -> None:
                 rf"|[,;]?\s*\b(?:and )?with (?:the |a |an )?(?:{names})\b(?: (?:of|that says|saying))?)"
                 r"\s*(?P<value>[^,;]+)$"
             )
-        _extract_first(draft, parameter, [pattern(form) for form in forms])
+        draft.take(parameter, *forms)
 
 
 def _extract_named_words(draft: Draft) -> None:
     """Take single words named by a required parameter: `in repo hello`, `the table todos`, `order A-17`."""
     for parameter in draft.open_texts("other", "id"):
         value = _NAMED_WORD if parameter.role == "other" else rf"{HIDDEN}|(?=[\w.-]*\d)\w[\w.-]*\b"
-        names = (
-            rf"(?:{parameter_words(parameter)})(?: (?:id|number|no\.?|is|named|called))*\s*[:=#]?\s+(?P<value>{value})"
-        )
+        names = rf"\b(?:{parameter_words(parameter)})(?: (?:id|number|no\.?|is|named|called))*\s*[:=#]?\s+"
         if parameter.required:
-            _extract_first(
-                draft, parameter, [pattern(rf"(?:\b(?:in|of|from|for|on|with|by|to) )?(?:\bthe )?\b{names}")]
-            )
+            draft.take(parameter, rf"(?:\b(?:in|of|from|for|on|with|by|to) )?(?:\bthe )?{names}(?P<value>{value})")
 
 
 def extract_names(draft: Draft) -> None:
     """Take places, languages and people by the preposition before them: "in Tokyo", "to French", "by Jules Verne"."""
     for parameter in sorted(draft.open_texts("place", "language", "other"), key=lambda one: not one.required):
         form = {"place": _PLACE, "language": _LANGUAGE}.get(parameter.role, _PERSON)
-        _extract_first(draft, parameter, [form])
+        draft.take(parameter, form)
     for parameter in draft.open_texts("title"):
         if parameter.required and "name" in parameter.words:
-            _extract_first(draft, parameter, [_PROPER_NAME])
-
-
-def _extract_first(draft: Draft, parameter: Parameter, forms: list[re.Pattern[str]]) -> None:
-    for form in forms:
-        match = draft.extract(form)
-        if match:
-            draft.fill(parameter, match["value"])
-            return
+            draft.take(parameter, _PROPER_NAME)

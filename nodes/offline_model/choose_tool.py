@@ -1,6 +1,5 @@
 """Choose the tools for a message: split it, read each clause, score the tools, fill the best one."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -10,23 +9,15 @@ from toolweave.nodes.offline_model.arguments import (
     Draft,
     count_numbers,
     literal_role,
-    parameter_words,
-    value_surfaces,
 )
 from toolweave.nodes.offline_model.dates import find_dates
 from toolweave.nodes.offline_model.english import (
     CHANGING,
     CLAUSE_WINDOW,
     CONTAINER,
-    CONTAINERS,
-    HIDDEN,
-    NUMBER_WORDS,
     READING,
-    STOP_WORDS,
     STRONG_ACTIONS,
     VAGUE,
-    VAGUE_NOUNS,
-    VERBS,
     WEAK_ACTIONS,
     Literals,
     either_of,
@@ -35,7 +26,6 @@ from toolweave.nodes.offline_model.english import (
     pattern,
     stem,
     stems,
-    without_filing,
     words,
 )
 from toolweave.nodes.offline_model.fill import (
@@ -46,9 +36,10 @@ from toolweave.nodes.offline_model.fill import (
     fill_new,
     fill_other,
     fill_reading,
+    unused_words,
 )
 from toolweave.nodes.offline_model.phrases import LIKELY, SURE, WEAK, Clause, Cue, find_cue, split_clauses
-from toolweave.nodes.offline_model.titles import ORDINALS, states_topic, topic_stated
+from toolweave.nodes.offline_model.titles import states_topic, topic_stated
 from toolweave.nodes.offline_model.tools import ToolSpec, all_nouns
 
 # What is read of one message: enough for any request a person types, and little enough for a pasted book.
@@ -272,49 +263,3 @@ def _aim_score(tool: ToolSpec, cue: Cue, draft: Draft) -> float:
     if vague and tool.action in ("create", "update") and tool.action in WEAK_ACTIONS.get(cue.verb, ()):
         return float(bool(extract_filters(draft))) + (0.5 if tool.action == "update" else 0.0)
     return 0.0
-
-
-# Words of requests themselves, whatever they ask for.
-_OF_REQUESTS = frozenset(
-    stem(word)
-    for word in words(
-        "want need like love look know tell help try new called named titled says saying current now today tomorrow "
-        "many much cost list number question detail details information info available exist call use using word "
-        "another following back sure longer anymore need rid mistake quick quickly small little short simple extra "
-        "additional further separate single soon possible asap somehow sometime maybe certainly definitely simply just "
-        "note memo entry line job matter whole entire everything moment nice great good reminder put make sense"
-    )
-)
-_WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
-
-
-def unused_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
-    """List the words of a request that neither the arguments and targets nor the tool itself explain (U-04)."""
-    known = {*_OF_REQUESTS, *map(stem, (*CONTAINERS, *VAGUE_NOUNS))}
-    text = without_filing(text, anywhere=True)
-    for intent in intents:
-        tool, target = intent.tool, intent.target
-        if tool.parameter("date"):
-            for found in reversed(find_dates(text, today)):
-                text = f"{text[: found.start]} {text[found.end :]}"
-        if target:
-            known |= {stem(word) for word in (*words(target.text), *map(str, target.ids), *ORDINALS)}
-        known |= {stem(word) for value in intent.arguments.values() for word in words(str(value).replace("_", " "))}
-        known |= {stem(word) for word in words(f"{tool.description} {tool.name.replace('_', ' ')}")}
-        known |= {stem(word) for noun in tool.nouns_and_synonyms for word in words(noun)}
-        for one in tool.parameters:
-            known |= {stem(word) for word in (*one.words, *words(one.description), *words(parameter_words(one)))}
-            known |= {stem(word) for surface in value_surfaces(one) for word in words(surface)}
-    counts = {str(len(intents)), *known}
-    known |= {word for word, number in NUMBER_WORDS.items() if str(number) in counts}
-    listed = dict.fromkeys(match.group().removesuffix("'s") for match in _WORD.finditer(text))
-    return [
-        word
-        for word in listed
-        if not (
-            word.lower() in STOP_WORDS
-            or word.lower() in VERBS
-            or stem(word) in known
-            or set(map(stem, words(word))) <= known
-        )
-    ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Literal
 
-from toolweave.nodes.offline_model.arguments import value_meaning
+from toolweave.nodes.offline_model.arguments import value_surfaces
 from toolweave.nodes.offline_model.choose_tool import TEXT_WINDOW, Reader, plan_message
 from toolweave.nodes.offline_model.english import (
     CHANGING,
@@ -221,7 +221,7 @@ def _list_call(tool: ToolSpec, tools: Sequence[ToolSpec]) -> Call | None:
     """List as much as there is of the things that a tool acts on."""
     for listing in tools:
         if listing.action == "list" and listing.shares_noun(tool):
-            everything = {one.name: value_meaning(one, "all") for one in listing.parameters if one.choices}
+            everything = {one.name: value_surfaces(one).get("all") for one in listing.parameters if one.choices}
             most = {one.name: one.schema.get("maximum") for one in listing.parameters if one.role == "limit"}
             given = {name: value for name, value in {**everything, **most}.items() if value is not None}
             call = checked(Intent(listing, given))

@@ -155,6 +155,8 @@ def _by_verb(table: dict[Action, str]) -> dict[str, tuple[Action, ...]]:
 STRONG_ACTIONS = _by_verb(STRONG_VERBS)
 WEAK_ACTIONS = _by_verb(WEAK_VERBS)
 VERBS = frozenset(STRONG_ACTIONS) | frozenset(WEAK_ACTIONS)
+ANY_VERB = "|".join(sorted(VERBS, key=lambda verb: (-len(verb), verb)))
+"""The verbs as one alternative, longest first."""
 _TOOL_VERBS: dict[Action, str] = {
     "create": "create add new insert make register append put write save store",
     "list": "list ls all index enumerate show",

@@ -1,36 +1,43 @@
 """Fill a chosen tool from a clause: something new, a change, a list or search, anything else."""
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
 from toolweave.nodes.offline_model.arguments import (
+    OVERDUE,
     TEXT_KINDS,
     Draft,
     extract_names,
     extract_values,
-    is_overdue,
     parameter_words,
-    value_meaning,
     value_of_verb,
+    value_surfaces,
 )
+from toolweave.nodes.offline_model.dates import find_dates
 from toolweave.nodes.offline_model.english import (
+    ANY_VERB,
     CLAUSE_WINDOW,
+    CONTAINERS,
     HIDDEN,
     NEVER,
-    STRONG_VERBS,
-    WEAK_VERBS,
+    NUMBER_WORDS,
+    STOP_WORDS,
+    VAGUE_NOUNS,
+    VERBS,
     Literals,
     pattern,
+    stem,
     without_courteous_tail,
     without_filing,
     words,
 )
 from toolweave.nodes.offline_model.phrases import Cue
-from toolweave.nodes.offline_model.titles import Target, read_target, states_topic, titles_of, topic_of
-from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, wrong_parameters
+from toolweave.nodes.offline_model.titles import ORDINALS, Target, read_target, states_topic, titles_of, topic_of
+from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, limit_of, wrong_parameters
 
 
 @dataclass(frozen=True)
@@ -59,10 +66,9 @@ def checked(intent: Intent) -> Intent:
     tool = intent.tool
     wrong = wrong_parameters(tool.schema, intent.arguments)
     arguments = {name: value for name, value in intent.arguments.items() if name not in wrong}
-    too_long = next((one for one in tool.parameters if one.name in wrong and _is_too_long(one, intent.arguments)), None)
-    for parameter in tool.parameters:
-        if parameter.required and len(parameter.choices) == 1:
-            arguments.setdefault(parameter.name, parameter.choices[0])
+    refused = [one for one in tool.parameters if one.name in wrong and isinstance(intent.arguments[one.name], str)]
+    most = {one.name: limit_of(one.schema, "maxLength", math.inf) for one in refused}
+    too_long = next((one for one in refused if len(intent.arguments[one.name]) > most[one.name]), None)
     found_later = tool.key.name if intent.target and tool.key else None
     missing = tuple(
         one
@@ -70,11 +76,6 @@ def checked(intent: Intent) -> Intent:
         if one.required and one.name not in arguments and one.name != found_later and "default" not in one.schema
     )
     return replace(intent, arguments=arguments, missing=missing, too_long=too_long)
-
-
-def _is_too_long(parameter: Parameter, arguments: Mapping[str, Any]) -> bool:
-    value, most = arguments.get(parameter.name), parameter.schema.get("maxLength")
-    return isinstance(value, str) and isinstance(most, int) and len(value) > most
 
 
 # Something new
@@ -107,25 +108,13 @@ def fill_more(intent: Intent, text: str, literals: Literals, today: date) -> Int
 
 # A change of something that exists
 
-_CHANGING_VERBS = "|".join(
-    sorted(
-        {*words(STRONG_VERBS["update"]), *words(WEAK_VERBS["update"]), "add", "attach", "need", "want"},
-        key=lambda verb: (-len(verb), verb),
-    )
-)
 _VERB = pattern(
     r"^(?:i(?:'ve|'m)? |we(?:'ve)? )?(?:(?:have|am|already|just|finally) )*"
-    rf"(?:{_CHANGING_VERBS}|done|finished|completed|make it so that|make sure)"
+    rf"(?:{ANY_VERB}|need|want|done|finished|completed|make it so that|make sure)"
     r"(?: (?:off|back|up|down|forward|out|with))*\b"
 )
-_LINKS = (
-    r"\b(?:so|it's|its|is|are|has been|have been|was|were|isn't|now|back|after all|being|both|off|to be)"
-    r"(?= |$)(?! (?:{N}))"
-)
-_DANGLING = pattern(r"(?:^| )(?:and|to|as|for|until|by|with|on|at|should|be|from|the)(?= *$)")
 _EXTENDING = pattern(r"(?:add|attach|append|tag|label|also)\b")
 _POINTS_BACK = pattern(r"\b(?:its|it|their|them|this|that)\b")
-_AND_ANOTHER = re.compile(r"\s*(?:,|\band\b)\s+(?:the|my)\s+")
 _SEPARATORS = " ,;:.!?-–—"
 
 
@@ -148,7 +137,7 @@ def fill_change(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: 
         quoted = [literal.value for _, literal in literals.in_text(cue.body, "quoted")]
         titles = [title for title in quoted if title not in intent.arguments.values()] or [target.text]
     else:
-        titles = _AND_ANOTHER.split(target.text)
+        titles = [target.text]
     return [replace(intent, target=replace(target, text=title)) for title in titles]
 
 
@@ -182,9 +171,7 @@ def _without_frame(draft: Draft) -> str:
         names = "|".join(changed)
         form = rf"(?:'s)? ?\b(?:the |a |an |its )?(?:new )?(?:{names})\b(?: (?:of|for|on|to|from))?"
         text = pattern(form).sub(" ", f" {text} ")
-    text = pattern(_LINKS.replace("{N}", draft.noun)).sub(" ", text)
-    text = without_filing(text, anywhere=True)
-    return _DANGLING.sub("", text.strip(_SEPARATORS))
+    return text.strip(_SEPARATORS)
 
 
 _CHANGE = (
@@ -228,14 +215,12 @@ def _extract_new_texts(draft: Draft) -> None:
 
 def _extract_implied_values(draft: Draft, cue: Cue, text: str) -> None:
     """Take the value that a verb means: "finish" and the report of a deed set the state to completed."""
-    if draft.arguments and cue.verb in ("set", "change", "update", "edit", "make", "move"):
-        return
     for parameter in draft.tool.parameters:
         if parameter.name in draft.arguments or not (parameter.choices or parameter.kind == "boolean"):
             continue
         value: Any = value_of_verb(parameter, text)
         if value is None and cue.manner == "deed" and not draft.arguments:
-            value = value_meaning(parameter, "completed")
+            value = value_surfaces(parameter).get("completed")
         if value is not None:
             draft.arguments[parameter.name] = value
 
@@ -259,7 +244,7 @@ def fill_reading(
 
     `body` is the text without the verb that asked for it.
     """
-    found = _fill_finding(finding, body, literals, today) if finding else None
+    found = fill_other(finding, body, literals, today) if finding else None
     topical = bool(literals.in_text(text, "quoted")) or states_topic(text)
     if listing is None or (found and topical and not found.missing):
         return found
@@ -273,23 +258,13 @@ def fill_reading(
 
 def extract_filters(draft: Draft) -> dict[str, Any]:
     """Take everything by which a listing can be narrowed down; return the arguments."""
-    if draft.extract(_STILL_TO_DO) or is_overdue(draft.text):
+    if draft.extract(_STILL_TO_DO) or OVERDUE.search(draft.text):
         for parameter in draft.tool.parameters:
-            active = value_meaning(parameter, "active") if parameter.choices else None
+            active = value_surfaces(parameter).get("active") if parameter.choices else None
             if active is not None:
                 draft.arguments[parameter.name] = active
     extract_values(draft, "anywhere")
     return draft.arguments
-
-
-def _fill_finding(tool: ToolSpec, text: str, literals: Literals, today: date) -> Intent:
-    draft = Draft(tool, text, literals, today)
-    extract_values(draft, "anywhere")
-    main = tool.main
-    topic = topic_of(draft.text, tool, literals) if main and main.name not in draft.arguments else ""
-    if main and topic:
-        draft.arguments[main.name] = topic
-    return checked(Intent(tool, draft.arguments))
 
 
 # Any other tool
@@ -312,23 +287,20 @@ def fill_other(tool: ToolSpec, text: str, literals: Literals, today: date) -> In
 def _extract_main(draft: Draft) -> None:
     """Give what is left to the main parameter."""
     main = draft.tool.main
-    if main is not None and main.required and main in draft.open_texts():
-        quoted = draft.literals.in_text(draft.text, "quoted")
-        spoken = _SPOKEN.match(draft.text) if main.role in ("text", "description") else None
-        topic = ""
-        if quoted:
-            draft.arguments[main.name] = quoted[0][1].value
-            draft.text = draft.text.replace(quoted[0][0], " ", 1)
-        elif spoken:
-            draft.fill(main, spoken["value"])
-            draft.text = ""
-        elif main.role == "title":
-            topic = next(iter(titles_of(draft.text, NEVER, draft.literals)), "")
-        elif main.role not in ("place", "language"):
-            topic = topic_of(draft.text, draft.tool, draft.literals)
-        if topic:
-            draft.arguments[main.name] = topic
-            draft.text = ""
+    if main is None or main not in draft.open_texts() or not (main.required or draft.tool.action == "search"):
+        return
+    quoted = draft.literals.in_text(draft.text, "quoted")
+    value = ""
+    if quoted:
+        value = quoted[0][1].value
+    elif main.role in ("text", "description") and (spoken := _SPOKEN.match(draft.text)):
+        value = draft.literals.restore(spoken["value"])
+    elif main.role == "title":
+        value = next(iter(titles_of(draft.text, NEVER, draft.literals)), "")
+    elif main.role not in ("place", "language"):
+        value = topic_of(draft.text, draft.tool, draft.literals)
+    if value:
+        draft.arguments[main.name] = value
 
 
 def read_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Literals, today: date) -> Any:
@@ -338,3 +310,49 @@ def read_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Litera
     draft = Draft(tool, f"{parameter.name.replace('_', ' ')} {text.strip()}", literals, today)
     extract_values(draft, "anywhere")
     return draft.arguments.get(parameter.name)
+
+
+# Words of requests themselves, whatever they ask for.
+_OF_REQUESTS = frozenset(
+    stem(word)
+    for word in words(
+        "want need like love look know tell help try new called named titled says saying current now today tomorrow "
+        "many much cost list number question detail details information info available exist call use using word "
+        "another following back sure longer anymore need rid mistake quick quickly small little short simple extra "
+        "additional further separate single soon possible asap somehow sometime maybe certainly definitely simply just "
+        "note memo entry line job matter whole entire everything moment nice great good reminder put make sense"
+    )
+)
+_WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
+
+
+def unused_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
+    """List the words of a request that neither the arguments and targets nor the tool itself explain (U-04)."""
+    known = {*_OF_REQUESTS, *map(stem, (*CONTAINERS, *VAGUE_NOUNS))}
+    text = without_filing(text, anywhere=True)
+    for intent in intents:
+        tool, target = intent.tool, intent.target
+        if tool.parameter("date"):
+            for found in reversed(find_dates(text, today)):
+                text = f"{text[: found.start]} {text[found.end :]}"
+        if target:
+            known |= {stem(word) for word in (*words(target.text), *map(str, target.ids), *ORDINALS)}
+        known |= {stem(word) for value in intent.arguments.values() for word in words(str(value).replace("_", " "))}
+        known |= {stem(word) for word in words(f"{tool.description} {tool.name.replace('_', ' ')}")}
+        known |= {stem(word) for noun in tool.nouns_and_synonyms for word in words(noun)}
+        for one in tool.parameters:
+            known |= {stem(word) for word in (*one.words, *words(one.description), *words(parameter_words(one)))}
+            known |= {stem(word) for surface in value_surfaces(one) for word in words(surface)}
+    counts = {str(len(intents)), *known}
+    known |= {word for word, number in NUMBER_WORDS.items() if str(number) in counts}
+    listed = dict.fromkeys(match.group().removesuffix("'s") for match in _WORD.finditer(text))
+    return [
+        word
+        for word in listed
+        if not (
+            word.lower() in STOP_WORDS
+            or word.lower() in VERBS
+            or stem(word) in known
+            or set(map(stem, words(word))) <= known
+        )
+    ]

@@ -18,10 +18,10 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from pydantic import Field
 
-from toolweave.nodes.offline_model.choose_tool import TEXT_WINDOW, Reader, plan_message, rank_tools, unused_words
+from toolweave.nodes.offline_model.choose_tool import TEXT_WINDOW, Reader, plan_message, rank_tools
 from toolweave.nodes.offline_model.dialogue import MAX_TURNS, reply_to
 from toolweave.nodes.offline_model.english import hide_literals, without_courtesy
-from toolweave.nodes.offline_model.fill import Intent, fill_other
+from toolweave.nodes.offline_model.fill import Intent, fill_other, unused_words
 from toolweave.nodes.offline_model.phrases import find_cue
 from toolweave.nodes.offline_model.results import NOTICE, Reply, Turn, call_key, label, read_turns, text_of
 from toolweave.nodes.offline_model.script_tasks import next_fetch, written_call
@@ -120,9 +120,6 @@ def _names(parameters: Sequence[str] | set[str]) -> str:
 
 def _forced_call(text: str, offered: tuple[ToolSpec, ...], today: date) -> NamedCall:
     """Fill the tool that fits best; what the text does not give for a required parameter is made up."""
-    for intent in plan_message(text, Reader(offered, today)).intents:
-        if not (intent.missing or intent.too_long or intent.target):
-            return intent.tool.name, dict(intent.arguments)
     hidden, literals = hide_literals(text[:TEXT_WINDOW])
     cue = find_cue(without_courtesy(hidden), all_nouns(offered))
     tool = rank_tools(offered, cue, hidden, literals, today)[0][1]

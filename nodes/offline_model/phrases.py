@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import Literal
 
 from toolweave.nodes.offline_model.english import (
+    ANY_VERB,
     CLAUSE_WINDOW,
     CONTAINER,
     HIDDEN,
     IRREGULAR,
     STRONG_ACTIONS,
     VAGUE,
-    VERBS,
     WEAK_ACTIONS,
     Action,
     is_courtesy,
@@ -140,11 +140,10 @@ ITEM_MARK = "\u2029"
 _BULLET = re.compile(r"[:;,.]?[ \t]*\n[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+")
 _NOT_AFTER = r"(?<!\b[a-zA-Z])(?<!\b(?:Dr|Mr|Ms|St|vs|No|no|nr))(?<!\b(?:Mrs|e\.g|i\.e|etc))"
 _SENTENCE_END = re.compile(rf"{_NOT_AFTER}[.!?;](?=\s)\s*|\n+")
-_VERB = "|".join(sorted(VERBS, key=lambda verb: (-len(verb), verb)))
 _COURTESY = r"(?:please |then |also |can you |could you |you can |you may |would you |just |now |to )*"
 _THEN = pattern(
     r"\s*,?\s*(?:\band )?(?:\bthen|\bafterwards|\bafter that|\bonce done|\bfinally)\b,?\s+"
-    rf"(?={_COURTESY}(?:{_VERB})\b)"
+    rf"(?={_COURTESY}(?:{ANY_VERB})\b)"
 )
 _ANOTHER = pattern(
     r"\s*,?\s*(?:\band|,) (?:also )?"
@@ -153,7 +152,7 @@ _ANOTHER = pattern(
 # "and", a comma or a dash before an order that speaks of the tools' things, or "and" before a question.
 _ORDER = (
     r"\s*(?:,\s*(?:and |but |so )?|\s(?:and|but|so) |\s[–—-]\s)(?:also )?"
-    rf"(?={_COURTESY}(?:{_VERB})\b(?:(?! and ).){{0,80}}?(?:\b{{T}}))"
+    rf"(?={_COURTESY}(?:{ANY_VERB})\b(?:(?! and ).){{0,80}}?(?:\b{{T}}))"
     rf"|\s*,\s*(?:and |so )?(?={_COURTESY}(?:mark|tick|check|cross|set|rename)\b.{{1,80}}?\b(?:as|off|to)\b)"
     r"|\s*,?\s+(?P<question>and )(?=(?:what(?:'s)?|which|how many|where|when|who)\b)"
 )

@@ -76,28 +76,22 @@ def _title_form(source: str, noun: str) -> re.Pattern[str]:
 def _title_of(body: str, noun: str, literals: Literals) -> str:
     """Return the phrase that names the thing to create, without what only introduces or files it."""
     body = re.sub(r"\(\s*\)", " ", body).strip(" ,;:-–—")
-    text, modifiers = _without_lead(without_courteous_tail(without_filing(body, noun)), noun)
-    text = _DANGLING.sub("", without_filing(without_courteous_tail(text), noun))
-    if not re.search(rf"\w|{HIDDEN}", text):
-        text = modifiers
+    text = _DANGLING.sub("", _without_lead(without_courteous_tail(without_filing(body, noun)), noun))
     alone = re.fullmatch(HIDDEN, text.strip())
     title = re.sub(r"\s+", " ", literals.restore(text)).strip()
     return title if alone or not title else title[0].upper() + title[1:]
 
 
-def _without_lead(text: str, noun: str) -> tuple[str, str]:
-    """Drop the words before the thing; also give the modifiers of the noun, for "add a laundry task"."""
-    modifiers = ""
+def _without_lead(text: str, noun: str) -> str:
+    """Drop the words before the thing."""
     introduced = _title_form(_INTRODUCED, noun).match(text)
     if introduced and (not introduced["modifiers"] or pattern(r"(?:an?|another|the|new|one) ").match(text)):
-        modifiers = introduced["modifiers"].strip()
         text = text[introduced.end() :]
         if pattern(_ABOUT).fullmatch(introduced["link"].strip()):
             text = pattern(r"^(?:the|a|an) ").sub("", text)
     else:
         text = _title_form(_FILED_FIRST, noun).sub("", text)
-    text = _WISHED.sub("", text)
-    return text, modifiers
+    return _WISHED.sub("", text)
 
 
 # What stands before the topic of a search.

@@ -327,8 +327,8 @@ def made_up_value(parameter: Parameter, text: str, today: date) -> Any:
     if parameter.choices:
         return parameter.choices[0]
     if parameter.kind in ("integer", "number"):
-        least, most = _bound(schema, "minimum", -math.inf), _bound(schema, "maximum", math.inf)
-        above = _bound(schema, "exclusiveMinimum", -math.inf) + 1
+        least, most = limit_of(schema, "minimum", -math.inf), limit_of(schema, "maximum", math.inf)
+        above = limit_of(schema, "exclusiveMinimum", -math.inf) + 1
         value = max(least, above, min(0, most))
         return int(value) if parameter.kind == "integer" or value == int(value) else value
     plain: dict[str, Any] = {"boolean": False, "null": None, "array": [], "object": {}}
@@ -339,8 +339,8 @@ def made_up_value(parameter: Parameter, text: str, today: date) -> Any:
     if (stated := schema.get("format")) in _FORMATS:
         return _FORMATS[stated]
     written = " ".join(text.split()) or parameter.name
-    written = written[: int(_bound(schema, "maxLength", _LONGEST_MADE_UP))]
-    return written.ljust(min(int(_bound(schema, "minLength", 0)), _LONGEST_MADE_UP), ".")
+    written = written[: int(limit_of(schema, "maxLength", _LONGEST_MADE_UP))]
+    return written.ljust(min(int(limit_of(schema, "minLength", 0)), _LONGEST_MADE_UP), ".")
 
 
 def date_text(day: date, parameter: Parameter) -> str:
@@ -348,7 +348,8 @@ def date_text(day: date, parameter: Parameter) -> str:
     return f"{day.isoformat()}T00:00:00Z" if parameter.schema.get("format") == "date-time" else day.isoformat()
 
 
-def _bound(schema: Mapping[str, Any], keyword: str, unstated: float) -> float:
+def limit_of(schema: Mapping[str, Any], keyword: str, unstated: float) -> float:
+    """Return the number that a schema states for a keyword, or `unstated`."""
     value = schema.get(keyword)
     usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return value if usable else unstated  # type: ignore[return-value]
