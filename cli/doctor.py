@@ -33,7 +33,7 @@ from toolweave.cli.serving import listening, url_of
 from toolweave.cli.terminal import stdout_console, styled
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
-from toolweave.config.mcp import served_mcp_config
+from toolweave.config.mcp import mcp_place, served_mcp_config
 from toolweave.config.script_job import named_mcp_config, named_script_settings
 from toolweave.config.settings import Settings, load_settings, unknown_variables
 from toolweave.errors import ConfigError, DataFolderLocked, OutboundRefused, ToolweaveError
@@ -408,7 +408,7 @@ def check_servers(settings: Settings) -> Iterator[Finding]:
     for warning in servers.mcp.warnings:
         yield Finding("warn", "mcp.jsonc", f"{warning}.")
     found = survey(servers)
-    yield Finding("ok", "mcp.jsonc", f"{servers.file.in_words()}.")
+    yield Finding("ok", "mcp.jsonc", f"{mcp_place(settings).in_words()}.")
     for server in found:
         if server.state == "ready":
             tools = f"{len(server.tools)} tools in {server.ready_ms} ms."

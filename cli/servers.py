@@ -19,7 +19,7 @@ from toolweave.cli.configuration import DOTENV, read_configuration
 from toolweave.cli.terminal import styled
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
-from toolweave.config.mcp import McpConfig, McpPlace, McpServerConfig, mcp_place, mcp_variables, served_mcp_config
+from toolweave.config.mcp import McpConfig, McpServerConfig, mcp_variables, served_mcp_config
 from toolweave.config.mcp_editing import ready_made
 from toolweave.config.settings import PREFIX, Settings, load_settings
 from toolweave.config.variables import find_references, resolve
@@ -103,16 +103,6 @@ class ServersConfig:
         """Name the servers that are configured, in the order of the file."""
         return [each.name for each in self.mcp.servers]
 
-    @property
-    def tokens(self) -> TokenPlace:
-        """Name the place of the servers' tokens."""
-        return token_place(self.settings)
-
-    @property
-    def file(self) -> McpPlace:
-        """Name the file that counts."""
-        return mcp_place(self.settings)
-
     def expect(self, name: str, known: Collection[str] | None = None) -> None:
         """Refuse a name that is none of those known, by default the configured ones.
 
@@ -183,26 +173,6 @@ def warn(servers: ServersConfig) -> None:
         sys.stderr.write(f"{warning}\n")
 
 
-def tried(
-    servers: ServersConfig,
-    names: Collection[str] = (),
-    *,
-    patience_s: float = SURVEY_PATIENCE_S,
-    pinged: bool = False,
-) -> list[Surveyed]:
-    """Survey servers for a person at the terminal, with warnings about the file on stderr.
-
-    Raises:
-        ConfigError: there is no server of such a name.
-    """
-    for name in names:
-        servers.expect(name)
-    warn(servers)
-    # What goes wrong is said in our words.
-    configure_logging(servers.settings.model_copy(update={"log_level": "ERROR"}))
-    return survey(servers, names, patience_s=patience_s, pinged=pinged)
-
-
 def survey(
     servers: ServersConfig,
     names: Collection[str] = (),
@@ -221,7 +191,7 @@ def survey(
         trial = settings.model_copy(update={"todo_database_url": database})
         configured = served_mcp_config(trial, tried=names).servers
         wanted = [each for each in configured if not names or each.name in names]
-        return asyncio.run(_survey(wanted, servers.tokens, patience_s=patience_s, pinged=pinged))
+        return asyncio.run(_survey(wanted, token_place(settings), patience_s=patience_s, pinged=pinged))
 
 
 async def _survey(

@@ -41,12 +41,13 @@ def change(servers: ServersConfig, edit: Callable[[str], str]) -> bool:
     Raises:
         ConfigError: it cannot be read, edited or written; it is as before then.
     """
-    if servers.file.is_shipped:
+    file = mcp_place(servers.settings)
+    if file.is_shipped:
         if edit(shipped_text()) == shipped_text():
             return False
-        if make_file(servers.file.own, shipped_text()):
-            sys.stderr.write(f"Made {servers.file.own}, a copy of the file that comes with Toolweave.\n")
-    return edit_file(servers.file.own, edit)
+        if make_file(file.own, shipped_text()):
+            _say(f"Made {file.own}, a copy of the file that comes with Toolweave.")
+    return edit_file(file.own, edit)
 
 
 def restart_hint(settings: Settings) -> str | None:
@@ -191,7 +192,7 @@ def add(
         changed = change(servers, lambda text: _with_new(text, name, entry, replace=replace))
     servers = read_servers(config, data_dir)
     for secret in _literal_secrets(entry or {}):
-        _say(f"{secret} is written out in {servers.file.path}: better write {{env:NAME}} and set that variable.")
+        _say(f"{secret} is written out in {servers.mcp.path}: better write {{env:NAME}} and set that variable.")
     ready = _report(servers, name, changed=changed, no_check=no_check, as_json=as_json)
     raise typer.Exit(0 if ready else 1)
 
@@ -232,11 +233,11 @@ def _report(servers: ServersConfig, name: str, *, changed: bool, no_check: bool,
     found = None if no_check or lacking else checked(servers, [name])[0]
     hint = restart_hint(servers.settings) if changed else None
     if as_json:
-        told = {"name": name, "file": str(servers.file.path), "changed": changed, "restart": hint}
+        told = {"name": name, "file": str(servers.mcp.path), "changed": changed, "restart": hint}
         told |= {"missing": needs.variables, "installed": needs.installed is not False}
         print(compact({**told, "check": found and checked_json(found, servers)}))
         return found is None or found.state == "ready"
-    print(f"{name} is enabled in {servers.file.path}{'' if changed else ' already'}.")
+    print(f"{name} is enabled in {servers.mcp.path}{'' if changed else ' already'}.")
     if needs.variables:
         print(f"It needs {', '.join(needs.variables)}: set that in {servers.variables_in} or in the environment.")
     if needs.installed is False:

@@ -19,15 +19,17 @@ from toolweave.cli.servers import (
     Surveyed,
     read_servers,
     show_state,
-    tried,
+    survey,
     warn,
 )
 from toolweave.cli.terminal import compact, harmless, shortened, stdout_console, styled
+from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_editing import EntryText, ready_made
 from toolweave.errors import ConfigError, SignInFailed, TokenStoreError
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault
 from toolweave.servers.connections.oauth.login import PATIENCE_S, sign_in, sign_out
+from toolweave.servers.connections.oauth.place import token_place
 from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
 from toolweave.servers.connections.redaction import Redaction
 
@@ -132,7 +134,7 @@ def _sign_in(server: McpServerConfig, servers: ServersConfig) -> SignIn:
     if server.auth.grant == "client_credentials":
         return "by secret"
     try:
-        kept = open_vault(servers.tokens).read(GrantKey(server.name, server.url))
+        kept = open_vault(token_place(servers.settings)).read(GrantKey(server.name, server.url))
     except TokenStoreError as error:
         sys.stderr.write(f"{server.name}: {error}\n")
         return "unreadable"
@@ -217,7 +219,12 @@ def checked(servers: ServersConfig, names: Sequence[str]) -> list[Surveyed]:
     Raises:
         ConfigError: there is no server of such a name.
     """
-    found = tried(servers, names, patience_s=CHECK_PATIENCE_S, pinged=True)
+    for name in names:
+        servers.expect(name)
+    warn(servers)
+    # What goes wrong is said in our words.
+    configure_logging(servers.settings.model_copy(update={"log_level": "ERROR"}))
+    found = survey(servers, names, patience_s=CHECK_PATIENCE_S, pinged=True)
     return [each for each in found if names or each.state != "disabled"]
 
 
@@ -266,7 +273,7 @@ def login(
             webbrowser.open(url)
 
     try:
-        asyncio.run(sign_in(server, servers.tokens, show, patience_s=timeout))
+        asyncio.run(sign_in(server, token_place(servers.settings), show, patience_s=timeout))
     except AuthorizationFault as fault:
         raise SignInFailed(f"{name}: {Redaction(server).clean(str(fault))}.") from fault
     print(f"Signed in to {name}.")
@@ -280,8 +287,8 @@ def logout(name: Name, config: ConfigFile = None, data_dir: DataFolder = None) -
     """
     servers = read_servers(config, data_dir)
     if name in servers.names:
-        was_signed_in = asyncio.run(sign_out(_signing_in(servers, name), servers.tokens))
-    elif not (was_signed_in := open_vault(servers.tokens).delete(GrantKey(name, url=""))):
+        was_signed_in = asyncio.run(sign_out(_signing_in(servers, name), token_place(servers.settings)))
+    elif not (was_signed_in := open_vault(token_place(servers.settings)).delete(GrantKey(name, url=""))):
         servers.expect(name)
     print(f"Signed out of {name}." if was_signed_in else f"You were not signed in to {name}.")
 

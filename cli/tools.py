@@ -7,8 +7,9 @@ import typer
 from rich.console import Console
 
 from toolweave.cli.api_client import server_health, server_url
-from toolweave.cli.servers import ConfigFile, DataFolder, Surveyed, read_servers, show_state, tried
+from toolweave.cli.servers import ConfigFile, DataFolder, Surveyed, read_servers, show_state, survey, warn
 from toolweave.cli.terminal import compact, harmless, shortened, stdout_console
+from toolweave.config.logs import configure_logging
 from toolweave.config.settings import load_settings
 
 REFUSALS = {
@@ -32,7 +33,11 @@ def tools(
         health = server_health(server_url(url, load_settings()))
         print(compact(health)) if as_json else _show_health(stdout_console(), health)
         return
-    found = tried(read_servers(config, data_dir))
+    servers = read_servers(config, data_dir)
+    warn(servers)
+    # What goes wrong is said in our words.
+    configure_logging(servers.settings.model_copy(update={"log_level": "ERROR"}))
+    found = survey(servers)
     if as_json:
         print(compact([asdict(server) for server in found]))
     else:

@@ -3,6 +3,7 @@
 An edit leaves comments, order and notation of everything else as they are.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -41,17 +42,17 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of an object: its key, the place of its value, and the end of its comma if it has one."""
+    """One member of an object: its key, the place of its value, and where it ends with its comma if it has one."""
 
     key: Token
     start: int
     end: int
-    comma_end: int | None
+    whole_end: int
 
     @property
-    def whole_end(self) -> int:
-        """Where it ends, its comma included."""
-        return self.comma_end or self.end
+    def has_comma(self) -> bool:
+        """Say whether a comma follows it."""
+        return self.whole_end > self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class _Locator:
             items = []
             for index, item in enumerate(value):
                 items.append(self.locate(item, (*path, index)))
-                self._comma()
+                self._past_comma()
             self._take()
             return items
         return _joined_surrogates(value) if isinstance(value, str) else value
@@ -163,7 +164,7 @@ class _Locator:
             self._take()  # the colon
             start = self._tokens[self._next].start
             value[name] = self.locate(item, (*path, name))
-            each[name] = Member(key, start, self._tokens[self._next - 1].end, self._comma())
+            each[name] = Member(key, start, self._tokens[self._next - 1].end, self._past_comma())
         self.members[path] = Members(opening.start, self._take().start, each)
         return value
 
@@ -172,8 +173,11 @@ class _Locator:
         self._next += 1
         return token
 
-    def _comma(self) -> int | None:
-        return self._take().end if self._tokens[self._next].text == "," else None
+    def _past_comma(self) -> int:
+        """Take a comma if there is one; return the end of what was taken last."""
+        if self._tokens[self._next].text == ",":
+            self._next += 1
+        return self._tokens[self._next - 1].end
 
 
 def _joined_surrogates(text: str) -> str:
@@ -217,18 +221,21 @@ Write = Callable[[Style], str]
 """Write a value; its first line is not indented. It must be valid JSON5."""
 
 
-def with_member(document: JsoncDocument, path: JsonPath, name: str, write: Write, *, above: str = "") -> str:
+def with_member(
+    document: JsoncDocument, path: JsonPath, name: str, value: Any, write: Write | None = None, *, above: str = ""
+) -> str:
     """Write a member of the object at `path`: in the place of its value, or at the end if there is none of that name.
 
-    A new one has a comma after it if the last one has one. `name` needs no escapes. `above` is a comment for the line
-    above it, if it gets lines of its own.
+    A new one has a comma after it if the last one has one. `name` needs no escapes. The value is written as JSON on one
+    line, or by `write` where the object has lines. `above` is a comment for the line above the member.
     """
     text, members = document.text, document.members[path]
     style = _style_of(text, members)
+    written = write(style) if write and not style.on_one_line else json.dumps(value, ensure_ascii=False)
     if there := members.each.get(name):
-        return text[: there.start] + write(style) + text[there.end :]
+        return text[: there.start] + written + text[there.end :]
     last = list(members.each.values())[-1] if members.each else None
-    member = f"{style.key(name)}: {write(style)}{',' if last and last.comma_end else ''}"
+    member = f"{style.key(name)}: {written}{',' if last and last.has_comma else ''}"
     if style.on_one_line:
         end = last.whole_end if last else members.start + 1
         head, new, tail = text[:end], f" {member}", text[end:]
@@ -237,7 +244,7 @@ def with_member(document: JsoncDocument, path: JsonPath, name: str, write: Write
         lines = [f"{style.indent}{above}"] if above else []
         lines += [f"{style.indent}{member}", _indent(text, members.start)]
         new = ("" if head[-1] in _LINE_ENDS else style.newline) + style.newline.join(lines)
-    if last and not last.comma_end:
+    if last and not last.has_comma:
         head = f"{head[: last.end]},{head[last.end :]}"
     return head + new + tail
 
@@ -258,16 +265,16 @@ def without_member(document: JsoncDocument, path: JsonPath, name: str, *, above:
         before_it = _line_start(text, max(line - (2 if text[:line].endswith("\r\n") else 1), 0))
         if above and text[before_it:line].strip() == above:
             start = before_it
-    elif member.comma_end:
+    elif member.has_comma:
         found = _SPACES.match(text, end)
         end = found.end() if found else end
     place = list(each).index(name)
-    before = list(each.values())[place - 1] if place and not member.comma_end else None
-    if before is None or before.comma_end is None:
+    before = list(each.values())[place - 1] if place and not member.has_comma else None
+    if before is None or not before.has_comma:
         return text[:start] + text[end:]
     # What is the last one now has no comma behind it either.
-    between = text[before.comma_end : start]
-    return text[: before.comma_end - 1] + (between if has_lines or between.strip() else "") + text[end:]
+    between = text[before.whole_end : start]
+    return text[: before.whole_end - 1] + (between if has_lines or between.strip() else "") + text[end:]
 
 
 def _style_of(text: str, members: Members) -> Style:

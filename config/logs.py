@@ -5,9 +5,9 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from loguru import logger
@@ -50,13 +50,7 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
     """
     target = sys.stderr if stream is None else stream
     human = settings.log_format == "human" or (settings.log_format == "auto" and target.isatty())
-    render: Callable[[Record], str] = _json_line
-    if human:
-        colour = target.isatty()
-
-        def render(record: "Record") -> str:
-            return _human_line(record, colour=colour)
-
+    render = partial(_human_line, colour=target.isatty()) if human else _json_line
     with suppress(ValueError):  # somebody else has removed it
         logger.remove(_ours[0])
     _ours[0] = logger.add(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from toolweave.config.documents import ConfigDocument, shown_path
 from toolweave.config.jsonc import read_jsonc
@@ -32,25 +32,19 @@ OWN_MCP_CONFIG = "mcp.jsonc"
 
 @dataclass(frozen=True, slots=True)
 class McpPlace:
-    """The mcp file that counts and who says so; `own` is where a file of one's own is, or would be made."""
+    """The mcp file that counts and why; `own` is where a file of one's own is, or would be made.
+
+    `is_shipped` says that it is the file that comes with Toolweave, which nobody edits.
+    """
 
     path: Path
-    chosen_by: Literal["setting", "data folder", "default"]
     own: Path
-
-    @property
-    def is_shipped(self) -> bool:
-        """Say whether it is the file that comes with Toolweave, which nobody edits."""
-        return self.chosen_by == "default"
+    reason: str
+    is_shipped: bool = False
 
     def in_words(self) -> str:
         """Name the file and say why it counts."""
-        reasons = {
-            "setting": "as TOOLWEAVE_MCP_CONFIG or --config says",
-            "data folder": "because it is in the data folder",
-            "default": "the one that comes with Toolweave",
-        }
-        return f"{self.path} ({reasons[self.chosen_by]})"
+        return f"{self.path} ({self.reason})"
 
 
 def mcp_place(settings: Settings) -> McpPlace:
@@ -59,12 +53,12 @@ def mcp_place(settings: Settings) -> McpPlace:
     One that was named counts whether it exists or not, and so does a link in the data folder that leads nowhere: to
     serve something else instead would hide the mistake.
     """
-    own = settings.data_dir / OWN_MCP_CONFIG
-    if settings.mcp_config is not None:
-        return McpPlace(settings.mcp_config, "setting", settings.mcp_config)
+    named, own = settings.mcp_config, settings.data_dir / OWN_MCP_CONFIG
+    if named is not None:
+        return McpPlace(named, named, "as TOOLWEAVE_MCP_CONFIG or --config says")
     if os.path.lexists(own):
-        return McpPlace(own, "data folder", own)
-    return McpPlace(SHIPPED_MCP_CONFIG, "default", own)
+        return McpPlace(own, own, "because it is in the data folder")
+    return McpPlace(SHIPPED_MCP_CONFIG, own, "the one that comes with Toolweave", is_shipped=True)
 
 
 # How messages call servers that were given by a caller of ours, not by a file.

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -47,9 +47,7 @@ class EntryText:
         return find_references(self.raw, mcp_variables(Settings(), {})).missing
 
     def write(self, style: Style) -> str:
-        """Write it with the indentation of its new place; as JSON where its neighbours are on one line."""
-        if style.on_one_line:
-            return json.dumps(self.raw, ensure_ascii=False)
+        """Write it with the indentation of its new place."""
         return style.newline.join([self._lines[0], *(self._moved(line, style) for line in self._lines[1:])])
 
     def _moved(self, line: str, style: Style) -> str:
@@ -90,7 +88,7 @@ def switched(text: str, name: str, *, on: bool) -> str:
     wanted = on if key == "enabled" else not on
     if entry.get(key, key == "enabled") is wanted:
         return text
-    edited = with_member(document, (top, name), key, lambda _: json.dumps(wanted))
+    edited = with_member(document, (top, name), key, wanted)
     return _checked(edited, document, {name: {**entry, key: wanted}})
 
 
@@ -98,10 +96,11 @@ def with_entry(text: str, name: str, entry: Mapping[str, Any] | EntryText) -> st
     """Put an entry in the place of the one of that name, or at the end; one of another file with its comments."""
     document, top = _parsed(text)
     raw = entry.raw if isinstance(entry, EntryText) else dict(entry)
-    write, above = _written(raw), ""
+    write: Write = partial(_in_lines, raw)
+    above = ""
     if isinstance(entry, EntryText) and not _is_strict(text):
         write, above = entry.write, entry.above
-    return _checked(with_member(document, (top,), name, write, above=above), document, {name: raw})
+    return _checked(with_member(document, (top,), name, raw, write, above=above), document, {name: raw})
 
 
 def without_entry(text: str, name: str, *, above: str = "") -> str:
@@ -115,17 +114,11 @@ def _parsed(text: str) -> tuple[JsoncDocument, str]:
     return document, next(key for key in SERVER_KEYS if key in document.value)
 
 
-def _written(entry: Mapping[str, Any]) -> Write:
-    """Write an entry with one member a line, or on one line where its neighbours are."""
-
-    def write(style: Style) -> str:
-        if style.on_one_line:
-            return json.dumps(entry, ensure_ascii=False)
-        inner = style.indent + style.unit
-        members = [f"{inner}{style.key(key)}: {json.dumps(item, ensure_ascii=False)}" for key, item in entry.items()]
-        return style.newline.join(("{", f",{style.newline}".join(members), f"{style.indent}}}"))
-
-    return write
+def _in_lines(entry: Mapping[str, Any], style: Style) -> str:
+    """Write an entry with one member a line."""
+    inner = style.indent + style.unit
+    members = [f"{inner}{style.key(key)}: {json.dumps(item, ensure_ascii=False)}" for key, item in entry.items()]
+    return style.newline.join(("{", f",{style.newline}".join(members), f"{style.indent}}}"))
 
 
 def _is_strict(text: str) -> bool:

@@ -42,19 +42,14 @@ _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 def read_yaml(path: Path) -> ConfigDocument:
     """Read and parse a YAML file; one with comments only is an empty mapping.
 
+    Only what settings need is read: mappings, lists and texts. A plain value is the text that it is written as, so that
+    the language `no` is no boolean.
+
     Raises:
         ConfigError: not readable, empty, not YAML, or more than settings need: a repeated key, an alias, several
-            documents, a key that is no text; names file, line and fix.
+            documents, a key that is no text; names file, line and fix, and never shows the text.
     """
-    return parse_yaml(configuration_text(path), source=str(path))
-
-
-def parse_yaml(text: str, *, source: str) -> ConfigDocument:
-    """Parse YAML text; `source` names it in errors, which never show the text.
-
-    Raises:
-        ConfigError: as `read_yaml`.
-    """
+    text, source = configuration_text(path), str(path)
     if not text.strip():
         raise ConfigError("the file is empty.", source=source, fix="Write at least {}.")
     lines: dict[JsonPath, int] = {}
@@ -81,14 +76,10 @@ class _Walk:
             raise self._error(node, "an alias (*name) is not read here.", "Write the value out.")
         self._seen.add(id(node))
         self._lines.setdefault(path, _line(node))
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, path)
+        if isinstance(node, yaml.ScalarNode):
+            return None if node.style is None and node.value in _NOTHING else node.value
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, place)) for place, item in enumerate(node.value)]
-        plain = isinstance(node, yaml.ScalarNode) and node.style is None
-        return None if plain and node.value in _NOTHING else node.value
-
-    def _mapping(self, node: yaml.MappingNode, path: JsonPath) -> dict[str, Any]:
         members: dict[str, Any] = {}
         for key, item in node.value:
             if not isinstance(key, yaml.ScalarNode):
