@@ -41,6 +41,10 @@ ConfigOption = Annotated[
     ),
 ]
 
+DataDirOption = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder of the databases.", show_default=".toolweave")
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, ParamSpec
+from typing import Literal, ParamSpec
 from urllib.parse import urlsplit
 
 import httpx
@@ -20,14 +20,13 @@ import sqlalchemy as sa
 import typer
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.memory import InMemoryStore
 from rich.console import Console
 
 from toolweave.api.langgraph.app import make_importable
 from toolweave.api.langgraph.auth.authentication import load_auth
 from toolweave.api.langgraph.custom_app import load_custom_app
-from toolweave.cli.configuration import ConfigOption, find_langgraph_json
+from toolweave.cli.configuration import ConfigOption, DataDirOption, find_langgraph_json
+from toolweave.cli.graph import registry_of
 from toolweave.cli.servers import ServersConfig, survey
 from toolweave.cli.serving import listening, url_of
 from toolweave.cli.terminal import stdout_console, styled
@@ -41,7 +40,6 @@ from toolweave.nodes.chat_models import script_endpoint
 from toolweave.nodes.http_tools.api_calls import credentials_of
 from toolweave.nodes.model_endpoint import ModelEndpoint, chosen_endpoint
 from toolweave.outbound import OutboundPolicy
-from toolweave.runtime.graphs import GraphRegistry, load_graph
 from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
 from toolweave.runtime.persistence.schema import MIGRATIONS
 from toolweave.servers.core.files.opening import Roots
@@ -155,8 +153,7 @@ def check_graphs(served: LangGraphJson) -> Iterator[Finding]:
 
 @about("graphs")
 def _graph(served: LangGraphJson, name: str) -> Iterator[Finding]:
-    graph = load_graph(served, name)
-    GraphRegistry({name: graph}, {name: None}, checkpointer=InMemorySaver(), store=InMemoryStore())
+    registry_of(served, name)
     yield Finding("ok", "graphs", f"{name} is {served.graphs[name].target}.")
 
 
@@ -425,10 +422,7 @@ COLOURS: dict[Level, str] = {"ok": "green", "warn": "yellow", "fail": "bold red"
 
 def doctor(
     config: ConfigOption = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option("--data-dir", metavar="DIR", help="Folder of the databases.", show_default=".toolweave"),
-    ] = None,
+    data_dir: DataDirOption = None,
 ) -> None:
     """Check settings, langgraph.json, model, databases, MCP servers, script files, registered tools, data folder, port.
 

@@ -50,10 +50,14 @@ def as_text(name: str, drawn: Graph) -> str:
     return "\n".join(lines)
 
 
+def registry_of(served: LangGraphJson, name: str) -> GraphRegistry:
+    """Import one graph and make the registry that opens it, with nothing stored."""
+    loaded = {name: load_graph(served, name)}
+    description = {name: served.graphs[name].description}
+    return GraphRegistry(loaded, description, checkpointer=InMemorySaver(), store=InMemoryStore())
+
+
 async def _drawn(served: LangGraphJson, name: str) -> Graph:
     make_importable(served)
-    entry = served.graphs[name]
-    loaded = {name: load_graph(served, name)}
-    registry = GraphRegistry(loaded, {name: entry.description}, checkpointer=InMemorySaver(), store=InMemoryStore())
-    async with registry.open(name, access="assistants.read") as opened:
+    async with registry_of(served, name).open(name, access="assistants.read") as opened:
         return await opened.aget_graph()

@@ -22,7 +22,13 @@ from watchfiles import Change, DefaultFilter, awatch
 
 from toolweave import open_files
 from toolweave.api.langgraph.app import create_langgraph_app
-from toolweave.cli.configuration import ConfigOption, Configuration, find_langgraph_json, read_configuration
+from toolweave.cli.configuration import (
+    ConfigOption,
+    Configuration,
+    DataDirOption,
+    find_langgraph_json,
+    read_configuration,
+)
 from toolweave.cli.serving import end_with_parent, listening, run_until_signal, url_of
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
@@ -204,9 +210,6 @@ PortOption = Annotated[
     int | None,
     typer.Option("--port", min=0, max=65535, help="Port to listen on, 0 takes a free one.", show_default="2024"),
 ]
-DataDirOption = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder of the databases.", show_default=".toolweave")
-]
 ReloadOption = Annotated[
     bool, typer.Option("--reload/--no-reload", help="Start the server again when the application changes.")
 ]
@@ -233,7 +236,8 @@ def serve(
     configuration = read_configuration(
         config, host=host, port=port, data_dir=data_dir, allow_insecure_bind=allow_insecure_bind or None
     )
-    _serve(configuration, banner=False)
+    with _listening(configuration) as sock:
+        _serve_on(sock, configuration)
 
 
 def dev(
@@ -257,11 +261,12 @@ def dev(
     if inherited is not None:
         end_with_parent()
         with socket.socket(fileno=inherited) as sock:
-            _serve_on(sock, configuration, banner=not again, announced=again)
+            _serve_on(sock, configuration, banner=not again, again=again)
     elif reload:
         _reloading(config, configuration, environ, data_dir)
     else:
-        _serve(configuration, banner=True)
+        with _listening(configuration) as sock:
+            _serve_on(sock, configuration, banner=True)
 
 
 def _reloading(
@@ -294,16 +299,11 @@ def _watched(config: Path | None, configuration: Configuration) -> Callable[[], 
     return watched
 
 
-def _serve(configuration: Configuration, *, banner: bool) -> None:
-    with _listening(configuration) as sock:
-        _serve_on(sock, configuration, banner=banner)
-
-
 def _listening(configuration: Configuration) -> AbstractContextManager[socket.socket]:
     return listening(configuration.settings, authenticated=configuration.served.auth is not None)
 
 
-def _serve_on(sock: socket.socket, configuration: Configuration, *, banner: bool, announced: bool = False) -> None:
+def _serve_on(sock: socket.socket, configuration: Configuration, *, banner: bool = False, again: bool = False) -> None:
     url = f"{url_of(sock)}{configuration.served.http.mount_prefix}"
     settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
     configure_logging(settings)
@@ -319,7 +319,7 @@ def _serve_on(sock: socket.socket, configuration: Configuration, *, banner: bool
     threads = settings.max_concurrent_runs + SPARE_THREADS
 
     def announce() -> None:
-        if announced:
+        if again:
             logger.info("the server is ready again")
             return
         if banner:
