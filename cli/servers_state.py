@@ -27,9 +27,9 @@ from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_editing import EntryText, ready_made
 from toolweave.errors import ConfigError, SignInFailed, TokenStoreError
+from toolweave.servers.connections.oauth import token_place
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault
 from toolweave.servers.connections.oauth.login import PATIENCE_S, sign_in, sign_out
-from toolweave.servers.connections.oauth.place import token_place
 from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
 from toolweave.servers.connections.redaction import Redaction
 
