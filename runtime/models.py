@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 JsonObject = dict[str, Any]
+Namespace = tuple[str, ...]
 RunStatus = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
 ThreadStatus = Literal["idle", "busy", "interrupted", "error"]
 MultitaskStrategy = Literal["reject", "enqueue", "interrupt", "rollback"]
@@ -203,6 +204,24 @@ class CreatedRun:
     run: Run
     due: bool
     superseded: tuple[tuple[str, CancelAction], ...] = ()
+
+
+class StreamEvent(NamedTuple):
+    """One event of a run or a thread, as it is stored and as listeners get it.
+
+    `seq` counts within a run, or, for the newer protocol, within a thread; `event` is its name, `data` JSON, `id` the
+    SSE id (None: the stream cannot be resumed). Events of the newer protocol have the channel and the namespace that
+    subscriptions name, the whole envelope as `data`, and `detail` where the reference server has none.
+    """
+
+    seq: int
+    event: str
+    data: bytes
+    id: str | None = None
+    run_id: str = ""
+    channel: str = ""
+    namespace: Namespace = ()
+    detail: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from starlette.responses import Response
@@ -12,8 +11,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from toolweave.api.langgraph.requests import Body
 from toolweave.runtime.codec import dumps, dumps_slices, is_large
-from toolweave.runtime.events.channel import HEARTBEAT, HEARTBEAT_SECONDS, LoggedEvent, frame
-from toolweave.runtime.models import JsonObject
+from toolweave.runtime.events.channel import EventFilter
+from toolweave.runtime.models import JsonObject, StreamEvent
 
 Row = TypeVar("Row")
 INDEX = re.compile(r"\[(-?[0-9]{1,9})]")
@@ -111,40 +110,8 @@ def _at(row: JsonObject, path: str) -> Any:
     return value
 
 
-# Of the run, not of a graph: what begins a stream, and how it failed.
-WITHOUT_NAMESPACE = frozenset({"metadata", "error"})
-
-
-@dataclass(frozen=True, slots=True)
-class RunEventFilter:
-    """The stream modes and the namespaces to show; an empty set shows all of them.
-
-    A namespace is what follows the event's name: "" is the root graph, `child:<task id>` a subgraph, without the
-    subgraphs that it starts.
-    """
-
-    modes: frozenset[str] = frozenset()
-    namespaces: frozenset[str] = frozenset()
-
-    def shows(self, event: str) -> bool:
-        """Say whether an event of this name is shown; an `error` always is."""
-        if not self.modes and not self.namespaces:
-            return True
-        name, _, namespace = event.partition("|")
-        if self.namespaces and name not in WITHOUT_NAMESPACE and namespace not in self.namespaces:
-            return False
-        return not self.modes or name == "error" or not self.modes.isdisjoint(_modes_of(name))
-
-
-ALL_EVENTS = RunEventFilter()
-
-
-def _modes_of(name: str) -> tuple[str, ...]:
-    if name == "messages":
-        return ("messages", "messages-tuple")
-    return (name.partition("/")[0],)
-
-
+HEARTBEAT = b": heartbeat\r\n\r\n"
+HEARTBEAT_SECONDS = 5.0
 KEEP_ALIVE = b"\n"
 STREAM_HEADERS = {
     "cache-control": "no-store",
@@ -212,15 +179,26 @@ class LiveAnswer:
             await send(_part(self._keep_alive))
 
 
+def run_filter(modes: Collection[str], namespaces: Collection[str] = ()) -> EventFilter:
+    """Build the filter of a run's stream; no modes or namespaces are all of them.
+
+    An `error` is always shown, and a whole message in both modes of messages. A namespace is what follows the event's
+    name: "" is the root graph, `child:<task id>` a subgraph, without the subgraphs that it starts.
+    """
+    channels = frozenset({*modes, "error", *(("messages-tuple",) if "messages" in modes else ())})
+    places = frozenset(tuple(steps.split("|")) if steps else () for steps in namespaces)
+    return EventFilter(channels if modes else None, places, exact=True)
+
+
 class EventStream(LiveAnswer):
     """Send a run's events as they happen, those that the filter shows."""
 
     def __init__(
         self,
-        batches: AsyncGenerator[Sequence[LoggedEvent]],
+        batches: AsyncGenerator[Sequence[StreamEvent]],
         headers: Mapping[str, str],
         *,
-        shown: RunEventFilter = ALL_EVENTS,
+        shown: EventFilter | None = None,
         when_gone: WhenGone | None = None,
     ) -> None:
         super().__init__({**STREAM_HEADERS, **headers}, keep_alive=HEARTBEAT, when_gone=when_gone)
@@ -235,11 +213,11 @@ class EventStream(LiveAnswer):
                     await send(_part(piece))
         return b""
 
-    def _pieces(self, batch: Sequence[LoggedEvent]) -> Iterator[bytes]:
+    def _pieces(self, batch: Sequence[StreamEvent]) -> Iterator[bytes]:
         frames: list[bytes] = []
         size = 0
         for event in batch:
-            if self._shown.shows(event.event):
+            if self._shown is None or self._shown.shows(event):
                 frames.append(frame(event.event, event.data, event.id))
                 size += len(frames[-1])
             if size > PIECE_BYTES:
@@ -261,6 +239,17 @@ class SlowJson(LiveAnswer):
     async def write(self, send: Send) -> bytes:  # noqa: ARG002 - the whole body is its end
         """Wait for the result."""
         return await self._result
+
+
+def frame(event: str, data: bytes, event_id: str | None = None) -> bytes:
+    r"""Frame one event: `event`, `data`, then `id` when there is one, with CRLF line ends.
+
+    `data` is compact JSON and so has no line breaks of its own.
+    """
+    head = b"event: " + event.encode() + b"\r\ndata: " + data + b"\r\n"
+    if event_id is None:
+        return head + b"\r\n"
+    return head + b"id: " + event_id.encode() + b"\r\n\r\n"
 
 
 def _part(body: bytes, *, more: bool = True) -> Message:

@@ -14,8 +14,7 @@ from toolweave.config.langgraph_json import CheckpointerEntry, LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.events.announcements import Announcements
-from toolweave.runtime.events.run_log import EventLog
-from toolweave.runtime.events.thread_log import ThreadLog
+from toolweave.runtime.events.log import EventLog, ThreadLog
 from toolweave.runtime.graphs import GraphRegistry, load_graph
 from toolweave.runtime.models import Assistant, ThreadTtl
 from toolweave.runtime.persistence.opening import Persistence, open_persistence

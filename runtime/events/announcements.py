@@ -11,15 +11,9 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.types import Interrupt
 
 from toolweave.runtime.codec import OPTIONS, dumps, plain
-from toolweave.runtime.events.thread_log import (
-    Namespace,
-    NewEvent,
-    ThreadChannel,
-    ThreadEvent,
-    ThreadLog,
-    speaks_protocol,
-)
-from toolweave.runtime.models import JsonObject, Outcome, Run
+from toolweave.runtime.events.channel import Channel, speaks_protocol
+from toolweave.runtime.events.log import ThreadLog
+from toolweave.runtime.models import JsonObject, Namespace, Outcome, Run, StreamEvent
 
 MALFORMED = "Malformed args."
 WRITTEN_OUT = frozenset({"type", "content", "id", "tool_calls", "invalid_tool_calls", "artifact"})
@@ -89,7 +83,7 @@ class RunAnnouncer:
     """The voice of one run on its thread; `whole` runs tell everything, others only how they stand."""
 
     log: ThreadLog
-    channel: ThreadChannel
+    channel: Channel
     run: Run
     whole: bool
     began_after: int
@@ -120,7 +114,7 @@ class RunAnnouncer:
 
     def tell(self, channel: str, namespace: Namespace, data: object, *, detail: bool = False) -> None:
         """Tell something on a channel."""
-        self._write(NewEvent(self.run.run_id, channel, namespace, wire_json(data), detail=detail))
+        self.log.write(self.channel, self.run.run_id, channel, namespace, wire_json(data), detail=detail)
 
     def graph_began(self, namespace: Namespace, began: Mapping[str, Any]) -> None:
         """Say that a subgraph has begun: {event: started, namespace, graph_name, trigger_call_id, cause?}."""
@@ -133,7 +127,7 @@ class RunAnnouncer:
             self._lifecycle(namespace, "interrupted" if event == DRAINED else event, error=error)
             del self.graphs[namespace]
 
-    def end(self, outcome: Outcome) -> ThreadEvent | None:
+    def end(self, outcome: Outcome) -> StreamEvent | None:
         """Store how the run has ended; the event is delivered by the caller once the run's row says so, too.
 
         None when everything has been told: a run that asks a human has stood still before.
@@ -157,7 +151,7 @@ class RunAnnouncer:
         self.questions.add(interrupt_id)
         asked = dumps({"interrupt_id": interrupt_id, "payload": value})
         event_id = self._synthetic("input", namespace, interrupt_id)
-        self._write(NewEvent(self.run.run_id, "input", namespace, asked, event_id))
+        self.log.write(self.channel, self.run.run_id, "input", namespace, asked, event_id=event_id)
 
     def _stand_still(self) -> None:
         if not self.interrupted:
@@ -166,21 +160,19 @@ class RunAnnouncer:
 
     def _lifecycle(
         self, namespace: Namespace, event: str, *, error: str | None = None, held: bool = False
-    ) -> ThreadEvent:
+    ) -> StreamEvent:
         name = self.graphs.get(namespace, self.run.graph_id)
         data: JsonObject = {"event": event, "graph_name": name}
         if error is not None:
             data["error"] = error
         event_id = self._synthetic("lc", namespace, event)
-        return self._write(NewEvent(self.run.run_id, "lifecycle", namespace, wire_json(data), event_id), held=held)
+        run_id, encoded = self.run.run_id, wire_json(data)
+        return self.log.write(self.channel, run_id, "lifecycle", namespace, encoded, event_id=event_id, held=held)
 
     def _synthetic(self, kind: str, namespace: Namespace, what: str) -> str:
         """Name an event so that it is the same one when a later attempt of the run tells it again."""
         steps = "\0".join(namespace)
         return f"synth:{self.run.run_id}:{kind}|{steps}|{what}"
-
-    def _write(self, new: NewEvent, *, held: bool = False) -> ThreadEvent:
-        return self.log.write(self.channel, new, held=held)
 
 
 class Announcements:
@@ -249,5 +241,5 @@ class Announcements:
         if earlier is not None:
             # Of an attempt whose end could not be written.
             self.log.release(earlier.channel)
-        announcer = self._speaking[run.run_id] = RunAnnouncer(self.log, channel, run, whole, channel.last_seq)
+        announcer = self._speaking[run.run_id] = RunAnnouncer(self.log, channel, run, whole, channel.seq)
         return announcer

@@ -1,10 +1,12 @@
-"""Hand the events of one run to its listeners from memory, and frame them for clients (langgraph_api.md section 6)."""
+"""Hand the events of a run or a thread to its listeners, from memory, each those that its filter shows."""
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, Callable, Collection
 from dataclasses import dataclass
-from typing import Self
+
+from toolweave.runtime.models import Namespace, Run, StreamEvent
+from toolweave.runtime.persistence.events import NAMED, event_id
 
 # A listener who reads nothing while this much piles up is cut off; the run itself never waits for a reader.
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
@@ -14,32 +16,91 @@ PAUSE_SECONDS = 0.005
 # Each attempt of a run numbers its events in a block of its own, so that ids given out before a crash,
 # whose events were never stored, are not given out again.
 ATTEMPT_BLOCK = 100_000_000
+# Who asks for all of these channels at once is shown a plain graph's steps as the reference server shows them: once
+# each, as values, messages, lifecycle and input. Who asks for some of them gets what they name.
+EVERYTHING = frozenset({"values", "updates", "tasks", "custom", "checkpoints"})
+# What a run started by the newer protocol shows as its stream modes; `lifecycle` is no mode of the older API.
+PROTOCOL_MODES = ("values", "updates", "messages", "tools", "lifecycle", "custom", "tasks", "checkpoints")
+CHANNELS = ("values", "updates", "messages", "tools", "custom", "lifecycle", "input", "tasks", "checkpoints")
+# Events of a run, not of a graph: what begins a stream, and how it failed.
+WITHOUT_NAMESPACE = frozenset({"metadata", "error"})
+
+Shows = Callable[[StreamEvent], bool]
+
+
+def speaks_protocol(run: Run) -> bool:
+    """Say whether a run was started by the newer protocol."""
+    return "lifecycle" in (run.kwargs.get("stream_mode") or ())
+
+
+def is_channel(name: object) -> bool:
+    """Say whether this is a channel of the newer protocol that can be subscribed to."""
+    return isinstance(name, str) and (name in CHANNELS or (name.startswith(NAMED) and name != NAMED))
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedEvent:
-    """One event of a run; `data` is JSON, `id` the SSE id (None for runs that cannot be resumed)."""
+class EventFilter:
+    """The channels (None: all), namespaces (none: all) and levels below a namespace (None: all) to show.
 
-    seq: int
-    event: str
-    data: bytes
-    id: str | None
+    The channel of an event of the older API is its stream mode. `exact` namespaces are shown without those below them.
+    """
+
+    channels: frozenset[str] | None = None
+    namespaces: Collection[Namespace] = ()
+    depth: int | None = None
+    exact: bool = False
+
+    def shows(self, event: StreamEvent) -> bool:
+        """Say whether an event is sent."""
+        channel, namespace = (event.channel, event.namespace) if event.channel else _place_of(event.event)
+        if self.channels is not None:
+            if channel not in self.channels and not (channel.startswith(NAMED) and "custom" in self.channels):
+                return False
+            if event.detail and self.channels >= EVERYTHING:
+                return False
+        if not self.namespaces or namespace is None:
+            return True
+        if self.exact:
+            return namespace in self.namespaces
+        return any(self._reaches(namespace, prefix) for prefix in self.namespaces)
+
+    def _reaches(self, namespace: Namespace, prefix: Namespace) -> bool:
+        """Compare step by step; a prefix step without a task id stands for all tasks of that name."""
+        below = len(namespace) - len(prefix)
+        if below < 0 or (self.depth is not None and below > self.depth):
+            return False
+        return all(
+            step == wanted or (":" not in wanted and step.partition(":")[0] == wanted)
+            for step, wanted in zip(namespace, prefix, strict=False)
+        )
+
+
+def _place_of(name: str) -> tuple[str, Namespace | None]:
+    """Read stream mode and namespace out of an event's name in the older API: `messages/partial|child:<task id>`."""
+    mode, _, steps = name.partition("|")
+    if mode in WITHOUT_NAMESPACE:
+        return mode, None
+    channel = "messages-tuple" if mode == "messages" else mode.partition("/")[0]
+    return channel, tuple(steps.split("|")) if steps else ()
 
 
 class Subscription:
-    """The events that one listener has not read yet, in order; ends when the channel closes."""
+    """The events that one listener has not read yet, in order; ends when its channel closes."""
 
-    def __init__(self, channel: "Channel") -> None:
-        self._channel = channel
-        self._unread: deque[LoggedEvent] = deque()
+    def __init__(self, shows: Shows | None = None) -> None:
+        self.shows = shows
+        self._channels: set[Channel] = set()
+        self._unread: deque[StreamEvent] = deque()
         self._unread_bytes = 0
         self._wakeup = asyncio.Event()
         self._ended = False
         self._in_a_row = 0
         self._pause: asyncio.TimerHandle | None = None
 
-    def push(self, event: LoggedEvent) -> None:
-        """Queue an event; a listener too far behind is ended instead."""
+    def push(self, event: StreamEvent) -> None:
+        """Queue an event that the filter shows; a listener too far behind is ended instead."""
+        if self._ended or (self.shows is not None and not self.shows(event)):
+            return
         if self._unread_bytes > MAX_UNREAD_BYTES:
             self.end()
             return
@@ -48,6 +109,15 @@ class Subscription:
         if self._pause is None:
             self._wakeup.set()
 
+    def joined(self, channel: "Channel") -> None:
+        """Note a channel to leave when this listener closes."""
+        self._channels.add(channel)
+
+    def channel_closed(self, channel: "Channel") -> None:
+        """Let the listener finish what is queued, then stop."""
+        self._channels.discard(channel)
+        self.end()
+
     def end(self) -> None:
         """Let the listener finish what is queued, then stop."""
         self._ended = True
@@ -55,11 +125,13 @@ class Subscription:
 
     def close(self) -> None:
         """Stop listening."""
-        self._channel.leave(self)
+        for channel in self._channels:
+            channel.leave(self)
+        self._channels.clear()
         if self._pause is not None:
             self._pause.cancel()
 
-    async def batches(self) -> AsyncGenerator[list[LoggedEvent]]:
+    async def batches(self) -> AsyncGenerator[list[StreamEvent]]:
         """Give the events as they come; those of a burst in batches, one every few milliseconds.
 
         A wake-up and a write per token would cost more than the token. The first events, and those that come slower
@@ -75,7 +147,7 @@ class Subscription:
         finally:
             self.close()
 
-    def _take(self) -> list[LoggedEvent]:
+    def _take(self) -> list[StreamEvent]:
         events = list(self._unread)
         self._unread.clear()
         self._unread_bytes = 0
@@ -91,89 +163,77 @@ class Subscription:
         else:
             self._in_a_row = 0
 
-    def __aiter__(self) -> AsyncIterator[LoggedEvent]:
-        return self
-
-    async def __anext__(self) -> LoggedEvent:
-        while not self._unread:
-            if self._ended:
-                raise StopAsyncIteration
-            self._wakeup.clear()
-            await self._wakeup.wait()
-        event = self._unread.popleft()
-        self._unread_bytes -= len(event.data)
-        return event
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
+    async def __aiter__(self) -> AsyncGenerator[StreamEvent]:
+        async for batch in self.batches():
+            for event in batch:
+                yield event
 
 
 class Channel:
-    """The live side of one run: numbers its events and hands each to all listeners at once."""
+    """The live side of a run or a thread: numbers its events and hands each to all listeners at once."""
 
-    def __init__(self, run_id: str, *, id_prefix: str | None) -> None:
-        self.run_id = run_id
+    def __init__(self, key: str, *, id_prefix: str | None = None) -> None:
+        self.key = key
         self.resumable = id_prefix is not None
         self.closed = False
         # The number of the last event, and of the last one that is known to be on disk.
         self.seq = 0
         self.stored = 0
+        # Those who need a thread's channel open.
+        self.users = 0
         self._id_prefix = id_prefix
         self._listeners: set[Subscription] = set()
-
-    @property
-    def is_read(self) -> bool:
-        """Say whether events are stored or anybody is listening."""
-        return self.resumable or bool(self._listeners)
 
     @property
     def has_listeners(self) -> bool:
         """Say whether anybody is listening."""
         return bool(self._listeners)
 
+    @property
+    def is_read(self) -> bool:
+        """Say whether events are stored or anybody is listening."""
+        return self.resumable or bool(self._listeners)
+
     def begin_attempt(self, attempt: int) -> None:
         """Number what follows in the attempt's own block (attempt 1 is the first)."""
         self.seq = (attempt - 1) * ATTEMPT_BLOCK
 
-    def publish(self, event: str, data: bytes) -> LoggedEvent:
-        """Number an event and hand it to all listeners."""
+    def publish(self, event: str, data: bytes) -> StreamEvent:
+        """Number an event of a run and hand it to all listeners."""
         self.seq += 1
-        logged = LoggedEvent(self.seq, event, data, event_id(self._id_prefix, self.seq))
-        for listener in tuple(self._listeners):
-            listener.push(logged)
-        return logged
+        made = StreamEvent(self.seq, event, data, event_id(self._id_prefix, self.seq), self.key)
+        self.deliver(made)
+        return made
 
-    def listen(self) -> Subscription:
-        """Hear everything published from now on."""
-        subscription = Subscription(self)
+    def deliver(self, event: StreamEvent) -> None:
+        """Hand an event to all listeners; one too far behind is ended instead of it."""
+        for listener in tuple(self._listeners):
+            listener.push(event)
+
+    def listen(self, shows: Shows | None = None) -> Subscription:
+        """Listen to everything from now on that `shows` lets through."""
+        subscription = Subscription(shows)
         self.admit(subscription)
         return subscription
 
     def admit(self, subscription: Subscription) -> None:
-        """Let a listener hear everything published from now on."""
+        """Add a listener."""
         if self.closed:
-            subscription.end()
+            subscription.channel_closed(self)
         else:
             self._listeners.add(subscription)
+            subscription.joined(self)
 
     def leave(self, subscription: Subscription) -> None:
-        """Forget a listener."""
+        """Remove a listener."""
         self._listeners.discard(subscription)
 
     def close(self) -> None:
         """End all listeners after what they have queued."""
         self.closed = True
         for listener in tuple(self._listeners):
-            listener.end()
+            listener.channel_closed(self)
         self._listeners.clear()
-
-
-def event_id(prefix: str | None, seq: int) -> str | None:
-    """Give the SSE id `<prefix>-<seq>`: unique in its run, and it sorts as text."""
-    return None if prefix is None else f"{prefix}-{seq:010d}"
 
 
 def parse_event_id(text: str) -> int | None:
@@ -182,18 +242,3 @@ def parse_event_id(text: str) -> int | None:
         return 0
     _, _, seq = text.strip().rpartition("-")
     return int(seq) if seq.isascii() and seq.isdigit() and len(seq) <= 18 else None
-
-
-HEARTBEAT = b": heartbeat\r\n\r\n"
-HEARTBEAT_SECONDS = 5.0
-
-
-def frame(event: str, data: bytes, event_id: str | None = None) -> bytes:
-    r"""Frame one event: `event`, `data`, then `id` when there is one, with CRLF line ends.
-
-    `data` is compact JSON and so has no line breaks of its own.
-    """
-    head = b"event: " + event.encode() + b"\r\ndata: " + data + b"\r\n"
-    if event_id is None:
-        return head + b"\r\n"
-    return head + b"id: " + event_id.encode() + b"\r\n\r\n"

@@ -1,7 +1,7 @@
 """Store the events of resumable runs and of threads, and read them back (langgraph_api.md 6.2, section 7)."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     BindParameter,
@@ -18,22 +18,15 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    true,
 )
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from toolweave.runtime.codec import from_json, to_json
+from toolweave.runtime.models import StreamEvent
 from toolweave.runtime.persistence.database import driver_of
 from toolweave.runtime.persistence.run_rows import run_by_id
 from toolweave.runtime.persistence.schema import Compiled, run_events, runs, thread_events, thread_sequences, threads
-
-
-class StoredEvent(NamedTuple):
-    """One event of a run; `seq` counts within the run."""
-
-    run_id: str
-    seq: int
-    event: str
-    data: bytes
-
 
 RUN_ID: BindParameter[str] = bindparam("run_id")
 # One statement for many rows: between statements the driver gives way to the event loop and has to wait for it again.
@@ -47,9 +40,9 @@ events_after = Compiled(
 )
 
 
-def append_events(connection: Connection, events: Sequence[StoredEvent]) -> None:
+def append_events(connection: Connection, events: Sequence[StreamEvent]) -> None:
     """Store events, of several runs at once; those of a run deleted meanwhile are dropped."""
-    by_run: dict[str, list[StoredEvent]] = {}
+    by_run: dict[str, list[StreamEvent]] = {}
     for event in events:
         by_run.setdefault(event.run_id, []).append(event)
     for run_id, of_run in by_run.items():
@@ -57,13 +50,21 @@ def append_events(connection: Connection, events: Sequence[StoredEvent]) -> None
             for start in range(0, len(of_run), ROWS_PER_STATEMENT):
                 rows = of_run[start : start + ROWS_PER_STATEMENT]
                 places = ", ".join(["(?, ?, ?, ?)"] * len(rows))
-                driver_of(connection).execute(INSERT_EVENTS + places, [value for row in rows for value in row])
+                values = [value for row in rows for value in (run_id, row.seq, row.event, row.data)]
+                driver_of(connection).execute(INSERT_EVENTS + places, values)
 
 
-def read_events(connection: Connection, run_id: str, after: int, limit: int) -> list[StoredEvent]:
+def read_events(
+    connection: Connection, run_id: str, after: int, limit: int, id_prefix: str | None = None
+) -> list[StreamEvent]:
     """Read the events of a run that follow a sequence number, in their order."""
     rows = events_after.all(connection, {"run_id": run_id, "after": after, "most": limit})
-    return [StoredEvent(*row) for row in rows]
+    return [StreamEvent(row.seq, row.event, row.data, event_id(id_prefix, row.seq), run_id) for row in rows]
+
+
+def event_id(prefix: str | None, seq: int) -> str | None:
+    """Give the SSE id `<prefix>-<seq>`: unique in its run, and it sorts as text."""
+    return None if prefix is None else f"{prefix}-{seq:010d}"
 
 
 # A process that died may have told clients of events that it had not stored yet: at its threads the numbering
@@ -74,19 +75,8 @@ KEPT_EVENTS = 10_000
 KEPT_BYTES = 64 * 1024 * 1024
 
 
-class StoredThreadEvent(NamedTuple):
-    """One event; `data` is the whole of it as JSON, `channel` and `namespace` are what subscriptions ask for."""
-
-    thread_id: str
-    seq: int
-    run_id: str
-    channel: str
-    namespace: str
-    detail: int
-    data: bytes
-
-
-EVENT_COLUMNS = list(StoredThreadEvent._fields)
+EVENT_COLUMNS = [column.name for column in thread_events.c]
+NAMED = "custom:"
 THREAD_ID: BindParameter[str] = bindparam("thread_id")
 LAST_SEQ: BindParameter[int] = bindparam("last_seq")
 insert_event = Compiled(
@@ -130,10 +120,14 @@ forget_events = Compiled(
 )
 
 
-def append_thread_events(connection: Connection, events: Sequence[StoredThreadEvent]) -> None:
-    """Store events, of several threads at once, and the last numbers; those of a run deleted meanwhile are dropped."""
-    insert_event.run_many(connection, [event._asdict() for event in events])
-    last = {event.thread_id: event.seq for event in events}
+def append_thread_events(connection: Connection, events: Sequence[tuple[str, StreamEvent]]) -> None:
+    """Store events of threads, and the last numbers; those of a run deleted meanwhile are dropped."""
+    rows = [
+        (thread_id, event.seq, event.run_id, event.channel, to_json(event.namespace), int(event.detail), event.data)
+        for thread_id, event in events
+    ]
+    insert_event.run_many(connection, [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in rows])
+    last = {thread_id: event.seq for thread_id, event in events}
     number_thread.run_many(connection, [{"thread_id": thread_id, "last_seq": seq} for thread_id, seq in last.items()])
 
 
@@ -144,16 +138,16 @@ def last_seq(connection: Connection, thread_id: str) -> int:
 
 
 def read_thread_events(
-    connection: Connection, thread_id: str, after: int, limit: int, channels: Collection[str]
-) -> list[StoredThreadEvent]:
-    """Read a thread's events on some channels that follow a number, in their order."""
+    connection: Connection, thread_id: str, after: int, limit: int, channels: Collection[str] | None
+) -> list[StreamEvent]:
+    """Read a thread's events on some channels (None: on all) that follow a number, in their order."""
     query = (
         _events(thread_id).where(thread_events.c.seq > after, _on(channels)).order_by(thread_events.c.seq).limit(limit)
     )
-    return [_event(row) for row in connection.execute(query)]
+    return [_event(*row) for row in connection.execute(query)]
 
 
-def read_lifecycle(connection: Connection, thread_id: str, run_id: str | None) -> list[StoredThreadEvent]:
+def read_lifecycle(connection: Connection, thread_id: str, run_id: str | None) -> list[StreamEvent]:
     """Read how a run's graphs began and ended; the thread's last run when none is named."""
     query = _events(thread_id).where(thread_events.c.channel == "lifecycle").order_by(thread_events.c.seq)
     if run_id is None:
@@ -163,7 +157,7 @@ def read_lifecycle(connection: Connection, thread_id: str, run_id: str | None) -
         )
     else:
         query = query.where(thread_events.c.run_id == run_id)
-    return [_event(row) for row in connection.execute(query)]
+    return [_event(*row) for row in connection.execute(query)]
 
 
 def forget_old_events(
@@ -189,10 +183,22 @@ def _events(thread_id: str) -> Select[Any]:
     return select(*(thread_events.c[name] for name in EVENT_COLUMNS)).where(thread_events.c.thread_id == thread_id)
 
 
-def _on(channels: Collection[str]) -> ColumnElement[bool]:
+def _on(channels: Collection[str] | None) -> ColumnElement[bool]:
+    if channels is None:
+        return true()
     wanted = thread_events.c.channel.in_(channels)
-    return or_(wanted, thread_events.c.channel.like("custom:%")) if "custom" in channels else wanted
+    return or_(wanted, thread_events.c.channel.like(f"{NAMED}%")) if "custom" in channels else wanted
 
 
-def _event(row: Any) -> StoredThreadEvent:
-    return StoredThreadEvent(*row)
+def _event(
+    _thread_id: str, seq: int, run_id: str, channel: str, namespace: str, detail: int, data: bytes
+) -> StreamEvent:
+    steps = tuple(from_json(namespace))
+    return StreamEvent(seq, method_of(channel), data, str(seq), run_id, channel, steps, bool(detail))
+
+
+def method_of(channel: str) -> str:
+    """Give the method under which a channel's events are sent."""
+    if channel == "input":
+        return "input.requested"
+    return "custom" if channel.startswith(NAMED) else channel

@@ -13,10 +13,9 @@ from loguru import logger
 
 from toolweave.errors import ClaimLost, Conflict, NotFound, PersistenceError
 from toolweave.runtime.codec import dumps
-from toolweave.runtime.events.channel import Channel, LoggedEvent, Subscription
-from toolweave.runtime.events.thread_hub import ThreadStreamMode, ThreadSubscription
-from toolweave.runtime.events.thread_log import speaks_protocol
-from toolweave.runtime.models import TERMINAL, CancelAction, NewRun, Run, RunStatus
+from toolweave.runtime.events.channel import Channel, Subscription, speaks_protocol
+from toolweave.runtime.events.thread_stream import Position, ThreadStreamMode, ThreadSubscription, thread_events
+from toolweave.runtime.models import TERMINAL, CancelAction, NewRun, Run, RunStatus, StreamEvent
 from toolweave.runtime.persistence.opening import Persistence
 from toolweave.runtime.persistence.runs import Alongside, RollbackAskedError
 from toolweave.runtime.persistence.threads import CLAIMED, DELETING, ThreadClaim
@@ -112,10 +111,10 @@ class EmbeddedEngine:
             return await _result_of(self.runtime.persistence, ended)
         return await body_of(live.ended)
 
-    async def event_batches(self, run: Run, after: int | None = None) -> AsyncGenerator[Sequence[LoggedEvent]]:
+    async def event_batches(self, run: Run, after: int | None = None) -> AsyncGenerator[Sequence[StreamEvent]]:
         """Give a run's events: from now on, or, for a resumable run, all after a sequence number."""
         if after is not None and run.kwargs.get("resumable"):
-            batches = self.runtime.log.replay(run.run_id, run.created_at, after)
+            batches = self.runtime.log.replay(run, after)
         else:
             live = self.live.get(run.run_id)
             if live is None:
@@ -125,11 +124,11 @@ class EmbeddedEngine:
             async for batch in batches:
                 yield batch
 
-    def ended_events(self, run_id: str) -> Sequence[LoggedEvent] | None:
+    def ended_events(self, run_id: str) -> Sequence[StreamEvent] | None:
         """Give the events of a resumable run that has ended lately and is gone with its thread (5.13)."""
         return self.runtime.log.ended.find(run_id)
 
-    async def events(self, run: Run, after: int | None = None) -> AsyncGenerator[LoggedEvent]:
+    async def events(self, run: Run, after: int | None = None) -> AsyncGenerator[StreamEvent]:
         """Give the events of `event_batches` one by one."""
         async with aclosing(self.event_batches(run, after)) as batches:
             async for batch in batches:
@@ -276,6 +275,13 @@ class EmbeddedEngine:
         for live in self._live_on(thread_id):
             follower.follow(live.run, live.channel, begun=live.graph is not None)
         return follower
+
+    def thread_events(
+        self, thread_id: str, modes: frozenset[ThreadStreamMode], after: Position | None
+    ) -> AsyncGenerator[Sequence[StreamEvent]]:
+        """Give a thread's events, as the function of this name does."""
+        follow = partial(self.follow_thread, thread_id, modes)
+        return thread_events(follow, self.runtime.log, self.runtime.persistence, after)
 
     async def recover(self) -> None:
         """Take up every run that an earlier process left behind (S-05)."""

@@ -15,10 +15,9 @@ from toolweave import open_files
 from toolweave.errors import RunAbandoned
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.events.announcements import Announcements, RunAnnouncer
-from toolweave.runtime.events.channel import Channel
-from toolweave.runtime.events.run_log import EventLog
-from toolweave.runtime.events.thread_hub import ThreadHub
-from toolweave.runtime.events.thread_log import speaks_protocol
+from toolweave.runtime.events.channel import Channel, speaks_protocol
+from toolweave.runtime.events.log import EventLog
+from toolweave.runtime.events.thread_stream import ThreadHub
 from toolweave.runtime.graphs import Graph, GraphRegistry
 from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus, cancellation
 from toolweave.runtime.persistence.checkpointer import CLAIM_KEY

@@ -16,9 +16,10 @@ from langgraph.types import Interrupt
 from toolweave.message_chunks import ChunkJoiner
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.events.announcements import RunAnnouncer
-from toolweave.runtime.events.thread_log import Namespace
 from toolweave.runtime.graphs import Graph
+from toolweave.runtime.models import Namespace
 from toolweave.runtime.persistence.checkpointer import FORKED_FROM, HEADERS_KEY, without_headers
+from toolweave.runtime.persistence.events import NAMED
 from toolweave.runtime.runs.graph_call import GraphCall, context_for
 
 TEXT_FIRST = b'{"content":"'
@@ -264,7 +265,6 @@ def checkpoint_ids(config: Any) -> dict[str, Any] | None:
     return {name: configurable[name] for name in names if name in configurable}
 
 
-NAMED = "custom:"
 TASKS = "toolweave_tasks"
 # LangGraph hands these to those who ask for them only; a graph asks by the transformers it is compiled with.
 ASKED_FOR = frozenset({"updates", "custom"})

@@ -1,6 +1,7 @@
 """The A2A endpoints: assistants as agents, and the cards that describe them (langgraph_api.md section 8)."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -56,8 +57,7 @@ from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import timestamp
 from toolweave.errors import InvalidRequest, NotFound, RequestError
 from toolweave.runtime.codec import loads, utc_now
-from toolweave.runtime.events.channel import LoggedEvent
-from toolweave.runtime.models import Assistant, JsonObject, NewRun
+from toolweave.runtime.models import Assistant, JsonObject, NewRun, StreamEvent
 from toolweave.runtime.runs.engine import StartedRun
 
 MODES = ["application/json", "text/plain"]
@@ -155,12 +155,12 @@ class SentMessage:
         )
         return self.name.task(self.name.status(self.call.revision, "submitted"), [said])
 
-    async def updates(self, request_id: RequestId) -> AsyncGenerator[Sequence[LoggedEvent]]:
+    async def updates(self, request_id: RequestId) -> AsyncGenerator[Sequence[StreamEvent]]:
         """Give the stream's events: the task, what is said meanwhile, its artifacts, and how it ended."""
         yield self._event(request_id, self.call.revision.task_answer(self.submitted()))
         assert self.started.events is not None  # noqa: S101 - asked for
-        async with self.started.events as events:
-            async for said in spoken(events):
+        async with aclosing(self.started.events.batches()) as batches:
+            async for said in spoken(batches):
                 status = {
                     "state": self.call.revision.state("working"),
                     "message": self.name.message(self.call.revision.role(user=False), said),
@@ -198,8 +198,8 @@ class SentMessage:
     def _status_update(self, status: JsonObject, *, final: bool) -> JsonObject:
         return {**self.name.ids(), "kind": "status-update", "status": status, "final": final}
 
-    def _event(self, request_id: RequestId, result: object) -> Sequence[LoggedEvent]:
-        return (LoggedEvent(0, "message", result_message(request_id, result), None),)
+    def _event(self, request_id: RequestId, result: object) -> Sequence[StreamEvent]:
+        return (StreamEvent(0, "message", result_message(request_id, result), None),)
 
 
 async def send_message(call: AgentCall, *, listen: bool) -> SentMessage:
@@ -223,11 +223,11 @@ async def send_message(call: AgentCall, *, listen: bool) -> SentMessage:
     return SentMessage(call, message, name, begins_with if call.task_only else None, history_length, started)
 
 
-async def spoken(events: AsyncIterator[LoggedEvent]) -> AsyncGenerator[list[JsonObject]]:
+async def spoken(batches: AsyncIterable[Sequence[StreamEvent]]) -> AsyncGenerator[list[JsonObject]]:
     """Give the parts of every message, as far as it has come, each time more of it is there."""
-    async for event in events:
-        if event.event in SPOKEN:
-            for message in loads(event.data):
+    async for batch in batches:
+        for event in batch:
+            for message in loads(event.data) if event.event in SPOKEN else ():
                 if message.get("type") != "human" and (parts := parts_of(message)):
                     yield parts
 

@@ -19,16 +19,8 @@ from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import require_checkpoint, state_config
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import loads
-from toolweave.runtime.events.channel import LoggedEvent
-from toolweave.runtime.events.thread_log import (
-    CHANNELS,
-    PROTOCOL_MODES,
-    EventFilter,
-    Namespace,
-    ThreadEvent,
-    is_channel,
-)
-from toolweave.runtime.models import TERMINAL, JsonObject, NewRun, Run, Thread
+from toolweave.runtime.events.channel import CHANNELS, PROTOCOL_MODES, EventFilter, is_channel
+from toolweave.runtime.models import TERMINAL, JsonObject, Namespace, NewRun, Run, StreamEvent, Thread
 from toolweave.runtime.persistence.search import MetadataFilter, allows, filter_in_force
 
 ErrorCode = Literal[
@@ -340,7 +332,7 @@ async def _tree(here: Served, thread_id: str, params: JsonObject) -> JsonObject:
     return {"tree": tree}
 
 
-def _agent_tree(events: Sequence[ThreadEvent]) -> JsonObject | None:
+def _agent_tree(events: Sequence[StreamEvent]) -> JsonObject | None:
     """Return the graphs that a run has run: {namespace, status, graph_name, children?}; None without events."""
     nodes: dict[tuple[str, ...], JsonObject] = {}
     for event in events:
@@ -420,8 +412,8 @@ async def events(request: Request) -> EventStream:
 
 
 async def _shown_to(
-    wanted: MetadataFilter, here: Served, thread_id: str, batches: AsyncGenerator[list[LoggedEvent]]
-) -> AsyncGenerator[list[LoggedEvent]]:
+    wanted: MetadataFilter, here: Served, thread_id: str, batches: AsyncGenerator[list[StreamEvent]]
+) -> AsyncGenerator[list[StreamEvent]]:
     """Give the events of a thread that the filter lets through: it may have been created after the client came."""
     async with aclosing(batches):
         shown = False

@@ -35,9 +35,9 @@ from toolweave.api.langgraph.served import served
 from toolweave.errors import NotFound, ToolweaveError
 from toolweave.json_values import has_more_values, too_many_values
 from toolweave.runtime.codec import dumps, loads
-from toolweave.runtime.events.channel import LoggedEvent, Subscription
-from toolweave.runtime.events.thread_log import EventFilter, ThreadEvent, ThreadLog
-from toolweave.runtime.models import JsonObject
+from toolweave.runtime.events.channel import EventFilter, Subscription
+from toolweave.runtime.events.log import ThreadLog
+from toolweave.runtime.models import JsonObject, StreamEvent
 
 # Carries out what is not about subscriptions: the endpoint that takes commands by HTTP.
 CarryOut = Callable[[bytes], Awaitable[bytes]]
@@ -83,7 +83,7 @@ class SocketSession:
                 telling.cancel()
                 await asyncio.gather(hearing, telling, return_exceptions=True)
 
-    def _wants(self, event: ThreadEvent) -> bool:
+    def _wants(self, event: StreamEvent) -> bool:
         return any(event.seq > after and wanted.shows(event) for wanted, after in self._subscriptions.values())
 
     async def _tell(self, heard: Subscription) -> None:
@@ -149,7 +149,7 @@ class SocketSession:
             raise RefusedCommand("no_such_subscription", f"Unknown subscription: {number[:200]}")
         return {}
 
-    async def _send_events(self, events: list[LoggedEvent]) -> None:
+    async def _send_events(self, events: list[StreamEvent]) -> None:
         if events and not self._admitted:
             # The thread may have been created, and by somebody else, after the client came.
             await self._admit()

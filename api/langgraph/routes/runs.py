@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import EventStream, RunEventFilter, SlowJson, empty_answer, json_answer, selected
+from toolweave.api.langgraph.answers import EventStream, SlowJson, empty_answer, json_answer, run_filter, selected
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.endpoints import SSE, Endpoints, Parameter
@@ -39,8 +39,8 @@ from toolweave.api.langgraph.thread_states import require_start
 from toolweave.api.langgraph.wire import run_json
 from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.codec import dumps
-from toolweave.runtime.events.channel import LoggedEvent, parse_event_id
-from toolweave.runtime.models import CancelAction, Run
+from toolweave.runtime.events.channel import EventFilter, parse_event_id
+from toolweave.runtime.models import CancelAction, Run, StreamEvent
 from toolweave.runtime.runs.engine import EmbeddedEngine
 
 ACTIONS: tuple[CancelAction, ...] = ("interrupt", "rollback")
@@ -139,7 +139,7 @@ async def stream(request: Request) -> EventStream:
     assert started.events is not None  # noqa: S101 - asked for
     headers = {**_located(_path(request, started.run), "stream"), **wanted.headers}
     # `namespace`, repeated or a JSON list; `stream_mode` is in the body.
-    shown = RunEventFilter(namespaces=_namespaces(request))
+    shown = run_filter((), _namespaces(request))
     when_gone = cancelling(here.engine, started.run) if wanted.cancel_on_disconnect else None
     return EventStream(started.events.batches(), headers, shown=shown, when_gone=when_gone)
 
@@ -238,7 +238,7 @@ async def join_stream(request: Request) -> EventStream:
     try:
         run = await here.persistence.runs.get(*_ids(request))
     except NotFound:
-        return EventStream(_only(LoggedEvent(1, "error", dumps(UNKNOWN_RUN), None)), _located(path, "stream"))
+        return EventStream(_only(StreamEvent(1, "error", dumps(UNKNOWN_RUN), None)), _located(path, "stream"))
     return _joined(request, here, run, path, leaves=leaves)
 
 
@@ -361,13 +361,13 @@ def _joined(request: Request, here: Served, run: Run, path: str, *, leaves: bool
     return EventStream(events, _located(path, "stream"), shown=_joined_filter(request), when_gone=when_gone)
 
 
-def _joined_filter(request: Request) -> RunEventFilter:
+def _joined_filter(request: Request) -> EventFilter:
     """Read what a joined stream is limited to: `stream_mode` and `namespace`, the union of all that are given."""
-    return RunEventFilter(frozenset(query_words(request, "stream_mode")), _namespaces(request))
+    return run_filter(query_words(request, "stream_mode"), _namespaces(request))
 
 
-def _namespaces(request: Request) -> frozenset[str]:
-    return frozenset(query_words(request, "namespace", keep_empty=True))
+def _namespaces(request: Request) -> Sequence[str]:
+    return query_words(request, "namespace", keep_empty=True)
 
 
 def _position(request: Request) -> tuple[str | None, int | None]:
@@ -414,5 +414,5 @@ async def _ended(engine: EmbeddedEngine, run: Run) -> bytes:
     return b"{}"
 
 
-async def _only(*events: LoggedEvent) -> AsyncGenerator[Sequence[LoggedEvent]]:
+async def _only(*events: StreamEvent) -> AsyncGenerator[Sequence[StreamEvent]]:
     yield events

@@ -19,10 +19,9 @@ from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import apply_supersteps, read_history, read_state, update_state
 from toolweave.api.langgraph.wire import selected_state, thread_json, timestamp
 from toolweave.errors import Conflict, InvalidRequest, NotFound, ToolweaveError
-from toolweave.runtime.events.thread_hub import Position, ThreadStreamMode, parse_position
+from toolweave.runtime.events.thread_stream import Position, ThreadStreamMode, parse_position
 from toolweave.runtime.models import JsonObject, Thread, ThreadTtl
 from toolweave.runtime.runs.cleaning import prune_threads
-from toolweave.runtime.runs.thread_stream import thread_events
 
 ALIAS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 EXTRACT_ROOTS = ("values", "metadata", "config", "interrupts")
@@ -213,7 +212,7 @@ async def stream(request: Request) -> ASGIApp:
     thread_id = path_uuid(request, "thread")
     modes, after = _modes(request), _position(request)
     await here.persistence.threads.get(thread_id)
-    return EventStream(thread_events(here.engine, thread_id, modes, after), {})
+    return EventStream(here.engine.thread_events(thread_id, modes, after), {})
 
 
 def _modes(request: Request) -> frozenset[ThreadStreamMode]:

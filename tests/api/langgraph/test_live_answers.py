@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolweave.api.langgraph.answers import PIECE_BYTES, EventStream, LiveAnswer, RunEventFilter, SlowJson
-from toolweave.runtime.events.channel import HEARTBEAT, LoggedEvent, frame
+from toolweave.api.langgraph.answers import HEARTBEAT, PIECE_BYTES, EventStream, LiveAnswer, SlowJson, frame, run_filter
+from toolweave.runtime.models import StreamEvent
 
 
 class QuickStream(EventStream):
@@ -44,9 +44,9 @@ class Client:
             await answer({"type": "http"}, self.receive, self.send)
 
 
-async def events(*names: str, ids: bool = False) -> AsyncGenerator[Sequence[LoggedEvent]]:
+async def events(*names: str, ids: bool = False) -> AsyncGenerator[Sequence[StreamEvent]]:
     for seq, name in enumerate(names, 1):
-        yield [LoggedEvent(seq, name, b'{"n":%d}' % seq, f"7-{seq}" if ids else None)]
+        yield [StreamEvent(seq, name, b'{"n":%d}' % seq, f"7-{seq}" if ids else None)]
 
 
 async def test_each_event_is_one_frame_and_the_end_is_plain() -> None:
@@ -69,9 +69,9 @@ async def test_each_event_is_one_frame_and_the_end_is_plain() -> None:
 
 async def test_a_large_backlog_goes_out_in_pieces_that_a_slow_client_can_hold_up() -> None:
     client = Client()
-    one = LoggedEvent(1, "values", b"1" * 1000, None)
+    one = StreamEvent(1, "values", b"1" * 1000, None)
 
-    async def backlog() -> AsyncGenerator[Sequence[LoggedEvent]]:
+    async def backlog() -> AsyncGenerator[Sequence[StreamEvent]]:
         yield [one] * 1000
 
     await client.read(EventStream(backlog(), {}))
@@ -82,8 +82,8 @@ async def test_a_large_backlog_goes_out_in_pieces_that_a_slow_client_can_hold_up
 async def test_events_that_are_there_together_go_out_together() -> None:
     client = Client()
 
-    async def burst() -> AsyncGenerator[Sequence[LoggedEvent]]:
-        yield [LoggedEvent(1, "a", b"1", None), LoggedEvent(2, "b", b"2", None)]
+    async def burst() -> AsyncGenerator[Sequence[StreamEvent]]:
+        yield [StreamEvent(1, "a", b"1", None), StreamEvent(2, "b", b"2", None)]
         yield []
 
     await client.read(EventStream(burst(), {}))
@@ -102,16 +102,16 @@ async def test_events_that_are_there_together_go_out_together() -> None:
 async def test_a_stream_shows_the_modes_asked_for(modes: set[str], shown: list[str]) -> None:
     client = Client()
     names = ("metadata", "values", "updates", "values|inner:1", "messages", "messages/partial")
-    await client.read(EventStream(events(*names), {}, shown=RunEventFilter(frozenset(modes))))
+    await client.read(EventStream(events(*names), {}, shown=run_filter(modes)))
     assert [body.split(b"\r\n")[0].decode() for body in client.bodies[:-1]] == [f"event: {name}" for name in shown]
 
 
 async def test_heartbeats_come_while_nothing_happens() -> None:
     client = Client()
 
-    async def slow() -> AsyncGenerator[Sequence[LoggedEvent]]:
+    async def slow() -> AsyncGenerator[Sequence[StreamEvent]]:
         await client.two_beats.wait()
-        yield [LoggedEvent(1, "values", b"{}", None)]
+        yield [StreamEvent(1, "values", b"{}", None)]
 
     await client.read(QuickStream(slow(), {}))
     last_beat = len(client.bodies) - 1 - client.bodies[::-1].index(HEARTBEAT)
@@ -138,9 +138,9 @@ async def test_a_client_that_leaves_ends_the_stream_and_is_reported() -> None:
     told: list[str] = []
     closed = asyncio.Event()
 
-    async def endless() -> AsyncGenerator[Sequence[LoggedEvent]]:
+    async def endless() -> AsyncGenerator[Sequence[StreamEvent]]:
         try:
-            yield [LoggedEvent(1, "metadata", b"{}", None)]
+            yield [StreamEvent(1, "metadata", b"{}", None)]
             client.leaves.set()
             await asyncio.Event().wait()
         finally:
@@ -158,8 +158,8 @@ async def test_a_client_that_leaves_ends_the_stream_and_is_reported() -> None:
 async def test_an_error_in_the_middle_breaks_the_answer_off() -> None:
     client = Client()
 
-    async def failing() -> AsyncGenerator[Sequence[LoggedEvent]]:
-        yield [LoggedEvent(1, "metadata", b"{}", None)]
+    async def failing() -> AsyncGenerator[Sequence[StreamEvent]]:
+        yield [StreamEvent(1, "metadata", b"{}", None)]
         raise RuntimeError("the disk is gone")
 
     with pytest.raises(RuntimeError, match="the disk is gone"):

@@ -7,7 +7,8 @@ from itertools import count
 from pathlib import Path
 
 from tests.runtime.persistence.records import SUCCESS, new_run
-from toolweave.runtime.persistence.events import StoredEvent, append_events
+from toolweave.runtime.models import StreamEvent
+from toolweave.runtime.persistence.events import append_events
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 
 
@@ -27,7 +28,7 @@ async def write_runs(persistence: Persistence, writer: int) -> None:
             continue
         await runs.claim(run.run_id)
         acknowledge(run.run_id, "running")
-        events = [StoredEvent(run.run_id, seq, "values", b"{}") for seq in range(3)]
+        events = [StreamEvent(seq, "values", b"{}", run_id=run.run_id) for seq in range(3)]
         persistence.app.write_soon(partial(append_events, events=events))
         if number % 3 == 1:
             continue

@@ -3,12 +3,13 @@
 import pytest
 
 from tests.runtime.persistence.records import new_run
-from toolweave.runtime.persistence.events import StoredEvent, append_events, read_events
+from toolweave.runtime.models import StreamEvent
+from toolweave.runtime.persistence.events import append_events, read_events
 from toolweave.runtime.persistence.opening import Persistence
 
 
-def events(run_id: str, *numbers: int) -> list[StoredEvent]:
-    return [StoredEvent(run_id, number, "values", f'{{"n":{number}}}'.encode()) for number in numbers]
+def events(run_id: str, *numbers: int) -> list[StreamEvent]:
+    return [StreamEvent(number, "values", f'{{"n":{number}}}'.encode(), run_id=run_id) for number in numbers]
 
 
 async def test_events_come_back_in_their_order_after_a_number(persistence: Persistence) -> None:
@@ -18,7 +19,7 @@ async def test_events_come_back_in_their_order_after_a_number(persistence: Persi
         lambda connection: append_events(connection, [*events(run.run_id, 3, 1, 2), *events(other.run_id, 1)])
     )
 
-    async def read(after: int, limit: int) -> list[StoredEvent]:
+    async def read(after: int, limit: int) -> list[StreamEvent]:
         return await persistence.app.read(lambda connection: read_events(connection, run.run_id, after, limit))
 
     assert await read(0, 10) == events(run.run_id, 1, 2, 3)
@@ -41,7 +42,7 @@ async def test_an_event_that_is_stored_already_stays_as_it_is(persistence: Persi
     run = (await persistence.runs.create_run(new_run("t"))).run
     await persistence.app.write(lambda connection: append_events(connection, events(run.run_id, 1)))
 
-    late = [StoredEvent(run.run_id, 1, "values", b"other"), *events(run.run_id, 2)]
+    late = [StreamEvent(1, "values", b"other", run_id=run.run_id), *events(run.run_id, 2)]
     await persistence.app.write(lambda connection: append_events(connection, late))
 
     stored = await persistence.app.read(lambda connection: read_events(connection, run.run_id, 0, 10))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from toolweave.runtime.events.thread_log import ThreadLog
+from toolweave.runtime.events.log import ThreadLog
 from toolweave.runtime.models import NewRun, Run
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 

@@ -9,9 +9,9 @@ from tests.runtime.protocol.conftest import THREAD
 from toolweave.errors import PersistenceError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.events.announcements import Announcements
-from toolweave.runtime.events.channel import MAX_UNREAD_BYTES, LoggedEvent
-from toolweave.runtime.events.thread_log import EventFilter, NewEvent, ThreadLog, numbered
-from toolweave.runtime.models import Outcome, Run
+from toolweave.runtime.events.channel import MAX_UNREAD_BYTES, EventFilter
+from toolweave.runtime.events.log import ThreadLog
+from toolweave.runtime.models import Namespace, Outcome, Run, StreamEvent
 from toolweave.runtime.persistence.events import BLOCK, KEPT_EVENTS, forget_old_events
 from toolweave.runtime.persistence.opening import Persistence
 
@@ -19,17 +19,17 @@ VALUES = EventFilter(frozenset({"values"}))
 BOUND_S = 60
 
 
-def values(run: Run, data: bytes = b"1") -> NewEvent:
-    return NewEvent(run.run_id, "values", (), data)
+def values(run: Run, data: bytes = b"1") -> tuple[str, str, Namespace, bytes]:
+    return run.run_id, "values", (), data
 
 
-async def kept(log: ThreadLog, after: int = 0) -> list[LoggedEvent]:
+async def kept(log: ThreadLog, after: int = 0) -> list[StreamEvent]:
     return [event async for batch in log.stored(THREAD, VALUES, after) for event in batch]
 
 
 async def test_events_are_numbered_per_thread_and_kept_in_order(log: ThreadLog, run: Run) -> None:
     channel = await log.open(THREAD)
-    written = [log.write(channel, values(run, b"%d" % number)) for number in range(1200)]
+    written = [log.write(channel, *values(run, b"%d" % number)) for number in range(1200)]
     assert [event.seq for event in written] == list(range(1, 1201))
     assert [event.data for event in await kept(log)] == [event.data for event in written]
     assert [event.seq for event in await kept(log, 1197)] == [1198, 1199, 1200]
@@ -40,59 +40,59 @@ async def test_numbers_go_on_where_an_earlier_log_has_stopped(
     log: ThreadLog, run: Run, persistence: Persistence
 ) -> None:
     channel = await log.open(THREAD)
-    log.write(channel, values(run))
+    log.write(channel, *values(run))
     log.release(channel)
     later = ThreadLog(persistence.app)
-    assert later.write(await later.open(THREAD), values(run)).seq == 2
-    assert log.write(await log.open(THREAD), values(run)).seq >= 2
+    assert later.write(await later.open(THREAD), *values(run)).seq == 2
+    assert log.write(await log.open(THREAD), *values(run)).seq >= 2
 
 
 async def test_numbers_of_a_deleted_run_are_not_given_out_again(
     log: ThreadLog, run: Run, persistence: Persistence
 ) -> None:
     channel = await log.open(THREAD)
-    log.write(channel, values(run))
+    log.write(channel, *values(run))
     log.release(channel)
     await persistence.runs.delete(THREAD, run.run_id)
     assert await kept(log) == []
-    assert (await log.open(THREAD)).last_seq == 1
+    assert (await log.open(THREAD)).seq == 1
 
 
 async def test_a_process_that_follows_a_dead_one_numbers_in_a_new_block(
     log: ThreadLog, run: Run, persistence: Persistence
 ) -> None:
     lost = await log.open(THREAD)
-    lost.last_seq = 500
+    lost.seq = 500
     for life in (1, 2):
         later = ThreadLog(persistence.app)
         await later.recover()
         channel = await later.open(THREAD)
-        assert later.write(channel, values(run)).seq == life * BLOCK + 1
+        assert later.write(channel, *values(run)).seq == life * BLOCK + 1
         later.flush()
 
 
 async def test_a_thread_whose_runs_have_ended_keeps_counting_after_a_restart(
     log: ThreadLog, run: Run, persistence: Persistence
 ) -> None:
-    log.write(await log.open(THREAD), values(run))
+    log.write(await log.open(THREAD), *values(run))
     log.flush()
     await persistence.runs.finalise(run.run_id, run.attempt, Outcome("success", "idle"))
     later = ThreadLog(persistence.app)
     await later.recover()
-    assert (await later.open(THREAD)).last_seq == 1
+    assert (await later.open(THREAD)).seq == 1
 
 
 async def test_a_listener_hears_each_event_once_while_it_catches_up(log: ThreadLog, run: Run) -> None:
     channel = await log.open(THREAD)
     for _ in range(50):
-        log.write(channel, values(run))
+        log.write(channel, *values(run))
     heard: list[int] = []
     async with asyncio.timeout(BOUND_S), aclosing(log.replay(THREAD, VALUES, 0)) as batches:
         async for batch in batches:
             heard += [event.seq for event in batch]
-            if channel.last_seq < 80:
-                log.write(channel, values(run))
-                log.write(channel, NewEvent(run.run_id, "tasks", (), b"0"))
+            if channel.seq < 80:
+                log.write(channel, *values(run))
+                log.write(channel, run.run_id, "tasks", (), b"0")
             if heard[-1] == 79:
                 break
     assert heard == [*range(1, 51), *range(51, 80, 2)]
@@ -101,7 +101,7 @@ async def test_a_listener_hears_each_event_once_while_it_catches_up(log: ThreadL
 
 async def test_a_listener_who_reads_nothing_is_cut_off_and_costs_no_more(log: ThreadLog, run: Run) -> None:
     channel = await log.open(THREAD)
-    large = numbered(values(run, b'"%b"' % (b"x" * (MAX_UNREAD_BYTES // 4))), 1, 0)
+    large = StreamEvent(1, "values", b"x" * (MAX_UNREAD_BYTES // 4 + 1), channel="values")
     async with log.listen(THREAD, VALUES.shows) as slow, log.listen(THREAD, lambda _event: False) as deaf:
         for _ in range(8):
             channel.deliver(large)
@@ -122,7 +122,7 @@ async def test_who_leaves_leaves_nothing_behind(log: ThreadLog) -> None:
 async def test_a_listener_ends_when_its_thread_is_deleted(log: ThreadLog, run: Run) -> None:
     channel = await log.open(THREAD)
     async with log.listen(THREAD, VALUES.shows) as heard:
-        log.write(channel, values(run))
+        log.write(channel, *values(run))
         log.close(THREAD)
         assert [len(batch) async for batch in heard.batches()] == [1]
     log.release(channel)
@@ -131,7 +131,7 @@ async def test_a_listener_ends_when_its_thread_is_deleted(log: ThreadLog, run: R
 async def test_only_the_newest_events_are_kept(log: ThreadLog, run: Run, persistence: Persistence) -> None:
     channel = await log.open(THREAD)
     for _ in range(30):
-        log.write(channel, values(run))
+        log.write(channel, *values(run))
     log.flush()
     await persistence.app.write(lambda connection: forget_old_events(connection, THREAD))
     assert len(await kept(log)) == 30
@@ -148,7 +148,7 @@ async def test_old_events_are_looked_after_while_runs_end(log: ThreadLog, run: R
     announcer = await announcements.begin(run)
     assert announcer is not None
     for _ in range(KEPT_EVENTS):
-        log.write(announcer.channel, values(run))
+        log.write(announcer.channel, *values(run))
     async with announcements.ending(run, Outcome("success", "idle")):
         await persistence.runs.finalise(run.run_id, run.attempt, Outcome("success", "idle"))
     events = await kept(log)

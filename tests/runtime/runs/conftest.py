@@ -14,11 +14,9 @@ from tests.fixtures import graphs
 from tests.fixtures.graphs import Gate
 from toolweave.runtime.codec import loads
 from toolweave.runtime.events.announcements import Announcements
-from toolweave.runtime.events.channel import LoggedEvent
-from toolweave.runtime.events.run_log import EventLog
-from toolweave.runtime.events.thread_log import ThreadLog
+from toolweave.runtime.events.log import EventLog, ThreadLog
 from toolweave.runtime.graphs import GraphRegistry
-from toolweave.runtime.models import NewRun
+from toolweave.runtime.models import NewRun, StreamEvent
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import Runtime
@@ -62,7 +60,7 @@ class Bench:
         started = await self.engine.start(new)
         return loads(await self.engine.wait(started.run))
 
-    async def events(self, new: NewRun) -> list[LoggedEvent]:
+    async def events(self, new: NewRun) -> list[StreamEvent]:
         """Start a run and give all its events."""
         started = await self.engine.start(new, listen=True)
         assert started.events is not None

@@ -6,19 +6,19 @@ from pathlib import Path
 from uuid import uuid4
 
 from tests.runtime.runs.conftest import Bench, open_bench
-from toolweave.runtime.events.channel import MAX_UNREAD_BYTES, Channel, LoggedEvent
-from toolweave.runtime.events.thread_hub import RUN_DONE_SEQ, Position, ThreadHub, ThreadStreamMode, parse_position
-from toolweave.runtime.runs.thread_stream import thread_events
+from toolweave.runtime.events.channel import MAX_UNREAD_BYTES, Channel
+from toolweave.runtime.events.thread_stream import RUN_DONE_SEQ, Position, ThreadHub, ThreadStreamMode, parse_position
+from toolweave.runtime.models import StreamEvent
 
 RUN_MODES: frozenset[ThreadStreamMode] = frozenset({"run_modes"})
 STATES: frozenset[ThreadStreamMode] = frozenset({"state_update"})
 BOUND_S = 60.0
 
 
-async def heard(bench: Bench, thread_id: str, after: Position | None, dones: int) -> list[LoggedEvent]:
+async def heard(bench: Bench, thread_id: str, after: Position | None, dones: int) -> list[StreamEvent]:
     """Follow a thread until as many runs have ended."""
-    events: list[LoggedEvent] = []
-    async with asyncio.timeout(BOUND_S), aclosing(thread_events(bench.engine, thread_id, RUN_MODES, after)) as stream:
+    events: list[StreamEvent] = []
+    async with asyncio.timeout(BOUND_S), aclosing(bench.engine.thread_events(thread_id, RUN_MODES, after)) as stream:
         async for batch in stream:
             events.extend(batch)
             if sum(b"run_done" in event.data for event in events) >= dones:
@@ -58,7 +58,7 @@ async def test_runs_are_told_in_the_order_in_which_they_happened(bench: Bench) -
 
 
 async def test_a_follower_of_nothing_ends_at_once(bench: Bench) -> None:
-    assert [batch async for batch in thread_events(bench.engine, str(uuid4()), RUN_MODES, None)] == []
+    assert [batch async for batch in bench.engine.thread_events(str(uuid4()), RUN_MODES, None)] == []
     assert not bench.engine.runtime.threads.has_followers("x")
 
 
@@ -69,7 +69,7 @@ async def test_a_stopping_engine_ends_all_streams(tmp_path: Path) -> None:
         with bench.engine.follow_thread(thread_id, RUN_MODES) as follower:
             await bench.engine.stop()
             async with asyncio.timeout(BOUND_S):
-                assert [batch async for batch in follower] == []
+                assert [batch async for batch in follower.batches()] == []
 
 
 async def test_a_follower_that_reads_nothing_is_cut_off_instead_of_filling_the_memory() -> None:
@@ -79,7 +79,7 @@ async def test_a_follower_that_reads_nothing_is_cut_off_instead_of_filling_the_m
         for _ in range(5):
             hub.publish("t", "state_update", half)
         async with asyncio.timeout(BOUND_S):
-            kept = [event for batch in [batch async for batch in follower] for event in batch]
+            kept = [event for batch in [batch async for batch in follower.batches()] for event in batch]
     assert len(kept) == 2
     assert not hub.has_followers("t")
 
@@ -93,7 +93,9 @@ async def test_a_run_that_is_taken_up_once_more_ends_once(bench: Bench) -> None:
         hub.run_ended(started.run)
         hub.run_ended(started.run)
         hub.close(started.run.thread_id)
-        assert [event.seq for batch in [batch async for batch in follower] for event in batch] == [RUN_DONE_SEQ]
+        assert [event.seq for batch in [batch async for batch in follower.batches()] for event in batch] == [
+            RUN_DONE_SEQ
+        ]
 
 
 def test_positions_are_read_back_as_they_were_written() -> None:

@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.runtime.events import channel as channel_module
-from toolweave.runtime.events.channel import ATTEMPT_BLOCK, Channel, LoggedEvent, Subscription, parse_event_id
+from toolweave.runtime.events.channel import ATTEMPT_BLOCK, Channel, Subscription, parse_event_id
+from toolweave.runtime.models import StreamEvent
 
 
-async def collect(subscription: Subscription) -> list[LoggedEvent]:
+async def collect(subscription: Subscription) -> list[StreamEvent]:
     async with asyncio.timeout(60):
         return [event async for event in subscription]
 
@@ -41,14 +42,15 @@ async def test_listening_to_a_closed_channel_ends_at_once() -> None:
 
 async def test_a_listener_that_left_hears_nothing_more() -> None:
     channel = Channel("run", id_prefix=None)
-    async with channel.listen():
-        assert channel.has_listeners
+    listener = channel.listen()
+    assert channel.has_listeners
+    listener.close()
     assert not channel.has_listeners
 
 
 async def test_a_reader_too_far_behind_is_cut_off_while_others_go_on() -> None:
     channel = Channel("run", id_prefix=None)
-    slow, quick = channel.listen(), channel.listen()
+    slow, quick = channel.listen(), aiter(channel.listen())
     piece = b"x" * (channel_module.MAX_UNREAD_BYTES // 2 + 1)
     read = 0
     for _ in range(4):

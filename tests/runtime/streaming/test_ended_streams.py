@@ -2,12 +2,12 @@
 
 import asyncio
 
-from toolweave.runtime.events.channel import LoggedEvent
-from toolweave.runtime.events.run_log import EndedStreams
+from toolweave.runtime.events.log import EndedStreams
+from toolweave.runtime.models import StreamEvent
 
 
-def events(count: int) -> list[LoggedEvent]:
-    return [LoggedEvent(number, "custom", b"x" * 10, f"1-{number}") for number in range(1, count + 1)]
+def events(count: int) -> list[StreamEvent]:
+    return [StreamEvent(number, "custom", b"x" * 10, f"1-{number}") for number in range(1, count + 1)]
 
 
 async def test_what_is_kept_is_found_until_it_is_forgotten() -> None:

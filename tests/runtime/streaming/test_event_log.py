@@ -8,9 +8,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
 from tests.runtime.runs.conftest import Bench, open_bench
-from toolweave.runtime.events.channel import LoggedEvent
-from toolweave.runtime.events.run_log import EventLog
-from toolweave.runtime.models import Run
+from toolweave.runtime.events.log import EventLog
+from toolweave.runtime.models import Run, StreamEvent
 from toolweave.runtime.persistence.events import read_events
 
 WORDS = {"messages": [{"role": "user", "content": " ".join(f"word{number}" for number in range(300))}]}
@@ -22,12 +21,12 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
         yield opened
 
 
-async def replay(bench: Bench, run: Run, after: int) -> list[LoggedEvent]:
+async def replay(bench: Bench, run: Run, after: int) -> list[StreamEvent]:
     async with asyncio.timeout(60):
         return [event async for event in bench.engine.events(run, after)]
 
 
-async def talk(bench: Bench, *, resumable: bool = True) -> tuple[Run, list[LoggedEvent]]:
+async def talk(bench: Bench, *, resumable: bool = True) -> tuple[Run, list[StreamEvent]]:
     new = bench.run("echo", input=WORDS, stream_mode=["messages-tuple", "values"], resumable=resumable)
     started = await bench.engine.start(new, listen=True)
     assert started.events is not None
@@ -47,7 +46,7 @@ async def test_a_reader_who_joins_a_live_run_gets_everything_once(bench: Bench) 
     new = bench.run("echo", input=WORDS, stream_mode=["messages-tuple"], resumable=True)
     started = await bench.engine.start(new, listen=True)
     assert started.events is not None
-    joined: list[asyncio.Task[list[LoggedEvent]]] = []
+    joined: list[asyncio.Task[list[StreamEvent]]] = []
     heard = []
     async with asyncio.timeout(60):
         async for event in started.events:

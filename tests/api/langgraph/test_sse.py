@@ -1,6 +1,6 @@
 """Frames have the wire form of the LangGraph API, byte for byte (langgraph_api.md section 6)."""
 
-from toolweave.runtime.events.channel import HEARTBEAT, frame
+from toolweave.api.langgraph.answers import HEARTBEAT, frame
 
 
 def test_a_frame_has_event_then_data_with_crlf() -> None:
