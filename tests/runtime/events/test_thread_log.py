@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from tests.runtime.protocol.conftest import THREAD
+from tests.runtime.events.conftest import THREAD
 from toolweave.errors import PersistenceError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.events.announcements import Announcements
