@@ -141,8 +141,8 @@ class McpTool(BaseTool):
         # Positional, so that no argument of a tool can collide with a parameter of ours.
         return (tool_input, tool_call_id), {}
 
-    # LangChain evaluates the hints at each call: unions would cost 50 µs.
-    async def _arun(self, arguments: Any, tool_call_id: Any, *, config: RunnableConfig) -> tuple[Any, Any]:
+    # LangChain evaluates the hints at each call: exact ones would cost up to 50 µs. It returns content and artifact.
+    async def _arun(self, arguments: Any, tool_call_id: Any, *, config: RunnableConfig) -> Any:
         if not isinstance(arguments, dict):
             raise ToolException(f"The tool {self.name} takes an object of named arguments, not a plain string.")
         configurable = config.get("configurable") or {}
