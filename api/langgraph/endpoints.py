@@ -78,19 +78,19 @@ class Endpoints:
     def __call__(
         self,
         operation: str,
-        summary: str,
         rule: Rule | None,
         body: str | None = None,
         answer: str | None = None,
         *,
         read: bool = True,
+        summary: str | None = None,
         errors: tuple[int, ...] | None = None,
         **more: Any,
     ) -> Callable[[AnyHandler], AnyHandler]:
         """Add an endpoint: `operation` is its method and path, the others are fields of `Endpoint`.
 
-        The handler takes the ids of the path and the body, both checked; without `read` it reads them itself. What has
-        an id in its path may be 404.
+        The handler takes the ids of the path and the body, both checked; without `read` it reads them itself. The first
+        line of its docstring is the summary. What has an id in its path may be 404.
         """
         method, path = operation.split()
         if errors is None:
@@ -99,7 +99,8 @@ class Endpoints:
 
         def add(handler: AnyHandler) -> AnyHandler:
             called = _with_body(path, body, handler) if body is not None and read else handler
-            self._endpoints.append(Endpoint(method, path, called, summary, rule, body, answer, errors, **shared))
+            title = summary or (handler.__doc__ or "").partition("\n")[0].removesuffix(".")
+            self._endpoints.append(Endpoint(method, path, called, title, rule, body, answer, errors, **shared))
             return handler
 
         return add

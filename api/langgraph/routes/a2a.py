@@ -299,7 +299,6 @@ async def permit_card(asked: AuthRequest) -> None:
 
 @endpoints(
     "POST /a2a/{assistant_id}",
-    "Send a message to an assistant, or ask about a task",
     permit_message,
     "JsonRpcMessage",
     "JsonRpcAnswer",
@@ -309,7 +308,10 @@ async def permit_card(asked: AuthRequest) -> None:
     error_answers=_REFUSED,
 )
 async def message(request: Request) -> ASGIApp:
-    """Take one JSON-RPC message for an assistant; errors are JSON-RPC errors in a 200."""
+    """Send a message to an assistant, or ask about a task.
+
+    Take one JSON-RPC message; errors are JSON-RPC errors in a 200.
+    """
     request_id: RequestId = None
     try:
         received = await _object(request)
@@ -328,7 +330,6 @@ async def message(request: Request) -> ASGIApp:
 
 @endpoints(
     "GET /.well-known/agent-card.json",
-    "Describe an agent",
     permit_card,
     answer="AgentCard",
     errors=(400,),
@@ -337,22 +338,17 @@ async def message(request: Request) -> ASGIApp:
 )
 @endpoints(
     "GET /a2a/{assistant_id}/.well-known/agent-card.json",
-    "Describe an agent",
     permit_card,
     answer="AgentCard",
     errors=(400,),
     error_answers=_REFUSED,
 )
-@endpoints(
-    "GET /a2a/{assistant_id}",
-    "Describe an agent",
-    permit_card,
-    answer="AgentCard",
-    errors=(400,),
-    error_answers=_REFUSED,
-)
+@endpoints("GET /a2a/{assistant_id}", permit_card, answer="AgentCard", errors=(400,), error_answers=_REFUSED)
 async def card(request: Request) -> Response:
-    """Describe the assistant as an agent; refusals have a JSON-RPC error in a 400."""
+    """Describe an agent.
+
+    Refusals have a JSON-RPC error in a 400.
+    """
     assistant_id = request.path_params.get("assistant_id") or request.query_params.get("assistant_id")
     here = served(request)
     try:

@@ -32,16 +32,12 @@ _XRAY = (Parameter("xray", {"anyOf": [{"type": "boolean"}, {"type": "integer", "
 _DELETE_THREADS = (Parameter("delete_threads", BOOLEAN),)
 
 
-@endpoints(
-    "POST /assistants",
-    "Create an assistant",
-    rules.create_assistant,
-    "AssistantCreate",
-    "Assistant",
-    errors=(400, 404, 409, 422),
-)
+@endpoints("POST /assistants", rules.create_assistant, "AssistantCreate", "Assistant", errors=(400, 404, 409, 422))
 async def create(request: Request, body: Body) -> Response:
-    """Create an assistant; one that exists is a conflict, or the answer."""
+    """Create an assistant.
+
+    One that exists is a conflict, or the answer.
+    """
     here = served(request)
     given_id = body.get("assistant_id")
     assistant_id = str(uuid4()) if given_id is None else uuid_of(given_id, "assistant")
@@ -65,15 +61,13 @@ async def create(request: Request, body: Body) -> Response:
 
 
 @endpoints(
-    "POST /assistants/search",
-    "Search assistants",
-    rules.search_assistants,
-    "AssistantSearchRequest",
-    "Assistant[]",
-    errors=(404, 422),
+    "POST /assistants/search", rules.search_assistants, "AssistantSearchRequest", "Assistant[]", errors=(404, 422)
 )
 async def search(request: Request, body: Body) -> Response:
-    """Find assistants, newest first unless asked otherwise."""
+    """Search assistants.
+
+    The newest come first unless the body sorts otherwise.
+    """
     wanted = _wanted(served(request), body)
     repository = served(request).persistence.assistants
     return await page_answer(
@@ -81,14 +75,7 @@ async def search(request: Request, body: Body) -> Response:
     )
 
 
-@endpoints(
-    "POST /assistants/count",
-    "Count assistants",
-    rules.search_assistants,
-    "AssistantCountRequest",
-    "Count",
-    errors=(404, 422),
-)
+@endpoints("POST /assistants/count", rules.search_assistants, "AssistantCountRequest", "Count", errors=(404, 422))
 async def count(request: Request, body: Body) -> Response:
     """Count assistants."""
     here = served(request)
@@ -96,38 +83,33 @@ async def count(request: Request, body: Body) -> Response:
     return json_answer(found, headers=body.headers())
 
 
-@endpoints("GET /assistants/{assistant_id}", "Get an assistant", rules.read_assistant, answer="Assistant")
+@endpoints("GET /assistants/{assistant_id}", rules.read_assistant, answer="Assistant")
 async def get(request: Request) -> Response:
-    """Give an assistant."""
+    """Get an assistant."""
     assistant = await served(request).persistence.assistants.get(path_uuid(request, "assistant"))
     return json_answer(assistant_json(assistant))
 
 
 @endpoints(
-    "PATCH /assistants/{assistant_id}",
-    "Change an assistant",
-    rules.update_assistant,
-    "AssistantPatch",
-    "Assistant",
-    errors=(400, 404, 422),
+    "PATCH /assistants/{assistant_id}", rules.update_assistant, "AssistantPatch", "Assistant", errors=(400, 404, 422)
 )
 async def patch(request: Request, assistant_id: str, body: Body) -> Response:
-    """Change an assistant; the answer is its new version."""
+    """Change an assistant.
+
+    The answer is its new version.
+    """
     here = served(request)
     _check_content(here, body)
     changed = await here.persistence.assistants.patch(assistant_id, AssistantPatch(**body.fields))
     return json_answer(assistant_json(changed), headers=body.headers())
 
 
-@endpoints(
-    "DELETE /assistants/{assistant_id}",
-    "Delete an assistant",
-    rules.delete_assistant,
-    status=204,
-    query=_DELETE_THREADS,
-)
+@endpoints("DELETE /assistants/{assistant_id}", rules.delete_assistant, status=204, query=_DELETE_THREADS)
 async def delete(request: Request) -> Response:
-    """Delete an assistant with its crons and, when asked to, the threads that it ran on last."""
+    """Delete an assistant.
+
+    Its crons go with it and, with `delete_threads`, the threads that it ran on last.
+    """
     assistant_id = path_uuid(request, "assistant")
     with_threads = query_flag(request, "delete_threads")
     here = served(request)
@@ -139,28 +121,24 @@ async def delete(request: Request) -> Response:
 
 @endpoints(
     "POST /assistants/{assistant_id}/versions",
-    "List an assistant's versions",
     rules.read_assistant,
     "AssistantVersionsSearchRequest",
     "AssistantVersion[]",
 )
 async def versions(request: Request, assistant_id: str, body: Body) -> Response:
-    """List an assistant's versions, newest first."""
+    """List an assistant's versions.
+
+    The newest comes first.
+    """
     found = await served(request).persistence.assistants.versions(
         assistant_id, metadata=body.get("metadata"), limit=body.get("limit", 10), offset=body.get("offset", 0)
     )
     return json_answer([assistant_version_json(version) for version in found], headers=body.headers())
 
 
-@endpoints(
-    "POST /assistants/{assistant_id}/latest",
-    "Choose the active version",
-    rules.set_version,
-    "AssistantVersionChange",
-    "Assistant",
-)
+@endpoints("POST /assistants/{assistant_id}/latest", rules.set_version, "AssistantVersionChange", "Assistant")
 async def latest(request: Request, assistant_id: str, body: Body) -> Response:
-    """Make a version the active one."""
+    """Choose the active version."""
     active = await served(request).persistence.assistants.set_latest(assistant_id, body.get("version"))
     return json_answer(assistant_json(active), headers=body.headers())
 
@@ -194,9 +172,12 @@ async def _delete_threads(here: Served, assistant_id: str) -> None:
                 await here.engine.delete_thread(thread.thread_id)
 
 
-@endpoints("GET /assistants/{assistant_id}/graph", "Draw a graph", rules.read_assistant, answer="Graph", query=_XRAY)
+@endpoints("GET /assistants/{assistant_id}/graph", rules.read_assistant, answer="Graph", query=_XRAY)
 async def graph(request: Request) -> Response:
-    """Draw the assistant's graph; a graph's name is accepted too."""
+    """Draw a graph.
+
+    The name of a graph is accepted too.
+    """
     xray = _xray(request.query_params.get("xray"))
     here = served(request)
     try:
@@ -207,11 +188,12 @@ async def graph(request: Request) -> Response:
         return json_answer(await drawn_graph(opened, xray=xray))
 
 
-@endpoints(
-    "GET /assistants/{assistant_id}/schemas", "Get a graph's schemas", rules.read_assistant, answer="GraphSchema"
-)
+@endpoints("GET /assistants/{assistant_id}/schemas", rules.read_assistant, answer="GraphSchema")
 async def schemas(request: Request) -> Response:
-    """Give the JSON Schemas of what the assistant's graph takes, gives and keeps."""
+    """Get a graph's schemas.
+
+    They are JSON Schemas of what the assistant's graph takes, gives and stores.
+    """
     here = served(request)
     assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
     async with opened_for(here, assistant) as opened:
@@ -222,20 +204,17 @@ async def schemas(request: Request) -> Response:
 
 @endpoints(
     "GET /assistants/{assistant_id}/subgraphs/{namespace}",
-    "Get the schemas of one subgraph",
     rules.read_assistant,
     answer="Subgraphs",
     query=_RECURSE,
+    summary="Get the schemas of one subgraph",
 )
-@endpoints(
-    "GET /assistants/{assistant_id}/subgraphs",
-    "Get the schemas of subgraphs",
-    rules.read_assistant,
-    answer="Subgraphs",
-    query=_RECURSE,
-)
+@endpoints("GET /assistants/{assistant_id}/subgraphs", rules.read_assistant, answer="Subgraphs", query=_RECURSE)
 async def subgraphs(request: Request) -> Response:
-    """Give the schemas of the graph's subgraphs, all or the one at a namespace."""
+    """Get the schemas of subgraphs.
+
+    All of them, or the one at a namespace.
+    """
     here = served(request)
     assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
     namespace = request.path_params.get("namespace")

@@ -157,51 +157,56 @@ def _unmarked(config: Mapping[str, Any]) -> JsonObject:
     return {**config, "configurable": configurable}
 
 
-@endpoints("POST /runs/crons", "Create a cron", rules.create_cron, "CronCreate", "Cron", errors=(400, 404, 422))
+@endpoints("POST /runs/crons", rules.create_cron, "CronCreate", "Cron", errors=(400, 404, 422))
 async def create(request: Request, body: Body) -> Response:
-    """Create a cron whose runs have threads of their own."""
+    """Create a cron.
+
+    Its runs have threads of their own.
+    """
     return await _create(request, body, None)
 
 
 @endpoints(
-    "POST /threads/{thread_id}/runs/crons",
-    "Create a cron on a thread",
-    rules.create_cron,
-    "ThreadCronCreate",
-    "Cron",
-    errors=(400, 404, 422),
+    "POST /threads/{thread_id}/runs/crons", rules.create_cron, "ThreadCronCreate", "Cron", errors=(400, 404, 422)
 )
 async def create_on_thread(request: Request, thread_id: str, body: Body) -> Response:
-    """Create a cron whose runs share a thread."""
+    """Create a cron on a thread.
+
+    Its runs share the thread.
+    """
     return await _create(request, body, thread_id)
 
 
-@endpoints("POST /runs/crons/search", "Search crons", rules.search_crons, "CronSearch", "Cron[]")
+@endpoints("POST /runs/crons/search", rules.search_crons, "CronSearch", "Cron[]")
 async def search(request: Request, body: Body) -> Response:
-    """Find crons, newest first unless asked otherwise."""
+    """Search crons.
+
+    The newest come first unless the body sorts otherwise.
+    """
     crons = served(request).persistence.crons
     wanted = {**_filter(body), "enabled": body.get("enabled")}
     return await page_answer(body, partial(crons.search, **wanted), partial(crons.count, **wanted), cron_json)
 
 
-@endpoints("POST /runs/crons/count", "Count crons", rules.search_crons, "CronCountRequest", "Count")
+@endpoints("POST /runs/crons/count", rules.search_crons, "CronCountRequest", "Count")
 async def count(request: Request, body: Body) -> Response:
     """Count crons."""
     found = await served(request).persistence.crons.count(**_filter(body))
     return json_answer(found, headers=body.headers())
 
 
-@endpoints("GET /runs/crons/{cron_id}", "Get a cron", rules.read_cron, answer="Cron")
+@endpoints("GET /runs/crons/{cron_id}", rules.read_cron, answer="Cron")
 async def get(request: Request) -> Response:
-    """Give a cron."""
+    """Get a cron."""
     return json_answer(cron_json(await served(request).persistence.crons.get(path_uuid(request, "cron"))))
 
 
-@endpoints(
-    "PATCH /runs/crons/{cron_id}", "Change a cron", rules.update_cron, "CronPatch", "Cron", errors=(400, 404, 422)
-)
+@endpoints("PATCH /runs/crons/{cron_id}", rules.update_cron, "CronPatch", "Cron", errors=(400, 404, 422))
 async def patch(request: Request, cron_id: str, body: Body) -> Response:
-    """Change a cron; what is refused of a run is refused here."""
+    """Change a cron.
+
+    What is refused of a run is refused here.
+    """
     if not body.given:
         raise BadRequest("Request body cannot be empty")
     # The one field where null means something.
@@ -214,9 +219,12 @@ async def patch(request: Request, cron_id: str, body: Body) -> Response:
     return json_answer(cron_json(changed), headers=body.headers())
 
 
-@endpoints("DELETE /runs/crons/{cron_id}", "Delete a cron", rules.delete_cron, status=204)
+@endpoints("DELETE /runs/crons/{cron_id}", rules.delete_cron, status=204)
 async def delete(request: Request) -> Response:
-    """Delete a cron; runs that it has started go on."""
+    """Delete a cron.
+
+    Runs that it has started go on.
+    """
     await served(request).persistence.crons.delete(path_uuid(request, "cron"))
     return empty_answer(204)
 

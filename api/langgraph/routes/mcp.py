@@ -190,7 +190,6 @@ async def permit_end(_asked: AuthRequest) -> None:
 
 @endpoints(
     "POST /mcp",
-    "Use assistants as MCP tools",
     permit_message,
     "JsonRpcMessage",
     "JsonRpcAnswer",
@@ -199,7 +198,10 @@ async def permit_end(_asked: AuthRequest) -> None:
     error_answers={400: "PlainError"},
 )
 async def message(request: Request) -> ASGIApp:
-    """Take one JSON-RPC message; the answer is plain JSON."""
+    """Use assistants as MCP tools.
+
+    Take one JSON-RPC message; the answer is plain JSON.
+    """
     if not any(kind in request.headers.get("accept", "") for kind in WANTED_TYPES):
         return json_answer({"error": NOT_ACCEPTED}, status=400)
     try:
@@ -216,9 +218,9 @@ async def message(request: Request) -> ASGIApp:
         return rpc_answer(error_message(request_id, error))
 
 
-@endpoints("DELETE /mcp", "End a session, of which there are none", permit_end, status=404, errors=())
+@endpoints("DELETE /mcp", permit_end, status=404, errors=())
 async def end_session(_request: Request) -> Response:
-    """Say that there is no session to end."""
+    """End a session, of which there are none."""
     return empty_answer(404)
 
 

@@ -348,7 +348,6 @@ def _agent_tree(events: Sequence[StreamEvent]) -> JsonObject | None:
 
 @sockets(
     "POST /threads/{thread_id}/commands",
-    "Send a protocol command",
     rules.send_command,
     "ProtocolCommand",
     "ProtocolAnswer",
@@ -358,7 +357,6 @@ def _agent_tree(events: Sequence[StreamEvent]) -> JsonObject | None:
 )
 @endpoints(
     "POST /threads/{thread_id}/commands",
-    "Send a protocol command",
     rules.send_command,
     "ProtocolCommand",
     "ProtocolAnswer",
@@ -367,7 +365,10 @@ def _agent_tree(events: Sequence[StreamEvent]) -> JsonObject | None:
     error_answers={400: "ProtocolRefusal"},
 )
 async def command(request: Request) -> Response:
-    """Carry out a command; refusals are 200 as well, only what is no command at all is 400."""
+    """Send a protocol command.
+
+    Refusals are 200 as well; only what is no command at all is 400.
+    """
     value = await _json(request)
     given = read_command(value)
     if given is None:
@@ -384,7 +385,6 @@ async def command(request: Request) -> Response:
 
 @endpoints(
     "POST /threads/{thread_id}/stream/events",
-    "Stream a thread's protocol events",
     rules.listen,
     "EventStreamRequest",
     read=False,
@@ -392,9 +392,10 @@ async def command(request: Request) -> Response:
     errors=(400, 422),
 )
 async def events(request: Request) -> EventStream:
-    """Send the thread's events from the first one kept, or after `since`, until the thread is deleted.
+    """Stream a thread's protocol events.
 
-    The thread need not exist yet: clients listen first and then start the run that creates it.
+    Send events from the first one stored, or after `since`, until the thread is deleted. The thread need not exist yet:
+    clients listen first and then start the run that creates it.
     """
     thread_id = path_uuid(request, "thread")
     value = await _json(request)
@@ -431,9 +432,12 @@ async def _shows(wanted: MetadataFilter, here: Served, thread_id: str) -> bool:
         return False
 
 
-@sockets("GET /threads/{thread_id}/stream/events", "Speak the protocol over a WebSocket", rules.listen, status=101)
+@sockets("GET /threads/{thread_id}/stream/events", rules.listen, status=101)
 async def admit(request: Request) -> Response:
-    """Let a WebSocket client in."""
+    """Speak the protocol over a WebSocket.
+
+    Let the client in.
+    """
     path_uuid(request, "thread")
     return empty_answer(204)
 

@@ -75,29 +75,25 @@ _JOIN_QUERY = (
 )
 
 
-@stateless(
-    "POST /runs", "Create a run", rules.create_run, "RunCreateStateless", "Run", read=False, errors=_CREATED_STATELESS
-)
-@endpoints(
-    "POST /threads/{thread_id}/runs",
-    "Create a run",
-    rules.create_run,
-    "RunCreateStateful",
-    "Run",
-    read=False,
-    errors=_CREATED,
-)
+@stateless("POST /runs", rules.create_run, "RunCreateStateless", "Run", read=False, errors=_CREATED_STATELESS)
+@endpoints("POST /threads/{thread_id}/runs", rules.create_run, "RunCreateStateful", "Run", read=False, errors=_CREATED)
 async def create(request: Request) -> Response:
-    """Create a run and answer at once; it runs in the background."""
+    """Create a run.
+
+    Answer at once; the run executes in the background.
+    """
     here = served(request)
     wanted = await _wanted(request, here)
     run = (await here.engine.start(wanted.new)).run
     return json_answer(run_json(run), headers={"content-location": _path(request, run), **wanted.headers})
 
 
-@endpoints("GET /threads/{thread_id}/runs", "List runs", rules.list_runs, answer="Run[]", query=_LIST_QUERY)
+@endpoints("GET /threads/{thread_id}/runs", rules.list_runs, answer="Run[]", query=_LIST_QUERY)
 async def list_runs(request: Request) -> Response:
-    """List a thread's runs, newest first."""
+    """List runs.
+
+    The newest come first.
+    """
     thread_id = path_uuid(request, "thread")
     limit, offset = query_page(request)
     status = query_choice(request, "status", RUN_STATUSES)
@@ -111,7 +107,6 @@ async def list_runs(request: Request) -> Response:
 
 @stateless(
     "POST /runs/stream",
-    "Create a run and stream its events",
     rules.create_run,
     "RunCreateStateless",
     read=False,
@@ -121,7 +116,6 @@ async def list_runs(request: Request) -> Response:
 )
 @endpoints(
     "POST /threads/{thread_id}/runs/stream",
-    "Create a run and stream its events",
     rules.create_run,
     "RunCreateStateful",
     read=False,
@@ -130,7 +124,10 @@ async def list_runs(request: Request) -> Response:
     query=_STREAM_QUERY,
 )
 async def stream(request: Request) -> EventStream:
-    """Create a run and stream its events from the very first."""
+    """Create a run and stream its events.
+
+    The stream begins with the very first event.
+    """
     if "thread_id" in request.path_params and not is_uuid(request.path_params["thread_id"]):
         raise HTTPException(400, "badly formed hexadecimal UUID string")
     here = served(request)
@@ -144,11 +141,12 @@ async def stream(request: Request) -> EventStream:
     return EventStream(started.events.batches(), headers, shown=shown, when_gone=when_gone)
 
 
-@stateless(
-    "POST /runs/batch", "Create several runs", rules.create_runs, "RunBatchCreate", "Run[]", errors=_CREATED_STATELESS
-)
+@stateless("POST /runs/batch", rules.create_runs, "RunBatchCreate", "Run[]", errors=_CREATED_STATELESS)
 async def batch(request: Request, body: Body) -> Response:
-    """Create several runs; none when one of them is not valid."""
+    """Create several runs.
+
+    None is created when one of them is not valid.
+    """
     here = served(request)
     checked = [await _checked(checked_body(one, STATELESS), here, stateless=True) for one in body.given]
     wanted = [await _found(one, here, None) for one in checked]
@@ -157,26 +155,15 @@ async def batch(request: Request, body: Body) -> Response:
     return json_answer([run_json(run) for run in runs], headers=ignored_header(tuple(ignored)))
 
 
-@stateless(
-    "POST /runs/wait",
-    "Create a run and wait for it",
-    rules.create_run,
-    "RunCreateStateless",
-    "Any",
-    read=False,
-    errors=_CREATED_STATELESS,
-)
+@stateless("POST /runs/wait", rules.create_run, "RunCreateStateless", "Any", read=False, errors=_CREATED_STATELESS)
 @endpoints(
-    "POST /threads/{thread_id}/runs/wait",
-    "Create a run and wait for it",
-    rules.create_run,
-    "RunCreateStateful",
-    "Any",
-    read=False,
-    errors=_CREATED,
+    "POST /threads/{thread_id}/runs/wait", rules.create_run, "RunCreateStateful", "Any", read=False, errors=_CREATED
 )
 async def wait(request: Request) -> SlowJson:
-    """Create a run and answer with its result."""
+    """Create a run and wait for it.
+
+    Answer with its result.
+    """
     here = served(request)
     wanted = await _wanted(request, here)
     started = await here.engine.start(wanted.new)
@@ -185,31 +172,34 @@ async def wait(request: Request) -> SlowJson:
     return SlowJson(_or_unknown(started.result()), headers, when_gone=when_gone)
 
 
-@endpoints("GET /threads/{thread_id}/runs/{run_id}", "Get a run", rules.read_run, answer="Run")
+@endpoints("GET /threads/{thread_id}/runs/{run_id}", rules.read_run, answer="Run")
 async def get(request: Request) -> Response:
-    """Give a run."""
+    """Get a run."""
     return json_answer(run_json(await served(request).persistence.runs.get(*_ids(request))))
 
 
-@endpoints(
-    "DELETE /threads/{thread_id}/runs/{run_id}", "Delete a run", rules.delete_run, status=204, errors=(404, 409, 422)
-)
+@endpoints("DELETE /threads/{thread_id}/runs/{run_id}", rules.delete_run, status=204, errors=(404, 409, 422))
 async def delete(request: Request) -> Response:
-    """Delete a run with its checkpoints; a running one is stopped first."""
+    """Delete a run.
+
+    Its checkpoints go with it; a running one is stopped first.
+    """
     await served(request).engine.delete_run(*_ids(request))
     return empty_answer(204)
 
 
 @endpoints(
     "GET /threads/{thread_id}/runs/{run_id}/join",
-    "Wait for a run",
     rules.join_run,
     answer="Any",
     errors=(422,),
     query=(_CANCEL_ON_DISCONNECT,),
 )
 async def join(request: Request) -> SlowJson:
-    """Answer with a run's result as soon as it has ended (5.2)."""
+    """Wait for a run.
+
+    Answer with its result as soon as it has ended (5.2).
+    """
     here = served(request)
     leaves = query_flag(request, "cancel_on_disconnect")
     headers = _located("/threads/{}/runs/{}".format(*_ids(request)), "join")
@@ -223,15 +213,13 @@ async def join(request: Request) -> SlowJson:
 
 
 @endpoints(
-    "GET /threads/{thread_id}/runs/{run_id}/stream",
-    "Stream a run's events",
-    rules.join_run,
-    media_type=SSE,
-    errors=(422,),
-    query=_JOIN_QUERY,
+    "GET /threads/{thread_id}/runs/{run_id}/stream", rules.join_run, media_type=SSE, errors=(422,), query=_JOIN_QUERY
 )
 async def join_stream(request: Request) -> EventStream:
-    """Stream a run's events; a resumable one's from Last-Event-ID on, as far as they were stored (`_joined`)."""
+    """Stream a run's events.
+
+    Those of a resumable run come from Last-Event-ID on, as far as they were stored (`_joined`).
+    """
     here = served(request)
     leaves = query_flag(request, "cancel_on_disconnect")
     path = "/threads/{}/runs/{}".format(*_ids(request))
@@ -242,11 +230,12 @@ async def join_stream(request: Request) -> EventStream:
     return _joined(request, here, run, path, leaves=leaves)
 
 
-@stateless(
-    "GET /runs/{run_id}/stream", "Stream a run's events", rules.read_stateless_run, media_type=SSE, query=_JOIN_QUERY
-)
+@stateless("GET /runs/{run_id}/stream", rules.read_stateless_run, media_type=SSE, query=_JOIN_QUERY)
 async def join_stateless_stream(request: Request) -> EventStream:
-    """Stream a run's events, as the Location of a stateless stream promises; stored ones as `_joined`."""
+    """Stream a run's events.
+
+    The Location of a stateless stream names this path; stored events as in `_joined`.
+    """
     here = served(request)
     leaves = query_flag(request, "cancel_on_disconnect")
     run_id = path_uuid(request, "run")
@@ -265,7 +254,6 @@ async def join_stateless_stream(request: Request) -> EventStream:
 
 @endpoints(
     f"POST {CANCEL}",
-    "Cancel a run",
     rules.cancel_run,
     answer="Any",
     errors=(202, 404, 422),
@@ -273,7 +261,10 @@ async def join_stateless_stream(request: Request) -> EventStream:
     query=(Parameter("wait", BOOLEAN), _ACTION, Parameter("reason", STRING)),
 )
 async def cancel(request: Request) -> Response | SlowJson:
-    """Cancel a run; with `wait` the answer comes when it has ended (5.8)."""
+    """Cancel a run.
+
+    With `wait` the answer comes when it has ended (5.8).
+    """
     action = query_choice(request, "action", ACTIONS) or "interrupt"
     waits = query_flag(request, "wait")
     here = served(request)
@@ -286,17 +277,13 @@ async def cancel(request: Request) -> Response | SlowJson:
 
 
 @endpoints(
-    f"POST {CANCEL_MANY}",
-    "Cancel runs",
-    rules.cancel_runs,
-    "RunsCancel",
-    read=False,
-    status=204,
-    errors=(404, 422),
-    query=(_ACTION,),
+    f"POST {CANCEL_MANY}", rules.cancel_runs, "RunsCancel", read=False, status=204, errors=(404, 422), query=(_ACTION,)
 )
 async def cancel_many(request: Request) -> Response:
-    """Cancel runs; those that have ended by now are passed over, but one at least must be there to cancel."""
+    """Cancel runs.
+
+    Those that have ended by now are passed over, but one at least must be there to cancel.
+    """
     action = query_choice(request, "action", ACTIONS) or "interrupt"
     here = served(request)
     cancelled = 0

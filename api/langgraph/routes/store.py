@@ -30,7 +30,7 @@ class BadLabelError(RequestError):
     """A namespace has a label that is empty or cannot be told from two labels; answered as plain text."""
 
 
-@endpoints("PUT /store/items", "Store an item", rules.put_item, "StorePutRequest", status=204, errors=(400, 422))
+@endpoints("PUT /store/items", rules.put_item, "StorePutRequest", status=204, errors=(400, 422))
 async def put(request: Request, body: Body) -> Response:
     """Store an item."""
     namespace = labels(body.fields["namespace"])
@@ -47,7 +47,6 @@ async def put(request: Request, body: Body) -> Response:
 
 @endpoints(
     "GET /store/items",
-    "Get an item",
     rules.get_item,
     answer="StoreItem",
     errors=(400, 422),
@@ -55,7 +54,10 @@ async def put(request: Request, body: Body) -> Response:
     error_answers={400: "PlainError"},
 )
 async def get(request: Request) -> Response:
-    """Give an item, or null."""
+    """Get an item.
+
+    Null when there is none.
+    """
     namespace = labels(request.query_params.get("namespace", "").split("."))
     key = request.query_params.get("key")
     if not key:
@@ -65,9 +67,12 @@ async def get(request: Request) -> Response:
     return json_answer(None if item is None else item_json(item))
 
 
-@endpoints("DELETE /store/items", "Delete an item", rules.delete_item, "StoreDeleteRequest", status=204)
+@endpoints("DELETE /store/items", rules.delete_item, "StoreDeleteRequest", status=204)
 async def delete(request: Request, body: Body) -> Response:
-    """Delete an item, if it is there."""
+    """Delete an item.
+
+    Nothing happens when there is none.
+    """
     namespace = labels(body.get("namespace", ()))
     _refuse_kept(namespace)
     await _store(request).adelete(namespace, body.fields["key"])
@@ -75,15 +80,13 @@ async def delete(request: Request, body: Body) -> Response:
 
 
 @endpoints(
-    "POST /store/items/search",
-    "Search items",
-    rules.search_items,
-    "StoreSearchRequest",
-    "StoreSearchResponse",
-    errors=(400, 422),
+    "POST /store/items/search", rules.search_items, "StoreSearchRequest", "StoreSearchResponse", errors=(400, 422)
 )
 async def search(request: Request, body: Body) -> Response:
-    """Find items below a namespace."""
+    """Search items.
+
+    They lie below a namespace.
+    """
     prefix, wanted = labels(body.get("namespace_prefix", ())), body.get("filter")
     try:
         check_filter(wanted)
@@ -102,11 +105,12 @@ async def search(request: Request, body: Body) -> Response:
     return json_answer({"items": items}, headers=body.headers())
 
 
-@endpoints(
-    "POST /store/namespaces", "List namespaces", rules.list_namespaces, "StoreNamespacesRequest", "StoreNamespaces"
-)
+@endpoints("POST /store/namespaces", rules.list_namespaces, "StoreNamespacesRequest", "StoreNamespaces")
 async def namespaces(request: Request, body: Body) -> Response:
-    """List namespaces that have items."""
+    """List namespaces.
+
+    Only those that have items.
+    """
     prefix, suffix = labels(body.get("prefix", ())), labels(body.get("suffix", ()))
     found = await _store(request).alist_namespaces(
         prefix=prefix or None,

@@ -25,10 +25,13 @@ unpublished = Endpoints("System")
 _CHECK_DB = (Parameter("check_db", BOOLEAN),)
 
 
-@endpoints("GET /", "Say that the server is up", None, answer="Ok", errors=(422, 503), query=_CHECK_DB)
-@endpoints("GET /ok", "Say that the server is up", None, answer="Ok", errors=(422, 503), query=_CHECK_DB)
+@endpoints("GET /", None, answer="Ok", errors=(422, 503), query=_CHECK_DB)
+@endpoints("GET /ok", None, answer="Ok", errors=(422, 503), query=_CHECK_DB)
 async def ok(request: Request) -> Response:
-    """Say that the server answers; with check_db, that its database can be written too (503 if not)."""
+    """Say that the server is up.
+
+    With `check_db`, its database can be written too (503 if not).
+    """
     if query_flag(request, "check_db"):
         await served(request).persistence.app.require_writable()
     return json_answer({"ok": True, "services": {}})
@@ -36,7 +39,6 @@ async def ok(request: Request) -> Response:
 
 @endpoints(
     "GET /metrics",
-    "Show figures for operators",
     None,
     answer="Metrics",
     media_type="text/plain",
@@ -44,7 +46,10 @@ async def ok(request: Request) -> Response:
     query=(Parameter("format", one_of(*FORMATS)),),
 )
 async def metrics(request: Request) -> Response:
-    """Give figures for operators: the text format of Prometheus, or JSON."""
+    """Show figures for operators.
+
+    In the text format of Prometheus, or as JSON.
+    """
     meters = cast("Meters", request.app.state.meters)
     if query_choice(request, "format", FORMATS) == "json":
         return json_answer(meters.as_json(served(request).engine))
@@ -52,9 +57,12 @@ async def metrics(request: Request) -> Response:
     return Response(meters.as_text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
-@endpoints("GET /info", "Describe the server", None, switch="disable_meta", answer="Info", errors=())
+@endpoints("GET /info", None, switch="disable_meta", answer="Info", errors=())
 async def info(request: Request) -> Response:
-    """Tell clients which API they talk to and which of its parts are there."""
+    """Describe the server.
+
+    Clients learn which API they talk to and which of its parts are there.
+    """
     paths = {getattr(route, "path", "") for route in request.app.routes}
     return json_answer(
         {
@@ -80,8 +88,11 @@ async def info(request: Request) -> Response:
     )
 
 
-@unpublished("POST /ui/{graph}", "Load a user interface", rules.read_interface, switch="disable_ui")
+@unpublished("POST /ui/{graph}", rules.read_interface, switch="disable_ui")
 async def ui(request: Request) -> Response:
-    """Refuse a graph's user interface: there are none here; clients show what the text says."""
+    """Load a user interface.
+
+    There are none: clients show the text of the 404.
+    """
     await read_json(request)
     return PlainTextResponse(f"UI not found for graph '{request.path_params['graph'][:200]}'", 404)

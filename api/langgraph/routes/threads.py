@@ -33,23 +33,23 @@ _LIMIT = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 1}
 endpoints = Endpoints("Threads", "disable_threads")
 
 
-@endpoints(
-    "POST /threads/prune",
-    "Delete threads or their histories",
-    rules.prune_threads,
-    "ThreadPruneRequest",
-    "ThreadsPruned",
-)
+@endpoints("POST /threads/prune", rules.prune_threads, "ThreadPruneRequest", "ThreadsPruned")
 async def prune(request: Request, body: Body) -> Response:
-    """Delete threads, or their histories; unknown ids do not count."""
+    """Delete threads or their histories.
+
+    Unknown ids do not count.
+    """
     ids = [uuid_of(thread_id, "thread") for thread_id in body.fields["thread_ids"]]
     pruned = await prune_threads(served(request).engine, ids, body.get("strategy", "delete"))
     return json_answer({"pruned_count": pruned}, headers=body.headers())
 
 
-@endpoints("GET /threads/{thread_id}/storage", "Measure a thread", rules.read_thread, answer="ThreadStorage")
+@endpoints("GET /threads/{thread_id}/storage", rules.read_thread, answer="ThreadStorage")
 async def storage(request: Request) -> Response:
-    """Say how many bytes a thread's checkpoints take up."""
+    """Measure a thread.
+
+    Count the bytes of its checkpoints.
+    """
     thread_id = path_uuid(request, "thread")
     persistence = served(request).persistence
     await persistence.threads.get(thread_id)
@@ -75,11 +75,12 @@ async def storage(request: Request) -> Response:
     )
 
 
-@endpoints(
-    "POST /threads", "Create a thread", rules.create_thread, "ThreadCreate", "Thread", errors=(201, 400, 409, 422)
-)
+@endpoints("POST /threads", rules.create_thread, "ThreadCreate", "Thread", errors=(201, 400, 409, 422))
 async def create(request: Request, body: Body) -> Response:
-    """Make a thread, with a state to begin with if supersteps are given."""
+    """Create a thread.
+
+    With `supersteps` it has a state to begin with.
+    """
     here = served(request)
     thread_id = uuid_of(body.fields["thread_id"], "thread") if "thread_id" in body.fields else str(uuid7())
     threads = here.persistence.threads
@@ -104,9 +105,12 @@ async def _with_supersteps(
     return json_answer(thread_json(await here.persistence.threads.get(thread_id)), headers=headers)
 
 
-@endpoints("POST /threads/search", "Search threads", rules.search_threads, "ThreadSearchRequest", "Thread[]")
+@endpoints("POST /threads/search", rules.search_threads, "ThreadSearchRequest", "Thread[]")
 async def search(request: Request, body: Body) -> Response:
-    """Find threads, the last changed first unless asked otherwise."""
+    """Search threads.
+
+    The last changed come first unless the body sorts otherwise.
+    """
     paths = _extract_paths(body)
     repository = served(request).persistence.threads
     wanted = {"metadata": body.get("metadata"), "values": body.get("values"), "status": body.get("status")}
@@ -117,7 +121,7 @@ async def search(request: Request, body: Body) -> Response:
     return await page_answer(body, find, partial(repository.count, **wanted), thread_json, extract=paths)
 
 
-@endpoints("POST /threads/count", "Count threads", rules.search_threads, "ThreadCountRequest", "Count")
+@endpoints("POST /threads/count", rules.search_threads, "ThreadCountRequest", "Count")
 async def count(request: Request, body: Body) -> Response:
     """Count threads."""
     found = await served(request).persistence.threads.count(
@@ -126,30 +130,23 @@ async def count(request: Request, body: Body) -> Response:
     return json_answer(found, headers=body.headers())
 
 
-@endpoints(
-    "GET /threads/{thread_id}",
-    "Get a thread",
-    rules.read_thread,
-    answer="Thread",
-    query=(Parameter("include", STRING),),
-)
+@endpoints("GET /threads/{thread_id}", rules.read_thread, answer="Thread", query=(Parameter("include", STRING),))
 async def get(request: Request) -> Response:
-    """Give a thread, with its time to live if asked for."""
+    """Get a thread.
+
+    With its time to live if `include` names it.
+    """
     thread = await served(request).persistence.threads.get(path_uuid(request, "thread"))
     wanted = {word.strip() for text in query_words(request, "include") for word in text.split(",")}
     return json_answer({**thread_json(thread), **(ttl_json(thread) if "ttl" in wanted else {})})
 
 
-@endpoints(
-    "PATCH /threads/{thread_id}",
-    "Change a thread",
-    rules.update_thread,
-    "ThreadPatch",
-    "Thread",
-    errors=(204, 404, 422),
-)
+@endpoints("PATCH /threads/{thread_id}", rules.update_thread, "ThreadPatch", "Thread", errors=(204, 404, 422))
 async def patch(request: Request, thread_id: str, body: Body) -> Response:
-    """Merge metadata into a thread's, and set its time to live."""
+    """Change a thread.
+
+    Merge metadata into its metadata, and set its time to live.
+    """
     threads = served(request).persistence.threads
     ttl = requested_ttl(body, threads.default_ttl)
     thread = await threads.patch(thread_id, body.get("metadata", {}), ttl)
@@ -159,9 +156,12 @@ async def patch(request: Request, thread_id: str, body: Body) -> Response:
     return json_answer(thread_json(thread), headers=headers)
 
 
-@endpoints("POST /threads/{thread_id}/copy", "Copy a thread", rules.copy_thread, answer="Thread", errors=(409, 422))
+@endpoints("POST /threads/{thread_id}/copy", rules.copy_thread, answer="Thread", errors=(409, 422))
 async def copy(request: Request) -> Response:
-    """Copy a thread with its history, without its runs; the answer shows no values."""
+    """Copy a thread.
+
+    Its history is copied, its runs are not; the answer shows no values.
+    """
     thread_id = path_uuid(request, "thread")
     here = served(request)
     persistence = here.persistence
@@ -177,9 +177,12 @@ async def copy(request: Request) -> Response:
     return json_answer({name: item for name, item in made.items() if name != "values"})
 
 
-@endpoints("DELETE /threads/{thread_id}", "Delete a thread", rules.delete_thread, status=204)
+@endpoints("DELETE /threads/{thread_id}", rules.delete_thread, status=204)
 async def delete(request: Request) -> Response:
-    """Delete a thread with all it has; what runs on it is stopped."""
+    """Delete a thread.
+
+    All it has goes with it; what runs on it is stopped.
+    """
     await served(request).engine.delete_thread(path_uuid(request, "thread"))
     return empty_answer(204)
 
@@ -196,7 +199,6 @@ def _extract_paths(body: Body) -> dict[str, str]:
 
 @endpoints(
     "GET /threads/{thread_id}/stream",
-    "Stream all runs of a thread",
     rules.read_thread,
     answer="Any",
     media_type=SSE,
@@ -207,7 +209,10 @@ def _extract_paths(body: Body) -> dict[str, str]:
     ),
 )
 async def stream(request: Request) -> ASGIApp:
-    """Send what happens on a thread until the client leaves or the thread is deleted."""
+    """Stream all runs of a thread.
+
+    Send what happens until the client leaves or the thread is deleted.
+    """
     here = served(request)
     thread_id = path_uuid(request, "thread")
     modes, after = _modes(request), _position(request)
@@ -235,9 +240,9 @@ def _position(request: Request) -> Position | None:
     return position
 
 
-@endpoints("GET /threads/{thread_id}/state", "Get the state", rules.read_thread, answer="ThreadState", query=_SUBGRAPHS)
+@endpoints("GET /threads/{thread_id}/state", rules.read_thread, answer="ThreadState", query=_SUBGRAPHS)
 async def get_state(request: Request) -> Response:
-    """Give a thread's newest state."""
+    """Get the state."""
     subgraphs = query_flag(request, "subgraphs")
     state = await read_state(served(request), path_uuid(request, "thread"), subgraphs=subgraphs)
     return json_answer(selected_state(state, query_words(request, "select")))
@@ -245,14 +250,16 @@ async def get_state(request: Request) -> Response:
 
 @endpoints(
     "POST /threads/{thread_id}/state",
-    "Update the state",
     rules.update_state,
     "ThreadStateUpdate",
     "ThreadStateUpdated",
     errors=(400, 404, 409, 422),
 )
 async def post_state(request: Request, thread_id: str, body: Body) -> Response:
-    """Write into a thread's state."""
+    """Update the state.
+
+    Write values as if a node had returned them.
+    """
     checkpoint = dict(body.get("checkpoint", {}))
     if "checkpoint_id" in body.fields:
         checkpoint["checkpoint_id"] = body.fields["checkpoint_id"]
@@ -264,29 +271,25 @@ async def post_state(request: Request, thread_id: str, body: Body) -> Response:
 
 
 @endpoints(
-    "POST /threads/{thread_id}/state/checkpoint",
-    "Get the state at a checkpoint",
-    rules.read_thread,
-    "ThreadStateCheckpointRequest",
-    "ThreadState",
+    "POST /threads/{thread_id}/state/checkpoint", rules.read_thread, "ThreadStateCheckpointRequest", "ThreadState"
 )
 async def post_state_at(request: Request, thread_id: str, body: Body) -> Response:
-    """Give a thread's state at a checkpoint that may lie in a subgraph."""
+    """Get the state at a checkpoint.
+
+    The checkpoint may lie in a subgraph.
+    """
     state = await read_state(
         served(request), thread_id, body.fields["checkpoint"], subgraphs=body.get("subgraphs", False)
     )
     return json_answer(selected_state(state, body.get("select", ())), headers=body.headers())
 
 
-@endpoints(
-    "GET /threads/{thread_id}/state/{checkpoint_id}",
-    "Get the state at a checkpoint",
-    rules.read_thread,
-    answer="ThreadState",
-    query=_SUBGRAPHS,
-)
+@endpoints("GET /threads/{thread_id}/state/{checkpoint_id}", rules.read_thread, answer="ThreadState", query=_SUBGRAPHS)
 async def get_state_at(request: Request) -> Response:
-    """Give a thread's state at a checkpoint; an unknown one is an empty state."""
+    """Get the state at a checkpoint.
+
+    An unknown checkpoint has an empty state.
+    """
     checkpoint = {"checkpoint_id": request.path_params["checkpoint_id"]}
     subgraphs = query_flag(request, "subgraphs")
     state = await read_state(served(request), path_uuid(request, "thread"), checkpoint, subgraphs=subgraphs)
@@ -295,13 +298,15 @@ async def get_state_at(request: Request) -> Response:
 
 @endpoints(
     "GET /threads/{thread_id}/history",
-    "Get the history",
     rules.read_thread,
     answer="ThreadState[]",
     query=(Parameter("limit", _LIMIT), Parameter("before", STRING), _SELECT),
 )
 async def get_history(request: Request) -> Response:
-    """Give a thread's states, newest first."""
+    """Get the history.
+
+    The newest state comes first.
+    """
     limit = query_integer(request, "limit", default=1, least=1, most=MAX_LIMIT)
     before = request.query_params.get("before")
     states = await read_history(
@@ -310,11 +315,12 @@ async def get_history(request: Request) -> Response:
     return json_answer([selected_state(state, query_words(request, "select")) for state in states])
 
 
-@endpoints(
-    "POST /threads/{thread_id}/history", "Search the history", rules.read_thread, "ThreadStateSearch", "ThreadState[]"
-)
+@endpoints("POST /threads/{thread_id}/history", rules.read_thread, "ThreadStateSearch", "ThreadState[]")
 async def search_history(request: Request, thread_id: str, body: Body) -> Response:
-    """Give a thread's states, newest first."""
+    """Search the history.
+
+    The newest state comes first.
+    """
     states = await read_history(
         served(request),
         thread_id,
