@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from starlette.requests import Request
@@ -21,7 +21,7 @@ from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.assistants import system_assistant_id
 from toolweave.runtime.persistence.search import Filtered, MetadataFilter, allows, showing_only
 
-HIDDEN = "Thread with ID {} not found"
+Resource = Literal["threads", "assistants"]
 
 
 @dataclass(slots=True)
@@ -55,65 +55,46 @@ class AuthRequest:
         """Ask the handler; raises Forbidden or what it raises."""
         return await self.handlers.permit(self.user, resource, action, value)
 
-    async def permit_written(
-        self, resource: str, action: str, fields: JsonObject, value: dict[str, Any]
-    ) -> MetadataFilter | None:
+    async def permit_written(self, resource: str, action: str, value: dict[str, Any]) -> MetadataFilter | None:
         """Ask the handler, and write what it changed in `value` into the body's fields of the same names."""
-        before = deepcopy({name: item for name, item in value.items() if name != "kwargs"})
+        before = deepcopy(value)
         wanted = await self.permit(resource, action, value)
         for name, item in value.items():
-            if name != "kwargs" and (name not in before or before[name] != item):
-                fields[name] = str(item) if isinstance(item, UUID) else item
+            if name not in before or before[name] != item:
+                self.fields[name] = str(item) if isinstance(item, UUID) else item
         return wanted
 
-    async def thread(
+    async def permit_one(
         self,
+        resource: Resource,
         action: str,
-        thread_id: str | None,
+        row_id: str | None,
         value: dict[str, Any] | None = None,
         *,
         hidden: Exception | None = None,
+    ) -> MetadataFilter | None:
+        """Ask about one thread or assistant; raises `hidden`, else NotFound, when it is there and not for this user."""
+        asked = {f"{resource.removesuffix('s')}_id": row_id and UUID(row_id)} if value is None else value
+        wanted = await self.permit(resource, action, asked)
+        await self.require_seen(wanted, resource, row_id, hidden)
+        return wanted
+
+    async def require_seen(
+        self, wanted: MetadataFilter | None, resource: Resource, row_id: str | None, hidden: Exception | None = None
     ) -> None:
-        """Ask about a thread; raises `hidden`, else NotFound, when it is there and not for this user."""
-        asked = {"thread_id": thread_id and UUID(thread_id)} if value is None else value
-        wanted = await self.permit("threads", action, asked)
-        if not await self.sees_thread(wanted, thread_id):
-            raise hidden or NotFound(HIDDEN.format(thread_id))
+        """Raise `hidden`, else NotFound, when a filter does not let a thread or an assistant through."""
+        if not await self.sees(wanted, resource, row_id):
+            raise hidden or NotFound(f"Thread with ID {row_id} not found" if resource == "threads" else "Not Found")
 
-    async def sees_thread(self, wanted: MetadataFilter | None, thread_id: str | None) -> bool:
-        """Tell whether a filter lets a thread through; one that is not there is for its endpoint to miss."""
-        if wanted is None or thread_id is None:
+    async def sees(self, wanted: MetadataFilter | None, resource: Resource, row_id: str | None) -> bool:
+        """Tell whether a filter lets a thread or an assistant through; one that is not there is for its endpoint."""
+        if wanted is None or row_id is None:
             return True
+        repository = getattr(self.served.persistence, resource)
         try:
-            thread = await self.served.persistence.threads.get(thread_id)
+            return allows(wanted, (await repository.get(row_id)).metadata)
         except NotFound:
             return True
-        return allows(wanted, thread.metadata)
-
-    async def has_thread(self, thread_id: str) -> bool:
-        """Tell whether a thread is there, whosever it is."""
-        try:
-            await self.served.persistence.threads.get(thread_id)
-        except NotFound:
-            return False
-        return True
-
-    async def assistant(self, action: str, assistant_id: str | None, value: dict[str, Any] | None = None) -> None:
-        """Ask about an assistant; raises NotFound when it is there and not for this user."""
-        asked = {"assistant_id": assistant_id and UUID(assistant_id)} if value is None else value
-        wanted = await self.permit("assistants", action, asked)
-        if not await self.sees_assistant(wanted, assistant_id):
-            raise NotFound("Not Found")
-
-    async def sees_assistant(self, wanted: MetadataFilter | None, assistant_id: str | None) -> bool:
-        """Tell whether a filter lets an assistant through."""
-        if wanted is None or assistant_id is None:
-            return True
-        try:
-            assistant = await self.served.persistence.assistants.get(assistant_id)
-        except NotFound:
-            return True
-        return allows(wanted, assistant.metadata)
 
     async def sees_assistant_to_run(self, wanted: MetadataFilter | None, name_or_id: object) -> bool:
         """Tell whether a user may run an assistant: every graph's own is for all, others go by the filter."""
@@ -122,7 +103,7 @@ class AuthRequest:
         assistant_id = checked_id(name_or_id)
         if assistant_id in {system_assistant_id(graph) for graph in self.served.graphs.names()}:
             return True
-        return await self.sees_assistant(wanted, assistant_id)
+        return await self.sees(wanted, "assistants", assistant_id)
 
 
 def checked_id(text: object) -> str | None:

@@ -1,4 +1,4 @@
-"""What is asked of the handlers for threads and the runs on them; every action is the official server's."""
+"""Ask the application's auth handlers about an endpoint; every action is the official server's."""
 
 import re
 from collections.abc import Iterator
@@ -8,18 +8,20 @@ from uuid import UUID
 
 from langchain_core.utils.uuid import uuid7
 
-from toolweave.api.langgraph.auth.authorization import HIDDEN, AuthRequest, as_uuid, checked_id
+from toolweave.api.langgraph.auth.authorization import AuthRequest, as_uuid, checked_id
 from toolweave.errors import Conflict, InvalidRequest, NotFound
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.assistants import system_assistant_id
 from toolweave.runtime.persistence.search import allows
 
-UNKNOWN_FOR_RUN = "Thread or assistant not found."
-NOTHING_TO_CANCEL = "No runs found to cancel."
 RUN_ARGUMENTS = (
     *("input", "command", "config", "context", "webhook", "interrupt_before", "interrupt_after", "stream_mode"),
     *("checkpoint", "checkpoint_id", "durability"),
 )
+UUIDS = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+# What a user says; ids in there are text.
+CONTENTS = frozenset({"parts", "input", "values", "update", "response", "responses"})
+MOST_IDS = 1000
 
 
 async def create_thread(asked: AuthRequest) -> None:
@@ -33,11 +35,10 @@ async def create_thread(asked: AuthRequest) -> None:
     }
     if fields.get("ttl") is not None:
         value["ttl"] = fields["ttl"]
-    wanted = await asked.permit_written("threads", "create", fields, value)
+    wanted = await asked.permit_written("threads", "create", value)
     asked.filters["threads"] = wanted
     thread_id = checked_id(fields.get("thread_id"))
-    if not await asked.sees_thread(wanted, thread_id):
-        raise Conflict(f"Thread with ID {thread_id} already exists")
+    await asked.require_seen(wanted, "threads", thread_id, Conflict(f"Thread with ID {thread_id} already exists"))
 
 
 async def search_threads(asked: AuthRequest) -> None:
@@ -47,12 +48,11 @@ async def search_threads(asked: AuthRequest) -> None:
         "metadata": fields.get("metadata") or {},
         "values": fields.get("values") or {},
         "status": fields.get("status"),
-        "limit": fields.get("limit", 10),
-        "offset": fields.get("offset", 0),
+        **_page(fields),
     }
     if "ids" in fields:
         value["ids"] = fields["ids"]
-    asked.filters["threads"] = await asked.permit_written("threads", "search", fields, value)
+    asked.filters["threads"] = await asked.permit_written("threads", "search", value)
 
 
 async def prune_threads(asked: AuthRequest) -> None:
@@ -61,47 +61,42 @@ async def prune_threads(asked: AuthRequest) -> None:
     ids = [known for known in map(checked_id, given if isinstance(given, list) else ()) if known is not None]
     wanted = await asked.permit("threads", "delete", {"thread_ids": [UUID(thread_id) for thread_id in ids]})
     for thread_id in ids:
-        if not await asked.sees_thread(wanted, thread_id):
-            raise NotFound("At least one thread not found or not authorized")
+        hidden = NotFound("At least one thread not found or not authorized")
+        await asked.require_seen(wanted, "threads", thread_id, hidden)
 
 
 async def read_thread(asked: AuthRequest) -> None:
     """threads.read."""
-    await asked.thread("read", asked.id_in_path("thread"))
+    await asked.permit_one("threads", "read", asked.id_in_path("thread"))
 
 
 async def listen(asked: AuthRequest) -> None:
     """threads.read; the filter applies once more to a thread that is yet to be created."""
-    thread_id = asked.id_in_path("thread")
-    wanted = await asked.permit("threads", "read", {"thread_id": as_uuid(thread_id)})
-    asked.filters["threads"] = wanted
-    if not await asked.sees_thread(wanted, thread_id):
-        raise NotFound(HIDDEN.format(thread_id))
+    asked.filters["threads"] = await asked.permit_one("threads", "read", asked.id_in_path("thread"))
 
 
 async def update_thread(asked: AuthRequest) -> None:
     """threads.update with the metadata to merge."""
     fields, thread_id = asked.fields, asked.id_in_path("thread")
     value = {"thread_id": as_uuid(thread_id), "metadata": fields.get("metadata") or {}}
-    wanted = await asked.permit_written("threads", "update", fields, value)
+    wanted = await asked.permit_written("threads", "update", value)
     fields.pop("thread_id", None)
-    if not await asked.sees_thread(wanted, thread_id):
-        raise NotFound("Not Found")
+    await asked.require_seen(wanted, "threads", thread_id, NotFound("Not Found"))
 
 
 async def update_state(asked: AuthRequest) -> None:
     """threads.update: a state is part of its thread."""
-    await asked.thread("update", asked.id_in_path("thread"))
+    await asked.permit_one("threads", "update", asked.id_in_path("thread"))
 
 
 async def delete_thread(asked: AuthRequest) -> None:
     """threads.delete."""
-    await asked.thread("delete", asked.id_in_path("thread"))
+    await asked.permit_one("threads", "delete", asked.id_in_path("thread"))
 
 
 async def copy_thread(asked: AuthRequest) -> None:
     """threads.read of the one, threads.create of the other, which has the same metadata."""
-    await asked.thread("read", asked.id_in_path("thread"), hidden=Conflict("Conflict"))
+    await asked.permit_one("threads", "read", asked.id_in_path("thread"), hidden=Conflict("Conflict"))
     await asked.permit("threads", "create", {"thread_id": None})
 
 
@@ -109,37 +104,28 @@ async def list_runs(asked: AuthRequest) -> None:
     """threads.read, and threads.search as in the official server."""
     await read_thread(asked)
     thread_id = asked.id_in_path("thread")
-    wanted = await asked.permit("threads", "search", {"thread_id": as_uuid(thread_id), "metadata": {}})
-    if not await asked.sees_thread(wanted, thread_id):
-        raise NotFound(f"Thread with ID {thread_id} not found")
+    await asked.permit_one("threads", "search", thread_id, {"thread_id": as_uuid(thread_id), "metadata": {}})
 
 
 async def read_run(asked: AuthRequest) -> None:
     """threads.read."""
     value = {"thread_id": as_uuid(asked.id_in_path("thread")), "run_id": as_uuid(asked.id_in_path("run"))}
-    await asked.thread("read", asked.id_in_path("thread"), value)
+    await asked.permit_one("threads", "read", asked.id_in_path("thread"), value)
 
 
 async def read_stateless_run(asked: AuthRequest) -> None:
-    """threads.read of the run's temporary thread."""
-    run_id = asked.id_in_path("run")
+    """threads.read of the run's temporary thread; of one that is gone, its run said the same of itself."""
+    run_id, hidden = asked.id_in_path("run"), NotFound("Run not found")
     run = None if run_id is None else await asked.served.persistence.runs.find(run_id)
     thread_id = None if run is None else run.thread_id
     value = {"thread_id": as_uuid(thread_id), "run_id": as_uuid(run_id)}
+    wanted = await asked.permit_one("threads", "read", thread_id, value, hidden=hidden)
     if run is None:
-        await _read_ended_run(asked, run_id, value)
-        return
-    await asked.thread("read", thread_id, value, hidden=NotFound("Run not found"))
-    if asked.request.query_params.get("cancel_on_disconnect"):
-        await asked.thread("update", thread_id, {**value, "action": "interrupt"}, hidden=NotFound("Run not found"))
-
-
-async def _read_ended_run(asked: AuthRequest, run_id: str | None, value: dict[str, Any]) -> None:
-    """threads.read of a thread that is gone: its run said the same of itself."""
-    wanted = await asked.permit("threads", "read", value)
-    metadata = None if run_id is None else asked.served.engine.runtime.log.ended.metadata(run_id)
-    if metadata is not None and not allows(wanted, metadata):
-        raise NotFound("Run not found")
+        metadata = None if run_id is None else asked.served.engine.runtime.log.ended.metadata(run_id)
+        if metadata is not None and not allows(wanted, metadata):
+            raise hidden
+    elif asked.request.query_params.get("cancel_on_disconnect"):
+        await asked.permit_one("threads", "update", thread_id, {**value, "action": "interrupt"}, hidden=hidden)
 
 
 async def join_run(asked: AuthRequest) -> None:
@@ -147,13 +133,13 @@ async def join_run(asked: AuthRequest) -> None:
     await read_run(asked)
     if asked.request.query_params.get("cancel_on_disconnect"):
         thread_id = asked.id_in_path("thread")
-        await asked.thread("update", thread_id, {"thread_id": as_uuid(thread_id), "action": "interrupt"})
+        await asked.permit_one("threads", "update", thread_id, {"thread_id": as_uuid(thread_id), "action": "interrupt"})
 
 
 async def delete_run(asked: AuthRequest) -> None:
     """threads.delete."""
     value = {"run_id": as_uuid(asked.id_in_path("run")), "thread_id": as_uuid(asked.id_in_path("thread"))}
-    await asked.thread("delete", asked.id_in_path("thread"), value, hidden=NotFound("Not Found"))
+    await asked.permit_one("threads", "delete", asked.id_in_path("thread"), value, hidden=NotFound("Not Found"))
 
 
 async def cancel_run(asked: AuthRequest) -> None:
@@ -174,10 +160,8 @@ async def _cancel(asked: AuthRequest, thread_id: str | None, run_ids: list[Any] 
         "action": asked.request.query_params.get("action") or "interrupt",
         "metadata": {"run_ids": None if run_ids is None else [as_uuid(item) for item in run_ids], "status": status},
     }
-    wanted = await asked.permit("threads", "update", value)
-    asked.filters["threads"] = wanted
-    if not await asked.sees_thread(wanted, thread_id):
-        raise NotFound(NOTHING_TO_CANCEL)
+    hidden = NotFound("No runs found to cancel.")
+    asked.filters["threads"] = await asked.permit_one("threads", "update", thread_id, value, hidden=hidden)
 
 
 async def create_run(asked: AuthRequest) -> None:
@@ -212,45 +196,39 @@ async def permit_run(asked: AuthRequest, fields: JsonObject, thread_id: str | No
     }
     wanted = await asked.permit("threads", "create_run", value)
     asked.run_threads = wanted
+    _write_metadata(fields, value)
+    fields.update({name: item for name, item in arguments.items() if item is not before.get(name)})
+    hidden = NotFound("Thread or assistant not found.")
+    await asked.require_seen(wanted, "threads", thread_id, hidden)
+    if not await asked.sees_assistant_to_run(wanted, fields.get("assistant_id")):
+        raise hidden
+
+
+def _write_metadata(fields: JsonObject, value: JsonObject) -> None:
+    """Write the metadata that a handler leaves in `value` into the body's fields."""
     if value.get("metadata") or "metadata" in fields:
         fields["metadata"] = value.get("metadata") or {}
-    fields.update({name: item for name, item in arguments.items() if item is not before.get(name)})
-    for seen in (
-        await asked.sees_thread(wanted, thread_id),
-        await asked.sees_assistant_to_run(wanted, fields.get("assistant_id")),
-    ):
-        if not seen:
-            raise NotFound(UNKNOWN_FOR_RUN)
+
+
+def _page(fields: JsonObject) -> JsonObject:
+    return {"limit": fields.get("limit", 10), "offset": fields.get("offset", 0)}
 
 
 async def search_assistants(asked: AuthRequest) -> None:
     """assistants.search; the filter applies to what is found and counted."""
     fields = asked.fields
-    value = {
-        "graph_id": fields.get("graph_id"),
-        "metadata": fields.get("metadata") or {},
-        "limit": fields.get("limit", 10),
-        "offset": fields.get("offset", 0),
-    }
-    asked.filters["assistants"] = await asked.permit_written("assistants", "search", fields, value)
+    value = {"graph_id": fields.get("graph_id"), "metadata": fields.get("metadata") or {}, **_page(fields)}
+    asked.filters["assistants"] = await asked.permit_written("assistants", "search", value)
 
 
 async def create_assistant(asked: AuthRequest) -> None:
     """assistants.create; an existing assistant of somebody else's stays unseen."""
     fields = asked.fields
-    value = {
-        "assistant_id": as_uuid(fields.get("assistant_id")),
-        "graph_id": fields.get("graph_id"),
-        "config": fields.get("config") or {},
-        "context": fields.get("context"),
-        "metadata": fields.get("metadata") or {},
-        "name": fields.get("name"),
-    }
+    value = _assistant(fields, checked_id(fields.get("assistant_id")))
     if "if_exists" in fields:
         value["if_exists"] = fields["if_exists"]
-    wanted = await asked.permit_written("assistants", "create", fields, value)
-    assistant_id = checked_id(fields.get("assistant_id"))
-    if not await asked.sees_assistant(wanted, assistant_id):
+    wanted = await asked.permit_written("assistants", "create", value)
+    if not await asked.sees(wanted, "assistants", checked_id(fields.get("assistant_id"))):
         # Refused as taken, whatever was to happen then: do_nothing would show it.
         fields["if_exists"] = "raise"
 
@@ -259,18 +237,25 @@ async def read_assistant(asked: AuthRequest) -> None:
     """assistants.read, by id or by the name of a graph."""
     given = asked.request.path_params.get("assistant_id", "")
     known = given in asked.served.graphs.names()
-    await asked.assistant("read", system_assistant_id(given) if known else checked_id(given))
+    await asked.permit_one("assistants", "read", system_assistant_id(given) if known else checked_id(given))
 
 
 async def read_interface(asked: AuthRequest) -> None:
     """assistants.read of the graph's own assistant."""
-    await asked.assistant("read", system_assistant_id(str(asked.request.path_params.get("graph", ""))))
+    await asked.permit_one("assistants", "read", system_assistant_id(str(asked.request.path_params.get("graph", ""))))
 
 
 async def update_assistant(asked: AuthRequest) -> None:
     """assistants.update with what is to change."""
     fields, assistant_id = asked.fields, asked.id_in_path("assistant")
-    value = {
+    value = _assistant(fields, assistant_id)
+    wanted = await asked.permit_written("assistants", "update", value)
+    fields.pop("assistant_id", None)
+    await asked.require_seen(wanted, "assistants", assistant_id)
+
+
+def _assistant(fields: JsonObject, assistant_id: str | None) -> JsonObject:
+    return {
         "assistant_id": as_uuid(assistant_id),
         "graph_id": fields.get("graph_id"),
         "config": fields.get("config") or {},
@@ -278,22 +263,18 @@ async def update_assistant(asked: AuthRequest) -> None:
         "metadata": fields.get("metadata") or {},
         "name": fields.get("name"),
     }
-    wanted = await asked.permit_written("assistants", "update", fields, value)
-    fields.pop("assistant_id", None)
-    if not await asked.sees_assistant(wanted, assistant_id):
-        raise NotFound("Not Found")
 
 
 async def set_version(asked: AuthRequest) -> None:
     """assistants.update with the version."""
     assistant_id = asked.id_in_path("assistant")
     value = {"assistant_id": as_uuid(assistant_id), "version": asked.fields.get("version")}
-    await asked.assistant("update", assistant_id, value)
+    await asked.permit_one("assistants", "update", assistant_id, value)
 
 
 async def delete_assistant(asked: AuthRequest) -> None:
     """assistants.delete; its threads, if they go too, are those that threads.delete lets through."""
-    await asked.assistant("delete", asked.id_in_path("assistant"))
+    await asked.permit_one("assistants", "delete", asked.id_in_path("assistant"))
     if asked.request.query_params.get("delete_threads"):
         asked.filters["threads"] = await asked.permit("threads", "delete", {"thread_id": None})
 
@@ -311,13 +292,12 @@ async def create_cron(asked: AuthRequest) -> None:
         "metadata": fields.get("metadata") or {},
     }
     wanted = await asked.permit("crons", "create", value)
-    if value.get("metadata") or "metadata" in fields:
-        fields["metadata"] = value.get("metadata") or {}
+    _write_metadata(fields, value)
     name_or_id = fields.get("assistant_id")
     if not await asked.sees_assistant_to_run(wanted, name_or_id):
         raise NotFound(f"Assistant '{name_or_id}' not found")
     if thread_id is not None:
-        await asked.thread("read", thread_id, hidden=NotFound(f"Thread with ID '{thread_id}' not found"))
+        await asked.permit_one("threads", "read", thread_id, hidden=NotFound(f"Thread with ID '{thread_id}' not found"))
 
 
 async def search_crons(asked: AuthRequest) -> None:
@@ -326,35 +306,33 @@ async def search_crons(asked: AuthRequest) -> None:
     value = {
         "assistant_id": as_uuid(fields.get("assistant_id")),
         "thread_id": as_uuid(fields.get("thread_id")),
-        "limit": fields.get("limit", 10),
-        "offset": fields.get("offset", 0),
         "metadata": fields.get("metadata") or {},
+        **_page(fields),
     }
     wanted = await asked.permit("crons", "search", value)
-    if value.get("metadata") or "metadata" in fields:
-        fields["metadata"] = value.get("metadata") or {}
+    _write_metadata(fields, value)
     asked.filters["crons"] = wanted
     asked.filters["threads"] = await asked.permit("threads", "search", {})
 
 
 async def read_cron(asked: AuthRequest) -> None:
     """crons.read."""
-    await _cron(asked, "read", {})
+    await _cron(asked, "read")
 
 
 async def update_cron(asked: AuthRequest) -> None:
     """crons.update with what is to change."""
     fields = asked.fields
     changes = {name: fields.get(name) for name in ("schedule", "end_time", "enabled", "on_run_completed")}
-    await _cron(asked, "update", {**changes, "payload": dict(fields)})
+    await _cron(asked, "update", **changes, payload=dict(fields))
 
 
 async def delete_cron(asked: AuthRequest) -> None:
     """crons.delete."""
-    await _cron(asked, "delete", {})
+    await _cron(asked, "delete")
 
 
-async def _cron(asked: AuthRequest, action: str, more: JsonObject) -> None:
+async def _cron(asked: AuthRequest, action: str, **more: object) -> None:
     cron_id = asked.id_in_path("cron")
     value: dict[str, Any] = {"cron_id": as_uuid(cron_id), **more}
     wanted = await asked.permit("crons", action, value)
@@ -369,33 +347,27 @@ async def _cron(asked: AuthRequest, action: str, more: JsonObject) -> None:
     if not allows(wanted, cron.metadata):
         raise NotFound("Not Found")
     if cron.thread_id is not None:
-        await asked.thread("read", cron.thread_id, hidden=NotFound("Not Found"))
+        await asked.permit_one("threads", "read", cron.thread_id, hidden=NotFound("Not Found"))
 
 
 async def put_item(asked: AuthRequest) -> None:
     """store.put."""
-    fields = asked.fields
-    value = {name: fields.get(name) for name in ("key", "value", "index", "ttl")}
-    await _scoped(asked, "put", "namespace", value)
+    await _scoped(asked, "put", "namespace", "key", "value", "index", "ttl")
 
 
 async def delete_item(asked: AuthRequest) -> None:
     """store.delete."""
-    await _scoped(asked, "delete", "namespace", {"key": asked.fields.get("key")})
+    await _scoped(asked, "delete", "namespace", "key")
 
 
 async def search_items(asked: AuthRequest) -> None:
     """store.search."""
-    fields = asked.fields
-    value = {name: fields.get(name) for name in ("filter", "limit", "offset", "query", "refresh_ttl")}
-    await _scoped(asked, "search", "namespace_prefix", value)
+    await _scoped(asked, "search", "namespace_prefix", "filter", "limit", "offset", "query", "refresh_ttl")
 
 
 async def list_namespaces(asked: AuthRequest) -> None:
     """store.list_namespaces."""
-    fields = asked.fields
-    value = {name: fields.get(name) for name in ("suffix", "max_depth", "limit", "offset")}
-    await _scoped(asked, "list_namespaces", "prefix", value)
+    await _scoped(asked, "list_namespaces", "prefix", "suffix", "max_depth", "limit", "offset")
 
 
 async def get_item(asked: AuthRequest) -> None:
@@ -415,10 +387,10 @@ async def get_item(asked: AuthRequest) -> None:
         asked.request.scope["query_string"] = urlencode(pairs).encode()
 
 
-async def _scoped(asked: AuthRequest, action: str, field: str, more: JsonObject) -> None:
-    """Ask about a namespace, and use the one that the handler leaves in `value`."""
+async def _scoped(asked: AuthRequest, action: str, field: str, *others: str) -> None:
+    """Ask about a namespace and other fields, and use what the handler leaves in `value`."""
     fields = asked.fields
-    given = fields.get(field)
+    given, more = fields.get(field), {name: fields.get(name) for name in others}
     namespace = tuple(given) if isinstance(given, list | tuple) else given
     value: dict[str, Any] = {"namespace": namespace, **more}
     await asked.permit("store", action, value)
@@ -427,16 +399,10 @@ async def _scoped(asked: AuthRequest, action: str, field: str, more: JsonObject)
     fields.update({name: item for name, item in value.items() if item is not more.get(name)})
 
 
-UUIDS = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-# What a user says; ids in there are text.
-CONTENTS = frozenset({"parts", "input", "values", "update", "response", "responses"})
-MOST_IDS = 1000
-
-
 async def send_command(asked: AuthRequest) -> None:
     """threads.create_run for what makes a thread run on, threads.read for what looks, threads.update for the rest."""
     thread_id, command = asked.id_in_path("thread"), asked.fields
-    await asked.thread("read", thread_id)
+    await asked.permit_one("threads", "read", thread_id)
     await see_named_threads(asked, "read", command)
     given = command.get("params")
     params: JsonObject = given if isinstance(given, dict) else {}
@@ -444,7 +410,7 @@ async def send_command(asked: AuthRequest) -> None:
         await permit_run(asked, params, thread_id)
         asked.run_metadata = params.get("metadata") or {}
     elif not str(command.get("method")).startswith(("agent.", "subscription.")):
-        await asked.thread("update", thread_id)
+        await asked.permit_one("threads", "update", thread_id)
 
 
 async def see_named_threads(asked: AuthRequest, action: str, message: object = None) -> list[str]:
@@ -456,9 +422,7 @@ async def see_named_threads(asked: AuthRequest, action: str, message: object = N
     for named_id in named:
         run = await asked.served.persistence.runs.find(named_id)
         thread_id = named_id if run is None else run.thread_id
-        wanted = await asked.permit("threads", action, {"thread_id": thread_id})
-        if not await asked.sees_thread(wanted, thread_id):
-            raise NotFound(f"Thread with ID {thread_id} not found")
+        await asked.permit_one("threads", action, thread_id, {"thread_id": thread_id})
         thread_ids[thread_id] = None
     return list(thread_ids)
 

@@ -1,7 +1,7 @@
 """The A2A endpoints: assistants as agents, and the cards that describe them (langgraph_api.md section 8)."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -281,7 +281,10 @@ async def permit_message(asked: AuthRequest) -> None:
     if operation in ("send", "stream"):
         fields: JsonObject = {"assistant_id": asked.request.path_params["assistant_id"]}
         # Who may read a thread need not be allowed to talk on it.
-        threads: list[str | None] = [known for known in named if await asked.has_thread(known)]
+        threads: list[str | None] = []
+        for known in named:
+            with suppress(NotFound):
+                threads.append((await asked.served.persistence.threads.get(known)).thread_id)
         for thread_id in threads or [None]:
             await rules.permit_run(asked, fields, thread_id)
         asked.run_metadata = fields.get("metadata") or {}
@@ -294,7 +297,7 @@ async def permit_message(asked: AuthRequest) -> None:
 async def permit_card(asked: AuthRequest) -> None:
     """assistants.read."""
     given = asked.request.path_params.get("assistant_id") or asked.request.query_params.get("assistant_id")
-    await asked.assistant("read", checked_id(given))
+    await asked.permit_one("assistants", "read", checked_id(given))
 
 
 @endpoints(
