@@ -11,41 +11,25 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
 
-from toolweave.errors import (
-    BadRequest,
-    Conflict,
-    Forbidden,
-    InvalidRequest,
-    ModelError,
-    NotFound,
-    OutboundFailed,
-    OutboundRefused,
-    PersistenceError,
-    ServerUnavailable,
-    StaleRevision,
-    ToolError,
-    ToolTimeout,
-    ToolweaveError,
-    Unauthenticated,
-)
+from toolweave import errors
 from toolweave.runtime.codec import dumps
 
-STATUS_OF: Mapping[type[ToolweaveError], int] = {
-    BadRequest: 400,
-    Unauthenticated: 401,
-    Forbidden: 403,
-    InvalidRequest: 422,
-    NotFound: 404,
-    Conflict: 409,
-    StaleRevision: 412,
-    ModelError: 502,
-    OutboundRefused: 422,
-    OutboundFailed: 502,
-    ServerUnavailable: 503,
-    ToolTimeout: 504,
-    ToolError: 502,
-    PersistenceError: 503,
-    ToolweaveError: 500,
+STATUS_OF: Mapping[type[errors.ToolweaveError], int] = {
+    errors.BadRequest: 400,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.InvalidRequest: 422,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.StaleRevision: 412,
+    errors.ModelError: 502,
+    errors.OutboundRefused: 422,
+    errors.OutboundFailed: 502,
+    errors.ServerUnavailable: 503,
+    errors.ToolTimeout: 504,
+    errors.ToolError: 502,
+    errors.PersistenceError: 503,
+    errors.ToolweaveError: 500,
 }
 
 
@@ -54,7 +38,7 @@ _NO_OBJECT = frozenset({"model_attributes_type", "model_type"})
 _JSON = re.compile(r"application/(?:[^;\s]+\+)?json\s*(?:;|$)", re.IGNORECASE)
 
 
-def status_of(error: ToolweaveError) -> int:
+def status_of(error: errors.ToolweaveError) -> int:
     """Give the HTTP status of an error: that of the nearest class in the table."""
     return next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
 
@@ -66,7 +50,7 @@ def detail_response(status: int, detail: str, headers: Mapping[str, str] | None 
 
 async def answer_error(request: Request, error: Exception) -> Response:
     """Answer one of our own errors by the table."""
-    status = status_of(cast("ToolweaveError", error))
+    status = status_of(cast("errors.ToolweaveError", error))
     if status >= 500:
         logger.opt(exception=error).error("{} {} failed: {}", request.method, request.url.path, error)
     return detail_response(status, str(error))
@@ -96,7 +80,7 @@ def _is_called_json(request: Request) -> bool:
 
 
 EXCEPTION_HANDLERS: Mapping[type[Exception], ExceptionHandler] = {
-    ToolweaveError: answer_error,
+    errors.ToolweaveError: answer_error,
     HTTPException: answer_http_exception,
     ClientDisconnect: answer_disconnect,  # type: ignore[dict-item]
 }

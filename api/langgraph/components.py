@@ -24,18 +24,6 @@ from toolweave.api.langgraph.json_schema import (
 )
 from toolweave.api.langgraph.run_schemas import CRONS, RUNS
 
-ASSISTANT_FIELDS = (
-    "assistant_id",
-    "graph_id",
-    "name",
-    "description",
-    "config",
-    "context",
-    "created_at",
-    "updated_at",
-    "metadata",
-    "version",
-)
 _ASSISTANT_FILTER: Schema = {"metadata": OBJECT, "graph_id": STRING, "name": STRING}
 _ASSISTANT_CONTENT: Schema = {
     "graph_id": STRING,
@@ -47,14 +35,15 @@ _ASSISTANT_CONTENT: Schema = {
 }
 _ASSISTANT: Schema = {
     "assistant_id": UUID,
-    "version": {"type": "integer"},
     "graph_id": STRING,
-    "config": OBJECT,
-    "context": OBJECT,
-    "metadata": OBJECT,
-    "created_at": TIMESTAMP,
     "name": STRING,
     "description": NULLABLE_STRING,
+    "config": OBJECT,
+    "context": OBJECT,
+    "created_at": TIMESTAMP,
+    "updated_at": TIMESTAMP,
+    "metadata": OBJECT,
+    "version": {"type": "integer"},
 }
 ASSISTANTS: Schema = {
     "AssistantCreate": body(
@@ -77,13 +66,16 @@ ASSISTANTS: Schema = {
     "AssistantSearchRequest": body(
         {
             **_ASSISTANT_FILTER,
-            **paging("assistant_id", "created_at", "updated_at", "name", "graph_id", select=ASSISTANT_FIELDS),
+            **paging("assistant_id", "created_at", "updated_at", "name", "graph_id", select=tuple(_ASSISTANT)),
         },
         description="Filter assistants; `metadata` must be contained, `name` is a part of the name in any case.",
     ),
     "AssistantCountRequest": body(_ASSISTANT_FILTER, description="Filter the assistants to count."),
-    "Assistant": body({**_ASSISTANT, "updated_at": TIMESTAMP}, description="A graph together with a configuration."),
-    "AssistantVersion": body(_ASSISTANT, description="An assistant as one change left it."),
+    "Assistant": body(_ASSISTANT, description="A graph together with a configuration."),
+    "AssistantVersion": body(
+        {name: part for name, part in _ASSISTANT.items() if name != "updated_at"},
+        description="An assistant as one change left it.",
+    ),
     "Graph": body(
         {"nodes": list_of(OBJECT), "edges": list_of(OBJECT)},
         required=("nodes", "edges"),
@@ -255,17 +247,6 @@ STORE: Schema = {
     ),
     "PlainError": body({"error": ANY}, required=("error",), description="What went wrong."),
 }
-THREAD_FIELDS = (
-    "thread_id",
-    "created_at",
-    "updated_at",
-    "state_updated_at",
-    "metadata",
-    "config",
-    "status",
-    "values",
-    "interrupts",
-)
 MAX_EXTRACTS = 10
 # SQLite takes 32 766 parameters in a statement.
 MAX_IDS = 10_000
@@ -290,6 +271,18 @@ _COUNTED: Schema = {
     "properties": {"count": _BYTES, "bytes": _BYTES},
 }
 _STATE_VALUES: Schema = {"type": ["object", "array", "null"]}
+_THREAD: Schema = {
+    "thread_id": UUID,
+    "created_at": TIMESTAMP,
+    "updated_at": TIMESTAMP,
+    "state_updated_at": TIMESTAMP,
+    "metadata": OBJECT,
+    "config": OBJECT,
+    "status": _STATUS,
+    "values": ANY,
+    "interrupts": OBJECT,
+}
+
 THREADS: Schema = {
     "ThreadCreate": body(
         {
@@ -319,7 +312,7 @@ THREADS: Schema = {
         {
             "ids": {**list_of(UUID), "maxItems": MAX_IDS},
             **_THREAD_FILTER,
-            **paging("thread_id", "status", "created_at", "updated_at", "state_updated_at", select=THREAD_FIELDS),
+            **paging("thread_id", "status", "created_at", "updated_at", "state_updated_at", select=tuple(_THREAD)),
             "extract": {"type": "object", "additionalProperties": STRING, "maxProperties": MAX_EXTRACTS},
         },
         description="Filter threads; `extract` maps names to paths such as `values.messages[-1]`.",
@@ -389,16 +382,8 @@ THREADS: Schema = {
     ),
     "Thread": body(
         {
-            "thread_id": UUID,
-            "created_at": TIMESTAMP,
-            "updated_at": TIMESTAMP,
-            "state_updated_at": TIMESTAMP,
-            "metadata": OBJECT,
-            "status": _STATUS,
-            "config": OBJECT,
-            "values": ANY,
+            **_THREAD,
             "error": NULLABLE_OBJECT,
-            "interrupts": OBJECT,
             "ttl": {
                 "type": "object",
                 "properties": {"strategy": _STRATEGY, "ttl_minutes": _MINUTES, "expires_at": NULLABLE_STRING},

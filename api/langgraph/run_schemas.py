@@ -30,18 +30,6 @@ STREAM_MODES = (
     "debug",
     "custom",
 )
-RUN_FIELDS = (
-    "run_id",
-    "thread_id",
-    "assistant_id",
-    "created_at",
-    "updated_at",
-    "status",
-    "metadata",
-    "kwargs",
-    "multitask_strategy",
-    "langsmith_session_name",
-)
 RUN_STATUSES: tuple[RunStatus, ...] = ("pending", "running", "error", "success", "timeout", "interrupted")
 MAX_DELAY_SECONDS = 10 * 365 * 24 * 3600
 MAX_BATCH = 1000
@@ -79,6 +67,20 @@ _NULL_WITHOUT_A_THREAD = {
     name: nullable(_COMMON[name])
     for name in ("interrupt_before", "interrupt_after", "multitask_strategy", "if_not_exists")
 }
+_RUN: Schema = {
+    "run_id": UUID,
+    "thread_id": UUID,
+    "assistant_id": UUID,
+    "created_at": TIMESTAMP,
+    "updated_at": TIMESTAMP,
+    "status": one_of(*RUN_STATUSES),
+    "metadata": OBJECT,
+    "kwargs": OBJECT,
+    "multitask_strategy": _STRATEGY,
+    "langsmith_session_name": NULLABLE_STRING,
+}
+RUN_FIELDS = tuple(_RUN)
+
 RUNS: Schema = {
     "Send": body(
         {"node": STRING, "input": ANY},
@@ -127,38 +129,8 @@ RUNS: Schema = {
         ),
         "oneOf": [{"required": ["status"]}, {"required": ["thread_id", "run_ids"]}],
     },
-    "Run": body(
-        {
-            "run_id": UUID,
-            "thread_id": UUID,
-            "assistant_id": UUID,
-            "metadata": OBJECT,
-            "status": one_of(*RUN_STATUSES),
-            "kwargs": OBJECT,
-            "multitask_strategy": _STRATEGY,
-            "created_at": TIMESTAMP,
-            "updated_at": TIMESTAMP,
-            "langsmith_session_name": NULLABLE_STRING,
-        },
-        description="One execution of an assistant's graph.",
-    ),
+    "Run": body(_RUN, description="One execution of an assistant's graph."),
 }
-CRON_FIELDS = (
-    "cron_id",
-    "assistant_id",
-    "thread_id",
-    "on_run_completed",
-    "end_time",
-    "schedule",
-    "timezone",
-    "created_at",
-    "updated_at",
-    "user_id",
-    "payload",
-    "next_run_date",
-    "metadata",
-    "enabled",
-)
 # The fields of RunCreate that every firing's run is given as they are.
 GIVEN_TO_RUNS = (
     "input",
@@ -191,6 +163,23 @@ _CRON: Schema = {
 }
 _NEW: Schema = {"assistant_id": {**STRING, "description": "An assistant's UUID or the name of a graph."}, **_CRON}
 _CRON_FILTER: Schema = {"assistant_id": STRING, "thread_id": STRING, "metadata": OBJECT}
+_SHOWN_CRON: Schema = {
+    "cron_id": UUID,
+    "assistant_id": UUID,
+    "thread_id": NULLABLE_STRING,
+    "on_run_completed": NULLABLE_STRING,
+    "end_time": NULLABLE_STRING,
+    "schedule": STRING,
+    "timezone": NULLABLE_STRING,
+    "created_at": TIMESTAMP,
+    "updated_at": TIMESTAMP,
+    "user_id": STRING,
+    "payload": OBJECT,
+    "next_run_date": NULLABLE_STRING,
+    "metadata": OBJECT,
+    "enabled": BOOLEAN,
+}
+
 CRONS: Schema = {
     "CronCreate": body(
         {**_NEW, "on_run_completed": _COMPLETION},
@@ -216,29 +205,11 @@ CRONS: Schema = {
                 "end_time",
                 "created_at",
                 "updated_at",
-                select=CRON_FIELDS,
+                select=tuple(_SHOWN_CRON),
             ),
         },
         description="Filter crons; `metadata` must be contained.",
     ),
     "CronCountRequest": body(_CRON_FILTER, description="Filter the crons to count."),
-    "Cron": body(
-        {
-            "cron_id": UUID,
-            "assistant_id": UUID,
-            "thread_id": NULLABLE_STRING,
-            "user_id": STRING,
-            "end_time": NULLABLE_STRING,
-            "schedule": STRING,
-            "timezone": NULLABLE_STRING,
-            "payload": OBJECT,
-            "next_run_date": NULLABLE_STRING,
-            "metadata": OBJECT,
-            "on_run_completed": NULLABLE_STRING,
-            "enabled": BOOLEAN,
-            "created_at": TIMESTAMP,
-            "updated_at": TIMESTAMP,
-        },
-        description="Runs at set times, and when the next is due.",
-    ),
+    "Cron": body(_SHOWN_CRON, description="Runs at set times, and when the next is due."),
 }

@@ -1,6 +1,7 @@
 """Give assistants, threads and runs their JSON form (langgraph_api.md section 4)."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -8,41 +9,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
 from toolweave.errors import InvalidRequest
-from toolweave.runtime.models import Assistant, AssistantVersion, Cron, JsonObject, Thread, run_json, timestamp
+from toolweave.runtime.models import Assistant, AssistantVersion, Cron, JsonObject, Thread, timestamp
 from toolweave.runtime.runs.streams import checkpoint_ids, shown_metadata
 
-__all__ = ["assistant_json", "assistant_version_json", "cron_json", "run_json", "thread_json", "timestamp"]
 
-
-def assistant_json(assistant: Assistant) -> JsonObject:
-    """Give an assistant's JSON form."""
-    return {
-        "assistant_id": assistant.assistant_id,
-        "graph_id": assistant.graph_id,
-        "config": assistant.config,
-        "context": assistant.context,
-        "metadata": assistant.metadata,
-        "name": assistant.name,
-        "created_at": timestamp(assistant.created_at),
-        "updated_at": timestamp(assistant.updated_at),
-        "version": assistant.version,
-        "description": assistant.description,
-    }
-
-
-def assistant_version_json(version: AssistantVersion) -> JsonObject:
-    """Give the JSON form of one version of an assistant."""
-    return {
-        "assistant_id": version.assistant_id,
-        "version": version.version,
-        "graph_id": version.graph_id,
-        "config": version.config,
-        "context": version.context,
-        "metadata": version.metadata,
-        "created_at": timestamp(version.created_at),
-        "name": version.name,
-        "description": version.description,
-    }
+def assistant_json(assistant: Assistant | AssistantVersion) -> JsonObject:
+    """Give the JSON form of an assistant, or of one of its versions: all that the model holds."""
+    values = ((field.name, getattr(assistant, field.name)) for field in fields(assistant))
+    return {name: timestamp(value) if isinstance(value, datetime) else value for name, value in values}
 
 
 def cron_json(cron: Cron) -> JsonObject:
@@ -89,29 +63,17 @@ def thread_json(thread: Thread) -> JsonObject:
 
 
 VALUE = "values."
-NO_STATE: JsonObject = {
-    "values": {},
-    "next": [],
-    "tasks": [],
-    "metadata": None,
-    "created_at": None,
-    "checkpoint": None,
-    "parent_checkpoint": None,
-    "interrupts": [],
-    "checkpoint_id": None,
-    "parent_checkpoint_id": None,
-}
 
 
 def thread_state_json(snapshot: StateSnapshot) -> JsonObject:
     """Give the state's JSON form; values stay as they are, the encoder knows messages."""
     checkpoint = _checkpoint(snapshot.config)
-    parent = _checkpoint(snapshot.parent_config)
+    parent, metadata = _checkpoint(snapshot.parent_config), snapshot.metadata
     return {
         "values": snapshot.values,
         "next": list(snapshot.next),
         "tasks": [_task_json(task) for task in snapshot.tasks],
-        "metadata": _metadata(snapshot),
+        "metadata": metadata if metadata is None else shown_metadata(metadata, snapshot.config["configurable"]),
         "created_at": snapshot.created_at,
         "checkpoint": checkpoint,
         "parent_checkpoint": parent,
@@ -129,15 +91,15 @@ def selected_state(state: JsonObject, select: Sequence[str]) -> JsonObject:
     """
     if not select:
         return state
-    fields = {name: state[name] for name in select if name in state}
+    chosen = {name: state[name] for name in select if name in state}
     keys = [name.removeprefix(VALUE) for name in select if name.startswith(VALUE)]
     for name in select:
         if name not in state and not name.startswith(VALUE):
             raise InvalidRequest(f"Invalid select: '{name[:200]}' is not one of {', '.join(state)} or values.<key>")
-    if keys and "values" not in fields:
+    if keys and "values" not in chosen:
         values = state["values"] if isinstance(state["values"], dict) else {}
-        fields["values"] = {key: values[key] for key in keys if key in values}
-    return fields
+        chosen["values"] = {key: values[key] for key in keys if key in values}
+    return chosen
 
 
 def interrupts_json(snapshot: StateSnapshot) -> JsonObject:
@@ -152,12 +114,6 @@ def interrupts_json(snapshot: StateSnapshot) -> JsonObject:
 def _checkpoint(config: RunnableConfig | None) -> JsonObject | None:
     ids = checkpoint_ids(config)
     return ids if ids and ids.get("checkpoint_id") else None
-
-
-def _metadata(snapshot: StateSnapshot) -> JsonObject | None:
-    if snapshot.metadata is None:
-        return None
-    return shown_metadata(snapshot.metadata, snapshot.config["configurable"])
 
 
 def _task_json(task: PregelTask) -> JsonObject:
@@ -178,3 +134,6 @@ def _task_json(task: PregelTask) -> JsonObject:
 
 def _interrupt_json(interrupt: Interrupt) -> JsonObject:
     return {"id": interrupt.id, "value": interrupt.value}
+
+
+NO_STATE = thread_state_json(StateSnapshot({}, (), {}, None, None, None, (), ()))

@@ -10,54 +10,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from toolweave.api.langgraph import json_rpc
 from toolweave.api.langgraph.answers import EventStream, SlowJson, empty_answer, json_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.auth.authorization import AuthRequest, checked_id
 from toolweave.api.langgraph.endpoints import Endpoints, Parameter
 from toolweave.api.langgraph.graph_description import input_schema
-from toolweave.api.langgraph.json_rpc import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    RequestId,
-    RpcError,
-    error_message,
-    params_of,
-    request_id_of,
-    result_message,
-    rpc_answer,
-)
 from toolweave.api.langgraph.json_schema import STRING, one_of
 from toolweave.api.langgraph.requests import checked_body, is_uuid, read_json, uuid_of
-from toolweave.api.langgraph.routes.a2a_tasks import (
-    METHODS,
-    TERMINAL_STATES,
-    AgentCall,
-    Incoming,
-    Revision,
-    State,
-    Task,
-    TaskName,
-    artifacts_of,
-    cancel_task,
-    checked_length,
-    find_task,
-    get_task,
-    incoming,
-    latest,
-    list_tasks,
-    parts_of,
-    questions_of,
-)
+from toolweave.api.langgraph.routes import a2a_tasks as tasks
 from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.api.langgraph.run_requests import STATEFUL, run_request
 from toolweave.api.langgraph.served import Served, served
-from toolweave.api.langgraph.wire import timestamp
 from toolweave.errors import InvalidRequest, NotFound, RequestError
 from toolweave.runtime.codec import loads, utc_now
-from toolweave.runtime.models import Assistant, JsonObject, NewRun, StreamEvent
+from toolweave.runtime.models import Assistant, JsonObject, NewRun, StreamEvent, timestamp
 from toolweave.runtime.runs.engine import StartedRun
 
 MODES = ["application/json", "text/plain"]
@@ -76,7 +43,7 @@ HISTORY_SCOPE: JsonObject = {
 }
 
 STREAM_NOT_ACCEPTED = "Accept header must include text/event-stream for streaming"
-TASK_OPERATIONS = {"get": get_task, "cancel": cancel_task, "list": list_tasks}
+TASK_OPERATIONS = {"get": tasks.get_task, "cancel": tasks.cancel_task, "list": tasks.list_tasks}
 
 endpoints = Endpoints("A2A", "disable_a2a")
 _REFUSED = {400: "PlainError"}
@@ -131,9 +98,9 @@ SPOKEN = ("messages/partial", "messages/complete")
 class SentMessage:
     """A message that a client sent, the task it belongs to and the run that it started."""
 
-    call: AgentCall
-    message: Incoming
-    name: TaskName
+    call: tasks.AgentCall
+    message: tasks.Incoming
+    name: tasks.TaskName
     since: str | None
     history_length: int | None
     started: StartedRun
@@ -145,7 +112,9 @@ class SentMessage:
         if state in ("failed", "canceled"):
             return self.name.task(status, [])
         history = self.name.history(self.call.revision, values, since=self.since)
-        return self.name.task(status, latest(history, self.history_length), artifacts=self.artifacts(state, values))
+        return self.name.task(
+            status, tasks.latest(history, self.history_length), artifacts=self.artifacts(state, values)
+        )
 
     def submitted(self) -> JsonObject:
         """Give the task before anything has happened."""
@@ -155,7 +124,7 @@ class SentMessage:
         )
         return self.name.task(self.name.status(self.call.revision, "submitted"), [said])
 
-    async def updates(self, request_id: RequestId) -> AsyncGenerator[Sequence[StreamEvent]]:
+    async def updates(self, request_id: json_rpc.RequestId) -> AsyncGenerator[Sequence[StreamEvent]]:
         """Give the stream's events: the task, what is said meanwhile, its artifacts, and how it ended."""
         yield self._event(request_id, self.call.revision.task_answer(self.submitted()))
         assert self.started.events is not None  # noqa: S101 - asked for
@@ -175,7 +144,7 @@ class SentMessage:
             request_id, self._status_update(self.name.status(self.call.revision, state, text), final=True)
         )
 
-    async def outcome(self) -> tuple[State, Any, str | None]:
+    async def outcome(self) -> tuple[tasks.State, Any, str | None]:
         """Wait for the run; gives the task's state, the graph's values, and what there is to say about it."""
         try:
             values = loads(await self.started.result())
@@ -189,20 +158,20 @@ class SentMessage:
         asks = isinstance(values, dict) and bool(values.get("__interrupt__"))
         return "input-required" if asks else "completed", values, None
 
-    def artifacts(self, state: State, values: Any) -> list[JsonObject]:
+    def artifacts(self, state: tasks.State, values: Any) -> list[JsonObject]:
         """Give the task's result, or the questions it waits with."""
         if state == "input-required":
-            return questions_of(values["__interrupt__"])
-        return artifacts_of(values, self.call.assistant.assistant_id) if state == "completed" else []
+            return tasks.questions_of(values["__interrupt__"])
+        return tasks.artifacts_of(values, self.call.assistant.assistant_id) if state == "completed" else []
 
     def _status_update(self, status: JsonObject, *, final: bool) -> JsonObject:
         return {**self.name.ids(), "kind": "status-update", "status": status, "final": final}
 
-    def _event(self, request_id: RequestId, result: object) -> Sequence[StreamEvent]:
-        return (StreamEvent(0, "message", result_message(request_id, result), None),)
+    def _event(self, request_id: json_rpc.RequestId, result: object) -> Sequence[StreamEvent]:
+        return (StreamEvent(0, "message", json_rpc.result_message(request_id, result), None),)
 
 
-async def send_message(call: AgentCall, *, listen: bool) -> SentMessage:
+async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
     """Check a message and start its run.
 
     Raises:
@@ -210,14 +179,14 @@ async def send_message(call: AgentCall, *, listen: bool) -> SentMessage:
     """
     configuration = call.params.get("configuration") or {}
     if not isinstance(configuration, dict):
-        raise RpcError(INVALID_PARAMS, "Invalid params: 'configuration' must be an object")
-    history_length = checked_length(configuration)
-    message = incoming(call.params)
+        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "Invalid params: 'configuration' must be an object")
+    history_length = tasks.checked_length(configuration)
+    message = tasks.incoming(call.params)
     task = None if message.task_id is None else await _open_task(call, message)
     if message.content is not None and (task is None or not task.questions):
         await _require_messages(call)
     new = _new_run(call, message, task, streams=listen)
-    name = TaskName(new.thread_id, new.run_id) if task is None else task.name
+    name = tasks.TaskName(new.thread_id, new.run_id) if task is None else task.name
     begins_with = message.message_id if task is None else task.first_message_id
     started = await call.here.engine.start(new, listen=listen)
     return SentMessage(call, message, name, begins_with if call.task_only else None, history_length, started)
@@ -228,35 +197,35 @@ async def spoken(batches: AsyncIterable[Sequence[StreamEvent]]) -> AsyncGenerato
     async for batch in batches:
         for event in batch:
             for message in loads(event.data) if event.event in SPOKEN else ():
-                if message.get("type") != "human" and (parts := parts_of(message)):
+                if message.get("type") != "human" and (parts := tasks.parts_of(message)):
                     yield parts
 
 
-async def _require_messages(call: AgentCall) -> None:
+async def _require_messages(call: tasks.AgentCall) -> None:
     assistant = call.assistant
     fields = (await input_schema(call.here, assistant.graph_id) or {}).get("properties", {})
     if "messages" not in fields:
-        raise RpcError(
-            INVALID_PARAMS,
+        raise json_rpc.RpcError(
+            json_rpc.INVALID_PARAMS,
             f"Assistant '{assistant.assistant_id}' (graph '{assistant.graph_id}') does not support A2A conversational "
             "messages. Graph input schema must include a 'messages' field to accept text or file parts. "
             f"Available input fields: {list(fields)}",
         )
 
 
-async def _open_task(call: AgentCall, message: Incoming) -> Task:
-    task = await find_task(call, message.task_id or "")
+async def _open_task(call: tasks.AgentCall, message: tasks.Incoming) -> tasks.Task:
+    task = await tasks.find_task(call, message.task_id or "")
     if message.context_id not in (None, task.name.context_id):
-        raise RpcError(INVALID_PARAMS, "contextId does not match the task's context")
-    if task.state in TERMINAL_STATES:
-        raise RpcError(UNSUPPORTED, "A terminal task cannot accept another message")
+        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "contextId does not match the task's context")
+    if task.state in tasks.TERMINAL_STATES:
+        raise json_rpc.RpcError(UNSUPPORTED, "A terminal task cannot accept another message")
     return task
 
 
-def _new_run(call: AgentCall, message: Incoming, task: Task | None, *, streams: bool) -> NewRun:
+def _new_run(call: tasks.AgentCall, message: tasks.Incoming, task: tasks.Task | None, *, streams: bool) -> NewRun:
     context_id = task.name.context_id if task is not None else message.context_id or str(uuid4())
     if not is_uuid(context_id):
-        raise RpcError(INVALID_PARAMS, "Failed to create run: Invalid thread ID")
+        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "Failed to create run: Invalid thread ID")
     marks: JsonObject = {"message_id": message.message_id}
     fields: JsonObject = {"assistant_id": call.assistant.assistant_id, "if_not_exists": "create"}
     if streams:
@@ -277,7 +246,7 @@ async def permit_message(asked: AuthRequest) -> None:
     """assistants.read, threads.create_run for a message, threads.read or search for what is asked about."""
     await rules.read_assistant(asked)
     named = await rules.see_named_threads(asked, "read")
-    operation, _ = METHODS.get(str(asked.fields.get("method")), (None, None))
+    operation, _ = tasks.METHODS.get(str(asked.fields.get("method")), (None, None))
     if operation in ("send", "stream"):
         fields: JsonObject = {"assistant_id": asked.request.path_params["assistant_id"]}
         # Who may read a thread need not be allowed to talk on it.
@@ -315,20 +284,24 @@ async def message(request: Request) -> ASGIApp:
 
     Take one JSON-RPC message; errors are JSON-RPC errors in a 200.
     """
-    request_id: RequestId = None
+    request_id: json_rpc.RequestId = None
     try:
         received = await _object(request)
-        request_id = request_id_of(received)
+        request_id = json_rpc.request_id_of(received)
         if received.get("jsonrpc") != "2.0":
-            raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC message: missing or invalid jsonrpc version")
+            raise json_rpc.RpcError(
+                json_rpc.INVALID_REQUEST, "Invalid JSON-RPC message: missing or invalid jsonrpc version"
+            )
         if "method" not in received and ("result" in received or "error" in received):
             return empty_answer(202)
-        return await _called(request, request_id, _method_of(received), params_of(received))
-    except RpcError as error:
-        return rpc_answer(error_message(request_id, error))
+        return await _called(request, request_id, _method_of(received), json_rpc.params_of(received))
+    except json_rpc.RpcError as error:
+        return json_rpc.rpc_answer(json_rpc.error_message(request_id, error))
     except RequestError as error:
         # Of the run that was asked for: its thread, its assistant, its graph.
-        return rpc_answer(error_message(request_id, RpcError(INVALID_PARAMS, str(error))))
+        return json_rpc.rpc_answer(
+            json_rpc.error_message(request_id, json_rpc.RpcError(json_rpc.INVALID_PARAMS, str(error)))
+        )
 
 
 @endpoints(
@@ -356,66 +329,66 @@ async def card(request: Request) -> Response:
     here = served(request)
     try:
         if not assistant_id:
-            raise RpcError(INVALID_PARAMS, "Missing required query parameter: assistant_id")
+            raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "Missing required query parameter: assistant_id")
         assistant = await _assistant(here, assistant_id, f"Failed to get assistant '{assistant_id[:200]}': ")
-    except RpcError as error:
+    except json_rpc.RpcError as error:
         return json_answer({"error": {"code": error.code, "message": str(error)}}, status=400)
     schema = await input_schema(here, assistant.graph_id) or {}
     return json_answer(agent_card(assistant, schema, base_url=str(request.base_url), version=API_VERSION))
 
 
-async def _called(request: Request, request_id: RequestId, method: str, params: JsonObject) -> ASGIApp:
-    if method not in METHODS:
-        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
-    operation, revision = METHODS[method]
+async def _called(request: Request, request_id: json_rpc.RequestId, method: str, params: JsonObject) -> ASGIApp:
+    if method not in tasks.METHODS:
+        raise json_rpc.RpcError(json_rpc.METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
+    operation, revision = tasks.METHODS[method]
     accepted = request.headers.get("accept", "*/*")
     if operation == "stream" and "text/event-stream" not in accepted and "*/*" not in accepted:
-        incoming(params)
+        tasks.incoming(params)
         return json_answer({"error": STREAM_NOT_ACCEPTED}, status=400)
     assistant = await _assistant(served(request), request.path_params["assistant_id"])
-    call = AgentCall(served(request), assistant, revision, params, _task_only(request))
+    call = tasks.AgentCall(served(request), assistant, revision, params, _task_only(request))
     if operation in ("send", "stream"):
         return await _send(call, request_id, streams=operation == "stream")
-    return rpc_answer(result_message(request_id, await TASK_OPERATIONS[operation](call)))
+    return json_rpc.rpc_answer(json_rpc.result_message(request_id, await TASK_OPERATIONS[operation](call)))
 
 
-async def _send(call: AgentCall, request_id: RequestId, *, streams: bool) -> ASGIApp:
+async def _send(call: tasks.AgentCall, request_id: json_rpc.RequestId, *, streams: bool) -> ASGIApp:
     sent = await send_message(call, listen=streams)
     if streams:
         return EventStream(sent.updates(request_id), {})
     configuration = call.params.get("configuration") or {}
     if configuration.get("blocking") is False or configuration.get("returnImmediately") is True:
-        return rpc_answer(result_message(request_id, call.revision.task_answer(sent.submitted())))
+        return json_rpc.rpc_answer(json_rpc.result_message(request_id, call.revision.task_answer(sent.submitted())))
     return SlowJson(_finished(request_id, call.revision, sent.finished()), {})
 
 
-async def _finished(request_id: RequestId, revision: Revision, task: Awaitable[JsonObject]) -> bytes:
-    return result_message(request_id, revision.task_answer(await task))
+async def _finished(request_id: json_rpc.RequestId, revision: tasks.Revision, task: Awaitable[JsonObject]) -> bytes:
+    return json_rpc.result_message(request_id, revision.task_answer(await task))
 
 
 async def _object(request: Request) -> JsonObject:
     try:
         received = await read_json(request)
     except InvalidRequest:
-        raise RpcError(PARSE_ERROR, "Invalid JSON payload") from None
+        raise json_rpc.RpcError(json_rpc.PARSE_ERROR, "Invalid JSON payload") from None
     if not isinstance(received, dict):
-        raise RpcError(INVALID_REQUEST, "Invalid message format: expected object")
+        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid message format: expected object")
     return received
 
 
 def _method_of(received: JsonObject) -> str:
     method = received.get("method")
     if method is None:
-        raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC request: missing 'method' field")
+        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid JSON-RPC request: missing 'method' field")
     if not isinstance(method, str):
-        raise RpcError(METHOD_NOT_FOUND, "Method not found: method must be a string")
+        raise json_rpc.RpcError(json_rpc.METHOD_NOT_FOUND, "Method not found: method must be a string")
     return method
 
 
 def _task_only(request: Request) -> bool:
     scope = request.headers.get(HISTORY_SCOPE_HEADER, SCOPES[0])
     if scope not in SCOPES:
-        raise RpcError(INVALID_PARAMS, "historyScope must be 'context' or 'task'")
+        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "historyScope must be 'context' or 'task'")
     return scope == "task"
 
 
@@ -423,9 +396,9 @@ async def _assistant(here: Served, assistant_id: str, doing: str = "") -> Assist
     try:
         assistant = await here.persistence.assistants.get(uuid_of(assistant_id, "assistant"))
     except InvalidRequest as error:
-        raise RpcError(INVALID_PARAMS, f"{doing}{error}") from None
+        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, f"{doing}{error}") from None
     except NotFound:
-        raise RpcError(INVALID_PARAMS, f"Assistant '{assistant_id}' not found") from None
+        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, f"Assistant '{assistant_id}' not found") from None
     if assistant.graph_id not in here.graphs.names():
-        raise RpcError(INTERNAL_ERROR, f"Graph '{assistant.graph_id[:200]}' is not served any more")
+        raise json_rpc.RpcError(json_rpc.INTERNAL_ERROR, f"Graph '{assistant.graph_id[:200]}' is not served any more")
     return assistant

@@ -11,10 +11,9 @@ from langchain_core.runnables import RunnableConfig
 from toolweave.api.langgraph.json_rpc import INVALID_PARAMS, RpcError
 from toolweave.api.langgraph.requests import is_uuid
 from toolweave.api.langgraph.served import Served
-from toolweave.api.langgraph.wire import timestamp
 from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, loads, utc_now
-from toolweave.runtime.models import TERMINAL, Assistant, JsonObject, Run, Thread
+from toolweave.runtime.models import TERMINAL, Assistant, JsonObject, Run, Thread, timestamp
 from toolweave.runtime.runs.refused_writes import readable_history
 
 State = Literal["submitted", "working", "input-required", "completed", "canceled", "failed"]

@@ -19,7 +19,7 @@ from toolweave.api.langgraph.json_schema import BOOLEAN
 from toolweave.api.langgraph.requests import Body, path_uuid, query_flag, uuid_of
 from toolweave.api.langgraph.run_requests import CONTEXT_CONFLICT
 from toolweave.api.langgraph.served import Served, served
-from toolweave.api.langgraph.wire import assistant_json, assistant_version_json
+from toolweave.api.langgraph.wire import assistant_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import Assistant, AssistantPatch, mirrored
@@ -133,7 +133,7 @@ async def versions(request: Request, assistant_id: str, body: Body) -> Response:
     found = await served(request).persistence.assistants.versions(
         assistant_id, metadata=body.get("metadata"), limit=body.get("limit", 10), offset=body.get("offset", 0)
     )
-    return json_answer([assistant_version_json(version) for version in found], headers=body.headers())
+    return json_answer([assistant_json(version) for version in found], headers=body.headers())
 
 
 @endpoints("POST /assistants/{assistant_id}/latest", rules.set_version, "AssistantVersionChange", "Assistant")

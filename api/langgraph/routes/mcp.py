@@ -10,24 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from toolweave.api.langgraph import json_rpc
 from toolweave.api.langgraph.answers import SlowJson, empty_answer, json_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.auth.authorization import AuthRequest
 from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.graph_description import input_schema
-from toolweave.api.langgraph.json_rpc import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    RequestId,
-    RpcError,
-    error_message,
-    params_of,
-    request_id_of,
-    result_message,
-    rpc_answer,
-)
 from toolweave.api.langgraph.requests import checked_body, read_json
 from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.api.langgraph.run_requests import STATELESS, cancelling, run_request
@@ -206,16 +194,16 @@ async def message(request: Request) -> ASGIApp:
         return json_answer({"error": NOT_ACCEPTED}, status=400)
     try:
         received = checked_message(await _parsed(request))
-    except RpcError as error:
-        return rpc_answer(error_message(None, error), status=400)
-    request_id: RequestId = received.get("id")
+    except json_rpc.RpcError as error:
+        return json_rpc.rpc_answer(json_rpc.error_message(None, error), status=400)
+    request_id: json_rpc.RequestId = received.get("id")
     if request_id is None or "method" not in received:
         # A notification, or an answer to a question that nobody asked.
         return empty_answer(202)
     try:
-        return await _called(served(request), request_id, received["method"], params_of(received))
-    except RpcError as error:
-        return rpc_answer(error_message(request_id, error))
+        return await _called(served(request), request_id, received["method"], json_rpc.params_of(received))
+    except json_rpc.RpcError as error:
+        return json_rpc.rpc_answer(json_rpc.error_message(request_id, error))
 
 
 @endpoints("DELETE /mcp", permit_end, status=404, errors=())
@@ -227,15 +215,17 @@ async def end_session(_request: Request) -> Response:
 def checked_message(received: Any) -> JsonObject:
     """Check the form of a JSON-RPC message. Raises RpcError."""
     if isinstance(received, list):
-        raise RpcError(INVALID_REQUEST, "Batches are not supported: send one message per request.")
+        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Batches are not supported: send one message per request.")
     if not isinstance(received, dict):
-        raise RpcError(INVALID_REQUEST, "Invalid message format.")
+        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid message format.")
     if received.get("jsonrpc") != "2.0":
-        raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC message. Missing or invalid jsonrpc version.")
-    request_id_of(received)
+        raise json_rpc.RpcError(
+            json_rpc.INVALID_REQUEST, "Invalid JSON-RPC message. Missing or invalid jsonrpc version."
+        )
+    json_rpc.request_id_of(received)
     answers = "result" in received or "error" in received
     if not isinstance(received.get("method"), str) and ("method" in received or not answers):
-        raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC message. Missing or invalid method.")
+        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid JSON-RPC message. Missing or invalid method.")
     return received
 
 
@@ -243,19 +233,19 @@ async def _parsed(request: Request) -> Any:
     try:
         return await read_json(request)
     except InvalidRequest as error:
-        raise RpcError(PARSE_ERROR, str(error)) from None
+        raise json_rpc.RpcError(json_rpc.PARSE_ERROR, str(error)) from None
 
 
-async def _called(here: Served, request_id: RequestId, method: str, params: JsonObject) -> ASGIApp:
+async def _called(here: Served, request_id: json_rpc.RequestId, method: str, params: JsonObject) -> ASGIApp:
     if method == "tools/call":
         return await _call_tool(here, request_id, params)
     if method == "tools/list":
-        return rpc_answer(result_message(request_id, {"tools": await tool_listing(here)}))
+        return json_rpc.rpc_answer(json_rpc.result_message(request_id, {"tools": await tool_listing(here)}))
     if method == "initialize":
-        return rpc_answer(result_message(request_id, _greeting(params)))
+        return json_rpc.rpc_answer(json_rpc.result_message(request_id, _greeting(params)))
     if method == "ping":
-        return rpc_answer(result_message(request_id, {}))
-    raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
+        return json_rpc.rpc_answer(json_rpc.result_message(request_id, {}))
+    raise json_rpc.RpcError(json_rpc.METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
 
 
 def _greeting(params: JsonObject) -> JsonObject:
@@ -267,14 +257,14 @@ def _greeting(params: JsonObject) -> JsonObject:
     }
 
 
-async def _call_tool(here: Served, request_id: RequestId, params: JsonObject) -> SlowJson:
+async def _call_tool(here: Served, request_id: json_rpc.RequestId, params: JsonObject) -> SlowJson:
     """Run the tool's assistant on a thread of its own; a client that leaves takes the run with it."""
     name, arguments = params.get("name"), params.get("arguments")
     assistant = (await named_assistants(here)).get(name) if isinstance(name, str) else None
     if assistant is None or assistant.graph_id not in here.graphs.names():
-        raise RpcError(INVALID_PARAMS, f"Unknown tool: {str(name)[:200]}")
+        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, f"Unknown tool: {str(name)[:200]}")
     if not isinstance(arguments, dict | None):
-        raise RpcError(INVALID_PARAMS, "Invalid arguments: must be an object")
+        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "Invalid arguments: must be an object")
     taken = tool_input(await input_schema(here, assistant.graph_id))
     fields = {"assistant_id": assistant.assistant_id, "input": taken.graph_input(arguments or {})}
     wanted = run_request(checked_body(fields, STATELESS), assistant, None, here.graphs.metadata(assistant.graph_id))
@@ -283,8 +273,8 @@ async def _call_tool(here: Served, request_id: RequestId, params: JsonObject) ->
     return SlowJson(result, {}, when_gone=cancelling(here.engine, started.run))
 
 
-async def _result(request_id: RequestId, ended: Awaitable[bytes]) -> bytes:
+async def _result(request_id: json_rpc.RequestId, ended: Awaitable[bytes]) -> bytes:
     try:
-        return result_message(request_id, tool_result(await ended))
+        return json_rpc.result_message(request_id, tool_result(await ended))
     except NotFound:
-        return result_message(request_id, failed_result("The run was deleted before it ended."))
+        return json_rpc.result_message(request_id, failed_result("The run was deleted before it ended."))

@@ -17,20 +17,7 @@ from toolweave.api.errors import status_of
 from toolweave.api.langgraph.answers import LargeJson
 from toolweave.api.langgraph.endpoints import Endpoint
 from toolweave.api.langgraph.requests import Handler, uuid_of
-from toolweave.api.langgraph.routes.protocol import (
-    NOT_JSON,
-    ProtocolCommand,
-    RefusedCommand,
-    checked_channels,
-    event_filter,
-    malformed,
-    read_command,
-    refusal,
-    refused,
-    since,
-    subscription_id,
-    success,
-)
+from toolweave.api.langgraph.routes import protocol
 from toolweave.api.langgraph.served import served
 from toolweave.errors import NotFound, ToolweaveError
 from toolweave.json_values import has_more_values, too_many_values
@@ -103,39 +90,41 @@ class SocketSession:
 
     async def _answer(self, data: bytes) -> JsonObject:
         if await has_more_values(data):
-            return malformed(None, too_many_values())
+            return protocol.malformed(None, too_many_values())
         try:
             value = loads(data)
         except ValueError:
-            return malformed(None, NOT_JSON)
-        command = read_command(value)
+            return protocol.malformed(None, protocol.NOT_JSON)
+        command = protocol.read_command(value)
         if command is None:
-            return malformed(value)
+            return protocol.malformed(value)
         try:
             if command.method in ("subscription.subscribe", "subscription.reconnect"):
-                return success(command, await self._subscribe(command), self._sent_through)
+                return protocol.success(command, await self._subscribe(command), self._sent_through)
             if command.method == "subscription.unsubscribe":
-                return success(command, self._unsubscribe(command), self._sent_through)
+                return protocol.success(command, self._unsubscribe(command), self._sent_through)
             answer: JsonObject = loads(await self._carry_out(data))
         except ToolweaveError as error:
-            answer = refused(command, error)
+            answer = protocol.refused(command, error)
         except HTTPException as error:
-            answer = refusal(command.id, "unknown_error", f"{error.status_code}: {error.detail}")
+            answer = protocol.refusal(command.id, "unknown_error", f"{error.status_code}: {error.detail}")
         return self._with_position(answer)
 
     def _with_position(self, answer: JsonObject) -> JsonObject:
         told: Any = {"applied_through_seq": self._sent_through}
         return {**answer, "meta": told} if self._sent_through or answer["type"] == "success" else answer
 
-    async def _subscribe(self, command: ProtocolCommand) -> JsonObject:
-        channels = checked_channels(command)
+    async def _subscribe(self, command: protocol.ProtocolCommand) -> JsonObject:
+        channels = protocol.checked_channels(command)
         if len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
-            raise RefusedCommand("invalid_argument", f"More than {MOST_SUBSCRIPTIONS} subscriptions of one connection.")
-        wanted, number = event_filter(command.params, channels), str(uuid4())
+            raise protocol.RefusedCommand(
+                "invalid_argument", f"More than {MOST_SUBSCRIPTIONS} subscriptions of one connection."
+            )
+        wanted, number = protocol.event_filter(command.params, channels), str(uuid4())
         upto = self._log.last_seq(self._thread_id)
         self._subscriptions[number] = (wanted, upto)
         replayed = 0
-        async for batch in self._log.stored(self._thread_id, wanted, since(command.params)):
+        async for batch in self._log.stored(self._thread_id, wanted, protocol.since(command.params)):
             kept = [event for event in batch if event.seq <= upto]
             replayed += len(kept)
             await self._send_events(kept)
@@ -143,10 +132,10 @@ class SocketSession:
             return {"subscription_id": number, "restored": True, "missed_events": replayed}
         return {"subscription_id": number, "replayed_events": replayed}
 
-    def _unsubscribe(self, command: ProtocolCommand) -> JsonObject:
-        number = subscription_id(command)
+    def _unsubscribe(self, command: protocol.ProtocolCommand) -> JsonObject:
+        number = protocol.subscription_id(command)
         if self._subscriptions.pop(number, None) is None:
-            raise RefusedCommand("no_such_subscription", f"Unknown subscription: {number[:200]}")
+            raise protocol.RefusedCommand("no_such_subscription", f"Unknown subscription: {number[:200]}")
         return {}
 
     async def _send_events(self, events: list[StreamEvent]) -> None:

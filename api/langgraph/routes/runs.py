@@ -36,11 +36,10 @@ from toolweave.api.langgraph.run_requests import (
 from toolweave.api.langgraph.run_schemas import RUN_FIELDS, RUN_STATUSES, STREAM_MODES
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import require_start
-from toolweave.api.langgraph.wire import run_json
 from toolweave.errors import InvalidRequest, NotFound
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.events.channel import EventFilter, parse_event_id
-from toolweave.runtime.models import CancelAction, Run, StreamEvent
+from toolweave.runtime.models import CancelAction, Run, StreamEvent, run_json
 from toolweave.runtime.runs.engine import EmbeddedEngine
 
 ACTIONS: tuple[CancelAction, ...] = ("interrupt", "rollback")

@@ -12,9 +12,8 @@ from toolweave.api.langgraph.endpoints import Endpoints, Parameter
 from toolweave.api.langgraph.json_schema import BOOLEAN, STRING
 from toolweave.api.langgraph.requests import Body, query_flag
 from toolweave.api.langgraph.served import served
-from toolweave.api.langgraph.wire import timestamp
 from toolweave.errors import BadRequest, RequestError
-from toolweave.runtime.models import JsonObject
+from toolweave.runtime.models import JsonObject, timestamp
 from toolweave.runtime.persistence.store import SqliteStore
 from toolweave.runtime.persistence.store_filter import check_filter
 from toolweave.runtime.persistence.store_items import is_kept_for_a_thread

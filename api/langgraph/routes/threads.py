@@ -17,10 +17,10 @@ from toolweave.api.langgraph.json_schema import BOOLEAN, MAX_LIMIT, STRING, list
 from toolweave.api.langgraph.requests import Body, path_uuid, query_flag, query_integer, query_words, uuid_of
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import apply_supersteps, read_history, read_state, update_state
-from toolweave.api.langgraph.wire import selected_state, thread_json, timestamp
+from toolweave.api.langgraph.wire import selected_state, thread_json
 from toolweave.errors import Conflict, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.events.thread_stream import Position, ThreadStreamMode, parse_position
-from toolweave.runtime.models import JsonObject, Thread, ThreadTtl
+from toolweave.runtime.models import JsonObject, Thread, ThreadTtl, timestamp
 from toolweave.runtime.runs.cleaning import prune_threads
 
 ALIAS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
