@@ -56,7 +56,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, answer_bad_body)
     app.add_exception_handler(ToolweaveError, answer_error)
     ours = tuple(route.path_regex for each in ROUTERS for route in each.routes if isinstance(route, Route))
-    app.add_middleware(BodyLimit, paths=(*ours, CORE), other_limits={IMPORT: IMPORT_LIMIT, CORE: CORE_LIMIT})
+    app.add_middleware(BodyLimit, limits={IMPORT: IMPORT_LIMIT, CORE: CORE_LIMIT, **dict.fromkeys(ours, Limit(MIB))})
     # Around the limit: strangers learn nothing of what a body may be.
     app.add_middleware(CredentialsFirst, paths=ours)
     for router in ROUTERS:

@@ -1,24 +1,19 @@
-"""Give our own routes a client of the LangGraph API, wherever they happen to be served."""
+"""Call the LangGraph API from our own routes, wherever they are served, and let in only whom it knows."""
 
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import AsyncIterator
 
 import httpx
 from fastapi import HTTPException, Request
 from langgraph_sdk.client import LangGraphClient
 from loguru import logger
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.api.errors import detail_response
-from toolweave.api.request_bodies import may_have_body
+from toolweave.api.request_bodies import first_match
 
-Message = MutableMapping[str, Any]
-AsgiApp = Callable[
-    [MutableMapping[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
-]
 # How long a closed response waits for the application to notice before its task is cancelled.
 LEAVE_SECONDS = 3.0
 UNREAD_MESSAGES = 256
@@ -31,7 +26,7 @@ class StreamingAsgiTransport(httpx.AsyncBaseTransport):
     httpx.RemoteProtocolError.
     """
 
-    def __init__(self, app: AsgiApp) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -109,7 +104,7 @@ class _Body(httpx.AsyncByteStream):
         await self._exchange.leave()
 
 
-async def _run(app: AsgiApp, scope: MutableMapping[str, Any], exchange: _Exchange) -> None:
+async def _run(app: ASGIApp, scope: Scope, exchange: _Exchange) -> None:
     try:
         await app(scope, exchange.receive, exchange.send)
     finally:
@@ -117,7 +112,7 @@ async def _run(app: AsgiApp, scope: MutableMapping[str, Any], exchange: _Exchang
             await exchange.messages.put(None)
 
 
-def _scope(request: httpx.Request) -> MutableMapping[str, Any]:
+def _scope(request: httpx.Request) -> Scope:
     raw_path, _, query = request.url.raw_path.partition(b"?")
     return {
         "type": "http",
@@ -218,7 +213,7 @@ class CredentialsFirst:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the API about the caller, then pass the request on, or refuse it."""
-        if scope["type"] == "http" and may_have_body(scope, self._paths):
+        if scope["type"] == "http" and first_match(scope, self._paths) is not None:
             scope[VERDICT] = verdict = await _verdict(Request(scope))
             if verdict is not None and verdict.status_code in REFUSED:
                 refusal = detail_response(verdict.status_code, verdict.detail, {"connection": "close"})

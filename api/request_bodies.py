@@ -1,9 +1,10 @@
-"""Refuse request bodies that no route of ours needs, before anything collects them in memory."""
+"""Bound the bodies of requests to our own routes, and read JSON that says one thing only: no field twice."""
 
 import asyncio
 import json
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from fastapi import HTTPException
@@ -29,33 +30,23 @@ class Limit(NamedTuple):
 
 
 class BodyLimit:
-    """ASGI middleware: a body over `limit` bytes is answered with 413, whether its length was announced or not.
+    """ASGI middleware: a body over its path's limit is answered with 413, whether its length was announced or not.
 
-    So is one of more JSON values than are parsed.
-
-    It stands around the whole server and looks at requests to `paths` alone, patterns of whole paths; None means all.
-    The first pattern of `other_limits` that a path matches has its own.
+    `limits` are by patterns of whole paths, of which the first that matches counts; other paths have none.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        limit: int = MIB,
-        paths: tuple[re.Pattern[str], ...] | None = None,
-        other_limits: Mapping[re.Pattern[str], Limit] | None = None,
-    ) -> None:
+    def __init__(self, app: ASGIApp, limits: Mapping[re.Pattern[str], Limit]) -> None:
         self._app = app
-        self._limit = Limit(limit)
-        self._paths = paths
-        self._other_limits = other_limits or {}
+        self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Collect the body up to the limit, then pass the request on, or refuse it."""
-        if scope["type"] != "http" or not (self._paths is None or may_have_body(scope, self._paths)):
+        pattern = first_match(scope, self._limits) if scope["type"] == "http" else None
+        if pattern is None:
             await self._app(scope, receive, send)
             return
         body, more = bytearray(), True
-        size, limit = _announced(scope), self._limit_of(scope)
+        size, limit = _announced(scope), self._limits[pattern]
         while more and size <= limit.size:
             message = await receive()
             if message["type"] != "http.request":
@@ -65,34 +56,22 @@ class BodyLimit:
             more = message.get("more_body", False)
         if size > limit.size:
             await _refuse(f"The request body is larger than {limit.size // MIB} MiB.", scope, receive, send)
-            return
-        if await has_more_values(bytes(body), limit.values):
+        elif await has_more_values(bytes(body), limit.values):
             await _refuse(too_many_values(limit.values), scope, receive, send)
-            return
-        await self._app(scope, replaying(bytes(body), receive), send)
-
-    def _limit_of(self, scope: Scope) -> Limit:
-        if not self._other_limits:
-            return self._limit
-        path = _path(scope)
-        return next((limit for pattern, limit in self._other_limits.items() if pattern.match(path)), self._limit)
+        else:
+            await self._app(scope, replaying(bytes(body), receive), send)
 
 
-def may_have_body(scope: Scope, paths: tuple[re.Pattern[str], ...]) -> bool:
-    """Say whether a request to one of these paths may have a body; most of the server's requests have none."""
+def first_match(scope: Scope, paths: Iterable[re.Pattern[str]]) -> re.Pattern[str] | None:
+    """Find the pattern of a request that may have a body; most of the server's requests have none."""
     if scope["method"] in BODILESS:
-        return False
-    path = _path(scope)
-    return any(pattern.match(path) for pattern in paths)
+        return None
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    return next((pattern for pattern in paths if pattern.match(path)), None)
 
 
 async def _refuse(text: str, scope: Scope, receive: Receive, send: Send) -> None:
     await detail_response(413, text, {"connection": "close"})(scope, receive, send)
-
-
-def _path(scope: Scope) -> str:
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", ""))
 
 
 def _announced(scope: Scope) -> int:
@@ -113,6 +92,25 @@ def replaying(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
+
+
+async def left(receive: Receive) -> None:
+    """Wait until the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+@asynccontextmanager
+async def until_first(*work: Coroutine[Any, Any, Any]) -> AsyncIterator[list[asyncio.Task[Any]]]:
+    """Do several things until one has ended, and give their tasks; what has not ended is cancelled after the block."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 # What is kept is read by others, too: they need not be able to go deeper than this.
@@ -150,7 +148,7 @@ def strict_json(data: bytes) -> Any:
         value = loads(data)
     except ValueError:
         raise HTTPException(422, "The body is not JSON in UTF-8.") from None
-    if data.count(b"[") + data.count(b"{") > DEEPEST and _deeper_than(value, DEEPEST):
+    if deeper_than(value, data, DEEPEST):
         raise HTTPException(422, f"The body is nested more than {DEEPEST} levels deep.")
     # Who checked a body with another parser than ours may have seen the other one of two.
     with collecting_later():
@@ -165,15 +163,14 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _deeper_than(value: Any, levels: int) -> bool:
+def deeper_than(value: Any, data: bytes, levels: int) -> bool:
+    """Say whether a value is nested more deeply; `data` is its JSON, which mostly shows at once that it is not."""
+    if data.count(b"[") + data.count(b"{") <= levels:
+        return False
     layer = [value]
     for _ in range(levels):
-        layer = [inner for item in layer for inner in _inside(item)]
+        inner = (item.values() if isinstance(item, dict) else item for item in layer if isinstance(item, dict | list))
+        layer = [child for children in inner for child in children if isinstance(child, dict | list)]
         if not layer:
             return False
     return True
-
-
-def _inside(value: Any) -> list[Any]:
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [item for item in items if isinstance(item, dict | list)]

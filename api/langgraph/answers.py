@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from toolweave.api.langgraph.requests import Body
+from toolweave.api.request_bodies import left, until_first
 from toolweave.runtime.codec import dumps, dumps_slices, is_large
 from toolweave.runtime.events.channel import EventFilter
 from toolweave.runtime.models import JsonObject, StreamEvent
@@ -150,16 +151,11 @@ class LiveAnswer:
 
     async def _answer(self, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self._headers})
-        writing = asyncio.create_task(self._write(send))
-        leaving = asyncio.create_task(_gone(receive))
-        try:
-            await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
+        async with until_first(self._write(send), left(receive)) as (writing, _):
             if writing.done():
                 writing.result()
             elif self._when_gone is not None:
                 await self._when_gone()
-        finally:
-            await _stopped(writing, leaving)
 
     async def _write(self, send: Send) -> None:
         beating = asyncio.create_task(self._beat(send))
@@ -254,14 +250,3 @@ def frame(event: str, data: bytes, event_id: str | None = None) -> bytes:
 
 def _part(body: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": body, "more_body": more}
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _stopped(*tasks: "asyncio.Task[Any]") -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from toolweave.api.langgraph.json_schema import MAX_INTEGER, MAX_LIMIT, BodySchema
+from toolweave.api.request_bodies import deeper_than
 from toolweave.errors import InvalidRequest
 from toolweave.json_values import LARGE_BYTES, has_more_values, too_many_values
 from toolweave.runtime.codec import loads
@@ -83,7 +84,7 @@ def parsed(data: bytes) -> Any:
         value = loads(data)
     except ValueError:
         raise InvalidRequest("Invalid JSON in request body") from None
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
+    if deeper_than(value, data, MAX_DEPTH):
         raise InvalidRequest(f"The request body is nested more than {MAX_DEPTH} levels deep")
     return value
 
@@ -109,20 +110,6 @@ def _too_large() -> HTTPException:
         f"The request body is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB. Send less at a time, or store the "
         "data elsewhere and send its address.",
     )
-
-
-def _deeper_than(value: object, levels: int) -> bool:
-    layer = [value]
-    for _ in range(levels):
-        layer = [
-            child
-            for item in layer
-            for child in (item.values() if isinstance(item, dict) else item)  # type: ignore[attr-defined]
-            if isinstance(child, dict | list)
-        ]
-        if not layer:
-            return False
-    return True
 
 
 Choice = TypeVar("Choice", bound=str)

@@ -10,6 +10,7 @@ from langgraph.types import StateSnapshot, StateUpdate
 from langgraph_sdk.runtime import AccessContext
 from starlette.exceptions import HTTPException
 
+from toolweave.api.langgraph.run_requests import CHECKPOINT_FIELDS
 from toolweave.api.langgraph.served import Served
 from toolweave.api.langgraph.wire import NO_STATE, interrupts_json, thread_state_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
@@ -25,7 +26,6 @@ NO_GRAPH = (
     "Thread '{thread_id}' has no assigned graph ID. A thread gets its graph with its first run; to work on the state "
     "before that, set 'graph_id' in the thread's metadata."
 )
-CHECKPOINT_FIELDS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
 
 async def read_state(
@@ -63,43 +63,35 @@ async def read_history(
     return [thread_state_json(state) for state in states]
 
 
-async def update_state(
-    served: Served, thread_id: str, values: Any, *, as_node: str | None, checkpoint: Mapping[str, Any] | None
+async def write_states(
+    served: Served,
+    thread_id: str,
+    supersteps: Sequence[Sequence[StateUpdate]],
+    checkpoint: Mapping[str, Any] | None = None,
 ) -> JsonObject:
-    """Write into a thread's state as if a node had; gives the ids of the new checkpoint (5.15).
+    """Write into a thread's state as if nodes had, step by step; gives the ids of the last new checkpoint (5.15).
 
     Raises:
         NotFound: the thread is unknown, or the checkpoint to write on top of.
         Conflict: a run is pending or running on it.
         BadRequest: it has no graph.
-        HTTPException: 400, the graph does not take the update.
+        HTTPException: 400, the graph does not take an update.
     """
+    made: JsonObject = {"checkpoint_ns": "", **(checkpoint or {})}
     async with served.engine.claimed(thread_id) as claim:
         thread = await served.persistence.threads.get(thread_id)
         metadata: JsonObject = {"graph_id": graph_of(thread)}
-        if checkpoint and checkpoint.get("checkpoint_id"):
-            metadata[FORKED_FROM] = checkpoint["checkpoint_id"]
-        config = state_config(thread_id, {"checkpoint_ns": "", **(checkpoint or {})}, metadata=metadata, claim=claim)
-        if FORKED_FROM in metadata:
-            await require_checkpoint(served, config)
+        if made.get("checkpoint_id"):
+            metadata[FORKED_FROM] = made["checkpoint_id"]
+            await require_checkpoint(served, state_config(thread_id, made))
         async with open_graph(served, thread, access="threads.update") as graph, _refusing_bad_updates():
-            written = await _update(served, graph, config, [StateUpdate(values, as_node)])
-            await _mirror(served, thread_id, await readable_state(graph, state_config(thread_id)))
-    return written["configurable"]
-
-
-async def apply_supersteps(served: Served, thread_id: str, supersteps: Sequence[Mapping[str, Any]]) -> None:
-    """Build up a new thread's state, update by update. Raises as update_state does."""
-    updates = [[_state_update(update) for update in step["updates"]] for step in supersteps]
-    async with served.engine.claimed(thread_id) as claim:
-        thread = await served.persistence.threads.get(thread_id)
-        config = state_config(thread_id, metadata={"graph_id": graph_of(thread)}, claim=claim)
-        async with open_graph(served, thread, access="threads.update") as graph, _refusing_bad_updates():
-            for step in updates:
+            for step in supersteps:
+                config = state_config(thread_id, made, metadata=metadata, claim=claim)
                 made = (await _update(served, graph, config, step))["configurable"]
                 # As on the official server: the first checkpoint names the graph, each later one its origin only.
-                config = state_config(thread_id, made, metadata={FORKED_FROM: made["checkpoint_id"]}, claim=claim)
+                metadata = {FORKED_FROM: made["checkpoint_id"]}
             await _mirror(served, thread_id, await readable_state(graph, state_config(thread_id)))
+    return made
 
 
 async def _update(
@@ -179,7 +171,8 @@ async def _mirror(served: Served, thread_id: str, state: StateSnapshot) -> None:
         hub.publish(thread_id, "state_update", dumps({"state": thread_state_json(state), "thread_id": thread_id}))
 
 
-def _state_update(update: Mapping[str, Any]) -> StateUpdate:
+def state_update(update: Mapping[str, Any]) -> StateUpdate:
+    """Read one update of a super-step."""
     command = update.get("command")
     values: Any = build_command(command) if command else update.get("values")
     return StateUpdate(values, update["as_node"])

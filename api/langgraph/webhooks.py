@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import httpx
+from starlette.types import ASGIApp
 
 from toolweave import __version__
-from toolweave.api.clients import AsgiApp, StreamingAsgiTransport
+from toolweave.api.clients import StreamingAsgiTransport
 from toolweave.config.langgraph_json import LangGraphJson, WebhookUrlRules
 from toolweave.config.outbound_allow import allowed_target
 from toolweave.config.settings import Settings, webhook_keys
@@ -111,7 +112,7 @@ def _matches(host: str, pattern: str) -> bool:
 
 @asynccontextmanager
 async def sending_webhooks(
-    app: AsgiApp, deliveries: WebhookRepository, rules: WebhookRules, config: LangGraphJson, settings: Settings
+    app: ASGIApp, deliveries: WebhookRepository, rules: WebhookRules, config: LangGraphJson, settings: Settings
 ) -> AsyncIterator[None]:
     """Deliver webhooks while the block runs, as langgraph.json and the settings say."""
     secret = settings.webhook_secret
@@ -124,7 +125,7 @@ async def sending_webhooks(
 
 @asynccontextmanager
 async def open_webhook_sender(
-    app: AsgiApp, rules: WebhookRules, *, root: str = OWN_APP, trust: ssl.SSLContext | None = None
+    app: ASGIApp, rules: WebhookRules, *, root: str = OWN_APP, trust: ssl.SSLContext | None = None
 ) -> AsyncIterator[Send]:
     """Open what sends a webhook's body and gives the status of the answer; paths begin at `root`."""
     fixed = {"content-type": "application/json", "user-agent": f"Toolweave/{__version__}", **rules.headers}

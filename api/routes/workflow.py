@@ -1,8 +1,6 @@
 """Run the workflow graph for one request: POST /workflow (W-02)."""
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import httpx
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
@@ -12,7 +10,7 @@ from loguru import logger
 from pydantic import ConfigDict
 
 from toolweave.api.clients import api_client
-from toolweave.api.request_bodies import StrictJsonRoute
+from toolweave.api.request_bodies import StrictJsonRoute, left, until_first
 from toolweave.nodes.workflow.state import CheckedInput, WorkflowOutput
 from toolweave.runtime.codec import dumps
 
@@ -27,7 +25,6 @@ PASSED_ON = {
     403: "The LangGraph API does not let you run the workflow.",
 }
 GONE = 499
-Result = TypeVar("Result")
 
 
 class WorkflowRequest(CheckedInput):
@@ -53,8 +50,10 @@ async def workflow(
 
     The run keeps nothing and ends when its client leaves. `error_stage` and `error` say what failed.
     """
-    answer = await _while_here(request, _answer(wanted, client))
-    return Response(status_code=GONE) if answer is None else Response(dumps(answer), media_type="application/json")
+    async with until_first(_answer(wanted, client), left(request.receive)) as (working, _):
+        if not working.done():
+            return Response(status_code=GONE)
+        return Response(dumps(working.result()), media_type="application/json")
 
 
 async def _answer(wanted: WorkflowRequest, client: LangGraphClient) -> Any:
@@ -91,20 +90,3 @@ def _refused(error: httpx.HTTPStatusError) -> HTTPException:
 def _kind(answer: Any) -> str:
     error = answer.get("__error__") if isinstance(answer, dict) else None
     return str(error.get("error")) if isinstance(error, dict) else type(answer).__name__
-
-
-async def _while_here(request: Request, work: Coroutine[Any, Any, Result]) -> Result | None:
-    """Do the work as long as the client is there; None when it has gone, and the work is cancelled."""
-    working, leaving = asyncio.create_task(work), asyncio.create_task(_gone(request))
-    try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else None
-    finally:
-        for task in (working, leaving):
-            task.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

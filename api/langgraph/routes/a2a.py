@@ -238,8 +238,7 @@ def _new_run(call: tasks.AgentCall, message: tasks.Incoming, task: tasks.Task | 
     else:
         fields["input"] = message.graph_input()
     fields["metadata"] = {"a2a": marks}
-    body, metadata = checked_body(fields, STATEFUL), call.here.graphs.metadata(call.assistant.graph_id)
-    return run_request(body, call.assistant, context_id.lower(), metadata).new
+    return run_request(call.here, checked_body(fields, STATEFUL), call.assistant, context_id.lower()).new
 
 
 async def permit_message(asked: AuthRequest) -> None:

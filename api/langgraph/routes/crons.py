@@ -107,10 +107,9 @@ def cron_run(here: Served, cron: Cron, assistant: Assistant) -> NewRun:
     fields["metadata"] = {**cron.metadata, "cron_id": cron.cron_id}
     if cron.on_run_completed is not None:
         fields["on_completion"] = cron.on_run_completed
-    metadata = here.graphs.metadata(assistant.graph_id)
     body = Body(fields)
     check_run_fields(body, stateless=cron.thread_id is None)
-    new = run_request(body, assistant, cron.thread_id, metadata).new
+    new = run_request(here, body, assistant, cron.thread_id).new
     new.kwargs["config"]["configurable"]["cron_id"] = cron.cron_id
     return replace(new, credentials=cron.credentials, sealed=cron.sealed)
 

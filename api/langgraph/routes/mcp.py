@@ -267,7 +267,7 @@ async def _call_tool(here: Served, request_id: json_rpc.RequestId, params: JsonO
         raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "Invalid arguments: must be an object")
     taken = tool_input(await input_schema(here, assistant.graph_id))
     fields = {"assistant_id": assistant.assistant_id, "input": taken.graph_input(arguments or {})}
-    wanted = run_request(checked_body(fields, STATELESS), assistant, None, here.graphs.metadata(assistant.graph_id))
+    wanted = run_request(here, checked_body(fields, STATELESS), assistant, None)
     started = await here.engine.start(wanted.new)
     result = _result(request_id, started.result())
     return SlowJson(result, {}, when_gone=cancelling(here.engine, started.run))

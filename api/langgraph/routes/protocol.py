@@ -16,7 +16,7 @@ from toolweave.api.langgraph.endpoints import SSE, Endpoints
 from toolweave.api.langgraph.requests import checked_body, path_uuid, read_json
 from toolweave.api.langgraph.run_requests import STATEFUL, check_run_fields, run_request
 from toolweave.api.langgraph.served import Served, served
-from toolweave.api.langgraph.thread_states import require_checkpoint, state_config
+from toolweave.api.langgraph.thread_states import require_start
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.events.channel import CHANNELS, PROTOCOL_MODES, EventFilter, is_channel
@@ -184,14 +184,11 @@ async def _new_run(here: Served, thread_id: str, given: JsonObject) -> NewRun:
     body = checked_body(fields, STATEFUL)
     check_run_fields(body, stateless=False)
     assistant = await here.assistant(fields["assistant_id"])
-    new = run_request(body, assistant, thread_id, here.graphs.metadata(assistant.graph_id)).new
-    start: JsonObject = new.kwargs["config"]["configurable"]
-    if start.get("checkpoint_id"):
-        checkpoint = {name: str(start.get(name) or "") for name in ("checkpoint_id", "checkpoint_ns")}
-        try:
-            await require_checkpoint(here, state_config(thread_id, checkpoint))
-        except NotFound as error:
-            raise RefusedCommand("no_such_checkpoint", str(error)) from None
+    new = run_request(here, body, assistant, thread_id).new
+    try:
+        await require_start(here, new)
+    except NotFound as error:
+        raise RefusedCommand("no_such_checkpoint", str(error)) from None
     shown = {"stream_mode": list(PROTOCOL_MODES), "subgraphs": True, "resumable": True}
     return replace(new, kwargs={**new.kwargs, **shown})
 

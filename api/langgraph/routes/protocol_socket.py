@@ -19,6 +19,7 @@ from toolweave.api.langgraph.endpoints import Endpoint
 from toolweave.api.langgraph.requests import Handler, uuid_of
 from toolweave.api.langgraph.routes import protocol
 from toolweave.api.langgraph.served import served
+from toolweave.api.request_bodies import until_first
 from toolweave.errors import NotFound, ToolweaveError
 from toolweave.json_values import has_more_values, too_many_values
 from toolweave.runtime.codec import dumps, loads
@@ -55,20 +56,14 @@ class SocketSession:
     async def run(self) -> bool:
         """Serve the client until it leaves; True when the thread's events have ended before."""
         async with self._log.listen(self._thread_id, self._wants) as heard:
-            hearing = asyncio.create_task(self._hear_client())
-            telling = asyncio.create_task(self._tell(heard))
             try:
-                await asyncio.wait((hearing, telling), return_when=asyncio.FIRST_COMPLETED)
-                for task in (hearing, telling):
-                    if task.done():
-                        task.result()
-                return not hearing.done()
+                async with until_first(self._hear_client(), self._tell(heard)) as tasks:
+                    for task in tasks:
+                        if task.done():
+                            task.result()
+                    return not tasks[0].done()
             except WebSocketDisconnect:
                 return False
-            finally:
-                hearing.cancel()
-                telling.cancel()
-                await asyncio.gather(hearing, telling, return_exceptions=True)
 
     def _wants(self, event: StreamEvent) -> bool:
         return any(event.seq > after and wanted.shows(event) for wanted, after in self._subscriptions.values())

@@ -317,7 +317,7 @@ async def _found(body: Body, here: Served, thread_id: str | None) -> RunRequest:
         assistant = await here.assistant(body.fields["assistant_id"])
     except NotFound:
         raise NotFound("Thread or assistant not found.") from None
-    return run_request(body, assistant, thread_id, here.graphs.metadata(assistant.graph_id))
+    return run_request(here, body, assistant, thread_id)
 
 
 async def _chosen(body: Body, here: Served) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ from typing import Any, get_args
 from uuid import uuid4
 
 from langchain_core.utils.uuid import uuid7
+from langgraph.types import StateUpdate
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
@@ -16,7 +17,7 @@ from toolweave.api.langgraph.endpoints import SSE, Endpoints, Parameter
 from toolweave.api.langgraph.json_schema import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
 from toolweave.api.langgraph.requests import Body, path_uuid, query_flag, query_integer, query_words, uuid_of
 from toolweave.api.langgraph.served import Served, served
-from toolweave.api.langgraph.thread_states import apply_supersteps, read_history, read_state, update_state
+from toolweave.api.langgraph.thread_states import read_history, read_state, state_update, write_states
 from toolweave.api.langgraph.wire import selected_state, thread_json
 from toolweave.errors import Conflict, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.events.thread_stream import Position, ThreadStreamMode, parse_position
@@ -98,7 +99,8 @@ async def _with_supersteps(
     here: Served, thread_id: str, supersteps: list[JsonObject], headers: dict[str, str]
 ) -> Response:
     try:
-        await apply_supersteps(here, thread_id, supersteps)
+        steps = [[state_update(update) for update in step["updates"]] for step in supersteps]
+        await write_states(here, thread_id, steps)
     except ToolweaveError as error:
         text = f"Thread {thread_id} was created, but there were problems updating the state: {error}"
         return json_answer({"detail": text}, status=201, headers=headers)
@@ -240,14 +242,6 @@ def _position(request: Request) -> Position | None:
     return position
 
 
-@endpoints("GET /threads/{thread_id}/state", rules.read_thread, answer="ThreadState", query=_SUBGRAPHS)
-async def get_state(request: Request) -> Response:
-    """Get the state."""
-    subgraphs = query_flag(request, "subgraphs")
-    state = await read_state(served(request), path_uuid(request, "thread"), subgraphs=subgraphs)
-    return json_answer(selected_state(state, query_words(request, "select")))
-
-
 @endpoints(
     "POST /threads/{thread_id}/state",
     rules.update_state,
@@ -263,9 +257,8 @@ async def post_state(request: Request, thread_id: str, body: Body) -> Response:
     checkpoint = dict(body.get("checkpoint", {}))
     if "checkpoint_id" in body.fields:
         checkpoint["checkpoint_id"] = body.fields["checkpoint_id"]
-    written = await update_state(
-        served(request), thread_id, body.get("values"), as_node=body.get("as_node"), checkpoint=checkpoint
-    )
+    step = [StateUpdate(body.get("values"), body.get("as_node"))]
+    written = await write_states(served(request), thread_id, [step], checkpoint)
     answer = {"checkpoint": written, "configurable": written, "checkpoint_id": written["checkpoint_id"]}
     return json_answer(answer, headers=body.headers())
 
@@ -284,13 +277,20 @@ async def post_state_at(request: Request, thread_id: str, body: Body) -> Respons
     return json_answer(selected_state(state, body.get("select", ())), headers=body.headers())
 
 
-@endpoints("GET /threads/{thread_id}/state/{checkpoint_id}", rules.read_thread, answer="ThreadState", query=_SUBGRAPHS)
-async def get_state_at(request: Request) -> Response:
-    """Get the state at a checkpoint.
+@endpoints(
+    "GET /threads/{thread_id}/state/{checkpoint_id}",
+    rules.read_thread,
+    answer="ThreadState",
+    query=_SUBGRAPHS,
+    summary="Get the state at a checkpoint",
+)
+@endpoints("GET /threads/{thread_id}/state", rules.read_thread, answer="ThreadState", query=_SUBGRAPHS)
+async def get_state(request: Request) -> Response:
+    """Get the state.
 
-    An unknown checkpoint has an empty state.
+    The newest one, or that at the path's checkpoint; an unknown checkpoint has an empty state.
     """
-    checkpoint = {"checkpoint_id": request.path_params["checkpoint_id"]}
+    checkpoint = {"checkpoint_id": request.path_params.get("checkpoint_id")}
     subgraphs = query_flag(request, "subgraphs")
     state = await read_state(served(request), path_uuid(request, "thread"), checkpoint, subgraphs=subgraphs)
     return json_answer(selected_state(state, query_words(request, "select")))
