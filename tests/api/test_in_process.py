@@ -5,13 +5,12 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.types import ASGIApp
 
 from tests.fixtures.loop_clock import pass_time
 from toolweave.api.clients import StreamingAsgiTransport
 
 
-def client(app: ASGIApp) -> httpx.AsyncClient:
+def client(app: Any) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=StreamingAsgiTransport(app), base_url="http://127.0.0.1")
 
 
