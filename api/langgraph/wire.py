@@ -1,7 +1,6 @@
 """Give assistants, threads and runs their JSON form (langgraph_api.md section 4)."""
 
 from collections.abc import Sequence
-from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -12,10 +11,14 @@ from toolweave.errors import InvalidRequest
 from toolweave.runtime.models import Assistant, AssistantVersion, Cron, JsonObject, Thread, timestamp
 from toolweave.runtime.runs.streams import checkpoint_ids, shown_metadata
 
+# In the order of the reference server.
+_ASSISTANT = ("assistant_id", "graph_id", "config", "context", "metadata", "name", "created_at", "updated_at")
+
 
 def assistant_json(assistant: Assistant | AssistantVersion) -> JsonObject:
-    """Give the JSON form of an assistant, or of one of its versions: all that the model holds."""
-    values = ((field.name, getattr(assistant, field.name)) for field in fields(assistant))
+    """Give the JSON form of an assistant, or of one of its versions, which have no `updated_at`."""
+    shown = (name for name in (*_ASSISTANT, "version", "description") if hasattr(assistant, name))
+    values = ((name, getattr(assistant, name)) for name in shown)
     return {name: timestamp(value) if isinstance(value, datetime) else value for name, value in values}
 
 
