@@ -36,6 +36,7 @@ _MAX_LINKS = 40
 # Not blocked by a pipe nobody writes to; never the terminal of this process.
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _OPEN_ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_ROOT_PROBLEMS = {FileNotFoundError: "does not exist", NotADirectoryError: "is not a folder"}
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
 _DENIED = {errno.EACCES, errno.EPERM}
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -291,22 +292,17 @@ class Roots:
         Raises:
             ToolFailed: it is not there, no folder, made up by the kernel, or our own.
         """
-        problem = None
         try:
             folder = os.open(root.path, _OPEN_ROOT)
-        except FileNotFoundError:
-            problem = "does not exist"
-        except NotADirectoryError:
-            problem = "is not a folder"
         except OSError as error:
-            problem = f"cannot be opened: {error.strerror}"
+            problem = _ROOT_PROBLEMS.get(type(error), f"cannot be opened: {error.strerror}")
         else:
             info = os.fstat(folder)
             if _is_kernel_file_system(info.st_dev):
                 problem = "holds no files but a view into the kernel"
             elif self.is_private(info):
                 problem = "is the one in which Toolweave keeps its own data"
-            if problem is None:
+            else:
                 return folder
             os.close(folder)
         raise ToolFailed(

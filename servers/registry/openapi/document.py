@@ -120,7 +120,7 @@ def load_yaml(text: str) -> Any:
         raise DocumentRefused(f"The document is not valid YAML: {error.problem or error.context}{line}.") from None
     except yaml.YAMLError:
         raise DocumentRefused("The document is not valid YAML: it holds characters that YAML does not allow.") from None
-    return building.root
+    return building.documents[0] if building.documents else None
 
 
 @dataclass
@@ -131,91 +131,62 @@ class _Open:
     key: str | None = None
     merged: list[Any] = field(default_factory=list)
 
+    @property
+    def wants_key(self) -> bool:
+        """Say whether the next value is a key."""
+        return isinstance(self.values, dict) and self.key is None
+
 
 class _Building:
+    """The values of a document, put together event by event; the first open collection holds the document itself."""
+
     def __init__(self) -> None:
-        self.root: Any = None
-        self._documents = 0
-        self._open: list[_Open] = []
+        self.documents: list[Any] = []
+        self._open = [_Open(self.documents)]
         self._anchors: dict[str, Any] = {}
         self._merged = 0
         self._values = 0
 
     def take(self, event: Any) -> None:
         match event:
-            case yaml.DocumentStartEvent():
-                self._documents += 1
-                if self._documents > 1:
-                    raise DocumentRefused("There is more than one YAML document; send one.")
-            case yaml.MappingStartEvent():
-                self._begin({}, event)
-            case yaml.SequenceStartEvent():
-                self._begin([], event)
+            case yaml.DocumentStartEvent() if self.documents:
+                raise DocumentRefused("There is more than one YAML document; send one.")
+            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                if len(self._open) > DEEPEST:
+                    raise DocumentRefused(f"The document is nested more than {DEEPEST} levels deep.")
+                if event.tag and event.tag != "!":
+                    _kind(event.tag)
+                values: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
+                self._place(values, event)
+                self._open.append(_Open(values))
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                self._end()
+                ended = self._open.pop()
+                for value in ended.merged:
+                    self._merge(ended.values, value)
             case yaml.ScalarEvent():
-                self._scalar(event)
+                # A key is the text that it is written as.
+                is_key = self._open[-1].wants_key
+                self._place(event.value if is_key else _value(event.value, event.tag, event.implicit[0]), event)
             case yaml.AliasEvent():
-                self._alias(event.anchor)
+                if event.anchor not in self._anchors:
+                    raise DocumentRefused(f"The YAML alias *{(event.anchor or '')[:60]} stands for nothing.")
+                self._place(self._anchors[event.anchor], event)
 
-    def _begin(self, values: dict[str, Any] | list[Any], event: Any) -> None:
-        if len(self._open) >= DEEPEST:
-            raise DocumentRefused(f"The document is nested more than {DEEPEST} levels deep.")
-        if self._wants_key():
-            raise DocumentRefused(f"A key is a list or an object (line {event.start_mark.line + 1}).")
-        if event.tag and event.tag != "!":
-            _kind(event.tag)
-        if event.anchor:
-            self._anchors[event.anchor] = values
-        self._put(values)
-        self._open.append(_Open(values))
-
-    def _end(self) -> None:
-        ended = self._open.pop()
-        if isinstance(ended.values, dict):
-            for value in ended.merged:
-                self._merge(ended.values, value)
-
-    def _scalar(self, event: Any) -> None:
-        is_plain = event.implicit[0]
-        if self._wants_key():
-            value: Any = event.value
-            self._take_key(value, event.start_mark.line + 1)
-        else:
-            value = _value(event.value, event.tag, is_plain)
-            self._put(value)
+    def _place(self, value: Any, event: Any) -> None:
+        """Take a value as the next key, value or item of the collection that is being read."""
         if event.anchor:
             self._anchors[event.anchor] = value
-
-    def _alias(self, anchor: str | None) -> None:
-        if anchor is None or anchor not in self._anchors:
-            raise DocumentRefused(f"The YAML alias *{(anchor or '')[:60]} stands for nothing.")
-        value = self._anchors[anchor]
-        if not self._wants_key():
-            self._put(value)
-        elif isinstance(value, str):
-            self._take_key(value, None)
-        else:
-            raise DocumentRefused(f"The YAML alias *{anchor[:60]} is used as a key and is no text.")
-
-    def _wants_key(self) -> bool:
-        return bool(self._open) and isinstance(self._open[-1].values, dict) and self._open[-1].key is None
-
-    def _take_key(self, key: str, line: int | None) -> None:
-        around = self._open[-1]
-        if key in around.values:
-            where = f" (line {line})" if line else ""
-            raise DocumentRefused(f"The key {key[:60]!r} is there twice in one object{where}.")
-        around.key = key
-
-    def _put(self, value: Any) -> None:
+        around, line = self._open[-1], event.start_mark.line + 1
+        if around.wants_key:
+            if not isinstance(value, str):
+                raise DocumentRefused(f"A key is a list or an object, or an alias of what is no text (line {line}).")
+            if value in around.values:
+                raise DocumentRefused(f"The key {value[:60]!r} is there twice in one object (line {line}).")
+            around.key = value
+            return
         self._values += 1
         if self._values > MOST_VALUES:
             raise DocumentRefused(f"The document has more than {MOST_VALUES:,} values.")
-        if not self._open:
-            self.root = value
-            return
-        around = self._open[-1]
         if isinstance(around.values, list):
             around.values.append(value)
         elif around.key is not None:
@@ -225,7 +196,7 @@ class _Building:
                 around.values[around.key] = value
             around.key = None
 
-    def _merge(self, values: dict[str, Any], value: Any) -> None:
+    def _merge(self, values: Any, value: Any) -> None:
         for source in value if isinstance(value, list) else [value]:
             if not isinstance(source, dict):
                 raise DocumentRefused("A YAML merge key (<<) takes objects only.")

@@ -160,12 +160,6 @@ class RawParameter:
     parameter: Parameter
     raw: dict[str, Any]
 
-    @property
-    def key(self) -> tuple[str, str]:
-        """Return what identifies a parameter in an operation: place and name; header names know no case."""
-        place = self.parameter.param_in.value
-        return place, self.parameter.name.lower() if place == "header" else self.parameter.name
-
 
 def declared_parameters(document: OpenApiDocument, *levels: Any) -> list[RawParameter]:
     """Read the parameters of a path and then of its operation, which may declare one anew; raises UnusablePart."""
@@ -175,10 +169,10 @@ def declared_parameters(document: OpenApiDocument, *levels: Any) -> list[RawPara
             raise UnusablePart(f"its parameters are no list, or more than {MOST_PARAMETERS}")
         for entry in level or ():
             raw = document.follow(entry)
-            one = RawParameter(
-                read_part(document, Parameter, raw, f"its parameter '{shown(raw.get('name', ''))}'"), raw
-            )
-            found[one.key] = one
+            parameter = read_part(document, Parameter, raw, f"its parameter '{shown(raw.get('name', ''))}'")
+            place, name = parameter.param_in.value, parameter.name
+            # Names of headers know no case.
+            found[place, name.lower() if place == "header" else name] = RawParameter(parameter, raw)
     return list(found.values())
 
 
