@@ -110,13 +110,9 @@ def extract_values(draft: Draft, scope: Scope) -> None:
 
 # Enumerations and flags
 
-# Everyday words that name a value only beside the parameter's own name, or only where every mention counts.
-_ONLY_BESIDE_NAME = frozenset({"top", "regular", "standard", "average", "ordinary", "no", "yes"})
-_ONLY_ANYWHERE = frozenset({"all", "everything", "any", "every", "both", "left", "current", "upcoming", "remaining"})
 _NEGATION = pattern(
     r"(?:\bnot|n't|\bnever|\bno longer|\byet to(?: be)?)(?: \w+){0,3} $|(?:\bto get|\bto be|\bto have) $"
 )
-_COUNTED = re.compile(r"\s*(?:\w+\s+)?\d")
 _WITHOUT = pattern(r"(?:\bno|\bnot|n't|\bwithout|\bexcept)(?: the)? $")
 _VERY = r"(?:very |really |super |quite |pretty |rather |extremely |most |so |kind of |a bit )*"
 _LEAD = r"(?:\b(?:with|at|of|in|to|as|has|have|having|and|set) )?(?:\b(?:a|an|the|its|it's) )?"
@@ -129,20 +125,17 @@ _BECOMING = r"(?:\b(?:as|to|to be|being|is|are|been|has been|have been|be|should
 @lru_cache(maxsize=512)
 def _value_forms(surfaces: tuple[str, ...], name: str, noun: str) -> tuple[list[re.Pattern[str]], re.Pattern[str]]:
     """Return the forms in which a value describes a thing, two beside the parameter's name first; and any mention."""
-
-    def either(left_out: frozenset[str]) -> str:
-        listed = sorted((one for one in surfaces if one not in left_out), key=len, reverse=True)
-        return "|".join(re.escape(one).replace(r"\ ", "[- ]").replace(r"\-", "[- ]?") for one in listed) or NEVER
-
-    plain, strict = either(_ONLY_ANYWHERE), either(_ONLY_BESIDE_NAME | _ONLY_ANYWHERE)
+    listed = sorted(surfaces, key=len, reverse=True)
+    either = "|".join(re.escape(one).replace(r"\ ", "[- ]").replace(r"\-", "[- ]?") for one in listed)
+    value = rf"(?P<value>{either})"
     described = (
-        rf"{_LEAD}{_VERY}\b(?P<value>{plain})[-\s]+(?:{name})\b(?: (?:level|one|ones)\b)?",
-        rf"{_LEAD}\b(?:{name})\b(?: level)?{_LINK}{_VERY}(?P<value>{plain})\b",
-        rf"\b(?P<value>{strict})(?=,? (?:[\w-]+ )?{noun}\b)",
-        rf"(?:[,;(!.–—]\s*|\s-\s|{_MARKING}|\bas )(?:and )?{_COPULA}(?:a |an )?{_VERY}(?P<value>{strict})[\s!.)]*$",
-        rf"^(?P<value>{strict})(?:[!:]|,(?= ))\s*",
+        rf"{_LEAD}{_VERY}\b{value}[-\s]+(?:{name})\b(?: (?:level|one|ones)\b)?",
+        rf"{_LEAD}\b(?:{name})\b(?: level)?{_LINK}{_VERY}{value}\b",
+        rf"\b{value}(?=,? (?:[\w-]+ )?{noun}\b)",
+        rf"(?:[,;(!.–—]\s*|\s-\s|{_MARKING}|\bas )(?:and )?{_COPULA}(?:a |an )?{_VERY}{value}[\s!.)]*$",
+        rf"^{value}(?:[!:]|,(?= ))\s*",
     )
-    mention = rf"{_BECOMING}(?:a )?{_VERY}\b(?P<value>{either(_ONLY_BESIDE_NAME)})\b"
+    mention = rf"{_BECOMING}(?:a )?{_VERY}\b{value}\b"
     return [pattern(form) for form in described], pattern(mention)
 
 
@@ -167,20 +160,14 @@ def _extract_mention(form: re.Pattern[str], surfaces: Mapping[str, Any], draft: 
     for match in form.finditer(text):
         surface = _surface(match["value"], surfaces)
         value, before = surfaces[surface], text[: match.start("value")]
-        if (everything is not None and value == everything) or (
-            surface == "left" and _COUNTED.match(text, match.end())
-        ):
+        if everything is not None and value == everything:
             continue
-        negated = _NEGATION.search(before) or (surface == "complete" and before.endswith("to "))
+        negated = _NEGATION.search(before)
         named.append(_opposite(value, surfaces) if negated else value)
         text = text[: match.start()] + " " * (match.end() - match.start()) + text[match.end() :]
     draft.text = " ".join(text.split())
     distinct = list(dict.fromkeys(value for value in named if value is not None))
-    if len(distinct) == 1:
-        return distinct[0]
-    if distinct or (everything is not None and draft.extract(pattern(r"\b(?:all|everything|every)\b"))):
-        return everything
-    return None
+    return distinct[0] if len(distinct) == 1 else everything if distinct else None
 
 
 def _named_flag(parameter: Parameter, text: str) -> bool | None:

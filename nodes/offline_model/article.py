@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from textwrap import wrap
 
 from toolweave.nodes.spoken_length import spoken_seconds
 
@@ -208,7 +209,9 @@ class _Reader:
 
     def _add(self, text: str, worth: Worth, before: str = "") -> None:
         sentences = self.parts[-1].sentences
-        for piece in [text] if worth >= Worth.ITEM else _cut(text):
+        # What is far too long for a sentence is cut, so that a part of it can be narrated.
+        cut = [text] if worth >= Worth.ITEM else wrap(text, _LONGEST_PIECE, break_on_hyphens=False)
+        for piece in (one for one in cut if any(map(str.isalnum, one))):
             opens = not any(sentence.worth is worth for sentence in sentences)
             leaning = leans(piece, before) or (bool(sentences) and sentences[-1].announces and worth is Worth.ITEM)
             sentences.append(Sentence(self._place, piece, worth, opens=opens, leans=leaning))
@@ -225,17 +228,6 @@ def _begins_in_code(lines: Sequence[str], start: int) -> bool:
             break
         fences += bool(_FENCE.match(line))
     return fences % 2 == 1
-
-
-def _cut(text: str) -> list[str]:
-    """Cut what is far too long for a sentence, so that a part of it can be narrated."""
-    pieces = [""]
-    for word in text.split(" "):
-        for part in (word[start : start + _LONGEST_PIECE] for start in range(0, len(word), _LONGEST_PIECE)):
-            if len(pieces[-1]) + len(part) >= _LONGEST_PIECE:
-                pieces.append("")
-            pieces[-1] += f" {part}" if pieces[-1] else part
-    return [piece for piece in pieces if any(map(str.isalnum, piece))]
 
 
 # Sentences

@@ -1,7 +1,7 @@
 """Know English as far as the rules need it: words and their stems, synonyms, quoted texts, courtesies."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -179,38 +179,24 @@ _NOUN_GROUPS = [frozenset(group.split("|")) for group in (
 CONTAINERS = ("list", "backlog", "board", "agenda", "plate", "inbox")
 # Words for the things at hand when their noun is not used.
 VAGUE_NOUNS = ("thing", "stuff", "one", "everything", "anything", "something", "nothing", "all", "entry", "point")
-_HIGH = "high urgent important critical top highest asap crucial pressing vital essential major severe"
-_MEDIUM = "medium normal moderate mid average regular standard ordinary"
-_LOW = "low minor trivial unimportant lowest"
-_COMPLETED = "completed complete done finished closed resolved ticked accomplished"
-_ACTIVE = (
-    "active open pending unfinished incomplete outstanding undone uncompleted remaining remain remains left unresolved "
-    "upcoming current unsolved"
-)
-VALUE_SYNONYMS: dict[str, tuple[str, ...]] = {
-    "high": (*words(_HIGH), "priority one"),
-    "medium": tuple(words(_MEDIUM)),
-    "low": (*words(_LOW), "nice-to-have", "nice to have", "not urgent", "not important", "not so important"),
-    "completed": (*words(_COMPLETED), "ticked off", "checked off", "crossed off", "did already", "already did"),
-    "active": (
-        *words(_ACTIVE),
-        "not done",
-        "not finished",
-        "not completed",
-        "not complete",
-        "to be done",
-        "in progress",
-    ),
-    "all": ("all", "everything", "any", "every", "both"),
-    "on": ("on", "enabled", "enable", "active", "yes", "true"),
-    "off": ("off", "disabled", "disable", "inactive", "no", "false"),
+_VALUES = {
+    "high": "high, urgent, important, critical, top, highest, asap, crucial, pressing, vital, essential, major, "
+    "priority one",
+    "medium": "medium, normal, moderate, mid, average, regular, standard, ordinary",
+    "low": "low, minor, trivial, unimportant, lowest, nice-to-have, nice to have, not urgent, not important, "
+    "not so important",
+    "completed": "completed, complete, done, finished, closed, resolved, accomplished, ticked off, checked off, "
+    "crossed off, did already, already did",
+    "active": "active, open, pending, unfinished, incomplete, outstanding, undone, uncompleted, remaining, remain, "
+    "remains, left, unresolved, upcoming, current, unsolved, not done, not finished, not completed, not complete, "
+    "to be done, in progress",
+    "all": "all, everything, any, every, both",
+    "on": "on, enabled, enable, active, yes, true",
+    "off": "off, disabled, disable, inactive, no, false",
 }
+VALUE_SYNONYMS = {concept: tuple(listed.split(", ")) for concept, listed in _VALUES.items()}
 """The ways to say a value, by the concept they stand for."""
-OPPOSITE_VALUES = {
-    one: other
-    for pair in (("completed", "active"), ("high", "low"), ("on", "off"))
-    for one, other in (pair, pair[::-1])
-}
+OPPOSITE_VALUES = {"completed": "active", "active": "completed", "high": "low", "low": "high", "on": "off", "off": "on"}
 VERB_VALUES = {
     "completed": r"complete|finish|tick|check|cross|close|resolve|(?:cross|tick|check|mark) .+ off",
     "active": r"undo|uncomplete|reopen|re-open|uncheck|untick|unmark|resume|restart|reactivate|restore",
@@ -223,11 +209,8 @@ PARAMETER_WORDS: dict[str, str] = {
     "name": "name title",
     "description": "description details detail note notes comment",
     "body": "body text message content",
-    "due": "due deadline date",
-    "deadline": "due deadline date",
-    "tags": "tag tags label labels category categories hashtag hashtags tagged labelled labeled",
-    "tag": "tag tags label labels category tagged labelled labeled",
-    "labels": "label labels tag tags labelled labeled tagged",
+    **dict.fromkeys(("due", "deadline"), "due deadline date"),
+    **dict.fromkeys(("tag", "tags", "labels"), "tag tags label labels category hashtag tagged labelled labeled"),
     "status": "status state completion",
 }
 
@@ -317,28 +300,22 @@ class HiddenText:
 class Literals:
     """The hidden literals of one message, by the character that stands for them."""
 
-    found: tuple[HiddenText, ...] = ()
-
-    def of(self, character: str) -> HiddenText:
-        """Return the literal that a character stands for."""
-        return self.found[ord(character) - _FIRST_HIDDEN]
+    found: Mapping[str, HiddenText]
 
     def restore(self, text: str) -> str:
         """Put the literals back as they stood, quotes included, unless one is the whole text."""
         text = text.strip()
-        if len(text) == 1 and _HIDDEN.fullmatch(text):
-            return self.of(text).value
-        return _HIDDEN.sub(lambda match: self.of(match.group()).raw, text)
+        return self.found[text].value if text in self.found else _HIDDEN.sub(lambda one: self.found[one[0]].raw, text)
 
     def in_text(self, text: str, *kinds: LiteralKind) -> list[tuple[str, HiddenText]]:
         """List the (character, literal) pairs of these kinds in a text, in order."""
-        pairs = [(character, self.of(character)) for character in _HIDDEN.findall(text)]
+        pairs = [(character, self.found[character]) for character in _HIDDEN.findall(text)]
         return [pair for pair in pairs if not kinds or pair[1].kind in kinds]
 
 
 def hide_literals(text: str) -> tuple[str, Literals]:
     """Replace every literal of a text by one private-use character."""
-    found: list[HiddenText] = []
+    found: dict[str, HiddenText] = {}
 
     def hide(match: re.Match[str]) -> str:
         raw, kind, tail = match.group(), match.lastgroup or "", ""
@@ -349,12 +326,13 @@ def hide_literals(text: str) -> tuple[str, Literals]:
                 return match.group()
         else:
             value, kind = match.group(kind), "quoted"
-        if _FIRST_HIDDEN + len(found) > _LAST_HIDDEN or not value.strip():
+        character = chr(_FIRST_HIDDEN + len(found))
+        if ord(character) > _LAST_HIDDEN or not value.strip():
             return match.group()
-        found.append(HiddenText(kind, value.strip(), raw))  # type: ignore[arg-type]
-        return chr(_FIRST_HIDDEN + len(found) - 1) + tail
+        found[character] = HiddenText(kind, value.strip(), raw)  # type: ignore[arg-type]
+        return character + tail
 
-    return _FIND.sub(hide, _HIDDEN.sub("", text)), Literals(tuple(found))
+    return _FIND.sub(hide, _HIDDEN.sub("", text)), Literals(found)
 
 
 _GREETING = r"hi(?: there)?|hello(?: there)?|hey(?: there)?|good (?:morning|afternoon|evening|day)"
@@ -363,14 +341,12 @@ _FILLER = (
     r"|first(?: of all)?|secondly|by the way|btw|but|great|perfect|cool|sorry|excuse me|instead|wait(?=,)|no"
 )
 _ASKING = (
-    r"(?:can|could|would|will|may|might) you(?: please| kindly| maybe| just| also)*"
-    r"(?: be able to| be so (?:kind|nice)(?: as)? to| mind| help me(?: to)?| like to)?"
-    r"|(?:can|could|shall|should|may) we(?: please)?|why (?:don't|not)(?: you| we)?|how about(?: you)?"
-    r"|you (?:can|could|should|may)(?: now| also)?|(?:can|could|may) i ask you to"
+    r"(?:can|could|would|will|shall|should|may|might) (?:you|we)(?: please| kindly| maybe| just| also)*"
+    r"(?: be able to| mind| help me(?: to)?| like to)?|why (?:don't|not)(?: you)?|how about(?: you)?|you (?:can|may)"
 )
 _WISHING = (
-    r"i(?:'d| would) (?:really )?(?:like|love|want|appreciate it if)(?: you)?(?: to|(?= a | an ))"
-    r"|i (?:want|need|wish)(?: for)? you to|i want to|i wanna|i wish to|(?:i'm |i am )?trying to|let's|let us"
+    r"i(?:'d| would) (?:really )?(?:like|love|want)(?: you)?(?: to|(?= a | an ))"
+    r"|i (?:want|need|wish)(?: for)? you to|i want to|i wanna|(?:i'm |i am )?trying to|let's|let us"
     r"|i(?:'d| would) be grateful if you(?: could| would)?|it would be (?:nice|great) if you (?:could|would)"
 )
 _BEGGING = r"please|pls|plz|help me(?: to)?|go ahead and|do me a favou?r and|be so (?:kind|nice)(?: as)? to"
@@ -381,20 +357,13 @@ _TAIL = pattern(
     r"|if you (?:can|could|don't mind|please)|ok(?:ay)?|right|asap please)(?![\w'-]))*[\s.!?…,;]*$"
 )
 _TAIL_WINDOW = 120
-_COURTESY_ONLY = pattern(
-    r"[\s\W]*(?:(?:hi|hello|hey|good (?:morning|afternoon|evening|day|night)|there|thanks?|thank you|so|very|much|a lot"
-    r"|in advance|please|everyone|all|again|cheers|thx)\b[\s\W]*)*"
-)
-_LONGEST_COURTESY = 200
 
 
 def without_courtesy(text: str) -> str:
     """Drop what politeness puts before and after a request."""
     text = text.strip()
     lead = _LEAD.match(text)
-    if lead and lead.end() < len(text):
-        text = text[lead.end() :]
-    return without_courteous_tail(text)
+    return without_courteous_tail(text[lead.end() :] if lead else text)
 
 
 def without_courteous_tail(text: str) -> str:
@@ -402,8 +371,3 @@ def without_courteous_tail(text: str) -> str:
     # Only the last words can be courtesies; searching the whole of a long text would be slow for nothing.
     match = _TAIL.search(text, max(0, len(text) - _TAIL_WINDOW))
     return text[: match.start() if match else len(text)].rstrip(" \t\r\n.!?…,;")
-
-
-def is_courtesy(text: str) -> bool:
-    """Say whether a sentence is nothing but greeting or thanks."""
-    return len(text) <= _LONGEST_COURTESY and bool(_COURTESY_ONLY.fullmatch(text))

@@ -227,7 +227,6 @@ def _extract_implied_values(draft: Draft, cue: Cue, text: str) -> None:
 
 # A list or a search
 
-_DUE = re.compile(r"\b(?:due|deadline|scheduled)\b", re.IGNORECASE)
 # What one "still has to do" is what is not finished, whatever verb the phrase ends in.
 _STILL_TO_DO = pattern(
     r"\b(?:should|shall|can|could|must) (?:i|we) "
@@ -250,7 +249,7 @@ def fill_reading(
         return found
     draft = Draft(listing, body, literals, today)
     extract_filters(draft)
-    topic = topic_of(_DUE.sub(" ", draft.text), listing, literals)
+    topic = topic_of(draft.text, listing, literals)
     if found and found.tool.main and topic:
         return checked(replace(found, arguments={**found.arguments, found.tool.main.name: topic}, missing=()))
     return checked(Intent(listing, draft.arguments))

@@ -16,7 +16,6 @@ from toolweave.nodes.offline_model.english import (
     VAGUE,
     WEAK_ACTIONS,
     Action,
-    is_courtesy,
     pattern,
     without_courtesy,
 )
@@ -145,10 +144,6 @@ _THEN = pattern(
     r"\s*,?\s*(?:\band )?(?:\bthen|\bafterwards|\bafter that|\bonce done|\bfinally)\b,?\s+"
     rf"(?={_COURTESY}(?:{ANY_VERB})\b)"
 )
-_ANOTHER = pattern(
-    r"\s*,?\s*(?:\band|,) (?:also )?"
-    r"(?=(?:another|one more|a second|one)(?: one| \w+)? (?:to|for|about|called|named)\b)"
-)
 # "and", a comma or a dash before an order that speaks of the tools' things, or "and" before a question.
 _ORDER = (
     r"\s*(?:,\s*(?:and |but |so )?|\s(?:and|but|so) |\s[–—-]\s)(?:also )?"
@@ -170,8 +165,6 @@ class Clause:
 def split_clauses(text: str, noun: str) -> Iterator[Clause]:
     """List the clauses of a message whose literals are hidden; courtesies alone make no clause."""
     for sentence in _sentences(_BULLET.sub(ITEM_MARK, text)):
-        if is_courtesy(sentence):
-            continue
         for number, part in enumerate(_THEN.split(sentence)):
             for place, piece in enumerate(_orders(part, noun)):
                 stripped = without_courtesy(piece)
@@ -192,13 +185,12 @@ def _sentences(text: str) -> Iterator[str]:
 def _orders(text: str, noun: str) -> Iterator[str]:
     things = rf"(?:{noun}|{CONTAINER}|it|that|this|them|those|these|one|ones|#?\d+|everything)\b|{HIDDEN}"
     order = pattern(_ORDER.replace("{T}", things))
-    for part in _ANOTHER.split(text):
-        start = 0
-        for match in order.finditer(part):
-            if match.start() > start and (not match["question"] or _ASKS.match(part, start)):
-                yield part[start : match.start()]
-                start = match.end()
-        yield part[start:]
+    start = 0
+    for match in order.finditer(text):
+        if match.start() > start and (not match["question"] or _ASKS.match(text, start)):
+            yield text[start : match.start()]
+            start = match.end()
+    yield text[start:]
 
 
 _LONGEST_NOUN_PHRASE = 80
@@ -269,7 +261,7 @@ def _leading_verb(text: str, actions: Mapping[str, tuple[Action, ...]], strength
 def _verb_form(word: str) -> str:
     if word in STRONG_ACTIONS or word in WEAK_ACTIONS:
         return word
-    for ending, replacement in (("ing", ""), ("ing", "e"), ("ning", "n"), ("ting", "t"), ("pping", "p")):
+    for ending, replacement in (("ing", ""), ("ing", "e"), ("ting", "t")):
         form = word.removesuffix(ending) + replacement
         if word.endswith(ending) and (form in STRONG_ACTIONS or form in WEAK_ACTIONS):
             return form
