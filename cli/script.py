@@ -1,7 +1,7 @@
 """Write the script of a narrated video from a web page, with progress on stderr: `toolweave script`."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -10,36 +10,16 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Column
-from rich.text import Text
 
 from toolweave.cli.configuration import read_configuration
-from toolweave.cli.terminal import harmless, harmless_json, stdout_console, styled
+from toolweave.cli.terminal import harmless, harmless_json, script_document, stdout_console
 from toolweave.config.logs import configure_logging
 from toolweave.config.script_job import ScriptJob, job_mcp_config, named_mcp_config, named_script_settings
-from toolweave.config.script_settings import Persona, load_script_settings
+from toolweave.config.script_settings import load_script_settings
 from toolweave.config.settings import Settings
 from toolweave.errors import ScriptNotKept
 from toolweave.graphs.scripts import run_script_writer
 from toolweave.video_script import VideoScript
-
-
-def script_document(script: VideoScript, personas: Sequence[Persona] = ()) -> Iterator[Text]:
-    """Give the paragraphs of a script, with empty ones between: who speaks is named where it is somebody."""
-    names = {persona.id: persona.name for persona in personas}
-    yield styled(script.title, "bold")
-    yield Text()
-    yield styled(script.description, "italic")
-    for number, section in enumerate(script.sections, 1):
-        yield Text()
-        yield styled(f"{number}. {section.title}", "bold")
-        for narration in section.narrations:
-            yield Text()
-            speaker = narration.persona_id and names.get(narration.persona_id, narration.persona_id)
-            yield Text.assemble(styled(f"{speaker}: " if speaker else "", "cyan"), styled(narration.text))
-        if section.slide_prompt:
-            yield Text()
-            yield styled(f"Slide: {section.slide_prompt}", "dim")
-
 
 BAR_WIDTH, PERCENT_WIDTH = 24, 4
 

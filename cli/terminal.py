@@ -2,10 +2,15 @@
 
 import json
 import re
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from toolweave.config.script_settings import Persona
+    from toolweave.video_script import VideoScript
 
 # Line feeds and tabs stay; an escape sequence in a model's or a server's text must not reach the terminal, nor what
 # shows a text in another order than it is in, or not at all: somebody approves it. Joiners stay, scripts need them.
@@ -49,3 +54,17 @@ def shortened(text: str, limit: int = SHOWN_CHARACTERS) -> str:
 def call_text(name: str, arguments: dict[str, Any]) -> str:
     """Write a tool call as name(argument=value, …)."""
     return f"{name}({', '.join(f'{key}={shortened(compact(value))}' for key, value in arguments.items())})"
+
+
+def script_document(script: "VideoScript", personas: "Sequence[Persona]" = ()) -> Iterator[Text]:
+    """Give the paragraphs of a script, with empty ones between: who speaks is named where it is somebody."""
+    names = {persona.id: persona.name for persona in personas}
+    yield from (styled(script.title, "bold"), Text(), styled(script.description, "italic"))
+    for number, section in enumerate(script.sections, 1):
+        yield from (Text(), styled(f"{number}. {section.title}", "bold"))
+        for narration in section.narrations:
+            yield Text()
+            speaker = narration.persona_id and names.get(narration.persona_id, narration.persona_id)
+            yield Text.assemble(styled(f"{speaker}: " if speaker else "", "cyan"), styled(narration.text))
+        if section.slide_prompt:
+            yield from (Text(), styled(f"Slide: {section.slide_prompt}", "dim"))

@@ -26,8 +26,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from toolweave.cli.script import script_document
-from toolweave.cli.terminal import call_text, shortened
+from toolweave.cli.terminal import call_text, script_document, shortened
 from toolweave.video_script import VideoScript
 
 READY = "Toolweave is ready at "

@@ -17,8 +17,7 @@ from tests.fixtures.web_pages import WebPages, web_pages
 from tests.graphs.script_agent import BEES, DONE, FETCHING, asks
 from tests.nodes.model_at import calling
 from tests.nodes.script.writing import script
-from toolweave.cli.script import script_document
-from toolweave.cli.terminal import harmless_json
+from toolweave.cli.terminal import harmless_json, script_document
 from toolweave.config.script_settings import Persona
 from toolweave.video_script import Narration, ScriptSection, VideoScript
 
