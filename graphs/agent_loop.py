@@ -20,13 +20,13 @@ from toolweave.nodes.agent import (
     iteration_cap_node,
     limit_error,
     summarize_node,
+    tools_node,
 )
 from toolweave.nodes.chat_models import ChatModel, as_lazy
 from toolweave.nodes.dialogue import requested_calls
 from toolweave.nodes.human_in_the_loop import answer_questions_node, approve_node
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
 from toolweave.nodes.tool_selection import MAX_TOOLS, OfferedTools
-from toolweave.nodes.tools import tools_node
 
 AgentBuilder = StateGraph[AgentState, None, AgentInput, AgentOutput]
 AgentGraph = CompiledStateGraph[AgentState, None, AgentInput, AgentOutput]

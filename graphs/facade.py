@@ -11,9 +11,8 @@ from toolweave.errors import ModelError
 from toolweave.graphs.agent_loop import Tools, build_agent_loop
 from toolweave.graphs.background_loop import background_loop, refuse_event_loop
 from toolweave.graphs.plane_tools import open_task_tools
-from toolweave.nodes.agent import Status, SystemPrompt
+from toolweave.nodes.agent import UNATTENDED, Status, SystemPrompt
 from toolweave.nodes.chat_models import ChatModel, as_lazy
-from toolweave.nodes.human_in_the_loop import UNATTENDED
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
 
 Connections = McpConfig | Mapping[str, McpServerConfig] | Sequence[McpServerConfig]

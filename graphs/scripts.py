@@ -21,8 +21,8 @@ from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError
 from toolweave.graphs.background_loop import background_loop, refuse_event_loop
 from toolweave.graphs.script_writer import build_script_writer
+from toolweave.nodes.agent import UNATTENDED
 from toolweave.nodes.chat_models import ChatModel, build_chat_model, close_chat_model, script_endpoint
-from toolweave.nodes.human_in_the_loop import UNATTENDED
 from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
 from toolweave.nodes.script.script_file import ScriptFile
 from toolweave.video_script import VideoScript

@@ -13,12 +13,10 @@ from toolweave.nodes.chat_models import ChatModel, as_lazy
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.tool_catalog import ToolRegistry, as_registry
 from toolweave.nodes.tool_selection import MAX_TOOLS
-from toolweave.nodes.workflow.execute import execute_node
 from toolweave.nodes.workflow.failure import failure_handler, report_failure, timed
-from toolweave.nodes.workflow.format import format_node
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
-from toolweave.nodes.workflow.retrieve import retrieve_node
 from toolweave.nodes.workflow.select import select_node
+from toolweave.nodes.workflow.stages import execute_node, format_node, retrieve_node
 from toolweave.nodes.workflow.state import WorkflowInput, WorkflowOutput, WorkflowState
 from toolweave.tool_config import LONGEST_TIMEOUT_S, ToolConfig
 

@@ -1,36 +1,45 @@
-"""Define the agent loop's state, and its nodes that need no tool and no person (D-10, A-02, T-06).
+"""Define the agent loop's state, and its nodes: a run begins, calls the model and tools, and ends (D-10, A-02).
 
 `accept_input` or `check_tools` begins a run, `call_model` takes a model turn; `iteration_cap` and what follows end it.
+The loop sends `tools` one task per call, so calls of a turn run at the same time and a finished one is not repeated
+when its siblings are resumed (S-07). The nodes that wait for a person are in `human_in_the_loop`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, ToolException
 from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
+from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt.tool_node import ToolCallRequest, ToolInvocationError
 from langgraph.types import Command
 from loguru import logger
 from typing_extensions import TypedDict
 
-from toolweave.errors import InvalidRequest, IterationLimitError
+from toolweave.errors import InvalidRequest, IterationLimitError, ToolError
 from toolweave.nodes.chat_models import LazyChatModel
 from toolweave.nodes.dialogue import (
+    QUESTIONS_KEY,
+    AskingTool,
     RequestedCall,
+    ToolTask,
     WaitingCall,
     for_model,
+    requested_call,
     requested_calls,
     requires_approval,
     result_of,
     with_unique_call_ids,
 )
+from toolweave.nodes.large_results import keeping_tool
 from toolweave.nodes.model_turn import ModelRunnable, answer_status, local_today, model_turn
-from toolweave.nodes.tool_catalog import OpenAITool, SelectedTools, find_tool
-from toolweave.nodes.tool_selection import OfferedTools
+from toolweave.nodes.tool_catalog import OpenAITool, SelectedTools, ToolCatalog, absent_tools, find_tool
+from toolweave.nodes.tool_selection import OfferedTools, no_such_tool
 
 Status = Literal["running", "done", "iteration_limit", "length", "content_filter", "tools_missing", "no_tools"]
 """How a run stands or ended. `length` and `content_filter` are the model's own finish reasons for a cut answer."""
@@ -72,7 +81,6 @@ AgentNode = Callable[..., AgentUpdate | Awaitable[AgentUpdate]]
 """A node of the loop; one that calls the model also takes the config, which carries the stream its tokens go to."""
 RoutingNode = Callable[..., Awaitable[Command[Any]]]
 """A node that says itself which tasks follow it."""
-
 SystemPrompt = str | Callable[[], str] | None
 """A text, something that writes it for each model call, or nothing."""
 AGENT_PROMPT = """\
@@ -255,3 +263,95 @@ def calls_to_approve(message: AnyMessage, tools: Sequence[BaseTool]) -> dict[str
         for call, tool in found
         if tool and requires_approval(tool) and isinstance(call["args"], dict)
     }
+
+
+UNATTENDED = "unattended"
+"""The key of a run's `configurable` that says that nobody can answer: no thread is kept, or nobody watches it."""
+
+
+def is_unattended(config: RunnableConfig) -> bool:
+    """Say whether the run is one whose questions nobody could answer."""
+    return bool((config.get("configurable") or {}).get(UNATTENDED))
+
+
+MOST_ANSWERS = 20
+
+
+def with_answers(tool: BaseTool, task: ToolTask, config: RunnableConfig) -> BaseTool:
+    """Give a tool the answers that its call has got so far; where nobody can answer, the tool says so itself."""
+    if isinstance(tool, AskingTool) and not is_unattended(config):
+        return tool.answering(task.get("answers", []))
+    return tool
+
+
+def waiting_for_answers(task: ToolTask, result: ToolMessage | Command[Any]) -> Command[Any] | ToolMessage | None:
+    """Keep the call and what is asked in the state, if the tool came back with questions, unless they never end."""
+    artifact = result.artifact if isinstance(result, ToolMessage) else None
+    questions = artifact.get(QUESTIONS_KEY) if isinstance(artifact, dict) else None
+    if not questions:
+        return None
+    if len(task.get("answers", [])) >= MOST_ANSWERS:
+        text = f"Given up: after {MOST_ANSWERS} answers of the user the tool's server still asks for more."
+        return result_of(task, text)
+    waiting: WaitingCall = {"call": task, "questions": questions}
+    return Command(update={"waiting_calls": [waiting]})
+
+
+LONGEST_ERROR = 2_000
+NOT_APPROVED = "Not executed: this tool needs a person's approval. Call it again, and the person will be asked."
+ABSENT = "Not executed: the server of this tool is not available right now. Please try again later."
+Result = ToolMessage | Command[Any]
+Execute = Callable[[ToolCallRequest], Awaitable[Result]]
+
+
+def tools_node(catalog: ToolCatalog, own_tools: Sequence[BaseTool] = ()) -> ToolNode:
+    """Return the node; its input is a list with the one call, as `Send("tools", [call])` gives it (A-02, A-08).
+
+    `own_tools` are carried out beside those of the catalogue.
+    """
+
+    async def carry_out(request: ToolCallRequest, execute: Execute) -> Result:
+        call = cast("ToolTask", request.tool_call)
+        arguments = call["args"]
+        if isinstance(arguments, str):
+            return result_of(call, f"The arguments are not a JSON object: {arguments[:LONGEST_ERROR]}")
+        tools = await catalog.tools()
+        present = find_tool([*tools, *own_tools], call["name"])
+        # The model was offered it, and perhaps a person approved it, before its server was lost.
+        tool = present or find_tool(await absent_tools(catalog), call["name"])
+        if tool is None:
+            return result_of(call, no_such_tool(call["name"], tools))
+        if requires_approval(tool) and call.get("approved_tool") != tool.name:
+            return result_of(call, NOT_APPROVED if present else ABSENT)
+        with logger.contextualize(tool=tool.name, tool_call_id=call["id"]):
+            answering = with_answers(tool, call, request.runtime.config)
+            answering = keeping_tool(answering, call["id"], request.runtime)
+            requested = requested_call(call, tool.name)
+            result = await execute(request.override(tool=answering, tool_call=requested))
+            return waiting_for_answers(call, result) or _plain_text(result)
+
+    return ToolNode([], handle_tool_errors=explain_tool_failure, awrap_tool_call=carry_out)
+
+
+def explain_tool_failure(error: Exception) -> str:
+    """Put a tool's exception into words for the model; what is not meant for it goes to the log only."""
+    if isinstance(error, ToolInvocationError):
+        problems = error.filtered_errors or error.source.errors()
+        listed = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
+        return f"The arguments do not fit: {listed}. Correct them and call the tool again."[:LONGEST_ERROR]
+    if isinstance(error, ToolException | ToolError):
+        return str(error)[:LONGEST_ERROR] or "The tool failed and gave no reason."
+    if isinstance(error, TimeoutError):
+        return "The tool did not answer in time and was stopped. Please try again later."
+    logger.opt(exception=error).error("a tool failed with an internal error")
+    return "The tool failed because of an internal error. Please try again later."
+
+
+def _plain_text(result: Result) -> Result:
+    """Join text blocks: MCP results are lists of them, which not every endpoint takes from a tool."""
+    if not isinstance(result, ToolMessage) or isinstance(result.content, str):
+        return result
+    texts = [block["text"] for block in result.content if isinstance(block, dict) and block.get("type") == "text"]
+    if len(texts) < len(result.content):
+        return result
+    return result.model_copy(update={"content": "\n".join(texts)})

@@ -19,11 +19,9 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
 
-from toolweave.nodes.agent import AgentState, RoutingNode
+from toolweave.nodes.agent import AgentState, RoutingNode, is_unattended
 from toolweave.nodes.dialogue import (
-    QUESTIONS_KEY,
     Answer,
-    AskingTool,
     RequestedCall,
     ServerQuestion,
     ToolTask,
@@ -39,8 +37,6 @@ from toolweave.schema import Schema
 
 T = TypeVar("T")
 Kind = Literal["approve", "edit", "reject", "respond"]
-UNATTENDED = "unattended"
-"""The key of a run's `configurable` that says that nobody can answer: no thread is kept, or nobody watches it."""
 _KINDS: dict[object, Kind] = {
     "accept": "approve",
     "approve": "approve",
@@ -53,27 +49,11 @@ _KINDS: dict[object, Kind] = {
 _FORM = '{"type": "approve" | "edit" | "reject" | "respond", "args": …}'
 
 
-class ActionRequest(TypedDict):
-    """What is about to happen, or what is asked."""
-
-    action: str
-    args: dict[str, Any]
-
-
-class HumanInterruptConfig(TypedDict):
-    """Which kinds of answers are possible."""
-
-    allow_ignore: bool
-    allow_respond: bool
-    allow_edit: bool
-    allow_accept: bool
-
-
 class HumanInterrupt(TypedDict):
     """One request to a person, as Agent Inbox and Agent Chat UI show it."""
 
-    action_request: ActionRequest
-    config: HumanInterruptConfig
+    action_request: dict[str, Any]
+    config: dict[str, bool]
     description: str
 
 
@@ -89,11 +69,6 @@ class Unusable(ValueError):
     """An answer that does not say what to do; the text tells the person why."""
 
 
-def is_unattended(config: RunnableConfig) -> bool:
-    """Say whether the run is one whose questions nobody could answer."""
-    return bool((config.get("configurable") or {}).get(UNATTENDED))
-
-
 def ask(requests: Sequence[HumanInterrupt], understand: Callable[[list[HumanResponse]], T]) -> T:
     """Interrupt the run until the answers make sense, one for each request; return what they mean.
 
@@ -103,18 +78,19 @@ def ask(requests: Sequence[HumanInterrupt], understand: Callable[[list[HumanResp
     """
     problem = ""
     while requests:
-        answer = interrupt([_again(request, problem) for request in requests])
+        answer = interrupt([{**request, "description": problem + request["description"]} for request in requests])
         try:
             return understand(_responses(answer, len(requests)))
         except Unusable as error:
-            problem = str(error)
+            problem = f"The answer could not be used: {error}\n\n"
     return understand([])
 
 
-def _again(request: HumanInterrupt, problem: str) -> HumanInterrupt:
-    if not problem:
-        return request
-    return {**request, "description": f"The answer could not be used: {problem}\n\n{request['description']}"}
+def _request(
+    tool: str, args: dict[str, Any], description: str, *, allow_edit: bool = True, allow_accept: bool = True
+) -> HumanInterrupt:
+    allowed = {"allow_ignore": True, "allow_respond": True, "allow_edit": allow_edit, "allow_accept": allow_accept}
+    return {"action_request": {"action": tool, "args": args}, "config": allowed, "description": description}
 
 
 def _responses(answer: object, expected: int) -> list[HumanResponse]:
@@ -256,7 +232,11 @@ def approve_node(catalog: ToolCatalog) -> RoutingNode:
         else:
             tools = await catalog.tools()
             verdicts = ask(
-                [_approval_request(call) for call in gated], lambda given: _verdicts(gated, given, meant, tools)
+                [_approval_of(call["name"], as_object(call["args"])) for call in gated],
+                lambda answers: [
+                    _verdict(call, answer, meant[call["id"]], tools)
+                    for call, answer in zip(gated, answers, strict=True)
+                ],
             )
         decided = iter(verdicts)
         return _carried_out(
@@ -274,12 +254,8 @@ def _carried_out(asked: AnyMessage, outcome: Sequence[Verdict]) -> Command[Any]:
     return Command(update={"messages": [*with_calls(asked, tasks), *messages], "to_approve": {}}, goto=goto)
 
 
-def _approval_request(call: RequestedCall) -> HumanInterrupt:
-    return {
-        "action_request": {"action": call["name"], "args": as_object(call["args"])},
-        "config": {"allow_ignore": True, "allow_respond": True, "allow_edit": True, "allow_accept": True},
-        "description": f"The agent wants to call {call['name']} with {_shown(as_object(call['args']))}",
-    }
+def _approval_of(tool: str, arguments: dict[str, Any]) -> HumanInterrupt:
+    return _request(tool, arguments, f"The agent wants to call {tool} with {_shown(arguments)}")
 
 
 def _shown(arguments: Mapping[str, Any]) -> str:
@@ -299,15 +275,6 @@ def _json(value: Any) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
-
-
-def _verdicts(
-    gated: Sequence[RequestedCall],
-    answers: Sequence[HumanResponse],
-    meant: Mapping[str, str],
-    tools: Sequence[BaseTool],
-) -> list[Verdict]:
-    return [_verdict(call, answer, meant[call["id"]], tools) for call, answer in zip(gated, answers, strict=True)]
 
 
 def _verdict(call: RequestedCall, answer: HumanResponse, meant: str, tools: Sequence[BaseTool]) -> Verdict:
@@ -348,36 +315,13 @@ def _text(args: Any) -> str:
     return args
 
 
-MOST_ANSWERS = 20
-
-
-def with_answers(tool: BaseTool, task: ToolTask, config: RunnableConfig) -> BaseTool:
-    """Give a tool the answers that its call has got so far; where nobody can answer, the tool says so itself."""
-    if isinstance(tool, AskingTool) and not is_unattended(config):
-        return tool.answering(task.get("answers", []))
-    return tool
-
-
-def waiting_for_answers(task: ToolTask, result: ToolMessage | Command[Any]) -> Command[Any] | ToolMessage | None:
-    """Keep the call and what is asked in the state, if the tool came back with questions, unless they never end."""
-    artifact = result.artifact if isinstance(result, ToolMessage) else None
-    questions = artifact.get(QUESTIONS_KEY) if isinstance(artifact, dict) else None
-    if not questions:
-        return None
-    if len(task.get("answers", [])) >= MOST_ANSWERS:
-        text = f"Given up: after {MOST_ANSWERS} answers of the user the tool's server still asks for more."
-        return result_of(task, text)
-    waiting: WaitingCall = {"call": task, "questions": questions}
-    return Command(update={"waiting_calls": [waiting]})
-
-
 def answer_questions_node() -> RoutingNode:
     """Return the node: one interrupt for all questions of the turn, then each of their calls once more."""
 
     async def answer_questions(state: AgentState, config: RunnableConfig) -> Command[Any]:
         waiting = state.get("waiting_calls") or []
         questions = [question for call in waiting for question in call["questions"]]
-        requests = [_question_request(call, question) for call in waiting for question in call["questions"]]
+        requests = [_form_of(each["call"]["name"], question) for each in waiting for question in each["questions"]]
         if is_unattended(config):
             answers = [answer_to(question, HumanResponse("reject")) for question in questions]
         else:
@@ -408,16 +352,7 @@ def _issued_anew(waiting: Sequence[WaitingCall], answers: Sequence[Answer]) -> l
     return tasks
 
 
-def _question_request(waiting: WaitingCall, question: ServerQuestion) -> HumanInterrupt:
-    schema = question["requestedSchema"]
-    name = waiting["call"]["name"]
-    return {
-        "action_request": {"action": name, "args": {"message": question["message"], "requestedSchema": schema}},
-        "config": {
-            "allow_ignore": True,
-            "allow_respond": True,
-            "allow_edit": False,
-            "allow_accept": can_be_empty(question),
-        },
-        "description": f"{name} asks: {question['message']}{described_fields(schema)}",
-    }
+def _form_of(tool: str, question: ServerQuestion) -> HumanInterrupt:
+    args = {"message": question["message"], "requestedSchema": question["requestedSchema"]}
+    description = f"{tool} asks: {question['message']}{described_fields(question['requestedSchema'])}"
+    return _request(tool, args, description, allow_edit=False, allow_accept=can_be_empty(question))

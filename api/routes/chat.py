@@ -17,7 +17,7 @@ from loguru import logger
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolweave.api.clients import REFUSED, api_client
-from toolweave.nodes.human_in_the_loop import UNATTENDED
+from toolweave.nodes.agent import UNATTENDED
 
 ChatEvent = tuple[str, dict[str, Any]]
 FAILED = "Something went wrong while answering. Please try again."

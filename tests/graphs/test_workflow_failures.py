@@ -354,7 +354,7 @@ async def test_a_failure_is_logged_once_with_what_it_takes_to_look_into_it(shop:
     assert record["request"] == answer["http_spec"]
     assert record["seconds"] > 0
     assert "ApiCallFailed" in record["message"]
-    assert 'nodes/workflow/execute.py", line' in record["message"]
+    assert 'nodes/workflow/stages.py", line' in record["message"]
     assert "Traceback" not in repr(answer)
     assert "execute.py" not in repr(answer)
 

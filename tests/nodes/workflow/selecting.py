@@ -16,9 +16,9 @@ from toolweave.nodes.http_tools.api_calls import ApiCalls, api_calls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec
 from toolweave.nodes.tool_catalog import FixedToolConfigs
 from toolweave.nodes.workflow.descriptions import as_candidates
-from toolweave.nodes.workflow.format import format_node
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
 from toolweave.nodes.workflow.select import select_node
+from toolweave.nodes.workflow.stages import format_node
 from toolweave.nodes.workflow.state import WorkflowUpdate
 from toolweave.tool_config import ToolConfig
 

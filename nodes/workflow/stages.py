@@ -1,0 +1,121 @@
+"""Make the nodes of the workflow that look up, send and format: retrieve, execute, format (W-03, W-04, W-06, W-07)."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+
+from toolweave.errors import StageFailed
+from toolweave.nodes.http_tools.answers import mapped_output
+from toolweave.nodes.http_tools.api_calls import ApiCalls
+from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
+from toolweave.nodes.model_turn import usage_summary
+from toolweave.nodes.tool_catalog import ToolRegistry, registered
+from toolweave.nodes.tool_selection import ToolIndex
+from toolweave.nodes.workflow.descriptions import as_candidates
+from toolweave.nodes.workflow.prompting import WorkflowPrompts
+from toolweave.nodes.workflow.state import (
+    CheckedInput,
+    Selection,
+    WantedFormat,
+    WorkflowMetadata,
+    WorkflowNode,
+    WorkflowState,
+    WorkflowUpdate,
+    begun,
+)
+from toolweave.tool_config import ToolConfig
+
+
+def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
+    """Make the node that looks the ids up; of more than `max_tools` tools it keeps those that fit the instructions."""
+
+    async def retrieve(state: WorkflowState) -> WorkflowUpdate:
+        """Write the candidates.
+
+        Raises:
+            StageFailed: the input is not what a workflow takes.
+            UnknownTools: nothing is registered under some ids; names all of them.
+            PersistenceError: the registry cannot be read now.
+        """
+        wanted = CheckedInput.of(state)
+        found = await registered(registry, tuple(dict.fromkeys(wanted.tool_ids)))
+        tools = list(found.values())
+        if len(tools) > max_tools:
+            tools = await asyncio.to_thread(relevant, tools, wanted.user_instructions, max_tools)
+        candidates = await asyncio.to_thread(as_candidates, tools)
+        formatting = WantedFormat(instructions=wanted.response_format_instructions) if wanted.format_response else None
+        return {**begun(), "candidates": candidates, "wanted_format": formatting}
+
+    return retrieve
+
+
+def relevant(tools: Sequence[ToolConfig], instructions: str, most: int) -> list[ToolConfig]:
+    """Keep the `most` tools whose words fit best, then the first ones, in the order in which they were given."""
+    ranked = ToolIndex(tools).ranked([(instructions, 1.0)])
+    chosen = list(dict.fromkeys([*ranked, *range(len(tools))]))[:most]
+    return [tools[place] for place in sorted(chosen)]
+
+
+def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> WorkflowNode:
+    """Make the node that calls the API."""
+
+    async def execute(state: WorkflowState) -> WorkflowUpdate:
+        """Write the answer and its output.
+
+        Raises:
+            StageFailed: the tool was changed or removed meanwhile; nothing was sent.
+            ApiCallFailed: no answer, or one with a status of 400 or more.
+            PersistenceError: the registry cannot be read now.
+        """
+        chosen = state["selection"]
+        if chosen is None:
+            raise StageFailed("No tool was chosen.")
+        tool = (await registry.find([chosen["tool_id"]])).get(chosen["tool_id"])
+        request = _request(tool, chosen, state["http_spec"])
+        if tool is None or request is None:
+            raise StageFailed(
+                f"The tool {chosen['tool_id']} was changed or removed while the request was prepared; nothing was sent."
+            )
+        response = await api_calls.call(tool, request)
+        # On a thread: an answer's paths and schema may take some tenths of a second.
+        output = await asyncio.to_thread(mapped_output, tool, response)
+        return {
+            "status": None if state["wanted_format"] else "success",
+            "raw_response": response.model_dump(mode="json"),
+            "output": output.value,
+            "warning": " ".join(output.warnings) or None,
+            "metadata": WorkflowMetadata(usage=usage_summary(state["model_usage"])),
+        }
+
+    return execute
+
+
+def _request(tool: ToolConfig | None, chosen: Selection, checked: dict[str, Any] | None) -> HTTPRequestSpec | None:
+    """Build the request once more; None unless it is the very one that was checked."""
+    try:
+        request = build_request(tool, chosen["arguments"]) if tool else None
+    except WrongArguments:
+        return None
+    return request if request and request.model_dump(mode="json") == checked else None
+
+
+def format_node(prompts: WorkflowPrompts) -> WorkflowNode:
+    """Make the node that formats."""
+
+    async def format_answer(state: WorkflowState, config: RunnableConfig) -> WorkflowUpdate:
+        """Write the formatted response.
+
+        Raises:
+            StageFailed: the model gave no text.
+        """
+        answer, usage = await prompts.format(state, config)
+        return {
+            "status": "success",
+            "formatted_response": answer.text.strip(),
+            "model_usage": [usage],
+            "metadata": WorkflowMetadata(usage=usage_summary([*state["model_usage"], usage])),
+        }
+
+    return format_answer
