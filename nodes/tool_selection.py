@@ -7,6 +7,7 @@ name, and looked for with `find_tools`.
 import asyncio
 import difflib
 import math
+import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -39,6 +40,7 @@ class ToolIndex:
     """An inverted index over a list of tools; building it takes some 50 µs per tool, a question well under 1 ms."""
 
     def __init__(self, tools: Sequence[Rankable]) -> None:
+        self._size = len(tools)
         documents = [Counter(stems(" ".join(map(_spaced, _texts(tool))))) for tool in tools]
         lengths = [document.total() for document in documents]
         average = sum(lengths) / len(lengths) if lengths and any(lengths) else 1.0
@@ -61,6 +63,10 @@ class ToolIndex:
             for place, score in self._postings.get(word, ()):
                 scores[place] += weight * score
         return sorted(scores, key=lambda place: (-scores[place], place))
+
+    def best(self, texts: Iterable[tuple[str, float]], most: int, first: Iterable[int] = ()) -> list[int]:
+        """Give `most` places in their order: those in `first`, then tools that fit, then the others as they come."""
+        return sorted(list(dict.fromkeys([*first, *self.ranked(texts), *range(self._size)]))[:most])
 
 
 def _wanted(texts: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -133,7 +139,7 @@ class Indexed:
 
     def has(self, tools: Sequence[BaseTool]) -> bool:
         """Say whether these are the very tools that were indexed."""
-        return len(tools) == len(self.tools) and all(map(_is_same, tools, self.tools))
+        return len(tools) == len(self.tools) and all(map(operator.is_, tools, self.tools))
 
 
 class OfferedTools:
@@ -211,11 +217,7 @@ def _chosen(indexed: Indexed, messages: Sequence[AnyMessage], room: int) -> list
     """Choose places: tools in use first, then the relevant ones, then as they come."""
     in_use = set(_names_in_use(indexed, messages))
     using = [place for place, tool in enumerate(indexed.tools) if tool.name in in_use]
-    ranked = indexed.relevance.ranked(wanted_texts(messages))
-    chosen = list(dict.fromkeys([*using, *ranked]))[:room]
-    if len(chosen) < room:
-        chosen = list(dict.fromkeys([*chosen, *range(len(indexed.tools))]))[:room]
-    return sorted(chosen)
+    return indexed.relevance.best(wanted_texts(messages), room, using)
 
 
 def wanted_texts(messages: Sequence[AnyMessage]) -> Iterator[tuple[str, float]]:
@@ -245,7 +247,3 @@ def _since_input(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
 def _unless_named_alike(own: Sequence[BaseTool], names: Container[str]) -> list[BaseTool]:
     """Leave out those of our tools whose names models get for others: `read.tool_result` becomes one of ours."""
     return [tool for tool in own if tool.name not in names]
-
-
-def _is_same(one: BaseTool, other: BaseTool) -> bool:
-    return one is other

@@ -8,13 +8,12 @@ Some APIs repeat the request, above all in their errors. Credentials are looked 
 HTML and base64 give them; only those that were really sent.
 """
 
-import asyncio
 import json
 import math
 import re
 from base64 import b64encode
 from codecs import lookup
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from email.message import Message
 from html import escape
@@ -39,8 +38,6 @@ SHORTEST_INSIDE = 8
 # expressions for many characters that are spelled in several ways.
 LONGEST_SPELLED = 200
 MOST_SPELLED = 400
-# More than this takes so long to prepare that others wait.
-_MANY_CHARACTERS = 4_000
 # These stand for themselves everywhere.
 _PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")
 _PERCENT = re.compile(r"%[0-9A-F]{2}")
@@ -62,11 +59,6 @@ class Echoes:
                 patterns.append(_pattern(secret))
         self._literal = tuple(form for secret in reversed(literal) for form in _usual_forms(secret))
         self._patterns = tuple(reversed(patterns))
-
-    @property
-    def weight(self) -> int:
-        """Say how many times a text is looked through."""
-        return len(self._patterns) + len(self._forms) + len(self._literal)
 
     def heard(self, text: str) -> bool:
         """Say whether a text repeats one."""
@@ -93,13 +85,6 @@ class Echoes:
         """Return a number, unless it is one of them."""
         text = str(number)
         return HIDDEN if any(pattern.fullmatch(text) for pattern in self._patterns) else number
-
-
-async def echoes_of(secrets: Collection[str]) -> Echoes:
-    """Make what looks for these; that of many, or long ones, is made on a thread."""
-    if sum(map(len, secrets)) > _MANY_CHARACTERS:
-        return await asyncio.to_thread(Echoes, secrets)
-    return Echoes(secrets)
 
 
 def _pattern(secret: str) -> re.Pattern[str]:
@@ -255,20 +240,10 @@ def _known(charset: str | None) -> str | None:
 
 
 LONGEST_EXCERPT = 500
-# Larger ones take so long to read that others wait.
-_LARGE = 64 * 1024
-_USUAL_WEIGHT = 16
 
 
-async def read_api_answer(answer: OutboundResponse, echoes: Echoes, milliseconds: float) -> HTTPResponseSpec:
-    """Read an answer; a large one is read on a thread, and one in which much is to be looked for."""
-    size = len(answer.body) + sum(len(name) + len(value) for name, value in answer.headers)
-    if size * max(echoes.weight, _USUAL_WEIGHT) > _LARGE * _USUAL_WEIGHT:
-        return await asyncio.to_thread(_read, answer, echoes, milliseconds)
-    return _read(answer, echoes, milliseconds)
-
-
-def _read(answer: OutboundResponse, echoes: Echoes, milliseconds: float) -> HTTPResponseSpec:
+def read_api_answer(answer: OutboundResponse, echoes: Echoes, milliseconds: float) -> HTTPResponseSpec:
+    """Read an answer; a large one takes so long that it is to be read on a thread."""
     body = read_api_body(answer.body, ", ".join(answer.all("content-type")), echoes)
     return HTTPResponseSpec(
         status_code=answer.status,

@@ -22,7 +22,7 @@ from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import ApiCallFailed, ConfigError, OutboundFailed, OutboundRefused
-from toolweave.nodes.http_tools.answers import Output, echoes_of, mapped_output, read_api_answer, status_text
+from toolweave.nodes.http_tools.answers import Echoes, Output, mapped_output, read_api_answer, status_text
 from toolweave.nodes.http_tools.requests import (
     HTTPRequestSpec,
     HTTPResponseSpec,
@@ -173,7 +173,7 @@ class ApiCalls:
             credentials = credentials_of(tool, self._variables)
         except ConfigError as error:
             raise ApiCallFailed(f"{subject} was not sent: {error}", executed=False) from None
-        echoes = await echoes_of(credentials.secrets)
+        echoes = await asyncio.to_thread(Echoes, credentials.secrets)
         subject = echoes.hide(subject)
         started = time.perf_counter()
         try:
@@ -185,7 +185,8 @@ class ApiCalls:
             raise ApiCallFailed(told, executed=error.sent, passing=passing) from None
         except ValueError as error:
             raise ApiCallFailed(f"{subject} was not sent: {error}.", executed=False) from None
-        response = await read_api_answer(answer, echoes, (time.perf_counter() - started) * 1000)
+        milliseconds = (time.perf_counter() - started) * 1000
+        response = await asyncio.to_thread(read_api_answer, answer, echoes, milliseconds)
         if response.status_code >= 400:
             raise ApiCallFailed(f"{subject} answered {status_text(response)}", response=response.model_dump())
         return response

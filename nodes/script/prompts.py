@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolweave.config.script_settings import PAGE_LANGUAGE, Persona, ScriptSettings
+from toolweave.config.script_settings import PAGE_LANGUAGE, ScriptSettings
 from toolweave.nodes.script.material import Block, as_markdown, sentences_in
 from toolweave.nodes.spoken_length import CHARACTERS_PER_SECOND, WORDS_PER_SECOND, spoken_seconds
 
@@ -25,16 +25,11 @@ class ScriptPlan:
     for no more than it holds: `seconds` and `least_sections` are then below the settings'.
     """
 
+    settings: ScriptSettings
     language: str | None
     page_language: str
-    character: str
-    style: str
-    personas: tuple[Persona, ...]
     seconds: float
-    shortest_s: float
-    longest_s: float
     least_sections: int
-    most_sections: int
 
 
 def settings_of(settings: Mapping[str, Any] | None) -> ScriptSettings:
@@ -47,16 +42,11 @@ def plan_of(settings: ScriptSettings, article: Sequence[Block], *, page_language
     wanted = " ".join(settings.language.split())
     seconds = min(settings.target_length_s, max(_held(article, settings.target_length_s), SHORTEST_S))
     return ScriptPlan(
+        settings,
         language=None if wanted.lower() in ("", PAGE_LANGUAGE) else wanted,
         page_language=page_language if _LANGUAGE_TAG.fullmatch(page_language) else "",
-        character=settings.narration.character,
-        style=settings.narration.style,
-        personas=settings.personas,
         seconds=seconds,
-        shortest_s=seconds / settings.length_factor,
-        longest_s=settings.target_length_s * settings.length_factor,
         least_sections=min(settings.sections.min, _sentences(article, settings.sections.min)),
-        most_sections=settings.sections.max,
     )
 
 
@@ -148,7 +138,7 @@ def script_prompt(plan: ScriptPlan, *, from_notes: bool) -> str:
 
 def script_as_json(plan: ScriptPlan) -> str:
     """Ask for the script from a model that knows no functions."""
-    return SCRIPT_AS_JSON + (PERSONAS_AS_JSON if plan.personas else "")
+    return SCRIPT_AS_JSON + (PERSONAS_AS_JSON if plan.settings.personas else "")
 
 
 def script_request(title: str, material: Sequence[Block]) -> str:
@@ -174,8 +164,8 @@ def repair_request(problems: Sequence[str]) -> str:
 def script_function(plan: ScriptPlan) -> dict[str, Any]:
     """Return the OpenAI function whose parameters are a VideoScript, in words that every endpoint takes."""
     narration: dict[str, Any] = {"text": {**_TEXT, "description": "One to four sentences to be spoken."}}
-    if plan.personas:
-        ids = [persona.id for persona in plan.personas]
+    if plan.settings.personas:
+        ids = [persona.id for persona in plan.settings.personas]
         narration["persona_id"] = {**_TEXT, "enum": ids, "description": "Who says it."}
     section = {
         "title": {**_TEXT, "description": "A few words."},
@@ -233,23 +223,23 @@ def _language(plan: ScriptPlan) -> str:
 
 def _speakers(plan: ScriptPlan) -> str:
     lines = []
-    if plan.personas:
+    if plan.settings.personas:
         lines.append("- The narrations are a conversation of these speakers; persona_id says who speaks:")
         lines += [
             f"  - {persona.id}: {'. '.join(_line(text) for text in (persona.name, persona.character) if text)}"
-            for persona in plan.personas
+            for persona in plan.settings.personas
         ]
     else:
         lines.append("- One narrator speaks.")
-    if plan.character:
-        lines.append(f"- Who tells it: {_line(plan.character)}")
-    if plan.style:
-        lines.append(f"- Style: {_line(plan.style)}")
+    if plan.settings.narration.character:
+        lines.append(f"- Who tells it: {_line(plan.settings.narration.character)}")
+    if plan.settings.narration.style:
+        lines.append(f"- Style: {_line(plan.settings.narration.style)}")
     return "\n".join(lines)
 
 
 def _sections(plan: ScriptPlan) -> str:
-    least, most = plan.least_sections, plan.most_sections
+    least, most = plan.least_sections, plan.settings.sections.max
     if least == most:
         return f"{most} section" + ("" if most == 1 else "s")
     return f"{least} to {most} sections"

@@ -20,22 +20,14 @@ from toolweave.nodes.script.page import Page, is_web_address
 from toolweave.redact import redact_text
 
 
-class ProgressEvent(TypedDict):
-    """A custom stream event: percent from 0 to 100 and a short sentence for a person."""
-
-    type: Literal["progress"]
-    progress: float
-    message: str
-
-
 def tell_progress(percent: float, message: str) -> None:
-    """Write a progress event to the custom stream of the node that calls; outside a graph do nothing."""
+    """Write a progress event, percent and a sentence for a person, to the custom stream; outside a graph do nothing."""
     try:
         write = get_stream_writer()
     except (RuntimeError, KeyError):
         return
     within = min(max(percent, 0.0), 100.0) if math.isfinite(percent) else 0.0
-    write(ProgressEvent(type="progress", progress=round(within, 1), message=message))
+    write({"type": "progress", "progress": round(within, 1), "message": message})
 
 
 MOST_CHARACTERS = 300

@@ -64,9 +64,9 @@ def _sentence(place: tuple[int | str, ...], expected: str) -> str:
 
 
 def _with_only_persona(script: VideoScript, plan: ScriptPlan) -> VideoScript:
-    if len(plan.personas) != 1:
+    if len(plan.settings.personas) != 1:
         return script
-    only = plan.personas[0].id
+    only = plan.settings.personas[0].id
 
     def named(narration: Narration) -> Narration:
         return narration if narration.persona_id else narration.model_copy(update={"persona_id": only})
@@ -81,15 +81,15 @@ def _section_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
     found = len(script.sections)
     if found < plan.least_sections:
         yield f"There must be at least {plan.least_sections} sections; there are {found}."
-    if found > plan.most_sections:
-        yield f"There must be at most {plan.most_sections} sections; there are {found}."
+    if found > plan.settings.sections.max:
+        yield f"There must be at most {plan.settings.sections.max} sections; there are {found}."
     for number, section in enumerate(script.sections):
         if not any(character.isalnum() for narration in section.narrations for character in narration.text):
             yield f"sections[{number}] says nothing."
 
 
 def _persona_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
-    known = [persona.id for persona in plan.personas]
+    known = [persona.id for persona in plan.settings.personas]
     for place, narration in _narrations(script):
         named = narration.persona_id
         if named is None and known:
@@ -101,12 +101,13 @@ def _persona_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
 
 
 def _length_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
-    seconds = seconds_of(script)
+    seconds, settings = seconds_of(script), plan.settings
+    shortest, longest = plan.seconds / settings.length_factor, settings.target_length_s * settings.length_factor
     told = f"The narrations take about {seconds:.0f} seconds when spoken"
-    if seconds < plan.shortest_s:
-        yield f"{told}, which is too short: about {plan.seconds:.0f} are wanted, at least {plan.shortest_s:.0f}."
-    if seconds > plan.longest_s:
-        yield f"{told}, which is too long: about {plan.seconds:.0f} are wanted, at most {plan.longest_s:.0f}."
+    if seconds < shortest:
+        yield f"{told}, which is too short: about {plan.seconds:.0f} are wanted, at least {shortest:.0f}."
+    if seconds > longest:
+        yield f"{told}, which is too long: about {plan.seconds:.0f} are wanted, at most {longest:.0f}."
 
 
 def _narrations(script: VideoScript) -> Iterator[tuple[str, Narration]]:

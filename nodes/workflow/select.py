@@ -27,14 +27,6 @@ LONGEST_REASON = 1_000
 _NOBODY = frozenset({"", "none", "null"})
 
 
-class UnreadableChoice(ValueError):
-    """An answer says nothing that can be a choice; `problems` say why, for the model to correct it."""
-
-    def __init__(self, *problems: str) -> None:
-        self.problems = list(problems)
-        super().__init__(" ".join(problems))
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What a model chose, unchecked; `tool_id` is None where it declines for a `reason`.
@@ -52,17 +44,17 @@ def read_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
     """Read the first thing in an answer that is a choice.
 
     Raises:
-        UnreadableChoice: there is none, or it is incomplete.
+        WrongArguments: there is none, or it is incomplete.
     """
     problems: list[str] = []
     for name, value in written_objects(answer):
         try:
             return _choice(name, value, tool_ids)
-        except UnreadableChoice as error:
+        except WrongArguments as error:
             problems += error.problems
     for call in answer.invalid_tool_calls[:1]:
         problems.append(f"The arguments of the call {call['name'] or ''} are not one whole JSON object.")
-    raise UnreadableChoice(*problems or ["The answer is no call of the function and no JSON object."])
+    raise WrongArguments(problems or ["The answer is no call of the function and no JSON object."])
 
 
 def _choice(name: str, value: dict[str, Any], tool_ids: Sequence[str], depth: int = 0) -> Choice:
@@ -84,7 +76,7 @@ def _choice(name: str, value: dict[str, Any], tool_ids: Sequence[str], depth: in
         [(key, only)] = value.items()
         if (inner := as_object(only)) is not None:
             return _choice(key, inner, tool_ids, depth + 1)
-    raise UnreadableChoice("The answer has no tool_id.")
+    raise WrongArguments(["The answer has no tool_id."])
 
 
 def _complete(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
@@ -100,30 +92,30 @@ def _complete(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
         if reason and not (len(tool_ids) == 1 and (arguments or http_spec)):
             return Choice(None, reason=reason)
         if len(tool_ids) != 1:
-            raise UnreadableChoice(f"tool_id is missing; it must be one of {', '.join(tool_ids)}.")
+            raise WrongArguments([f"tool_id is missing; it must be one of {', '.join(tool_ids)}."])
         tool_id = tool_ids[0]
     if tool_id not in tool_ids:
-        raise UnreadableChoice(
-            f"There is no tool {tool_id[:100]!r} here; tool_id must be one of {', '.join(tool_ids)}."
+        raise WrongArguments(
+            [f"There is no tool {tool_id[:100]!r} here; tool_id must be one of {', '.join(tool_ids)}."]
         )
     spec = None if http_spec is None else _spec(http_spec)
     if arguments is None and spec is None:
-        raise UnreadableChoice("arguments are missing.")
+        raise WrongArguments(["arguments are missing."])
     read = as_object(arguments)
     if arguments is not None and read is None:
-        raise UnreadableChoice("arguments must be an object.")
+        raise WrongArguments(["arguments must be an object."])
     return Choice(tool_id, read, spec, reason)
 
 
 def _spec(value: Any) -> HTTPRequestSpec:
     written = as_object(value)
     if written is None:
-        raise UnreadableChoice("http_spec must be an object.")
+        raise WrongArguments(["http_spec must be an object."])
     try:
         return HTTPRequestSpec.model_validate(written)
     except ValidationError as error:
         wrong = [f"http_spec.{'.'.join(map(str, one['loc']))}: {one['msg']}"[:300] for one in error.errors()[:5]]
-        raise UnreadableChoice(*wrong) from None
+        raise WrongArguments(wrong) from None
 
 
 def _text(value: Any) -> str:
@@ -178,7 +170,7 @@ async def _chosen(
         usage.append(used)
         try:
             return _checked(read_choice(answer, list(tools)), tools)
-        except (UnreadableChoice, WrongArguments) as error:
+        except WrongArguments as error:
             rejected = answer, error.problems
     problems = "; ".join(rejected[1])[:LONGEST_PROBLEMS] if rejected else ""
     raise SelectionFailed(f"The model chose no request that can be sent, not at the second try either: {problems}")

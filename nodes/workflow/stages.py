@@ -53,9 +53,7 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
 
 def relevant(tools: Sequence[ToolConfig], instructions: str, most: int) -> list[ToolConfig]:
     """Keep the `most` tools whose words fit best, then the first ones, in the order in which they were given."""
-    ranked = ToolIndex(tools).ranked([(instructions, 1.0)])
-    chosen = list(dict.fromkeys([*ranked, *range(len(tools))]))[:most]
-    return [tools[place] for place in sorted(chosen)]
+    return [tools[place] for place in ToolIndex(tools).best([(instructions, 1.0)], most)]
 
 
 def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> WorkflowNode:

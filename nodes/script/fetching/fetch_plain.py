@@ -3,7 +3,7 @@
 import asyncio
 import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 
 import httpx
@@ -83,39 +83,38 @@ class Visit:
             OutboundFailed: as the client does, or it is sent on too often.
             OutboundRefused: as the client does.
         """
-        request = OutboundRequest("GET", url, (("User-Agent", USER_AGENT), ("Accept", _ACCEPT)))
+        answer = await self._at_the_end(url, _ACCEPT, self._require_allowed)
+        if answer is None:
+            raise OutboundFailed(f"It redirects more than {MOST_REDIRECTS} times.", reason="redirects")
+        return answer
+
+    async def _at_the_end(
+        self, url: str, accept: str, check: Callable[[str], Awaitable[None]] | None = None
+    ) -> OutboundResponse | None:
+        """Follow redirects, each after its check; None where they do not end."""
+        request = OutboundRequest("GET", url, (("User-Agent", USER_AGENT), ("Accept", accept)))
         for _ in range(MOST_REDIRECTS + 1):
-            await self._require_allowed(request.url)
-            answer, following = await self._step(request)
+            if check is not None:
+                await check(request.url)
+            target = self._client.policy.check_written(request.url)
+            answer = await self._client.send(request)
+            following = redirected(request, target, answer)
             if following is None:
                 return answer
             request = following
-        raise OutboundFailed(f"It redirects more than {MOST_REDIRECTS} times.", reason="redirects")
+        return None
 
     async def _require_allowed(self, url: str) -> None:
         target = self._client.policy.check_written(url)
         if target.origin not in self._rules:
-            self._rules[target.origin] = await self._robots(f"{target.scheme}://{target.authority}/robots.txt")
+            robots = await self._at_the_end(f"{target.scheme}://{target.authority}/robots.txt", "text/plain")
+            self._rules[target.origin] = _rules_in(robots) if robots else ""
         # Off the loop: half a megabyte of a stranger's rules takes its time.
         if not await asyncio.to_thread(may_fetch, self._rules[target.origin], target.path, AGENT):
             raise FetchFailed(
                 f"the robots.txt of {target.authority} does not let programs fetch it. "
                 "Give another address, or ask the site's owner."
             )
-
-    async def _robots(self, url: str) -> str:
-        request = OutboundRequest("GET", url, (("User-Agent", USER_AGENT), ("Accept", "text/plain")))
-        for _ in range(MOST_REDIRECTS + 1):
-            answer, following = await self._step(request)
-            if following is None:
-                return _rules_in(answer)
-            request = following
-        return ""
-
-    async def _step(self, request: OutboundRequest) -> tuple[OutboundResponse, OutboundRequest | None]:
-        target = self._client.policy.check_written(request.url)
-        answer = await self._client.send(request)
-        return answer, redirected(request, target, answer)
 
 
 def _rules_in(answer: OutboundResponse) -> str:

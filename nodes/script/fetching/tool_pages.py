@@ -177,7 +177,7 @@ def _data(text: str) -> Any:
 def _in_data(data: Any) -> Iterator[Document]:
     """Walk JSON values to the objects that hold a page, from the outside in; what is within one is not looked at."""
     waiting = [(data, 0)]
-    for value, depth in _bounded(waiting):
+    for value, depth in islice(waiting, MOST_PARTS):
         if isinstance(value, Mapping):
             if document := _in_object(value):
                 yield document
@@ -187,13 +187,6 @@ def _in_data(data: Any) -> Iterator[Document]:
             inner = value if isinstance(value, list) else []
         if depth < DEEPEST:
             waiting.extend((part, depth + 1) for part in inner if isinstance(part, Mapping | list))
-
-
-def _bounded(waiting: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
-    place = 0
-    while place < min(len(waiting), MOST_PARTS):
-        yield waiting[place]
-        place += 1
 
 
 def _in_object(value: Mapping[str, Any]) -> Document | None:
