@@ -11,16 +11,12 @@ from toolweave.errors import ModelError
 from toolweave.graphs.agent_loop import Tools, build_agent_loop
 from toolweave.graphs.background_loop import background_loop, refuse_event_loop
 from toolweave.graphs.plane_tools import open_task_tools
-from toolweave.nodes.agent import UNATTENDED, Status, SystemPrompt
+from toolweave.nodes.agent import UNATTENDED, SystemPrompt
 from toolweave.nodes.chat_models import ChatModel, as_lazy
+from toolweave.nodes.model_turn import CUT_SHORT
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
 
 Connections = McpConfig | Mapping[str, McpServerConfig] | Sequence[McpServerConfig]
-
-_CUT_SHORT: dict[Status, str] = {
-    "length": "The model's answer was cut off at its length limit (finish_reason length). Ask for less at once.",
-    "content_filter": "The model's answer was withheld by a content filter (finish_reason content_filter).",
-}
 
 
 class AgentLoop:
@@ -82,8 +78,8 @@ class AgentLoop:
         )
         nobody_watches: RunnableConfig = {"configurable": {UNATTENDED: True}}
         result = await graph.ainvoke({"messages": [HumanMessage(task)]}, nobody_watches)
-        if problem := _CUT_SHORT.get(result["status"]):
-            raise ModelError(problem)
+        if problem := CUT_SHORT.get(result["status"]):
+            raise ModelError(f"{problem} Ask for less at once." if result["status"] == "length" else problem)
         return str(result["messages"][-1].text)
 
 

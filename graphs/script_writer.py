@@ -38,9 +38,9 @@ from toolweave.nodes.script.fetching.tool_pages import (
     CAME_PERCENT,
     CONNECTED_PERCENT,
     FETCH_PROMPT,
+    FETCH_TASK,
     MOST_CHARACTERS,
     FetchDialogue,
-    fetch_task,
     page_of_results,
 )
 from toolweave.nodes.script.page import Page
@@ -179,7 +179,7 @@ def fetch_agent_node(loop: AgentGraph, fetch: AgentFetch, models: ScriptModels, 
 
 async def _fetched(loop: AgentGraph, job: _Job, dialogue: FetchDialogue) -> Page:
     tell_progress(CONNECTED_PERCENT, f"An agent fetches {shown_url(dialogue.url)}")
-    task: AgentInput = {"messages": [HumanMessage(fetch_task(dialogue.url))]}
+    task: AgentInput = {"messages": [HumanMessage(FETCH_TASK.format(url=dialogue.url))]}
     token = _job.set(job)
     try:
         states: Any = loop.astream(task, stream_mode="values")

@@ -5,7 +5,6 @@ and deletes threads itself calls `forget_results`. Without a store or a thread n
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Protocol, runtime_checkable
 
@@ -37,50 +36,33 @@ class KeepsLargeResults(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class KeptResults:
-    """The kept results of one thread."""
-
-    store: BaseStore
-    namespace: Namespace
-
-    async def keep(self, call_id: str, text: str, shown: int) -> str | None:
-        """Keep a result; return how the model reads on, None when the store fails."""
-        try:
-            await self.store.aput(self.namespace, call_id, {"text": text[:MOST_KEPT_CHARS]}, index=False)
-        except Exception as error:  # noqa: BLE001 - a store may be anybody's; without it the result is only cut
-            logger.warning("the whole result of {} could not be kept: {}: {}", call_id, type(error).__name__, error)
-            return None
-        limit = f"the first {MOST_KEPT_CHARS} characters are" if len(text) > MOST_KEPT_CHARS else "the whole is"
-        return f"To read on, {limit} kept: call {READ_TOOL} with id {call_id!r} and offset {shown}, or with search."
-
-    async def text(self, call_id: str) -> str | None:
-        """Return a kept result."""
-        item = await self.store.aget(self.namespace, call_id)
-        return None if item is None else str(item.value.get("text", ""))
-
-
 def results_namespace(thread_id: str) -> Namespace:
     """Give the namespace of a thread's kept results; labels may not have periods, and no two threads share one."""
     return ("threads", thread_id.replace("%", "%25").replace(".", "%2E"), "tool_results")
 
 
-def kept_results(runtime: "ToolRuntime[Any, Any]") -> KeptResults | None:
-    """Give the kept results of the thread a tool runs on; None without a store or a thread."""
+def _place(runtime: "ToolRuntime[Any, Any]") -> tuple[BaseStore, Namespace] | None:
+    """Give the store and the namespace of the thread a tool runs on; None without a store or a thread."""
     thread_id = (runtime.config.get("configurable") or {}).get("thread_id")
-    if runtime.store is None or not thread_id:
-        return None
-    return KeptResults(runtime.store, results_namespace(str(thread_id)))
+    return (runtime.store, results_namespace(str(thread_id))) if runtime.store is not None and thread_id else None
 
 
 def keeping_tool(called: BaseTool, call_id: str, runtime: "ToolRuntime[Any, Any]") -> BaseTool:
     """Return a tool for one call that keeps what it cuts, if it can and there is somewhere to keep it."""
-    results = kept_results(runtime) if isinstance(called, KeepsLargeResults) else None
-    if results is None or not isinstance(called, KeepsLargeResults):
+    place = _place(runtime)
+    if place is None or not isinstance(called, KeepsLargeResults):
         return called
+    store, namespace = place
 
     async def keep(text: str, shown: int) -> str | None:
-        return await results.keep(call_id, text, shown)
+        """Keep a result; return how the model reads on, None when the store fails."""
+        try:
+            await store.aput(namespace, call_id, {"text": text[:MOST_KEPT_CHARS]}, index=False)
+        except Exception as error:  # noqa: BLE001 - a store may be anybody's; without it the result is only cut
+            logger.warning("the whole result of {} could not be kept: {}: {}", call_id, type(error).__name__, error)
+            return None
+        limit = f"the first {MOST_KEPT_CHARS} characters are" if len(text) > MOST_KEPT_CHARS else "the whole is"
+        return f"To read on, {limit} kept: call {READ_TOOL} with id {call_id!r} and offset {shown}, or with search."
 
     return called.keeping(keep)
 
@@ -113,10 +95,11 @@ async def read_tool_result(
     ] = None,
 ) -> str:
     """Read on in an earlier tool result of this conversation that was too long to show whole, or search in it."""
-    results = kept_results(runtime)
-    text = await results.text(id) if results else None
-    if text is None:
+    place = _place(runtime)
+    item = await place[0].aget(place[1], id) if place else None
+    if item is None:
         raise ToolException(f"No result is kept under the id {id!r}. Take the id from the notice in the cut result.")
+    text = str(item.value.get("text", ""))
     return _found(text, search, offset) if search else _part(text, offset, limit)
 
 

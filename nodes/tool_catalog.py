@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
+from typing import Any, Protocol, overload, runtime_checkable
 
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -139,12 +139,6 @@ AnyTool = ProtocolTool | Mapping[str, Any] | BaseTool
 OpenAITool = dict[str, Any]
 
 
-class _Described(NamedTuple):
-    name: str
-    description: str | None
-    schema: object
-
-
 @overload
 def convert_mcp_tools_to_openai(tools: Sequence[AnyTool]) -> list[OpenAITool]: ...
 @overload
@@ -159,23 +153,21 @@ def convert_mcp_tools_to_openai(tools: AnyTool | Sequence[AnyTool]) -> OpenAIToo
     Raises:
         TypeError: something in `tools` is neither an MCP tool, a dict with a `name`, nor a LangChain tool.
     """
-    if isinstance(tools, Sequence):
-        described = [_describe(tool) for tool in tools]
-        names = _openai_names(tool.name for tool in described)
-        return [_function(name, tool) for name, tool in zip(names, described, strict=True)]
-    tool = _describe(tools)
-    return _function(_openai_names([tool.name])[0], tool)
+    if not isinstance(tools, Sequence):
+        return convert_mcp_tools_to_openai([tools])[0]
+    names = _openai_names(map(_own_name, tools))
+    return [_function(name, tool) for name, tool in zip(names, tools, strict=True)]
 
 
 def openai_tools(tools: Sequence[BaseTool], *, among: Sequence[BaseTool]) -> list[OpenAITool]:
     """Convert a part of a catalogue under the names that its tools have `among` all of it."""
     names = {own: name for name, own in openai_name_map(among).items()}
-    return [_function(names.get(tool.name, tool.name), _describe(tool)) for tool in tools]
+    return [_function(names.get(tool.name, tool.name), tool) for tool in tools]
 
 
 def openai_name_map(tools: Sequence[AnyTool]) -> dict[str, str]:
     """Map each name that `convert_mcp_tools_to_openai(tools)` uses to the tool's own name (A-01)."""
-    own = [_describe_name(tool) for tool in tools]
+    own = [_own_name(tool) for tool in tools]
     return dict(zip(_openai_names(own), own, strict=True))
 
 
@@ -185,9 +177,17 @@ def find_tool(tools: Sequence[BaseTool], name: str) -> BaseTool | None:
     return next((tool for tool in tools if tool.name == own), None)
 
 
-def _function(name: str, tool: _Described) -> OpenAITool:
-    description = tool.description if tool.description and tool.description.strip() else f"Tool {tool.name}"
-    parameters = _object_schema(tool.schema)
+def _function(name: str, tool: AnyTool) -> OpenAITool:
+    schema: object
+    if isinstance(tool, BaseTool):
+        description, schema = tool.description, convert_to_openai_tool(tool)["function"].get("parameters")
+    elif isinstance(tool, Mapping):
+        description, schema = tool.get("description") or "", tool.get("inputSchema")
+    else:
+        description, schema = getattr(tool, "description", None) or "", getattr(tool, "inputSchema", None)
+    if not description.strip():
+        description = f"Tool {_own_name(tool)}"
+    parameters = _object_schema(schema)
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
@@ -206,26 +206,16 @@ def _openai_names(own: Iterable[str]) -> list[str]:
     return names
 
 
-def _describe_name(tool: AnyTool) -> str:
+def _own_name(tool: AnyTool) -> str:
     name = tool.get("name") if isinstance(tool, Mapping) else getattr(tool, "name", None)
     if not isinstance(name, str):
         raise TypeError(f"not a tool: {type(tool).__name__} has no name")
     return name
 
 
-def _describe(tool: AnyTool) -> _Described:
-    name = _describe_name(tool)
-    if isinstance(tool, Mapping):
-        return _Described(name, tool.get("description"), tool.get("inputSchema"))
-    if isinstance(tool, BaseTool):
-        return _Described(name, tool.description, convert_to_openai_tool(tool)["function"].get("parameters"))
-    return _Described(name, getattr(tool, "description", None), getattr(tool, "inputSchema", None))
-
-
 def _object_schema(schema: object) -> dict[str, Any]:
-    if not isinstance(schema, Mapping):
-        return {"type": "object", "properties": {}}
-    properties, kind = schema.get("properties"), schema.get("type")
+    given = schema if isinstance(schema, Mapping) else {}
+    properties, kind = given.get("properties"), given.get("type")
     if kind != "object" and not (kind is None and isinstance(properties, Mapping)):
         return {"type": "object", "properties": {}}
-    return {**schema, "type": "object", "properties": properties if isinstance(properties, Mapping) else {}}
+    return {**given, "type": "object", "properties": properties if isinstance(properties, Mapping) else {}}

@@ -9,7 +9,7 @@ from tests.graphs.script_agent import BEES, fetching, job_with
 from toolweave.errors import FetchFailed
 from toolweave.graphs.script_writer import build_script_writer
 from toolweave.nodes.offline_model.model import OfflineChatModel
-from toolweave.nodes.script.fetching.tool_pages import FETCH_PROMPT, fetch_task
+from toolweave.nodes.script.fetching.tool_pages import FETCH_PROMPT, FETCH_TASK
 
 PAGE = "https://example.com/blog/bees_(insects)?a=1&b=2."
 CONTENT = "# Bees\n\nBees fly far on a warm day and bring home what the flowers give."
@@ -41,7 +41,7 @@ FETCH = tool("fetch", {**URL, "max_length": {"type": "integer"}, "start_index": 
 
 def dialogue(tools: list[dict[str, Any]], *answers: tuple[str, str]) -> list[AIMessage]:
     """List what the model says, while its calls get these results: ("success" or "error", text)."""
-    messages: list[BaseMessage] = [SystemMessage(FETCH_PROMPT), HumanMessage(fetch_task(PAGE))]
+    messages: list[BaseMessage] = [SystemMessage(FETCH_PROMPT), HumanMessage(FETCH_TASK.format(url=PAGE))]
     bound = OfflineChatModel().bind_tools(tools)
     said = []
     for status, text in (*answers, ("success", "")):
