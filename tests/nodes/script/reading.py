@@ -4,12 +4,12 @@ import re
 import warnings
 
 from tests.fixtures.web_pages import PAGES, page_type, truth_of
-from toolweave.nodes.script.page import Page
+from toolweave.nodes.script.page import NoArticle, Page
 
 with warnings.catch_warnings():
     # trafilatura opens its own settings without naming the encoding.
     warnings.simplefilter("ignore", EncodingWarning)
-    from toolweave.nodes.script.reading_process import NoArticle, read_article
+    from toolweave.nodes.script.reading_process import read_article
 
 __all__ = ["NoArticle", "articles", "html_page", "left_out", "page_of", "read_article", "standing_around"]
 
