@@ -15,21 +15,13 @@ DOTENV = ".env"
 OUR_GRAPHS = LangGraphJson(
     path=LANGGRAPH_JSON,
     graphs={
-        "agent_loop": GraphEntry(
-            target="toolweave.graphs.served:agent_loop",
-            description="An agent with the tools of all configured MCP servers",
-        ),
-        "todo_agent": GraphEntry(
-            target="toolweave.graphs.served:todo_agent", description="Manages a todo list in plain language"
-        ),
-        "workflow": GraphEntry(
-            target="toolweave.graphs.served:workflow",
-            description="Turns an instruction into one request to a registered HTTP API",
-        ),
-        "script_writer": GraphEntry(
-            target="toolweave.graphs.served:script_writer",
-            description="Writes the script of a narrated video from the URL of a page",
-        ),
+        name: GraphEntry(target=f"toolweave.graphs.served:{name}", description=description)
+        for name, description in (
+            ("agent_loop", "An agent with the tools of all configured MCP servers"),
+            ("todo_agent", "Manages a todo list in plain language"),
+            ("workflow", "Turns an instruction into one request to a registered HTTP API"),
+            ("script_writer", "Writes the script of a narrated video from the URL of a page"),
+        )
     },
     http=HttpEntry(app="toolweave.api.app:app"),
 )

@@ -68,41 +68,31 @@ class Watched:
     def of(cls, config: LangGraphJson, *also: Path | None) -> "Watched":
         """Watch the folder of langgraph.json, the local dependencies and the folders of all code that it names."""
         index = config.store.index
-        named = [
-            *(entry.target for entry in config.graphs.values()),
-            *(
-                target
-                for target in (config.http.app, config.auth and config.auth.path, index and index.embed)
-                if target
-            ),
-        ]
-        targets = [target.rpartition(":")[0] for target in named]
+        targets = [entry.target for entry in config.graphs.values()]
+        named = (config.http.app, config.auth and config.auth.path, index and index.embed)
+        targets += [target for target in named if target]
+        code = [Path(target.rpartition(":")[0]) for target in targets]
         folders = [
             config.path.absolute().parent,
-            *(Path(folder) for folder in config.dependencies if Path(folder).is_dir()),
-            *(Path(target).parent for target in targets if target.endswith(".py")),
+            *(Path(folder) for folder in config.dependencies),
+            *(path.parent for path in code if path.suffix == ".py"),
         ]
         files = tuple(path for path in (config.path, config.env_file, *also) if path is not None)
         return cls(tuple(dict.fromkeys(folder for folder in folders if folder.is_dir())), files)
 
 
 class Signals:
-    """The signals that ask for an end; whoever takes one passes it on."""
+    """The signals that ask for an end; whoever takes one from `waiting` passes it on."""
 
     def __init__(self) -> None:
         self.received = False
-        self._waiting: asyncio.Queue[signal.Signals] = asyncio.Queue()
-        loop = asyncio.get_running_loop()
+        self.waiting: asyncio.Queue[signal.Signals] = asyncio.Queue()
         for number in SIGNALS:
-            loop.add_signal_handler(number, self._receive, number)
-
-    async def next(self) -> signal.Signals:
-        """Wait for one."""
-        return await self._waiting.get()
+            asyncio.get_running_loop().add_signal_handler(number, self._receive, number)
 
     def _receive(self, number: signal.Signals) -> None:
         self.received = True
-        self._waiting.put_nowait(number)
+        self.waiting.put_nowait(number)
 
 
 async def serve_reloading(
@@ -123,13 +113,13 @@ async def serve_reloading(
             process = await _started((*command, "--again"), environ, socket)
             if not await _until_changed(process, changed, signals) and not signals.received:
                 logger.warning("the server is down; it is started again when the application changes")
-                await _first_of(changed.wait(), signals.next())
+                await _first_of(changed.wait(), signals.waiting.get())
         return await process.wait()
 
 
 async def _until_changed(process: Process, changed: asyncio.Event, signals: Signals) -> bool:
     """Let a server run until the application changes, then stop it; False when it ended otherwise."""
-    which, number = await _first_of(process.wait(), signals.next(), changed.wait())
+    which, number = await _first_of(process.wait(), signals.waiting.get(), changed.wait())
     if which == 1:
         await _stop(process, number, signals)
     elif which == 2:
@@ -148,7 +138,7 @@ async def _stop(process: Process, number: signal.Signals, signals: Signals) -> N
             process.send_signal(number)
         try:
             async with asyncio.timeout_at(deadline):
-                _, number = await _first_of(process.wait(), signals.next())
+                _, number = await _first_of(process.wait(), signals.waiting.get())
         except TimeoutError:
             number = signal.SIGKILL
 

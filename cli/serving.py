@@ -268,18 +268,17 @@ PROGRAMS = "servers"
 
 
 @contextmanager
-def local_server(config: Path | None = None) -> Iterator[str]:
+def local_server() -> Iterator[str]:
     """Serve on a thread of its own and give the URL; at the end it is stopped and its folder deleted.
 
     Raises:
         ToolweaveError: it cannot start; as `toolweave serve`.
     """
-    given = read_configuration(config).settings
+    given = read_configuration().settings
     place = mcp_place(given)
     with tempfile.TemporaryDirectory(prefix="toolweave-", ignore_cleanup_errors=True) as folder:
         _lend_programs(given.data_dir, Path(folder))
         configuration = read_configuration(
-            config,
             host="127.0.0.1",
             port=0,
             data_dir=Path(folder),
