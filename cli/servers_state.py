@@ -146,16 +146,16 @@ def signature(name: str, schema: dict[str, Any]) -> str:
     properties = schema.get("properties")
     required = schema.get("required")
     wanted = required if isinstance(required, list) else []
-    parameters = [
-        f"{key}{'' if key in wanted else '?'}{_type(each)}{_default(each)}"
-        for key, each in (properties.items() if isinstance(properties, dict) else ())
-    ]
-    return f"{name}({', '.join(parameters)})"
+    members = properties.items() if isinstance(properties, dict) else ()
+    return f"{name}({', '.join(_parameter(key, each, optional=key not in wanted) for key, each in members)})"
 
 
-def _type(schema: Any) -> str:
+def _parameter(name: str, schema: Any, *, optional: bool) -> str:
     named = _type_name(schema)
-    return f": {named}" if named else ""
+    default = schema.get("default") if isinstance(schema, dict) else None
+    written = f"{name}?" if optional else name
+    written += f": {named}" if named else ""
+    return written if default is None else f"{written} = {shortened(compact(default), 40)}"
 
 
 def _type_name(schema: Any) -> str:
@@ -169,11 +169,6 @@ def _type_name(schema: Any) -> str:
     named = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
     inner = _type_name(schema.get("items")) if named == "array" else ""
     return f"{named}[{inner}]" if inner else named
-
-
-def _default(schema: Any) -> str:
-    has_one = isinstance(schema, dict) and schema.get("default") is not None
-    return f" = {shortened(compact(schema['default']), 40)}" if has_one else ""
 
 
 CHECK_PATIENCE_S = 30.0
