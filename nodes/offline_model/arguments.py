@@ -17,6 +17,7 @@ from toolweave.nodes.offline_model.english import (
     VALUE_SYNONYMS,
     VERB_VALUES,
     Literals,
+    noun_form,
     pattern,
     stem,
     words,
@@ -38,11 +39,6 @@ class Draft:
     literals: Literals
     today: date
     arguments: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def noun(self) -> str:
-        """Return the alternative of the words for what the tool acts on."""
-        return tool_nouns(self.tool)
 
     def open_texts(self, *roles: Role) -> list[Parameter]:
         """List the text parameters without a value, of the given roles or of all that take words as they stand."""
@@ -143,7 +139,7 @@ def extract_choice(parameter: Parameter, draft: Draft, scope: Scope) -> Any:
     """Take the value that the text names for a parameter; None when it names none, or several."""
     surfaces = value_surfaces(parameter)
     if surfaces:
-        described, mention = _value_forms(tuple(sorted(surfaces)), parameter_words(parameter), draft.noun)
+        described, mention = _value_forms(tuple(sorted(surfaces)), parameter_words(parameter), tool_nouns(draft.tool))
         for form in described[:2] if scope == "anywhere" else described:
             match = draft.extract(form)
             if match:
@@ -287,7 +283,7 @@ def _extract_tags(draft: Draft) -> None:
         return
     labels = [match["items"] for match in iter(lambda: draft.extract(_HASHTAG), None)]
     for form in _LABEL_FORMS:
-        match = pattern(form.replace("{N}", draft.noun)).search(draft.text)
+        match = noun_form(form, tool_nouns(draft.tool)).search(draft.text)
         if match:
             kept = match.groupdict().get("kept") or ""
             draft.text = f"{draft.text[: match.start()].rstrip()}{kept} {draft.text[match.end() :].lstrip()}".strip()
@@ -318,7 +314,7 @@ def _extract_limit(draft: Draft) -> None:
     parameter = draft.tool.parameter("limit")
     if parameter is None or parameter.name in draft.arguments:
         return
-    match = draft.extract(_LIMIT) or draft.extract(pattern(rf"\b{_COUNT}(?= (?:\w+ )?{draft.noun}\b)"))
+    match = draft.extract(_LIMIT) or draft.extract(pattern(rf"\b{_COUNT}(?= (?:\w+ )?{tool_nouns(draft.tool)}\b)"))
     if match:
         draft.arguments[parameter.name] = _as_number(next(filter(None, match.groups())), parameter)
 

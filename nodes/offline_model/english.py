@@ -250,6 +250,19 @@ def plurals_only(nouns: str) -> str:
 
 VAGUE = either_of(VAGUE_NOUNS)
 CONTAINER = either_of(CONTAINERS)
+
+
+@lru_cache(maxsize=4096)
+def noun_form(source: str, noun: str) -> re.Pattern[str]:
+    """Compile a rule about nouns.
+
+    `{N}` stands for the nouns, `{P}` for their plurals alone, `{L}` for the nouns and the places where their things are
+    kept, `{V}` for words that are used instead of a noun.
+    """
+    named = {"{N}": noun, "{P}": plurals_only(noun), "{L}": rf"(?:{CONTAINER}|{noun})", "{V}": VAGUE}
+    return pattern(re.sub(r"\{[NPLV]\}", lambda match: named[match.group()], source))
+
+
 # Only the end of a text can say where its thing goes; searching a long one from the start would be slow for nothing.
 _FILING_WINDOW = 200
 

@@ -37,7 +37,7 @@ from toolweave.nodes.offline_model.english import (
 )
 from toolweave.nodes.offline_model.phrases import Cue
 from toolweave.nodes.offline_model.titles import ORDINALS, Target, read_target, states_topic, titles_of, topic_of
-from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, limit_of, wrong_parameters
+from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, limit_of, tool_nouns, wrong_parameters
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def fill_new(tool: ToolSpec, body: str, literals: Literals, today: date) -> list
     extract_values(draft, "described")
     main = tool.main
     named = main is None or main.name in draft.arguments
-    titles = [] if named else titles_of(draft.text, draft.noun, literals)
+    titles = [] if named else titles_of(draft.text, tool_nouns(draft.tool), literals)
     if main is None or not titles:
         return [checked(Intent(tool, draft.arguments))]
     return [checked(Intent(tool, {main.name: title, **draft.arguments})) for title in titles]
@@ -114,7 +114,6 @@ _VERB = pattern(
     r"(?: (?:off|back|up|down|forward|out|with))*\b"
 )
 _EXTENDING = pattern(r"(?:add|attach|append|tag|label|also)\b")
-_POINTS_BACK = pattern(r"\b(?:its|it|their|them|this|that)\b")
 _SEPARATORS = " ,;:.!?-–—"
 
 
@@ -156,7 +155,7 @@ def _fill_values(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today:
         for one in tool.parameters
         if not one.required and pattern(rf"\b(?:{parameter_words(one)})\b").search(draft.text)
     ]
-    if target.kind == "nothing" and (values or _POINTS_BACK.search(text)):
+    if target.kind == "nothing" and values:
         target = Target("pronoun")
     added = tuple(name for name, value in values.items() if isinstance(value, list)) if _EXTENDING.match(text) else ()
     intent = checked(Intent(tool, values, target, added))

@@ -133,7 +133,8 @@ def _filled(tool: ToolSpec, text: str, today: date, depth: int) -> dict[str, Any
     for parameter in tool.parameters:
         if parameter.required and parameter.name not in arguments:
             arguments[parameter.name] = _value(parameter, tool, text, today, depth)
-            if parameter.nullable and parameter.name in wrong_parameters(tool.schema, arguments):
+            refused = wrong_parameters(tool.schema, arguments) - wrong_parameters(tool.schema, {parameter.name: None})
+            if parameter.name in refused:
                 arguments[parameter.name] = None
     return arguments
 

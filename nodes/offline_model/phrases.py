@@ -16,6 +16,7 @@ from toolweave.nodes.offline_model.english import (
     VAGUE,
     WEAK_ACTIONS,
     Action,
+    noun_form,
     pattern,
     without_courtesy,
 )
@@ -242,12 +243,7 @@ def _idiom(text: str, noun: str, *, reports: bool) -> Cue | None:
 
 @lru_cache(maxsize=32)
 def _compiled(noun: str, reports: bool) -> list[tuple[re.Pattern[str], tuple[Action, Manner, int]]]:
-    kept = rf"(?:{CONTAINER}|{noun})"
-    return [
-        (pattern(form.replace("{N}", noun).replace("{L}", kept)), cue)
-        for cue, forms in (_REPORTS if reports else _ORDERS).items()
-        for form in forms
-    ]
+    return [(noun_form(form, noun), cue) for cue, forms in (_REPORTS if reports else _ORDERS).items() for form in forms]
 
 
 def _leading_verb(text: str, actions: Mapping[str, tuple[Action, ...]], strength: int) -> Cue | None:

@@ -12,8 +12,8 @@ from toolweave.nodes.offline_model.english import (
     STOP_WORDS,
     VAGUE,
     Literals,
+    noun_form,
     pattern,
-    plurals_only,
     stem,
     without_courteous_tail,
     without_filing,
@@ -54,10 +54,10 @@ _SEPARATOR = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+(?:to\s+)?")
 
 def titles_of(body: str, noun: str, literals: Literals) -> list[str]:
     """Return the phrases of a request for several things; one phrase when it asks for one, none when it names none."""
-    several = _title_form(_SEVERAL, noun).match(body.strip())
+    several = noun_form(_SEVERAL, noun).match(body.strip())
     quoted = literals.in_text(body, "quoted")
     around = re.sub(HIDDEN, " ", without_filing(body, noun))
-    if len(quoted) > 1 and _title_form(_ONLY_LINKS, noun).fullmatch(around):
+    if len(quoted) > 1 and noun_form(_ONLY_LINKS, noun).fullmatch(around):
         return [literal.value for _, literal in quoted]
     if ITEM_MARK in body:
         phrases = body.split(ITEM_MARK)[1:]
@@ -66,11 +66,6 @@ def titles_of(body: str, noun: str, literals: Literals) -> list[str]:
     else:
         phrases = [body]
     return [title for title in (_title_of(phrase, noun, literals) for phrase in phrases) if title]
-
-
-def _title_form(source: str, noun: str) -> re.Pattern[str]:
-    kept = rf"{CONTAINER}|{noun}"
-    return pattern(source.replace("{P}", plurals_only(noun)).replace("{N}", noun).replace("{L}", kept))
 
 
 def _title_of(body: str, noun: str, literals: Literals) -> str:
@@ -84,13 +79,13 @@ def _title_of(body: str, noun: str, literals: Literals) -> str:
 
 def _without_lead(text: str, noun: str) -> str:
     """Drop the words before the thing."""
-    introduced = _title_form(_INTRODUCED, noun).match(text)
+    introduced = noun_form(_INTRODUCED, noun).match(text)
     if introduced and (not introduced["modifiers"] or pattern(r"(?:an?|another|the|new|one) ").match(text)):
         text = text[introduced.end() :]
         if pattern(_ABOUT).fullmatch(introduced["link"].strip()):
             text = pattern(r"^(?:the|a|an) ").sub("", text)
     else:
-        text = _title_form(_FILED_FIRST, noun).sub("", text)
+        text = noun_form(_FILED_FIRST, noun).sub("", text)
     return _WISHED.sub("", text)
 
 
@@ -220,7 +215,7 @@ def read_target(text: str, tool: ToolSpec, literals: Literals) -> Target:
     quoted = literals.in_text(text, "quoted")
     if quoted:
         return Target("phrase", text=quoted[0][1].value, quoted=True)
-    bare = words(_target_form(r"\b(?:{N}|{L}|{V})\b", noun).sub(" ", text))
+    bare = words(noun_form(r"\b(?:{N}|{L}|{V})\b", noun).sub(" ", text))
     meaningful = [word for word in bare if word not in STOP_WORDS]
     place = next((word for word in bare if word in ORDINALS), None)
     if place and all(word == place for word in meaningful):
@@ -230,12 +225,8 @@ def read_target(text: str, tool: ToolSpec, literals: Literals) -> Target:
     spoken = words(text)
     if any(word in _EVERYTHING for word in spoken):
         return Target("everything", text=" ".join(spoken))
-    points = any(word in _PRONOUNS for word in spoken) or _target_form(r"(?:the|my) (?:{N}|one)", noun).fullmatch(text)
+    points = any(word in _PRONOUNS for word in spoken) or noun_form(r"(?:the|my) (?:{N}|one)", noun).fullmatch(text)
     return Target("pronoun" if points else "nothing")
-
-
-def _target_form(source: str, noun: str) -> re.Pattern[str]:
-    return pattern(source.replace("{N}", noun).replace("{L}", CONTAINER).replace("{V}", VAGUE))
 
 
 def _named_ids(text: str, noun: str, literals: Literals) -> tuple[str, ...]:
@@ -265,4 +256,4 @@ def _phrase(text: str, noun: str) -> str:
     """Drop the words around the name of a thing: "the task about plants" to "plants"."""
     text = without_filing(text, noun).strip()
     text = _DETERMINERS.sub("", text)
-    return _target_form(_KIND_LAST, noun).sub("", text).strip(_ENDS)
+    return noun_form(_KIND_LAST, noun).sub("", text).strip(_ENDS)

@@ -64,7 +64,6 @@ class Parameter:
     kind: Kind
     role: Role
     choices: tuple[Any, ...] = ()
-    nullable: bool = False
     words: tuple[str, ...] = ()
 
     @property
@@ -97,10 +96,8 @@ def resolve(schema: object, root: Mapping[str, Any], depth: int = 0) -> dict[str
         options = found.get(keyword)
         if isinstance(options, list) and options:
             resolved = [resolve(option, root, depth + 1) for option in options]
-            solid = [option for option in resolved if option.get("type") != "null"]
-            rest = {key: value for key, value in found.items() if key != keyword}
-            nullable = len(solid) < len(resolved) or any(option.get("x-nullable") for option in solid)
-            return {**(solid[0] if solid else {}), **rest, "x-nullable": nullable}
+            solid = next((option for option in resolved if option.get("type") != "null"), {})
+            return {**solid, **{key: value for key, value in found.items() if key != keyword}}
     return found
 
 
@@ -126,20 +123,14 @@ def read_parameters(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
 def _parameter(name: str, schema: dict[str, Any], required: bool) -> Parameter:
     types = schema.get("type")
     listed = [types] if isinstance(types, str) else [one for one in types or () if isinstance(one, str)]
-    nullable = "null" in listed or bool(schema.get("x-nullable"))
-    enum = (
-        schema.get("enum") if isinstance(schema.get("enum"), list) else [schema["const"]] if "const" in schema else []
-    )
-    choices = tuple(value for value in enum or () if value is not None)
-    kind = next((one for one in _KINDS if one in listed and one != "null"), None) or _guess_kind(schema, choices)
-    parts = name_words(name)
-    return Parameter(name, schema, required, kind, _role(kind, parts, schema, choices), choices, nullable, parts)
-
-
-def _guess_kind(schema: Mapping[str, Any], choices: tuple[Any, ...]) -> Kind:
+    enum = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    choices = tuple(value for value in enum if value is not None) if isinstance(enum, list) else ()
+    guessed: Kind = "object" if "properties" in schema else "array" if "items" in schema else "any"
     if choices and all(isinstance(choice, str) for choice in choices):
-        return "string"
-    return "object" if "properties" in schema else "array" if "items" in schema else "any"
+        guessed = "string"
+    kind = next((one for one in _KINDS if one in listed and one != "null"), guessed)
+    parts = name_words(name)
+    return Parameter(name, schema, required, kind, _role(kind, parts, schema, choices), choices, parts)
 
 
 _FORMAT_ROLES: dict[Any, Role] = {
