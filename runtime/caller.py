@@ -112,6 +112,14 @@ class Caller:
         return {name: part for name, part in parts.items() if part}
 
 
+def user_of_run(configured: Mapping[str, Any], credentials: JsonObject) -> JsonObject:
+    """Rebuild the user of a run out of what `Caller.configurable` and `Caller.credentials` gave; empty without one."""
+    if USER not in configured:
+        return {}
+    members = {**configured[USER], **credentials.get(USER_MEMBERS, {})}
+    return {USER: User(members), "user_id": configured[USER_ID]}
+
+
 def _as_json(user: User) -> JsonObject:
     members: JsonObject = loads(dumps(user.members()))
     return members

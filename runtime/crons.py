@@ -12,8 +12,8 @@ that cannot become a run is logged and skipped.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 from zoneinfo import ZoneInfo
@@ -22,6 +22,7 @@ from croniter import croniter
 from loguru import logger
 
 from toolweave.errors import InvalidRequest, PersistenceError, RequestError
+from toolweave.runtime.background import in_background
 from toolweave.runtime.models import Cron
 from toolweave.runtime.persistence.crons import Claim, CronRepository, FiringTakenError, claim_of
 
@@ -171,12 +172,8 @@ async def change_or_moment(changed: asyncio.Event, clock: Clock, moment: datetim
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-@asynccontextmanager
-async def running_cron_clock(crons: CronRepository, fire: Fire, clock: Clock | None = None) -> AsyncIterator[None]:
+def running_cron_clock(
+    crons: CronRepository, fire: Fire, clock: Clock | None = None
+) -> AbstractAsyncContextManager[None]:
     """Fire crons while the block runs; open it when runs can start, and leave it before they cannot any more."""
-    task = asyncio.create_task(CronClock(crons, fire, clock or WallClock()).run(), name="cron-clock")
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    return in_background(CronClock(crons, fire, clock or WallClock()).run(), "cron-clock")

@@ -197,6 +197,15 @@ class NewRun:
     sealed: bytes | None = field(default=None, repr=False)
 
 
+# What identifies a run to its graph and to clients: both find it in `configurable`, and no caller can override it.
+IDENTITY = ("run_id", "thread_id", "graph_id", "assistant_id")
+
+
+def run_identity(run: Run | NewRun) -> JsonObject:
+    """Give the ids of a run, its thread, its graph and its assistant."""
+    return {name: getattr(run, name) for name in IDENTITY}
+
+
 @dataclass(frozen=True, slots=True)
 class CreatedRun:
     """A created run; `due` says that it may start now, `superseded` which runs its strategy cancels."""

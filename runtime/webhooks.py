@@ -21,6 +21,7 @@ from loguru import logger
 from sqlalchemy import Connection
 
 from toolweave.errors import OutboundFailed, OutboundRefused, PersistenceError
+from toolweave.runtime.background import in_background
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.crons import Clock, WallClock, change_or_moment
 from toolweave.runtime.models import JOB_ERROR, CancelAction, JsonObject, NewRun, Outcome, Run, run_json, timestamp
@@ -211,12 +212,10 @@ async def delivering_webhooks(
     Open it when what `send` needs is there, and leave it before that is closed.
     """
     service = WebhookService(deliveries, send, keys, clock or WallClock())
-    task = asyncio.create_task(service.run(), name="webhooks")
     try:
-        yield
+        async with in_background(service.run(), "webhooks"):
+            yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
         await service.stop()
 
 

@@ -15,7 +15,7 @@ from toolweave.api.langgraph.run_schemas import RUNS
 from toolweave.api.langgraph.served import Served
 from toolweave.errors import BadRequest, NotFound
 from toolweave.runtime.caller import AUTH_KEYS, current_caller
-from toolweave.runtime.models import Assistant, JsonObject, NewRun, Run
+from toolweave.runtime.models import IDENTITY, Assistant, JsonObject, NewRun, Run, run_identity
 from toolweave.runtime.runs.engine import EmbeddedEngine
 
 STATEFUL = body_schema("RunCreateStateful")
@@ -37,7 +37,7 @@ CONFIG_FIELDS = frozenset(RUNS["Config"]["properties"])
 KEPT_BY_THREADS = CONFIG_FIELDS - {"configurable"}
 CHECKPOINT_FIELDS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 # What tells a run where it is; the graph's context has no part of it.
-OF_THE_RUN = frozenset({"run_id", "thread_id", "graph_id", "assistant_id", "user_id", RESUMING, *CHECKPOINT_FIELDS})
+OF_THE_RUN = frozenset({*IDENTITY, "user_id", RESUMING, *CHECKPOINT_FIELDS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,6 @@ def run_request(here: Served, body: Body, assistant: Assistant, thread_id: str |
     """
     stateless = thread_id is None
     now = datetime.now(UTC)
-    run_id = str(uuid7())
-    thread_id = thread_id or str(uuid7())
     identity = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
     shown = {"assistant_id": assistant.assistant_id} if stateless else identity
     given = {**body.get("metadata", {}), **current_caller().run_metadata}
@@ -93,12 +91,12 @@ def run_request(here: Served, body: Body, assistant: Assistant, thread_id: str |
     temporary = stateless and body.get("on_completion") != "keep"
     after = max(0, body.get("after_seconds", 0))
     new = NewRun(
-        run_id=run_id,
-        thread_id=thread_id,
+        run_id=str(uuid7()),
+        thread_id=thread_id or str(uuid7()),
         assistant_id=assistant.assistant_id,
         graph_id=assistant.graph_id,
         metadata=metadata,
-        kwargs=_kwargs(body, assistant, {"run_id": run_id, "thread_id": thread_id, **identity}, metadata, temporary),
+        kwargs=_kwargs(body, assistant, metadata, temporary),
         multitask_strategy=body.get("multitask_strategy", "enqueue"),
         if_not_exists="create" if stateless else body.get("if_not_exists", "reject"),
         created_at=now,
@@ -109,19 +107,18 @@ def run_request(here: Served, body: Body, assistant: Assistant, thread_id: str |
         credentials=current_caller().credentials(),
         thread_config={name: item for name, item in body.get("config", {}).items() if name in KEPT_BY_THREADS},
     )
+    new.kwargs["config"]["configurable"] |= run_identity(new)
     return RunRequest(new, body.get("on_disconnect") == "cancel", (*body.ignored, *_without_effect(body)))
 
 
-def _kwargs(
-    body: Body, assistant: Assistant, identity: JsonObject, metadata: JsonObject, temporary: bool
-) -> JsonObject:
+def _kwargs(body: Body, assistant: Assistant, metadata: JsonObject, temporary: bool) -> JsonObject:
     config, context = _config_and_context(body, assistant)
     strict = {STRICT_RESUME: True} if body.get("strict_resume") else {}
     caller = current_caller()
     theirs = AUTH_KEYS | caller.headers.keys()
     configured = {name: value for name, value in config["configurable"].items() if name not in theirs}
     known = caller.configurable()
-    config["configurable"] = {**configured, **known, **_checkpoint(body), **strict, **identity}
+    config["configurable"] = {**configured, **known, **_checkpoint(body), **strict}
     config["metadata"] = metadata
     durability = body.get("durability") or ("async" if body.get("checkpoint_during", True) else "exit")
     modes = body.get("stream_mode") or ["values"]

@@ -101,10 +101,6 @@ class Persistence:
         self.checkpointer.require(claim)
         await self.checkpointer.take_back(claim.thread_id, run_id)
 
-    async def asked_again(self, thread_id: str, run_id: str) -> bool:
-        """Say whether a run's answer was taken and the next question asked on an earlier run's checkpoint."""
-        return await self.checkpointer.asked_again(thread_id, run_id)
-
     async def delete_history(self, claim: ThreadClaim) -> None:
         """Delete all of a thread's checkpoints but the newest of each namespace. Raises ClaimLost."""
         self.checkpointer.require(claim)

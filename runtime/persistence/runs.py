@@ -22,39 +22,16 @@ from toolweave.runtime.models import (
     RunStatus,
     ThreadTtl,
 )
+from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import Database
 from toolweave.runtime.persistence.run_rows import (
-    active_runs,
-    all_active_runs,
-    delayed_runs,
-    delete_run,
-    delete_thread,
-    end_attempt,
     has_begun,
-    insert_run,
-    insert_thread,
-    interrupt_pending,
-    mark_cancelled,
-    metadata_of_attempt,
     new_thread,
-    occupy_thread,
     opened_credentials,
     pending_run,
-    pending_runs,
-    release_thread,
-    return_one,
-    return_running,
     row_of,
-    run_by_id,
     run_from,
-    run_of_thread,
     sealed_credentials,
-    set_run_metadata,
-    settle_thread,
-    start_run,
-    startable_run,
-    startable_runs,
-    thread_head,
 )
 from toolweave.runtime.persistence.schema import runs, threads
 from toolweave.runtime.persistence.search import allows, where_visible
@@ -72,7 +49,7 @@ class RollbackAskedError(Conflict):
 
 def claim(connection: Connection, run_id: str, now: int) -> Run | None:
     """Take a pending run for execution; None when it may not start now."""
-    row = start_run.first(connection, {"of_run": run_id, "now": now})
+    row = sql.start_run.first(connection, {"of_run": run_id, "now": now})
     return None if row is None else run_from(row)
 
 
@@ -97,21 +74,21 @@ def finalise(
         "is_rolled_back": outcome.rolled_back,
         "now": now,
     }
-    ended = end_attempt.first(connection, ending)
+    ended = sql.end_attempt.first(connection, ending)
     if ended is None:
         _refuse_stale(connection, run_id, attempt)
         return None
     if alongside is not None:
         alongside(connection)
     if ended.temporary:
-        delete_thread.run(connection, {"of_thread": ended.thread_id})
+        sql.delete_thread.run(connection, {"of_thread": ended.thread_id})
         return None
     if outcome.rolled_back:
-        delete_run.run(connection, {"of_run": run_id})
+        sql.delete_run.run(connection, {"of_run": run_id})
     elif outcome.run_metadata:
         _merge(connection, run_id, ended.metadata, outcome.run_metadata, now)
-    waiting = active_runs.all(connection, {"of_thread": ended.thread_id})
-    settle_thread.run(
+    waiting = sql.active_runs.all(connection, {"of_thread": ended.thread_id})
+    sql.settle_thread.run(
         connection,
         {
             "of_thread": ended.thread_id,
@@ -128,7 +105,7 @@ def finalise(
 
 def tell(connection: Connection, run_id: str, attempt: int, told: JsonObject, now: int) -> bool:
     """Merge into the metadata of a run that this attempt executes; False when it does so no more."""
-    row = metadata_of_attempt.first(connection, {"of_run": run_id, "of_attempt": attempt})
+    row = sql.metadata_of_attempt.first(connection, {"of_run": run_id, "of_attempt": attempt})
     if row is None:
         return False
     _merge(connection, run_id, row.metadata, told, now)
@@ -137,7 +114,7 @@ def tell(connection: Connection, run_id: str, attempt: int, told: JsonObject, no
 
 def startable(connection: Connection, thread_id: str, now: int) -> str | None:
     """Name the run of the thread that may start now, if there is one."""
-    row = startable_run.first(connection, {"of_thread": thread_id, "now": now})
+    row = sql.startable_run.first(connection, {"of_thread": thread_id, "now": now})
     return None if row is None else row.run_id
 
 
@@ -147,17 +124,17 @@ def request_cancel(connection: Connection, run_id: str, action: CancelAction, no
     Raises:
         NotFound: there is no such run, or it has ended.
     """
-    row = run_by_id.first(connection, {"of_run": run_id})
+    row = sql.run_by_id.first(connection, {"of_run": run_id})
     if row is None or row.status in TERMINAL:
         raise NotFound("No runs found to cancel.")
     if not has_begun(row):
-        interrupt_pending.run(connection, {"of_run": run_id, "action": action, "now": now})
+        sql.interrupt_pending.run(connection, {"of_run": run_id, "action": action, "now": now})
     elif row.cancel != "rollback":
-        mark_cancelled.run(connection, {"of_run": run_id, "action": action})
-    cancelled = run_from(run_by_id.first(connection, {"of_run": run_id}))
+        sql.mark_cancelled.run(connection, {"of_run": run_id, "action": action})
+    cancelled = run_from(sql.run_by_id.first(connection, {"of_run": run_id}))
     if not has_begun(row):
         if action == "rollback":
-            delete_run.run(connection, {"of_run": run_id})
+            sql.delete_run.run(connection, {"of_run": run_id})
         _release(connection, row, now)
     return cancelled
 
@@ -168,32 +145,32 @@ def delete(connection: Connection, thread_id: str, run_id: str, now: int) -> Non
     Raises:
         NotFound: the thread has no such run.
     """
-    row = run_of_thread.first(connection, {"of_run": run_id, "of_thread": thread_id})
+    row = sql.run_of_thread.first(connection, {"of_run": run_id, "of_thread": thread_id})
     if row is None:
         raise NotFound("Run not found")
-    delete_run.run(connection, {"of_run": run_id})
+    sql.delete_run.run(connection, {"of_run": run_id})
     if row.status not in TERMINAL:
         _release(connection, row, now)
 
 
 def recover(connection: Connection, now: int) -> list[str]:
     """Make the runs of a process that is gone pending again; name, per thread, the one that may start now."""
-    return_running.run(connection, {"now": now})
-    return [row.run_id for row in startable_runs.all(connection, {"now": now})]
+    sql.return_running.run(connection, {"now": now})
+    return [row.run_id for row in sql.startable_runs.all(connection, {"now": now})]
 
 
 def delayed(connection: Connection, now: int) -> list[tuple[str, datetime]]:
     """Name the pending runs that become due later, and when, soonest first."""
-    return [(row.run_id, from_micros(row.not_before)) for row in delayed_runs.all(connection, {"now": now})]
+    return [(row.run_id, from_micros(row.not_before)) for row in sql.delayed_runs.all(connection, {"now": now})]
 
 
 def _merge(connection: Connection, run_id: str, metadata: str, told: JsonObject, now: int) -> None:
     merged = to_json({**from_json(metadata), **told})
-    set_run_metadata.run(connection, {"of_run": run_id, "new_metadata": merged, "now": now})
+    sql.set_run_metadata.run(connection, {"of_run": run_id, "new_metadata": merged, "now": now})
 
 
 def _refuse_stale(connection: Connection, run_id: str, attempt: int) -> None:
-    row = run_by_id.first(connection, {"of_run": run_id})
+    row = sql.run_by_id.first(connection, {"of_run": run_id})
     if row is None:
         return
     if row.status == "running" and row.attempt == attempt:
@@ -203,9 +180,9 @@ def _refuse_stale(connection: Connection, run_id: str, attempt: int) -> None:
 
 def _release(connection: Connection, row: Any, now: int) -> None:
     if row.temporary:
-        delete_thread.run(connection, {"of_thread": row.thread_id})
+        sql.delete_thread.run(connection, {"of_thread": row.thread_id})
     else:
-        release_thread.run(connection, {"of_thread": row.thread_id, "now": now})
+        sql.release_thread.run(connection, {"of_thread": row.thread_id, "now": now})
 
 
 UNKNOWN = "Thread or assistant not found."
@@ -233,7 +210,7 @@ def create_run(
         alongside(connection)
     if seal is not None and new.sealed is None:
         new = replace(new, sealed=sealed_credentials(seal, new.credentials))
-    head = thread_head.first(connection, {"of_thread": new.thread_id})
+    head = sql.thread_head.first(connection, {"of_thread": new.thread_id})
     active: Sequence[Any] = ()
     claimed = head is not None and head.claim is not None
     if head is None:
@@ -245,7 +222,7 @@ def create_run(
             raise NotFound(UNKNOWN)
         if is_being_deleted(head):
             raise Conflict(DELETED_MEANWHILE.format(thread_id=new.thread_id))
-        active = active_runs.all(connection, {"of_thread": new.thread_id})
+        active = sql.active_runs.all(connection, {"of_thread": new.thread_id})
         if active and new.multitask_strategy == "reject":
             raise Conflict(BUSY)
         _occupy(connection, new, inherited)
@@ -255,7 +232,7 @@ def create_run(
         superseded = _supersede(connection, active, new.multitask_strategy, now)
         active = [run for run in active if has_begun(run)]
     try:
-        insert_run.run(connection, row_of(new))
+        sql.insert_run.run(connection, row_of(new))
     except sqlite3.IntegrityError as error:
         raise Conflict(f"Run with ID {new.run_id} already exists") from error
     due = not claimed and _due(new, active, now)
@@ -268,11 +245,11 @@ def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -
     created_at = to_micros(new.created_at)
     metadata = {**_ownership(new), **new.thread_metadata}
     row = new_thread(new.thread_id, metadata, created_at, ttl, status="busy", config=_thread_config(new))
-    insert_thread.run(connection, row)
+    sql.insert_thread.run(connection, row)
 
 
 def _occupy(connection: Connection, new: NewRun, metadata: JsonObject) -> None:
-    occupy_thread.run(
+    sql.occupy_thread.run(
         connection,
         {
             "of_thread": new.thread_id,
@@ -309,11 +286,11 @@ def _supersede(
     for run in active:
         if has_begun(run):
             if run.cancel != "rollback":
-                mark_cancelled.run(connection, {"of_run": run.run_id, "action": action})
+                sql.mark_cancelled.run(connection, {"of_run": run.run_id, "action": action})
         elif action == "rollback":
-            delete_run.run(connection, {"of_run": run.run_id})
+            sql.delete_run.run(connection, {"of_run": run.run_id})
         else:
-            interrupt_pending.run(connection, {"of_run": run.run_id, "action": action, "now": now})
+            sql.interrupt_pending.run(connection, {"of_run": run.run_id, "action": action, "now": now})
     return tuple((run.run_id, action) for run in active)
 
 
@@ -411,7 +388,7 @@ class RunRepository:
         """
 
         def work(connection: Connection) -> Run:
-            row = run_of_thread.first(connection, {"of_run": run_id, "of_thread": thread_id})
+            row = sql.run_of_thread.first(connection, {"of_run": run_id, "of_thread": thread_id})
             if row is None:
                 _require_thread(connection, thread_id)
                 raise NotFound("Not Found")
@@ -423,7 +400,7 @@ class RunRepository:
         """Return a run by its id alone."""
 
         def work(connection: Connection) -> Run | None:
-            row = run_by_id.first(connection, {"of_run": run_id})
+            row = sql.run_by_id.first(connection, {"of_run": run_id})
             return None if row is None else run_from(row)
 
         return await self._database.read(work)
@@ -456,12 +433,14 @@ class RunRepository:
     async def put_back(self, run_id: str) -> bool:
         """Make one running run pending again, as `recover` does; False when it has ended or is gone."""
         return await self._write(
-            lambda connection, **given: return_one.first(connection, given) is not None, of_run=run_id
+            lambda connection, **given: sql.return_one.first(connection, given) is not None, of_run=run_id
         )
 
     async def waiting(self) -> list[Run]:
         """Return the pending runs of all threads in the order of their creation."""
-        return await self._database.read(lambda connection: [run_from(row) for row in pending_runs.all(connection, {})])
+        return await self._database.read(
+            lambda connection: [run_from(row) for row in sql.pending_runs.all(connection, {})]
+        )
 
     async def active(self) -> list[Run]:
         """Return the runs of all visible threads that have not ended, in the order of their creation."""
@@ -470,7 +449,7 @@ class RunRepository:
         )
 
         def work(connection: Connection) -> list[Run]:
-            found = [run_from(row) for row in all_active_runs.all(connection, {})]
+            found = [run_from(row) for row in sql.all_active_runs.all(connection, {})]
             visible = {row.thread_id for row in connection.execute(seen)} if found else set()
             return [run for run in found if run.thread_id in visible]
 
@@ -506,7 +485,7 @@ class RunRepository:
 
 
 def _require_thread(connection: Connection, thread_id: str) -> None:
-    if thread_head.first(connection, {"of_thread": thread_id}) is None:
+    if sql.thread_head.first(connection, {"of_thread": thread_id}) is None:
         raise NotFound(f"Thread with ID {thread_id} not found")
 
 

@@ -36,26 +36,12 @@ from sqlalchemy import Connection
 
 from toolweave.config.langgraph_json import StoreEntry, StoreIndexEntry
 from toolweave.errors import ConfigError, PersistenceError
+from toolweave.runtime.background import in_background
 from toolweave.runtime.codec import to_json, utc_now
 from toolweave.runtime.graphs import load_target
+from toolweave.runtime.persistence import store_items
 from toolweave.runtime.persistence.database import Database, driver_of, open_database
 from toolweave.runtime.persistence.store_filter import check_filter
-from toolweave.runtime.persistence.store_items import (
-    CREATE,
-    ItemWrite,
-    Lifetime,
-    View,
-    copy_items,
-    delete_expired,
-    delete_items,
-    find_item,
-    find_namespaces,
-    has_items,
-    prolong,
-    search_items,
-    threads_with_items,
-    write_items,
-)
 
 WHOLE_VALUE = ("$",)
 
@@ -161,7 +147,7 @@ class SqliteStore(BaseStore):
 
     async def sweep(self) -> int:
         """Delete expired items, which nobody sees any more; gives how many."""
-        return await self._database.write(partial(delete_expired, now=self._clock()))
+        return await self._database.write(partial(store_items.delete_expired, now=self._clock()))
 
     def without_kept_results(self) -> Self:
         """Give the store as clients see it: what is kept for a thread is for the runs of that thread only (D-7)."""
@@ -171,32 +157,32 @@ class SqliteStore(BaseStore):
 
     async def delete_thread(self, thread_id: str) -> None:
         """Delete what the store keeps for a thread; most have nothing, which costs no write."""
-        if await self._database.read(partial(has_items, thread_id=thread_id)):
-            await self._database.write(partial(delete_items, until={thread_id: self._clock()}))
+        if await self._database.read(partial(store_items.has_items, thread_id=thread_id)):
+            await self._database.write(partial(store_items.delete_items, until={thread_id: self._clock()}))
 
     async def copy_thread(self, source: str, target: str) -> None:
         """Keep for a thread what is kept for another one."""
-        if await self._database.read(partial(has_items, thread_id=source)):
-            await self._database.write(partial(copy_items, source=source, target=target))
+        if await self._database.read(partial(store_items.has_items, thread_id=source)):
+            await self._database.write(partial(store_items.copy_items, source=source, target=target))
 
     async def threads_after(self, after: str, most: int) -> dict[str, datetime]:
         """Name the next threads for which something is kept, each with the moment at which that was so."""
         now = self._clock()
-        found = await self._database.read(partial(threads_with_items, after=after, most=most))
+        found = await self._database.read(partial(store_items.threads_with_items, after=after, most=most))
         return dict.fromkeys(found, now)
 
     async def delete_up_to(self, until: Mapping[str, datetime]) -> None:
         """Delete what is kept for threads and was put there up to a moment each."""
-        await self._database.write(partial(delete_items, until=until))
+        await self._database.write(partial(store_items.delete_items, until=until))
 
     async def _read(self, ops: Sequence[Op]) -> list[Result]:
         vectors = {op.query: await self._vector(op.query) for op in ops if isinstance(op, SearchOp) and op.query}
         now = self._clock()
         results, used = await self._database.read(
-            partial(_read_all, ops=ops, vectors=vectors, view=View(now, self._shows_kept))
+            partial(_read_all, ops=ops, vectors=vectors, view=store_items.View(now, self._shows_kept))
         )
         if used:
-            await self._database.write(partial(prolong, items=used, now=now))
+            await self._database.write(partial(store_items.prolong, items=used, now=now))
         return results
 
     async def _vector(self, query: str) -> bytes | None:
@@ -204,20 +190,23 @@ class SqliteStore(BaseStore):
 
     async def _write(self, ops: Sequence[PutOp]) -> None:
         items = [
-            ItemWrite(op.namespace, op.key, None if op.value is None else to_json(dict(op.value)), op.ttl) for op in ops
+            store_items.ItemWrite(op.namespace, op.key, None if op.value is None else to_json(dict(op.value)), op.ttl)
+            for op in ops
         ]
         if self._index is not None:
             items = await self._with_vectors(self._index, ops, items)
-        await self._database.write(partial(write_items, items=items, now=self._clock()))
+        await self._database.write(partial(store_items.write_items, items=items, now=self._clock()))
 
     async def _with_vectors(
-        self, index: StoreIndex, ops: Sequence[PutOp], items: Sequence[ItemWrite]
-    ) -> list[ItemWrite]:
+        self, index: StoreIndex, ops: Sequence[PutOp], items: Sequence[store_items.ItemWrite]
+    ) -> list[store_items.ItemWrite]:
         """Embed the texts of all items at once."""
         texts = [_texts(index, op) for op in ops]
         vectors = iter(await index.embed([text for found in texts for _, text in found]))
         return [
-            ItemWrite(item.namespace, item.key, item.value, item.ttl, [(name, next(vectors)) for name, _ in found])
+            store_items.ItemWrite(
+                item.namespace, item.key, item.value, item.ttl, [(name, next(vectors)) for name, _ in found]
+            )
             for item, found in zip(items, texts, strict=True)
         ]
 
@@ -231,12 +220,8 @@ async def open_store(path: Path, options: StoreOptions) -> AsyncIterator[SqliteS
     """
     async with open_database(path, _create) as database:
         store = SqliteStore(database, options)
-        sweeper = asyncio.create_task(_sweep(store, options.sweep_seconds), name="store-sweeper")
-        try:
+        async with in_background(_sweep(store, options.sweep_seconds), "store-sweeper"):
             yield store
-        finally:
-            sweeper.cancel()
-            await asyncio.gather(sweeper, return_exceptions=True)
 
 
 async def _sweep(store: SqliteStore, seconds: float) -> None:
@@ -252,25 +237,25 @@ async def _sweep(store: SqliteStore, seconds: float) -> None:
 
 
 def _create(connection: Connection) -> None:
-    for statement in CREATE:
+    for statement in store_items.CREATE:
         driver_of(connection).execute(statement)
 
 
 def _read_all(
-    connection: Connection, ops: Sequence[Op], vectors: Mapping[str, bytes | None], view: View
-) -> tuple[list[Result], list[Lifetime]]:
+    connection: Connection, ops: Sequence[Op], vectors: Mapping[str, bytes | None], view: store_items.View
+) -> tuple[list[Result], list[store_items.Lifetime]]:
     driver = driver_of(connection)
     results: list[Result] = []
-    used: list[Lifetime] = []
+    used: list[store_items.Lifetime] = []
     for op in ops:
         found: Any
-        lifetimes: list[Lifetime] = []
+        lifetimes: list[store_items.Lifetime] = []
         if isinstance(op, GetOp):
-            found, lifetimes = find_item(driver, op, view)
+            found, lifetimes = store_items.find_item(driver, op, view)
         elif isinstance(op, SearchOp):
-            found, lifetimes = search_items(driver, op, view, vectors.get(op.query or ""))
+            found, lifetimes = store_items.search_items(driver, op, view, vectors.get(op.query or ""))
         elif isinstance(op, ListNamespacesOp):
-            found = find_namespaces(driver, op, view)
+            found = store_items.find_namespaces(driver, op, view)
         else:
             raise TypeError(f"no store operation: {type(op).__name__}")
         results.append(found)

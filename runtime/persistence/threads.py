@@ -33,16 +33,9 @@ from sqlalchemy import (
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import StoredJson, from_json, to_json, to_micros, utc_now
 from toolweave.runtime.models import JsonObject, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
+from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import Database
-from toolweave.runtime.persistence.run_rows import (
-    ACTIVE,
-    THREAD,
-    active_runs,
-    expires_after,
-    new_thread,
-    startable_run,
-    ttl_columns,
-)
+from toolweave.runtime.persistence.run_rows import expires_after, new_thread, ttl_columns
 from toolweave.runtime.persistence.schema import Compiled, record_of, runs, threads
 from toolweave.runtime.persistence.search import allows, filter_in_force, page, where_contains, where_visible
 
@@ -55,18 +48,18 @@ EXPIRED_BY: BindParameter[int] = bindparam("expired_by", type_=BigInteger)
 take_claim = Compiled(
     update(threads)
     .where(
-        THREAD,
+        sql.THREAD,
         threads.c.claim.is_(None),
-        ~exists().where(runs.c.thread_id == threads.c.thread_id, ACTIVE),
+        ~exists().where(runs.c.thread_id == threads.c.thread_id, sql.ACTIVE),
         or_(EXPIRED_BY.is_(None), threads.c.expires_at <= EXPIRED_BY),
     )
     .values(claim=TOKEN)
     .returning(threads.c.thread_id)
 )
-seize_claim = Compiled(update(threads).where(THREAD).values(claim=TOKEN).returning(threads.c.thread_id))
-release_claim = Compiled(update(threads).where(THREAD, threads.c.claim == TOKEN).values(claim=null()))
+seize_claim = Compiled(update(threads).where(sql.THREAD).values(claim=TOKEN).returning(threads.c.thread_id))
+release_claim = Compiled(update(threads).where(sql.THREAD, threads.c.claim == TOKEN).values(claim=null()))
 clear_claims = Compiled(update(threads).where(threads.c.claim.is_not(None)).values(claim=null()))
-claim_of = Compiled(select(threads.c.claim).where(THREAD))
+claim_of = Compiled(select(threads.c.claim).where(sql.THREAD))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +126,7 @@ class ThreadClaims:
 
         def work(connection: Connection) -> str | None:
             release_claim.run(connection, values)
-            row = startable_run.first(connection, values)
+            row = sql.startable_run.first(connection, values)
             return None if row is None else row.run_id
 
         return await self._database.write(work)
@@ -152,7 +145,7 @@ def _refusal(connection: Connection, thread_id: str) -> Exception:
     row = claim_of.first(connection, {"of_thread": thread_id})
     if row is None:
         return _unknown(thread_id)
-    active = active_runs.all(connection, {"of_thread": thread_id})
+    active = sql.active_runs.all(connection, {"of_thread": thread_id})
     if active:
         return Conflict(IN_FLIGHT.format(thread_id=thread_id, run_ids=", ".join(run.run_id for run in active[:10])))
     return Conflict(CLAIMED.format(thread_id=thread_id))

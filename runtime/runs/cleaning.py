@@ -1,8 +1,8 @@
 """Prune threads on request and when their time to live is over (langgraph_api.md 2.2), and clear what a crash left."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,6 +12,7 @@ from loguru import logger
 from sqlalchemy import Connection, select
 
 from toolweave.errors import Conflict, NotFound, PersistenceError
+from toolweave.runtime.background import in_background
 from toolweave.runtime.codec import utc_now
 from toolweave.runtime.models import TtlStrategy
 from toolweave.runtime.persistence.opening import Persistence
@@ -70,17 +71,11 @@ async def sweep_expired(engine: EmbeddedEngine, now: datetime, limit: int) -> in
     return swept
 
 
-@asynccontextmanager
-async def sweeping_expired(
+def sweeping_expired(
     engine: EmbeddedEngine, sweeps: Sweeps, clock: Callable[[], datetime] = utc_now
-) -> AsyncIterator[None]:
+) -> AbstractAsyncContextManager[None]:
     """Sweep at once and then in intervals, beside whatever the block does; a failure waits for the next time."""
-    sweeping = asyncio.create_task(_sweep_again_and_again(engine, sweeps, clock), name="sweep-expired")
-    try:
-        yield
-    finally:
-        sweeping.cancel()
-        await asyncio.gather(sweeping, return_exceptions=True)
+    return in_background(_sweep_again_and_again(engine, sweeps, clock), "sweep-expired")
 
 
 async def _sweep_again_and_again(engine: EmbeddedEngine, sweeps: Sweeps, clock: Callable[[], datetime]) -> None:
@@ -134,15 +129,9 @@ async def _sweep(persistence: Persistence, place: KeepsForThreads[Last], batch: 
     return swept
 
 
-@asynccontextmanager
-async def sweeping_orphans(persistence: Persistence) -> AsyncIterator[None]:
+def sweeping_orphans(persistence: Persistence) -> AbstractAsyncContextManager[None]:
     """Sweep once, beside whatever the block does."""
-    sweeping = asyncio.create_task(_sweep_and_say(persistence), name="sweep-orphans")
-    try:
-        yield
-    finally:
-        sweeping.cancel()
-        await asyncio.gather(sweeping, return_exceptions=True)
+    return in_background(_sweep_and_say(persistence), "sweep-orphans")
 
 
 async def _sweep_and_say(persistence: Persistence) -> None:

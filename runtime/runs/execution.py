@@ -152,7 +152,7 @@ async def _rest(
         if "values" in call.modes and (announcer is None or not announcer.whole):
             runtime.log.publish(channel, "values", execution.body)
         return execution
-    if await runtime.persistence.asked_again(run.thread_id, run.run_id):
+    if await runtime.persistence.checkpointer.asked_again(run.thread_id, run.run_id):
         # Given once more, the answer it brought would answer the next question, too.
         return _from_snapshot(snapshot)
     return call

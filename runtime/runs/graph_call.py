@@ -7,7 +7,7 @@ without.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
@@ -17,9 +17,9 @@ from langgraph.version import __version__ as langgraph_version
 from pydantic import BaseModel
 
 from toolweave import __version__
-from toolweave.runtime.caller import AUTH_KEYS, HEADERS, USER, USER_ID, USER_MEMBERS, User
+from toolweave.runtime.caller import AUTH_KEYS, HEADERS, user_of_run
 from toolweave.runtime.graphs import Graph
-from toolweave.runtime.models import JsonObject, Run
+from toolweave.runtime.models import JsonObject, Run, run_identity
 from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, FORKED_FROM_KEY, HEADERS_KEY
 from toolweave.runtime.persistence.threads import ThreadClaim
 from toolweave.runtime.runs.progress import asked_metadata
@@ -86,12 +86,7 @@ def _target(target: Any) -> Send | str:
 def build_config(run: Run, credentials: JsonObject) -> RunnableConfig:
     """Build the RunnableConfig: what the caller configured, then what identifies the run (it cannot be overridden)."""
     given: dict[str, Any] = run.kwargs.get("config") or {}
-    identity = {
-        "run_id": run.run_id,
-        "thread_id": run.thread_id,
-        "graph_id": run.graph_id,
-        "assistant_id": run.assistant_id,
-    }
+    identity = run_identity(run)
     context = run.kwargs.get("context") or {}
     configured: dict[str, Any] = given.get("configurable") or {}
     headers: JsonObject = credentials.get(HEADERS, {})
@@ -100,9 +95,7 @@ def build_config(run: Run, credentials: JsonObject) -> RunnableConfig:
         configurable[HEADERS_KEY] = frozenset(headers.keys() - identity.keys())
     for name in AUTH_KEYS - configured.keys():
         configurable.pop(name, None)
-    if USER in configured:
-        members = {**configured[USER], **credentials.get(USER_MEMBERS, {})}
-        configurable |= {USER: User(members), "user_id": configured[USER_ID]}
+    configurable |= user_of_run(configured, credentials)
     metadata = {
         **(given.get("metadata") or {}),
         **asked_metadata(run),
@@ -116,15 +109,10 @@ def build_config(run: Run, credentials: JsonObject) -> RunnableConfig:
         configurable[FORKED_FROM_KEY] = configurable["checkpoint_id"]
     configurable[CLAIM_KEY] = ThreadClaim.of_run(run)
     config = RunnableConfig(configurable=configurable, metadata=metadata, run_id=UUID(run.run_id))
-    if "tags" in given:
-        config["tags"] = given["tags"]
-    if "recursion_limit" in given:
-        config["recursion_limit"] = given["recursion_limit"]
-    if "max_concurrency" in given:
-        config["max_concurrency"] = given["max_concurrency"]
-    if "run_name" in given:
-        config["run_name"] = given["run_name"]
-    return config
+    given_to_graph = {
+        name: given[name] for name in ("tags", "recursion_limit", "max_concurrency", "run_name") if name in given
+    }
+    return cast("RunnableConfig", {**config, **given_to_graph})
 
 
 def context_for(graph: Graph, context: Mapping[str, Any] | None) -> JsonObject | None:
