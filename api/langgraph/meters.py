@@ -24,8 +24,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.runtime.models import TERMINAL, JsonObject
-from toolweave.runtime.runs.engine import EmbeddedEngine
-from toolweave.runtime.runs.load import load_of
+from toolweave.runtime.runs.engine import EmbeddedEngine, load_of
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 # For a path that no route has: a label made of the path itself would let strangers fill the memory.

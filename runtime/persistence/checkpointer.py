@@ -194,28 +194,24 @@ class RunAwareSaver(AsyncSqliteSaver):
     async def fail_task(self, config: RunnableConfig, task_id: str, error: Exception) -> None:
         """Replace what a task of a checkpoint wrote by an error; the writes of a Command are deleted."""
         place = _place_of(config)
-        values = {**place._asdict(), "task_id": task_id}
         if task_id != NULL_TASK_ID:
             await self.aput_writes(config, [(ERROR, error)], task_id)
         self._require_claim(config, place)
-        await self._database.write(partial(_run_all, statements=(sql.DELETE_RESULTS,), values=values))
+        await self._run(sql.DELETE_RESULTS, **place._asdict(), task_id=task_id)
 
     async def delete_checkpoint(self, config: RunnableConfig) -> None:
         """Delete one checkpoint with its pending writes."""
         place = _place_of(config)
         self._require_claim(config, place)
-        await self._database.write(partial(_run_all, statements=sql.DELETE_CHECKPOINT, values=place._asdict()))
+        await self._run(*sql.DELETE_CHECKPOINT, **place._asdict())
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete all that is kept of a thread."""
-        await self._database.write(
-            partial(_run_all, statements=sql.DELETE_THREAD, values={"thread_id": str(thread_id)})
-        )
+        await self._run(*sql.DELETE_THREAD, thread_id=str(thread_id))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints and pending writes of a thread to another one that has none."""
-        values = {"source": source_thread_id, "target": target_thread_id}
-        await self._database.write(partial(_run_all, statements=sql.COPY_THREAD, values=values))
+        await self._run(*sql.COPY_THREAD, source=source_thread_id, target=target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete all checkpoints of threads (`delete`), or all but the newest of each namespace (`keep_latest`)."""
@@ -243,27 +239,28 @@ class RunAwareSaver(AsyncSqliteSaver):
 
     async def take_back(self, thread_id: str, run_id: str) -> None:
         """Delete a run's checkpoints, subgraphs' included, and restore what it replaced in earlier ones."""
-        values = {"thread_id": thread_id, "run_id": run_id}
-        await self._database.write(partial(_run_all, statements=sql.TAKE_BACK, values=values))
+        await self._run(*sql.TAKE_BACK, thread_id=thread_id, run_id=run_id)
 
     async def asked_again(self, thread_id: str, run_id: str) -> bool:
         """Say whether a task took the answer that a run brought to an earlier run's question and asked again."""
-        values = {"thread_id": thread_id, "run_id": run_id, "for_all_tasks": NULL_TASK_ID}
-        return await self._database.read(
-            lambda connection: driver_of(connection).execute(sql.ASKED_AGAIN, values).fetchone() is not None
-        )
+        return await self._holds_for(sql.ASKED_AGAIN, thread_id, run_id)
 
     async def wrote_only_its_command(self, thread_id: str, run_id: str) -> bool:
         """Say whether a run stored what its Command brought onto an earlier run's checkpoint, and nothing since."""
-        values = {"thread_id": thread_id, "run_id": run_id, "for_all_tasks": NULL_TASK_ID}
-        return await self._database.read(
-            lambda connection: driver_of(connection).execute(sql.WROTE_ONLY_ITS_COMMAND, values).fetchone()[0] == 1
-        )
+        return await self._holds_for(sql.WROTE_ONLY_ITS_COMMAND, thread_id, run_id)
 
     async def settled(self, run_id: str) -> None:
         """Wait until nothing of a run is being stored."""
         while storing := self._storing.get(run_id):
             await asyncio.wait(storing)
+
+    async def _run(self, *statements: str, **values: str | None) -> None:
+        await self._database.write(partial(_run_all, statements=statements, values=values))
+
+    async def _holds_for(self, question: str, thread_id: str, run_id: str) -> bool:
+        values = {"thread_id": thread_id, "run_id": run_id, "for_all_tasks": NULL_TASK_ID}
+        row = await self._database.read(lambda connection: driver_of(connection).execute(question, values).fetchone())
+        return row is not None and row[0] == 1
 
     async def _prepare(self, config: RunnableConfig) -> None:
         run_id = _run_of(config)

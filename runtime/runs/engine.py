@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from statistics import median
 from weakref import WeakValueDictionary
 
 from loguru import logger
@@ -22,6 +23,11 @@ from toolweave.runtime.persistence.threads import CLAIMED, DELETING, ThreadClaim
 from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run, state_left
 from toolweave.runtime.runs.progress import RunProgress, with_job_metadata
 from toolweave.runtime.webhooks import superseded_by, telling
+
+STOP_SECONDS = 4.0
+CLAIM_SECONDS = 30.0
+RETAKE_SECONDS = 5.0
+_UNKNOWN_ERROR = {"error": "RunError", "message": "The run failed; a later run has replaced its error."}
 
 
 @dataclass(slots=True)
@@ -57,12 +63,6 @@ async def body_of(ended: "asyncio.Future[bytes | None]") -> bytes:
     if body is None:
         raise NotFound("Run not found")
     return body
-
-
-STOP_SECONDS = 4.0
-CLAIM_SECONDS = 30.0
-RETAKE_SECONDS = 5.0
-_UNKNOWN_ERROR = {"error": "RunError", "message": "The run failed; a later run has replaced its error."}
 
 
 @dataclass(slots=True)
@@ -127,13 +127,6 @@ class EmbeddedEngine:
     def ended_events(self, run_id: str) -> Sequence[StreamEvent] | None:
         """Give the events of a resumable run that has ended lately and is gone with its thread (5.13)."""
         return self.runtime.log.ended.find(run_id)
-
-    async def events(self, run: Run, after: int | None = None) -> AsyncGenerator[StreamEvent]:
-        """Give the events of `event_batches` one by one."""
-        async with aclosing(self.event_batches(run, after)) as batches:
-            async for batch in batches:
-                for event in batch:
-                    yield event
 
     async def cancel(
         self, thread_id: str, run_id: str, action: CancelAction, *, wait: bool, why: str | None = None
@@ -515,3 +508,45 @@ async def _result_of(persistence: Persistence, run: Run) -> bytes:
             "__interrupt__": [{**interrupt, "response_schema": None} for interrupt in waiting],
         }
     return dumps(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The runs that have not ended; waiting times in seconds are None when nothing waits.
+
+    A delayed run waits from the moment it is due. `unblocked` ones wait for a worker, not for another run of their
+    thread.
+    """
+
+    pending: int
+    running: int
+    longest_wait_s: float | None
+    median_wait_s: float | None
+    longest_unblocked_wait_s: float | None
+
+
+def load_of(engine: EmbeddedEngine, now: datetime) -> Load:
+    """Measure an engine at a moment."""
+    runs = [live.run for live in engine.live.values()]
+    running = [run for run in runs if run.status == "running"]
+    occupied = {run.thread_id for run in running}
+    waits: list[float] = []
+    unblocked: list[float] = []
+    # In the order of their creation: the first of a thread is the one that may start.
+    for run in runs:
+        if run.status == "pending" and (waited := _waited(run, now)) >= 0:
+            waits.append(waited)
+            if run.thread_id not in occupied:
+                unblocked.append(waited)
+                occupied.add(run.thread_id)
+    return Load(
+        pending=len(runs) - len(running),
+        running=len(running),
+        longest_wait_s=max(waits, default=None),
+        median_wait_s=median(waits) if waits else None,
+        longest_unblocked_wait_s=max(unblocked, default=None),
+    )
+
+
+def _waited(run: Run, now: datetime) -> float:
+    return (now - (run.not_before or run.created_at)).total_seconds()

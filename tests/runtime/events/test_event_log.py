@@ -23,7 +23,7 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
 
 async def replay(bench: Bench, run: Run, after: int) -> list[StreamEvent]:
     async with asyncio.timeout(60):
-        return [event async for event in bench.engine.events(run, after)]
+        return [event async for batch in bench.engine.event_batches(run, after) for event in batch]
 
 
 async def talk(bench: Bench, *, resumable: bool = True) -> tuple[Run, list[StreamEvent]]:
@@ -68,7 +68,7 @@ async def test_a_run_that_is_not_resumable_has_no_ids_and_nothing_to_replay(benc
 
 async def test_without_a_position_only_what_comes_is_heard(bench: Bench) -> None:
     run, _ = await talk(bench)
-    assert [event async for event in bench.engine.events(run)] == []
+    assert [event async for batch in bench.engine.event_batches(run) for event in batch] == []
 
 
 async def test_events_are_on_disk_before_the_checkpoint_that_makes_them_unrepeatable(bench: Bench) -> None:

@@ -154,7 +154,7 @@ async def test_the_last_values_are_told_again_where_they_may_have_died_with_the_
         # Whoever asks after the end gets the whole state, of which the graph may give a part only.
         assert loads(body).items() <= (await ended(bench, run)).items()
         current = await bench.persistence.runs.get(run.thread_id, run.run_id)
-        heard = [event async for event in bench.engine.events(current, after=ATTEMPT_BLOCK)]
+        heard = [event async for batch in bench.engine.event_batches(current, after=ATTEMPT_BLOCK) for event in batch]
     assert [event.event for event in heard] == ["metadata", "values"]
     values = loads(heard[1].data)
     assert [asked["value"] for asked in values["__interrupt__"]] == told if graph == "asking" else values == told
@@ -169,8 +169,8 @@ async def test_resuming_from_an_id_whose_events_were_lost_goes_on_with_the_next_
         current = await bench.persistence.runs.get(run.thread_id, run.run_id)
         heard: list[tuple[int, str, Any]] = []
         async with asyncio.timeout(60):
-            async for event in bench.engine.events(current, after=ATTEMPT_BLOCK - 1):
-                heard.append((event.seq, event.event, loads(event.data)))
+            async for batch in bench.engine.event_batches(current, after=ATTEMPT_BLOCK - 1):
+                heard += [(event.seq, event.event, loads(event.data)) for event in batch]
                 after.opened.set()
     assert heard[0] == (ATTEMPT_BLOCK + 1, "metadata", {"run_id": run.run_id, "attempt": 2})
     assert heard[-1][2]["log"] == ["first", "waited:", "second"]
