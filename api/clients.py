@@ -214,15 +214,16 @@ class CredentialsFirst:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the API about the caller, then pass the request on, or refuse it."""
         if scope["type"] == "http" and first_match(scope, self._paths) is not None:
-            scope[VERDICT] = verdict = await _verdict(Request(scope))
-            if verdict is not None and verdict.status_code in REFUSED:
-                refusal = detail_response(verdict.status_code, verdict.detail, {"connection": "close"})
+            scope[VERDICT] = refused = await verdict(Request(scope))
+            if refused is not None and refused.status_code in REFUSED:
+                refusal = detail_response(refused.status_code, refused.detail, {"connection": "close"})
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
-async def _verdict(request: Request) -> HTTPException | None:
+async def verdict(request: Request) -> HTTPException | None:
+    """Ask the API behind us about a caller; gives the refusal, None for whom it lets in."""
     if not may_know_callers(request.scope):
         return None
     try:

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 
-from fastapi import HTTPException
 from loguru import logger
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -17,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolweave.api.clients import SERVED_BY, api_client, ask_the_api, may_know_callers
+from toolweave.api.clients import SERVED_BY, may_know_callers, verdict
 from toolweave.api.errors import detail_response
 from toolweave.api.http_guard import HttpGuard, Visitors
 from toolweave.config.settings import Settings
@@ -188,14 +187,11 @@ class CoreGuard:
         return None
 
     async def _refusal_of_the_api(self, scope: Scope) -> Response | None:
-        if not may_know_callers(scope):
+        refused = await verdict(Request(scope))
+        if refused is None:
             return None
-        try:
-            await ask_the_api(api_client(Request(scope)))
-        except HTTPException as refused:
-            headers = {"www-authenticate": "Bearer"} if refused.status_code == 401 else None
-            return rpc_error(refused.status_code, REFUSED, refused.detail, headers)
-        return None
+        headers = {"www-authenticate": "Bearer"} if refused.status_code == 401 else None
+        return rpc_error(refused.status_code, REFUSED, refused.detail, headers)
 
 
 def _forwarded_for(headers: Headers) -> list[str]:

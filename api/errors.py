@@ -43,9 +43,14 @@ def status_of(error: errors.ToolweaveError) -> int:
     return next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
 
 
+def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Answer a value as JSON; it may hold what FastAPI's encoder refuses."""
+    return Response(dumps(value), status, dict(headers or {}), media_type="application/json")
+
+
 def detail_response(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """Answer `{"detail": "<text>"}`, the only error body of the API (langgraph_api.md section 3)."""
-    return Response(dumps({"detail": detail}), status, dict(headers or {}), media_type="application/json")
+    return json_response({"detail": detail}, status, headers)
 
 
 async def answer_error(request: Request, error: Exception) -> Response:
@@ -69,14 +74,12 @@ async def answer_disconnect(_request: Request, _error: Exception) -> None:
 async def answer_bad_body(request: Request, error: Exception) -> Response:
     """Answer 422 and name each wrong field, without repeating what was sent: it may be huge, or not valid text."""
     refused = cast("RequestValidationError", error)
-    if any(problem["type"] in _NO_OBJECT for problem in refused.errors()) and not _is_called_json(request):
+    if any(problem["type"] in _NO_OBJECT for problem in refused.errors()) and not _JSON.match(
+        request.headers.get("content-type", "")
+    ):
         return detail_response(422, NOT_CALLED_JSON)
     wrong = [{name: problem[name] for name in ("type", "loc", "msg")} for problem in refused.errors()]
-    return Response(dumps({"detail": wrong}), 422, media_type="application/json")
-
-
-def _is_called_json(request: Request) -> bool:
-    return _JSON.match(request.headers.get("content-type", "")) is not None
+    return json_response({"detail": wrong}, 422)
 
 
 EXCEPTION_HANDLERS: Mapping[type[Exception], ExceptionHandler] = {

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from toolweave.api.errors import json_response
 from toolweave.api.langgraph.requests import Body
 from toolweave.api.request_bodies import left, until_first
-from toolweave.runtime.codec import dumps, dumps_slices, is_large
+from toolweave.runtime.codec import dumps_slices, is_large
 from toolweave.runtime.events.channel import EventFilter
 from toolweave.runtime.models import JsonObject, StreamEvent
 
@@ -23,7 +24,7 @@ def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] 
     """Answer a value as JSON; a large one is encoded and sent in pieces, so that others are served between them."""
     if is_large(value):
         return LargeJson(value, status, headers or {})
-    return Response(dumps(value), status, dict(headers or {}), media_type="application/json")
+    return json_response(value, status, headers)
 
 
 class LargeJson(Response):
@@ -55,11 +56,6 @@ class LargeJson(Response):
         for piece in pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def empty_answer(status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """Answer without a body."""
-    return Response(b"", status, dict(headers or {}))
 
 
 async def page_answer(

@@ -198,11 +198,12 @@ def docs_page(document: JsonObject) -> str:
 
 
 def _operation(endpoint: Endpoint) -> JsonObject:
+    queried = ({"name": each.name, "in": each.where, "schema": each.schema} for each in endpoint.query)
     operation: JsonObject = {
         "tags": [endpoint.tag],
         "summary": endpoint.summary,
         "operationId": re.sub(r"\W+", "_", f"{endpoint.method.lower()}{endpoint.path}").strip("_"),
-        "parameters": [*_path_parameters(endpoint.path), *_query_parameters(endpoint)],
+        "parameters": [*_path_parameters(endpoint.path), *queried],
         "responses": _responses(endpoint),
     }
     if endpoint.body is not None:
@@ -225,10 +226,6 @@ def _path_parameters(path: str) -> list[JsonObject]:
 
 def _names_in(path: str) -> list[str]:
     return re.findall(r"{(\w+)}", path)
-
-
-def _query_parameters(endpoint: Endpoint) -> list[JsonObject]:
-    return [{"name": query.name, "in": query.where, "schema": query.schema} for query in endpoint.query]
 
 
 def _responses(endpoint: Endpoint) -> JsonObject:

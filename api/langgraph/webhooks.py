@@ -15,7 +15,7 @@ from toolweave.config.langgraph_json import LangGraphJson, WebhookUrlRules
 from toolweave.config.outbound_allow import allowed_target
 from toolweave.config.settings import Settings, webhook_keys
 from toolweave.errors import ConfigError, InvalidRequest, OutboundFailed, OutboundRefused
-from toolweave.outbound import OutboundClient, OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client
+from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client
 from toolweave.outbound_messages import require_sendable
 from toolweave.outbound_urls import OutboundTarget, read_target
 from toolweave.runtime.persistence.webhooks import WebhookRepository
@@ -139,7 +139,8 @@ async def open_webhook_sender(
             every = {**fixed, **signature}
             if target is None:
                 return await _to_own_app(own_app, root + url, every, body, rules.policy.limits.total_seconds)
-            return await _to_other_server(client, url, every, body)
+            request = OutboundRequest("POST", url, tuple(every.items()), body)
+            return (await client.send(request, body_wanted=False)).status
 
         yield send
 
@@ -147,11 +148,6 @@ async def open_webhook_sender(
 async def _discard(_url: str, _headers: dict[str, str], _body: bytes) -> int:
     """Take every webhook for heard: langgraph.json has switched them off."""
     return 204
-
-
-async def _to_other_server(client: OutboundClient, url: str, headers: dict[str, str], body: bytes) -> int:
-    answer = await client.send(OutboundRequest("POST", url, tuple(headers.items()), body), body_wanted=False)
-    return answer.status
 
 
 async def _to_own_app(client: httpx.AsyncClient, url: str, headers: dict[str, str], body: bytes, seconds: float) -> int:

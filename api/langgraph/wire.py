@@ -11,58 +11,36 @@ from toolweave.errors import InvalidRequest
 from toolweave.runtime.models import Assistant, AssistantVersion, Cron, JsonObject, Thread, timestamp
 from toolweave.runtime.runs.streams import checkpoint_ids, shown_metadata
 
-# In the order of the reference server.
-_ASSISTANT = ("assistant_id", "graph_id", "config", "context", "metadata", "name", "created_at", "updated_at")
+
+def row_json(row: object, *names: str) -> JsonObject:
+    """Give the JSON form of a row's attributes, in the order of the reference server."""
+    values = ((name, getattr(row, name)) for name in names)
+    return {name: timestamp(value) if isinstance(value, datetime) else value for name, value in values}
 
 
 def assistant_json(assistant: Assistant | AssistantVersion) -> JsonObject:
     """Give the JSON form of an assistant, or of one of its versions, which have no `updated_at`."""
-    shown = (name for name in (*_ASSISTANT, "version", "description") if hasattr(assistant, name))
-    values = ((name, getattr(assistant, name)) for name in shown)
-    return {name: timestamp(value) if isinstance(value, datetime) else value for name, value in values}
+    changed = ("updated_at",) if isinstance(assistant, Assistant) else ()
+    names = ("assistant_id", "graph_id", "config", "context", "metadata", "name", "created_at", *changed)
+    return row_json(assistant, *names, "version", "description")
 
 
 def cron_json(cron: Cron) -> JsonObject:
-    """Give a cron's JSON form."""
+    """Give a cron's JSON form; moments that schedules and people name have no microseconds."""
     return {
-        "cron_id": cron.cron_id,
-        "assistant_id": cron.assistant_id,
-        "thread_id": cron.thread_id,
-        "user_id": cron.user_id,
-        "end_time": _whole(cron.end_time),
-        "schedule": cron.schedule,
-        "timezone": cron.timezone,
-        "payload": cron.payload,
-        "next_run_date": _whole(cron.next_run_at),
-        "metadata": cron.metadata,
-        "on_run_completed": cron.on_run_completed,
-        "enabled": cron.enabled,
-        "created_at": timestamp(cron.created_at),
-        "updated_at": timestamp(cron.updated_at),
+        **row_json(cron, "cron_id", "assistant_id", "thread_id", "user_id"),
+        "end_time": cron.end_time and cron.end_time.isoformat(),
+        **row_json(cron, "schedule", "timezone", "payload"),
+        "next_run_date": cron.next_run_at and cron.next_run_at.isoformat(),
+        **row_json(cron, "metadata", "on_run_completed", "enabled", "created_at", "updated_at"),
     }
-
-
-def _whole(moment: datetime | None) -> str | None:
-    """Write a moment that schedules and people name: without the microseconds it does not have."""
-    return None if moment is None else moment.isoformat()
 
 
 def thread_json(thread: Thread) -> JsonObject:
     """Give a thread's JSON form; `error` and `interrupts` appear with the end of its first run."""
-    shown: JsonObject = {
-        "thread_id": thread.thread_id,
-        "created_at": timestamp(thread.created_at),
-        "updated_at": timestamp(thread.updated_at),
-        "state_updated_at": timestamp(thread.state_updated_at),
-        "metadata": thread.metadata,
-        "status": thread.status,
-        "config": thread.config,
-        "values": thread.values,
-    }
-    if thread.interrupts is not None:
-        shown["error"] = thread.error
-        shown["interrupts"] = thread.interrupts
-    return shown
+    ended = () if thread.interrupts is None else ("error", "interrupts")
+    names = ("thread_id", "created_at", "updated_at", "state_updated_at", "metadata", "status", "config", "values")
+    return row_json(thread, *names, *ended)
 
 
 VALUE = "values."

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
@@ -10,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from toolweave.api.clients import known_to_the_api
+from toolweave.api.errors import json_response
 from toolweave.api.request_bodies import strict_json
 from toolweave.api.routes.tools import REFUSALS, Registry, Variables
 from toolweave.api.stored_tools import StoredTools, in_turn, store_usable
@@ -18,7 +18,7 @@ from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed
 from toolweave.json_values import MAX_VALUES, has_more_values, too_many_values
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client
-from toolweave.runtime.codec import dumps, loads
+from toolweave.runtime.codec import loads
 from toolweave.servers.registry.openapi.document import MOST_BYTES
 from toolweave.servers.registry.openapi.importing import ImportOptions, import_openapi
 from toolweave.servers.registry.repository import OnConflict
@@ -27,16 +27,11 @@ from toolweave.tool_config import ApiAuth
 ACCEPT = "application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
-@dataclass(frozen=True)
-class Fetched:
-    """A document as it came, and the URL that it came from in the end."""
-
-    document: bytes | str | Mapping[str, Any] = field(repr=False)
-    url: str | None
+Document = bytes | str | Mapping[str, Any]
 
 
-async def fetch_document(url: str, allow: tuple[AllowedTarget, ...]) -> Fetched:
-    """Fetch a document.
+async def fetch_document(url: str, allow: tuple[AllowedTarget, ...]) -> tuple[bytes, str]:
+    """Fetch a document; gives it as it came, and the URL that it came from in the end.
 
     Raises:
         OutboundRefused: the policy does not let a request go there.
@@ -47,7 +42,7 @@ async def fetch_document(url: str, allow: tuple[AllowedTarget, ...]) -> Fetched:
         answer = await client.send(OutboundRequest("GET", url, (("Accept", ACCEPT),)))
     if answer.status != 200:
         raise OutboundFailed(f"The document's URL answers with status {answer.status}.", reason="transfer")
-    return Fetched(answer.body, answer.url)
+    return answer.body, answer.url
 
 
 # Descriptions of large APIs are read on a thread.
@@ -128,38 +123,40 @@ async def import_document(
     The body is the document as JSON or YAML, or an object with `document` or `url` and the options. A URL is fetched
     under the outbound policy (W-09). Tools hold no credentials but refer to variables, named in their `auth`.
     """
-    wanted, fetched = await _wanted(await request.body(), choices, request.app.state.settings)
-    text = fetched.document.encode("utf-8", "replace") if isinstance(fetched.document, str) else fetched.document
+    wanted, document, url = await _wanted(await request.body(), choices, request.app.state.settings)
+    text = document.encode("utf-8", "replace") if isinstance(document, str) else document
     # One that came parsed was counted in its body.
     if isinstance(text, bytes) and await has_more_values(text, MOST_VALUES):
         raise HTTPException(413, too_many_values(MOST_VALUES))
     options = ImportOptions(
         base_url=wanted.base_url,
-        document_url=fetched.url,
+        document_url=url,
         prefix=wanted.prefix,
         tags=tuple(wanted.tags),
         operations=tuple(wanted.operations),
         auth=wanted.auth,
     )
-    made = await in_turn(import_openapi, fetched.document, options)
+    made = await in_turn(import_openapi, document, options)
     answer = await store_usable(registry, made.tools, variables, wanted.on_conflict)
     told = {**answer, "skipped": [*made.skipped, *answer["skipped"]], "warnings": made.warnings}
-    return Response(dumps(told), 201, media_type="application/json")
+    return json_response(told, 201)
 
 
-async def _wanted(body: bytes, choices: ImportChoices, settings: Settings) -> tuple[OpenApiImport, Fetched]:
+async def _wanted(
+    body: bytes, choices: ImportChoices, settings: Settings
+) -> tuple[OpenApiImport, Document, str | None]:
     given = await asyncio.to_thread(_envelope, body)
     chosen = choices.model_dump(exclude_unset=True)
     if given is None:
-        return OpenApiImport(document="", **chosen), Fetched(body, None)
+        return OpenApiImport(document="", **chosen), body, None
     try:
         wanted = OpenApiImport.model_validate({**chosen, **given})
     except ValidationError as error:
         found = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
         raise RequestValidationError(found) from None
     if wanted.url is not None:
-        return wanted, await fetch_document(wanted.url, settings.outbound_allow)
-    return wanted, Fetched(wanted.document or "", None)
+        return wanted, *await fetch_document(wanted.url, settings.outbound_allow)
+    return wanted, wanted.document or "", None
 
 
 def _envelope(body: bytes) -> dict[str, Any] | None:

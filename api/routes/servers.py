@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from toolweave.api.clients import known_to_the_api
-from toolweave.runtime.codec import dumps
+from toolweave.api.errors import json_response
 from toolweave.servers.connections.breaker import BreakerState
 from toolweave.servers.connections.current import plane_slot
 from toolweave.servers.connections.observation import SECONDS, ServerFigures
@@ -126,7 +126,7 @@ GUARDED = [Depends(known_to_the_api)]
 @router.get("", response_model=list[ServerSummary], dependencies=GUARDED)
 async def list_servers(plane: Plane) -> Response:
     """List all configured MCP servers and how they are, in the order of mcp.jsonc."""
-    return _json(plane.summaries())
+    return json_response(plane.summaries())
 
 
 # Before the one with a name: mcp.jsonc lets no server be called "metrics".
@@ -144,7 +144,7 @@ async def show_server(name: str, plane: Plane) -> Response:
     details = plane.details(name)
     if details is None:
         raise _unknown(name, plane)
-    return _json(details)
+    return json_response(details)
 
 
 @router.post(
@@ -164,14 +164,9 @@ async def reconnect(name: str, plane: Plane) -> Response:
     with suppress(TimeoutError):
         async with asyncio.timeout(RECONNECT_LIMIT_S):
             await plane.reconnect(name)
-    return _json(plane.health()[name])
+    return json_response(plane.health()[name])
 
 
 def _unknown(name: str, plane: ToolPlane) -> HTTPException:
     known = ", ".join(plane.health()) or "none"
     return HTTPException(404, f"There is no MCP server named {name[:100]!r}. Configured: {known}.")
-
-
-def _json(answer: object) -> Response:
-    # Schemas and texts are the servers' own: they may hold what FastAPI's encoder refuses.
-    return Response(dumps(answer), media_type="application/json")

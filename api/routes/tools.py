@@ -11,6 +11,7 @@ from loguru import logger
 from pydantic import BaseModel, ConfigDict, Field
 
 from toolweave.api.clients import known_to_the_api
+from toolweave.api.errors import json_response
 from toolweave.api.request_bodies import StrictJsonRoute
 from toolweave.api.stored_tools import (
     GivenTool,
@@ -25,7 +26,6 @@ from toolweave.api.stored_tools import (
 from toolweave.config.settings import Settings
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import ConfigError, PersistenceError
-from toolweave.runtime.codec import dumps
 from toolweave.servers.registry.current import REGISTRY
 from toolweave.servers.registry.repository import OnConflict, RegisteredTools, open_tool_registry
 from toolweave.servers.registry.stored_tools import RegisteredTool
@@ -135,7 +135,7 @@ async def list_tools(
     page = await registry.search(query, limit=limit, offset=offset)
     headers = {"x-pagination-total": str(page.total)}
     tools = await asyncio.to_thread(lambda: [shown(found.config) for found in page.tools])
-    return _json(tools, headers=headers)
+    return json_response(tools, headers=headers)
 
 
 # Before the one with an id: no tool is called "import" or "export".
@@ -151,7 +151,7 @@ async def import_tools(given: ToolImport, registry: Registry, variables: Variabl
     With "replace", `***` keeps the secrets that are stored, as PUT does; new tools need theirs written out.
     """
     stored = await store_given(registry, await read_tools(given.tools), variables, given.on_conflict)
-    return Response(dumps(stored), 201, media_type="application/json")
+    return json_response(stored, 201)
 
 
 @router.get("/export", response_model=ToolExport)
@@ -160,7 +160,7 @@ async def export_tools(registry: Registry) -> Response:
     stored = await registry.all()
     tools = await asyncio.to_thread(lambda: [shown(tool) for tool in stored])
     headers = {"content-disposition": 'attachment; filename="tools.json"'}
-    return Response(dumps({"tools": tools}), headers=headers, media_type="application/json")
+    return json_response({"tools": tools}, headers=headers)
 
 
 @router.get("/{tool_id}", response_model=ToolConfig, responses=UNKNOWN)
@@ -211,8 +211,4 @@ def _etag(tool: RegisteredTool) -> str:
 
 
 def _tool(tool: RegisteredTool, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return _json(shown(tool.config), status, {"etag": _etag(tool), **(headers or {})})
-
-
-def _json(answer: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(dumps(answer), status, headers, media_type="application/json")
+    return json_response(shown(tool.config), status, {"etag": _etag(tool), **(headers or {})})

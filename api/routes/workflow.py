@@ -10,9 +10,9 @@ from loguru import logger
 from pydantic import ConfigDict
 
 from toolweave.api.clients import api_client
+from toolweave.api.errors import json_response
 from toolweave.api.request_bodies import StrictJsonRoute, left, until_first
 from toolweave.nodes.workflow.state import CheckedInput, WorkflowOutput
-from toolweave.runtime.codec import dumps
 
 router = APIRouter(tags=["workflow"], route_class=StrictJsonRoute)
 
@@ -53,7 +53,7 @@ async def workflow(
     async with until_first(_answer(wanted, client), left(request.receive)) as (working, _):
         if not working.done():
             return Response(status_code=GONE)
-        return Response(dumps(working.result()), media_type="application/json")
+        return json_response(working.result())
 
 
 async def _answer(wanted: WorkflowRequest, client: LangGraphClient) -> Any:

@@ -231,16 +231,9 @@ class Authentication:
 
     async def _user(self, handlers: AuthHandlers, scope: Scope, receive: Receive) -> tuple[User, Receive]:
         connection = HTTPConnection(scope)
-        known = None if self._known is None else self._known.find(connection)
-        if known is not None:
-            return known, receive
-        user, receive = await self._asked(handlers, scope, receive)
-        if self._known is not None:
-            self._known.keep(connection, user)
-        return user, receive
-
-    async def _asked(self, handlers: AuthHandlers, scope: Scope, receive: Receive) -> tuple[User, Receive]:
-        connection = HTTPConnection(scope)
+        user = None if self._known is None else self._known.find(connection)
+        if user is not None:
+            return user, receive
         body = None
         if "body" in handlers.wanted and scope["type"] == "http":
             data = await read_bytes(Request(scope, receive))
@@ -258,7 +251,10 @@ class Authentication:
             "headers": dict(scope["headers"]),
             "authorization": connection.headers.get("authorization"),
         }
-        return await handlers.user_of(arguments), receive
+        user = await handlers.user_of(arguments)
+        if self._known is not None:
+            self._known.keep(connection, user)
+        return user, receive
 
 
 class KnownUsers:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from toolweave.api.langgraph import json_rpc
-from toolweave.api.langgraph.answers import EventStream, SlowJson, empty_answer, json_answer
+from toolweave.api.langgraph.answers import EventStream, SlowJson, json_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.auth.authorization import AuthRequest, checked_id
 from toolweave.api.langgraph.endpoints import Endpoints, Parameter
@@ -292,7 +292,7 @@ async def message(request: Request) -> ASGIApp:
                 json_rpc.INVALID_REQUEST, "Invalid JSON-RPC message: missing or invalid jsonrpc version"
             )
         if "method" not in received and ("result" in received or "error" in received):
-            return empty_answer(202)
+            return Response(None, 202)
         return await _called(request, request_id, _method_of(received), json_rpc.params_of(received))
     except json_rpc.RpcError as error:
         return json_rpc.rpc_answer(json_rpc.error_message(request_id, error))

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import empty_answer, json_answer, page_answer
+from toolweave.api.langgraph.answers import json_answer, page_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import Endpoints, Parameter
 from toolweave.api.langgraph.graph_description import drawn_graph, graph_schemas, subgraph_schemas
@@ -116,7 +116,7 @@ async def delete(request: Request) -> Response:
     if with_threads:
         await _delete_threads(here, assistant_id)
     await here.persistence.assistants.delete(assistant_id)
-    return empty_answer(204)
+    return Response(None, 204)
 
 
 @endpoints(

@@ -10,7 +10,7 @@ from langchain_core.utils.uuid import uuid7
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import empty_answer, json_answer, page_answer
+from toolweave.api.langgraph.answers import json_answer, page_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.requests import Body, path_uuid, uuid_of
@@ -225,7 +225,7 @@ async def delete(request: Request) -> Response:
     Runs that it has started go on.
     """
     await served(request).persistence.crons.delete(path_uuid(request, "cron"))
-    return empty_answer(204)
+    return Response(None, 204)
 
 
 async def _create(request: Request, body: Body, thread_id: str | None) -> Response:

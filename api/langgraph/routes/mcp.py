@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from toolweave.api.langgraph import json_rpc
-from toolweave.api.langgraph.answers import SlowJson, empty_answer, json_answer
+from toolweave.api.langgraph.answers import SlowJson, json_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.auth.authorization import AuthRequest
 from toolweave.api.langgraph.endpoints import Endpoints
@@ -199,7 +199,7 @@ async def message(request: Request) -> ASGIApp:
     request_id: json_rpc.RequestId = received.get("id")
     if request_id is None or "method" not in received:
         # A notification, or an answer to a question that nobody asked.
-        return empty_answer(202)
+        return Response(None, 202)
     try:
         return await _called(served(request), request_id, received["method"], json_rpc.params_of(received))
     except json_rpc.RpcError as error:
@@ -209,7 +209,7 @@ async def message(request: Request) -> ASGIApp:
 @endpoints("DELETE /mcp", permit_end, status=404, errors=())
 async def end_session(_request: Request) -> Response:
     """End a session, of which there are none."""
-    return empty_answer(404)
+    return Response(None, 404)
 
 
 def checked_message(received: Any) -> JsonObject:

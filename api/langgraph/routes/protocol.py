@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from toolweave.api.errors import status_of
-from toolweave.api.langgraph.answers import EventStream, empty_answer, json_answer
+from toolweave.api.langgraph.answers import EventStream, json_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import SSE, Endpoints
 from toolweave.api.langgraph.requests import checked_body, path_uuid, read_json
@@ -20,7 +20,7 @@ from toolweave.api.langgraph.thread_states import require_start
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.events.channel import CHANNELS, PROTOCOL_MODES, EventFilter, is_channel
-from toolweave.runtime.models import TERMINAL, JsonObject, Namespace, NewRun, Run, StreamEvent, Thread
+from toolweave.runtime.models import TERMINAL, JsonObject, Namespace, NewRun, Run, StreamEvent
 from toolweave.runtime.persistence.search import MetadataFilter, allows, filter_in_force
 
 ErrorCode = Literal[
@@ -244,16 +244,14 @@ async def _require_waiting(here: Served, thread_id: str, answers: JsonObject) ->
     """Refuse answers to questions that nobody asks, or that a run on its way to them answers already."""
     # In this order, since runs go on meanwhile: what a run that has ended has asked, or answered, is in the thread.
     asking = {number: here.engine.runtime.announcements.asking(thread_id, number) for number in answers}
-    active = [run for run in await here.persistence.runs.list(thread_id, limit=ACTIVE_RUNS_SHOWN) if _is_active(run)]
-    questions = _questions(await here.persistence.threads.get(thread_id))
+    runs = await here.persistence.runs.list(thread_id, limit=ACTIVE_RUNS_SHOWN)
+    active = [run for run in runs if run.status not in TERMINAL]
+    waiting = (await here.persistence.threads.get(thread_id)).interrupts or {}
+    questions = {question["id"] for asked in waiting.values() for question in asked}
     for number, asker in asking.items():
         answered = any(number in _answered_by(run) for run in active if run.run_id != asker)
         if answered or (asker is None and number not in questions):
             raise RefusedCommand("no_such_interrupt", f"Unknown or already-consumed interrupt: {number[:200]}")
-
-
-def _is_active(run: Run) -> bool:
-    return run.status not in TERMINAL
 
 
 def _answered_by(run: Run) -> Mapping[str, Any]:
@@ -261,20 +259,25 @@ def _answered_by(run: Run) -> Mapping[str, Any]:
     return resume if isinstance(resume, dict) else {}
 
 
-def _questions(thread: Thread) -> set[str]:
-    return {question["id"] for questions in (thread.interrupts or {}).values() for question in questions}
-
-
 NO_RUN = "No active run is bound to this thread."
 
 
-async def carry_out(here: Served, thread_id: str, command: ProtocolCommand) -> JsonObject:
-    """Do what a command says and give its result; those about subscriptions are a connection's own matter.
+async def _carry_out(request: Request, command: ProtocolCommand) -> JsonObject:
+    """Do what a command says and give its result; one about subscriptions has no connection to send events to.
 
     Raises:
         RefusedCommand: there is no such command, or it cannot be carried out.
         ToolweaveError: what the runtime refuses.
     """
+    match command.method:
+        case "subscription.subscribe":
+            checked_channels(command)
+            return {"subscription_id": str(uuid4()), "replayed_events": 0}
+        case "subscription.unsubscribe":
+            raise RefusedCommand("no_such_subscription", f"Unknown subscription: {subscription_id(command)[:200]}")
+        case "subscription.reconnect":
+            raise RefusedCommand("no_such_run", NO_RUN)
+    here, thread_id = served(request), path_uuid(request, "thread")
     match command.method:
         case "run.start":
             return await start_run(here, thread_id, command.params)
@@ -282,24 +285,7 @@ async def carry_out(here: Served, thread_id: str, command: ProtocolCommand) -> J
             return await respond(here, thread_id, command.params)
         case "agent.getTree":
             return await _tree(here, thread_id, command.params)
-        case _:
-            raise RefusedCommand("unknown_command", f"Unknown protocol command: {command.method[:200]}")
-
-
-def subscribe_without_connection(command: ProtocolCommand) -> JsonObject | None:
-    """Answer a command about subscriptions that came by itself, with nowhere to send events to; None for others.
-
-    Raises:
-        RefusedCommand: it asks for nothing, or for what does not exist.
-    """
-    if command.method == "subscription.subscribe":
-        checked_channels(command)
-        return {"subscription_id": str(uuid4()), "replayed_events": 0}
-    if command.method == "subscription.unsubscribe":
-        raise RefusedCommand("no_such_subscription", f"Unknown subscription: {subscription_id(command)[:200]}")
-    if command.method == "subscription.reconnect":
-        raise RefusedCommand("no_such_run", NO_RUN)
-    return None
+    raise RefusedCommand("unknown_command", f"Unknown protocol command: {command.method[:200]}")
 
 
 def checked_channels(command: ProtocolCommand) -> list[str]:
@@ -370,14 +356,10 @@ async def command(request: Request) -> Response:
     given = read_command(value)
     if given is None:
         return json_answer(malformed(value), status=400)
-    here = served(request)
     try:
-        result = subscribe_without_connection(given)
-        if result is None:
-            result = await carry_out(here, path_uuid(request, "thread"), given)
+        return json_answer(success(given, await _carry_out(request, given)))
     except ToolweaveError as error:
         return json_answer(refused(given, error))
-    return json_answer(success(given, result))
 
 
 @endpoints(
@@ -436,7 +418,7 @@ async def admit(request: Request) -> Response:
     Let the client in.
     """
     path_uuid(request, "thread")
-    return empty_answer(204)
+    return Response(None, 204)
 
 
 async def _json(request: Request) -> Any:

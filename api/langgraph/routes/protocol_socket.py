@@ -20,7 +20,7 @@ from toolweave.api.langgraph.requests import Handler, uuid_of
 from toolweave.api.langgraph.routes import protocol
 from toolweave.api.langgraph.served import served
 from toolweave.api.request_bodies import until_first
-from toolweave.errors import NotFound, ToolweaveError
+from toolweave.errors import ToolweaveError
 from toolweave.json_values import has_more_values, too_many_values
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.events.channel import EventFilter, Subscription
@@ -145,7 +145,6 @@ class SocketSession:
 
 # Clients read a close code of 4000 plus an HTTP status as that status, and do not come back for most of 4xx.
 STATUS_CODES = 4000
-GONE = 4404
 TOO_FAR_BEHIND = 1013
 
 
@@ -167,18 +166,8 @@ def event_sockets(endpoints: Iterable[Endpoint]) -> list[WebSocketRoute]:
 
 async def _serve(websocket: WebSocket, admit: Handler, command: Handler) -> tuple[int | None, str]:
     """Serve one client; gives the code to close with, None when it has left by itself."""
-    try:
-        return await _admitted(websocket, admit, command)
-    except ToolweaveError as error:
-        return STATUS_CODES + status_of(error), str(error)[:100]
-    except HTTPException as error:
-        return STATUS_CODES + error.status_code, str(error.detail)[:100]
-
-
-async def _admitted(websocket: WebSocket, admit: Handler, command: Handler) -> tuple[int | None, str]:
     request = _request(websocket.scope, b"", "GET")
-    thread_id = uuid_of(websocket.path_params["thread_id"], "thread")
-    await admit(request)
+    here = served(request)
 
     async def carry_out(data: bytes) -> bytes:
         answer = await command(_request(websocket.scope, data, "POST"))
@@ -186,16 +175,17 @@ async def _admitted(websocket: WebSocket, admit: Handler, command: Handler) -> t
             return b"".join(await answer.pieces())
         return bytes(answer.body) if isinstance(answer, Response) else b""
 
-    here = served(request)
-    session = SocketSession(
-        websocket, here.engine.runtime.announcements.log, thread_id, carry_out, partial(admit, request)
-    )
-    if not await session.run():
-        return None, ""
     try:
+        thread_id = uuid_of(websocket.path_params["thread_id"], "thread")
+        await admit(request)
+        log = here.engine.runtime.announcements.log
+        if not await SocketSession(websocket, log, thread_id, carry_out, partial(admit, request)).run():
+            return None, ""
         await here.persistence.threads.get(thread_id)
-    except NotFound as error:
-        return GONE, str(error)
+    except ToolweaveError as error:
+        return STATUS_CODES + status_of(error), str(error)[:100]
+    except HTTPException as error:
+        return STATUS_CODES + error.status_code, str(error.detail)[:100]
     return TOO_FAR_BEHIND, "Read faster, or subscribe to less."
 
 

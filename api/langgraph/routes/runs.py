@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import EventStream, SlowJson, empty_answer, json_answer, run_filter, selected
+from toolweave.api.langgraph.answers import EventStream, SlowJson, json_answer, run_filter, selected
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.endpoints import SSE, Endpoints, Parameter
@@ -184,7 +184,7 @@ async def delete(request: Request) -> Response:
     Its checkpoints go with it; a running one is stopped first.
     """
     await served(request).engine.delete_run(*_ids(request))
-    return empty_answer(204)
+    return Response(None, 204)
 
 
 @endpoints(
@@ -272,7 +272,7 @@ async def cancel(request: Request) -> Response | SlowJson:
         await here.engine.cancel(run.thread_id, run.run_id, action, wait=False, why=_why(action, CANCEL))
     except NotFound:
         raise NotFound(NOTHING_TO_CANCEL) from None
-    return SlowJson(_ended(here.engine, run), _located(run_path(run), "join")) if waits else empty_answer(202)
+    return SlowJson(_ended(here.engine, run), _located(run_path(run), "join")) if waits else Response(None, 202)
 
 
 @endpoints(
@@ -292,7 +292,7 @@ async def cancel_many(request: Request) -> Response:
             cancelled += 1
     if not cancelled:
         raise NotFound(NOTHING_TO_CANCEL)
-    return empty_answer(204)
+    return Response(None, 204)
 
 
 async def _wanted(request: Request, here: Served) -> RunRequest:

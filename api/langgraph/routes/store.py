@@ -2,24 +2,25 @@
 
 from collections.abc import Sequence
 
-from langgraph.store.base import NOT_PROVIDED, Item, SearchItem
+from langgraph.store.base import NOT_PROVIDED
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import empty_answer, json_answer
+from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import Endpoints, Parameter
 from toolweave.api.langgraph.json_schema import BOOLEAN, STRING
 from toolweave.api.langgraph.requests import Body, query_flag
 from toolweave.api.langgraph.served import served
+from toolweave.api.langgraph.wire import row_json
 from toolweave.errors import BadRequest, RequestError
-from toolweave.runtime.models import JsonObject, timestamp
 from toolweave.runtime.persistence.store import SqliteStore
 from toolweave.runtime.persistence.store_filter import check_filter
 from toolweave.runtime.persistence.store_items import is_kept_for_a_thread
 
 # LangGraph keeps this root to itself.
 RESERVED_ROOT = "langgraph"
+ITEM = ("namespace", "key", "value", "created_at", "updated_at")
 
 endpoints = Endpoints("Store", "disable_store")
 _GET_QUERY = (Parameter("namespace", STRING), Parameter("key", STRING), Parameter("refresh_ttl", BOOLEAN))
@@ -41,7 +42,7 @@ async def put(request: Request, body: Body) -> Response:
     await _store(request).aput(
         namespace, body.fields["key"], body.fields["value"], body.get("index"), ttl=body.get("ttl", NOT_PROVIDED)
     )
-    return empty_answer(204, body.headers())
+    return Response(None, 204, body.headers())
 
 
 @endpoints(
@@ -63,7 +64,7 @@ async def get(request: Request) -> Response:
         return json_answer({"error": "Key is required"}, status=400)
     refresh = query_flag(request, "refresh_ttl") if "refresh_ttl" in request.query_params else None
     item = await _store(request).aget(namespace, key, refresh_ttl=refresh)
-    return json_answer(None if item is None else item_json(item))
+    return json_answer(None if item is None else row_json(item, *ITEM))
 
 
 @endpoints("DELETE /store/items", rules.delete_item, "StoreDeleteRequest", status=204)
@@ -75,7 +76,7 @@ async def delete(request: Request, body: Body) -> Response:
     namespace = labels(body.get("namespace", ()))
     _refuse_kept(namespace)
     await _store(request).adelete(namespace, body.fields["key"])
-    return empty_answer(204, body.headers())
+    return Response(None, 204, body.headers())
 
 
 @endpoints(
@@ -100,7 +101,7 @@ async def search(request: Request, body: Body) -> Response:
         query=body.get("query"),
         refresh_ttl=body.get("refresh_ttl"),
     )
-    items = [{**item_json(item), "score": item.score} for item in found]
+    items = [{**row_json(item, *ITEM), "score": item.score} for item in found]
     return json_answer({"items": items}, headers=body.headers())
 
 
@@ -136,17 +137,6 @@ def labels(given: Sequence[str]) -> tuple[str, ...]:
         if not label or "." in label or "\0" in label:
             raise BadLabelError(f"Namespace label '{label[:200]}' must be a non-empty string without periods")
     return tuple(given)
-
-
-def item_json(item: Item | SearchItem) -> JsonObject:
-    """Give an item's JSON form (section 4)."""
-    return {
-        "namespace": item.namespace,
-        "key": item.key,
-        "value": item.value,
-        "created_at": timestamp(item.created_at),
-        "updated_at": timestamp(item.updated_at),
-    }
 
 
 async def answer_bad_label(_request: Request, error: Exception) -> Response:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from toolweave.api.langgraph.answers import EventStream, empty_answer, json_answer, page_answer
+from toolweave.api.langgraph.answers import EventStream, json_answer, page_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import SSE, Endpoints, Parameter
 from toolweave.api.langgraph.json_schema import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
@@ -154,7 +154,7 @@ async def patch(request: Request, thread_id: str, body: Body) -> Response:
     thread = await threads.patch(thread_id, body.get("metadata", {}), ttl)
     headers = body.headers(*without_effect(body, ttl))
     if "return=minimal" in request.headers.get("prefer", ""):
-        return empty_answer(204, headers)
+        return Response(None, 204, headers)
     return json_answer(thread_json(thread), headers=headers)
 
 
@@ -186,7 +186,7 @@ async def delete(request: Request) -> Response:
     All it has goes with it; what runs on it is stopped.
     """
     await served(request).engine.delete_thread(path_uuid(request, "thread"))
-    return empty_answer(204)
+    return Response(None, 204)
 
 
 def _extract_paths(body: Body) -> dict[str, str]:
