@@ -15,7 +15,7 @@ from toolweave.errors import ConfigError, ServerUnavailable
 from toolweave.nodes.http_tools.api_calls import ApiCalls, ApiTool, http_tools
 from toolweave.nodes.tool_catalog import ToolCatalog, ToolRegistry, absent_tools, registered
 from toolweave.servers.connections.current import plane_slot
-from toolweave.servers.connections.oauth import TokenPlace, token_place
+from toolweave.servers.connections.oauth import token_place
 from toolweave.servers.connections.observation import CallObserver, open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.tool_config import ToolConfig
@@ -98,7 +98,9 @@ async def open_task_tools(
     Raises:
         ServerUnavailable: no server offers a tool; says why of each.
     """
-    async with open_tool_plane(servers, observers=observers, token_place=_token_place(servers)) as plane:
+    # The tokens of servers that a person has signed in to are where the settings of this process say.
+    place = token_place(load_settings()) if any(server.auth for server in servers) else None
+    async with open_tool_plane(servers, observers=observers, token_place=place) as plane:
         available = PlaneTools(plane)
         await _first_tools(available)
         yield available
@@ -127,32 +129,20 @@ def server_states(plane: ToolPlane) -> list[str]:
     ]
 
 
-def absent_servers(plane: ToolPlane) -> list[str]:
-    """Say of each server that is not there how it is, and why."""
-    ready = {f"{name} is ready" for name in plane.ready()}
-    return [said for said in server_states(plane) if said not in ready]
-
-
 async def _first_tools(available: PlaneTools) -> None:
     plane = available.plane
     patience = time.monotonic() + FIRST_TOOL_PATIENCE_S
-    while not await available.tools() and _connecting(plane) and time.monotonic() < patience:
+    while not await available.tools() and time.monotonic() < patience:
+        if not any(health["state"] == "connecting" for health in plane.health().values()):
+            break
         await plane.settle(timeout_s=0.5)
-    absent = absent_servers(plane)
+    ready = {f"{name} is ready" for name in plane.ready()}
+    absent = [state for state in server_states(plane) if state not in ready]
     if not await available.tools():
         listed = "; ".join(absent) or "None is enabled, or they answered without tools"
         raise ServerUnavailable(f"No MCP server offers a tool. {listed}.", server=", ".join(plane.health()))
     if absent:
         logger.warning("the agent works without some MCP servers: {}", "; ".join(absent))
-
-
-def _connecting(plane: ToolPlane) -> bool:
-    return any(health["state"] == "connecting" for health in plane.health().values())
-
-
-def _token_place(servers: Sequence[McpServerConfig]) -> TokenPlace | None:
-    """Find the tokens of servers that a person has signed in to where the settings of this process say."""
-    return token_place(load_settings()) if any(server.auth for server in servers) else None
 
 
 TOOL_IDS = "tool_ids"

@@ -120,7 +120,6 @@ This script cannot be used:
 Correct it, keep what is good, and give the whole script again in the same way."""
 # Whatever stands between that is no word, such as a soft hyphen or a wide slash: a model may read over it.
 _FRAME = re.compile(r"[<＜﹤](?=[^\w<＜﹤]{0,40}article)", re.IGNORECASE)
-_TEXT = {"type": "string"}
 
 
 def script_prompt(plan: ScriptPlan, *, from_notes: bool) -> str:
@@ -163,49 +162,33 @@ def repair_request(problems: Sequence[str]) -> str:
 
 def script_function(plan: ScriptPlan) -> dict[str, Any]:
     """Return the OpenAI function whose parameters are a VideoScript, in words that every endpoint takes."""
-    narration: dict[str, Any] = {"text": {**_TEXT, "description": "One to four sentences to be spoken."}}
+    narration = {"text": _text("One to four sentences to be spoken.")}
     if plan.settings.personas:
         ids = [persona.id for persona in plan.settings.personas]
-        narration["persona_id"] = {**_TEXT, "enum": ids, "description": "Who says it."}
+        narration["persona_id"] = {**_text("Who says it."), "enum": ids}
     section = {
-        "title": {**_TEXT, "description": "A few words."},
-        "narrations": {
-            "type": "array",
-            "description": "What is said, in order.",
-            "items": _object(narration, list(narration)),
-        },
-        "slide_prompt": {**_TEXT, "description": "What the slide shows."},
+        "title": _text("A few words."),
+        "narrations": _list("What is said, in order.", _object(narration, list(narration))),
+        "slide_prompt": _text("What the slide shows."),
     }
     script = {
-        "title": {**_TEXT, "description": "The title of the video."},
-        "description": {**_TEXT, "description": "What it is about, in one or two sentences."},
-        "sections": {
-            "type": "array",
-            "description": f"{_sections(plan)}, in the article's order.",
-            "items": _object(section, ["title", "narrations"]),
-        },
+        "title": _text("The title of the video."),
+        "description": _text("What it is about, in one or two sentences."),
+        "sections": _list(f"{_sections(plan)}, in the article's order.", _object(section, ["title", "narrations"])),
     }
-    return {
-        "name": WRITE_SCRIPT,
-        "description": "Hand in the script of the video.",
-        "parameters": _object(script, list(script)),
-    }
+    parameters = _object(script, list(script))
+    return {"name": WRITE_SCRIPT, "description": "Hand in the script of the video.", "parameters": parameters}
 
 
 def notes_function() -> dict[str, Any]:
     """Return the OpenAI function that notes are handed in with."""
-    notes = {"type": "array", "items": _TEXT, "description": "Whole sentences, in order."}
-    entry = {"heading": {**_TEXT, "description": "The heading they are from, as it is written."}, "notes": notes}
-    sections = {
-        "type": "array",
-        "description": "One entry for each heading, in order.",
-        "items": _object(entry, list(entry)),
+    entry = {
+        "heading": _text("The heading they are from, as it is written."),
+        "notes": _list("Whole sentences, in order.", {"type": "string"}),
     }
-    return {
-        "name": TAKE_NOTES,
-        "description": "Hand in the notes of this part.",
-        "parameters": _object({"sections": sections}, ["sections"]),
-    }
+    sections = _list("One entry for each heading, in order.", _object(entry, list(entry)))
+    parameters = _object({"sections": sections}, ["sections"])
+    return {"name": TAKE_NOTES, "description": "Hand in the notes of this part.", "parameters": parameters}
 
 
 def _framed(title: str, blocks: Sequence[Block]) -> str:
@@ -257,3 +240,11 @@ def _rounded(number: float) -> int:
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required}
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _list(description: str, items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "description": description, "items": items}

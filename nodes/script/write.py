@@ -66,29 +66,26 @@ def _tidied(written: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tidied_section(section: dict[str, Any]) -> dict[str, Any]:
-    tidied = dict(section)
-    if _is_nobody(section.get("slide_prompt", "-")):
-        tidied["slide_prompt"] = None
+    tidied = _unnamed(section, "slide_prompt")
     if "narrations" in section:
         narrations = section["narrations"]
         if isinstance(narrations, str):
             narrations = _as_list(narrations) or [narrations]
         if isinstance(narrations, list):
             narrations = [{"text": item} if isinstance(item, str) else item for item in narrations]
-        tidied["narrations"] = _each(narrations, _tidied_narration)
+        tidied["narrations"] = _each(narrations, lambda narration: _unnamed(narration, "persona_id"))
     return tidied
-
-
-def _tidied_narration(narration: dict[str, Any]) -> dict[str, Any]:
-    return {**narration, "persona_id": None} if _is_nobody(narration.get("persona_id", "-")) else narration
 
 
 def _each(items: Any, tidied: Any) -> Any:
     return [tidied(item) if isinstance(item, dict) else item for item in items] if isinstance(items, list) else items
 
 
-def _is_nobody(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and value.strip().lower() in _NOBODY)
+def _unnamed(value: dict[str, Any], key: str) -> dict[str, Any]:
+    """Write null where a model wrote that there is none."""
+    written = value.get(key)
+    is_none = isinstance(written, str) and written.strip().lower() in _NOBODY
+    return {**value, key: None} if is_none else dict(value)
 
 
 def _as_list(value: Any) -> list[Any]:
