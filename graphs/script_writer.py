@@ -19,7 +19,6 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
-from toolweave.config.mcp import McpServerConfig
 from toolweave.config.script_job import read_script_job
 from toolweave.errors import ConfigError, FetchFailed, IterationLimitError, ModelError, ServerUnavailable
 from toolweave.graphs.agent_loop import AgentGraph, build_agent_loop
@@ -72,8 +71,6 @@ _AGENT_S = 3_600.0
 _WRITE_S = 7_200.0
 _VALIDATE_S = 900.0
 _WAYS_ON: dict[Hashable, str] = {"http": "fetch_page", "agent": "fetch_with_agent"}
-
-
 _CHANGED = "the job began with MCP servers, and now no MCP file is named."
 
 
@@ -109,13 +106,11 @@ def build_script_writer(
         store: The long-term store.
     """
     models = as_script_models(model)
-    agent = agent or AgentFetch()
-    fetching = fetch_agent_node(fetch_loop(agent), agent, models, read_job)
     graph: ScriptBuilder = StateGraph(ScriptState, input_schema=ScriptInput, output_schema=ScriptOutput)
 
     graph.add_node("begin", begin_node(read_job))
     graph.add_node("fetch_page", fetch_plain_node(fetch or PlainFetch()), timeout=_FETCH_S)
-    graph.add_node("fetch_with_agent", fetching, timeout=_AGENT_S)
+    graph.add_node("fetch_with_agent", fetch_agent_node(agent or AgentFetch(), models, read_job), timeout=_AGENT_S)
     graph.add_node("write", write_node(models), timeout=_WRITE_S)
     graph.add_node("validate", validate_node(models), timeout=_VALIDATE_S)
 
@@ -141,9 +136,13 @@ class _Job:
 _job: ContextVar[_Job] = ContextVar("fetch_job")
 
 
-def fetch_loop(fetch: AgentFetch) -> AgentGraph:
-    """Compile the loop that all jobs use; it runs within `fetch_agent_node` only."""
-    return build_agent_loop(
+def fetch_agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> ScriptNode:
+    """Make the node that opens the job's servers and runs an agent loop with them, one that all jobs use.
+
+    What the job is to do is read anew: neither servers nor their secrets go through checkpoints. It raises ConfigError
+    when there are none any more, and FetchFailed, which names servers and errors.
+    """
+    loop = build_agent_loop(
         tools=_JobTools(),
         model=_JobModel(),
         max_iterations=fetch.max_iterations,
@@ -152,16 +151,11 @@ def fetch_loop(fetch: AgentFetch) -> AgentGraph:
         max_tools=fetch.max_tools,
     )
 
-
-def fetch_agent_node(loop: AgentGraph, fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> ScriptNode:
-    """Make the node that opens the job's servers and runs `loop` with them.
-
-    What the job is to do is read anew: neither servers nor their secrets go through checkpoints. It raises ConfigError
-    when there are none any more, and FetchFailed, which names servers and errors.
-    """
-
     async def fetch_with_agent(state: ScriptState) -> ScriptUpdate:
-        servers = await asyncio.to_thread(_servers, read_job)
+        config = (await asyncio.to_thread(read_job)).mcp
+        if config is None:
+            raise ConfigError(_CHANGED, source="MCP_CONFIG_PATH", fix="Set it again, or begin the job anew without it.")
+        servers = config.servers
         model = models.model_for(settings_of(state.get("settings")))
         dialogue = FetchDialogue(state["url"], fetch.max_iterations)
         tell_progress(BEGUN_PERCENT, f"Connecting to {', '.join(server.name for server in servers if server.enabled)}")
@@ -222,13 +216,6 @@ def _no_model() -> NoReturn:
 
 def _giving_whole(tool: BaseTool) -> BaseTool:
     return tool.giving_whole(MOST_CHARACTERS) if isinstance(tool, McpTool) else tool
-
-
-def _servers(read_job: ReadJob) -> Sequence[McpServerConfig]:
-    config = read_job().mcp
-    if config is None:
-        raise ConfigError(_CHANGED, source="MCP_CONFIG_PATH", fix="Set it again, or begin the job anew without it.")
-    return config.servers
 
 
 async def _usage(dialogue: FetchDialogue, model: LazyChatModel) -> list[ModelUsage]:
