@@ -106,9 +106,7 @@ def extract_values(draft: Draft, scope: Scope) -> None:
 
 # Enumerations and flags
 
-_NEGATION = pattern(
-    r"(?:\bnot|n't|\bnever|\bno longer|\byet to(?: be)?)(?: \w+){0,3} $|(?:\bto get|\bto be|\bto have) $"
-)
+_NEGATION = pattern(r"(?:\bnot|n't|\bnever|\bno longer|\byet to(?: be)?)(?: \w+){0,3} $|\bto (?:get|be|have) $")
 _WITHOUT = pattern(r"(?:\bno|\bnot|n't|\bwithout|\bexcept)(?: the)? $")
 _VERY = r"(?:very |really |super |quite |pretty |rather |extremely |most |so |kind of |a bit )*"
 _LEAD = r"(?:\b(?:with|at|of|in|to|as|has|have|having|and|set) )?(?:\b(?:a|an|the|its|it's) )?"
@@ -213,8 +211,7 @@ def value_of_verb(parameter: Parameter, order: str) -> Any:
 # Dates
 
 OVERDUE = pattern(
-    r"\b(?:overdue|past (?:their |its |the )?(?:due|deadline)(?: date)?|behind schedule|missed"
-    r"|late(?! (?:night|evening|fee|shift|lunch)))\b"
+    r"\b(?:overdue|past (?:their |its |the )?(?:due|deadline)(?: date)?|missed|late(?! (?:night|evening|fee)))\b"
 )
 _INCLUSIVE = pattern(r"\b(?:on or before|inclusive|including|up to and)\b")
 _UP_TO = ("before", "by", "until", "till", "no later than", "not later than")

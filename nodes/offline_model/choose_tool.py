@@ -51,9 +51,7 @@ _PRONOUN_ONLY = pattern(
     r"(?: down| (?:to|on|onto|in|into|as|from|off) (?:my|the|our|a) [\w -]{1,40})*"
 )
 _ELLIPSIS = pattern(r"(?:and |or |what about |how about |same for |now |also )+(?P<rest>.+)")
-_ANOTHER = pattern(
-    r"(?:and |also |now )*(?:one|another|another one|one more)(?: more)? (?:to|for|about|called) (?P<rest>.+)"
-)
+_ANOTHER = pattern(r"(?:and |also )*(?:another|one)(?: one| more)? (?:to|for|about|called) (?P<rest>.+)")
 
 
 @dataclass(frozen=True)

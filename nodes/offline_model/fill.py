@@ -80,9 +80,7 @@ def checked(intent: Intent) -> Intent:
 
 # Something new
 
-_NOTHING_ELSE = pattern(
-    r"(?:(?:it's|it|is|this|that|and|with|also|should|be|please|make|set|mark|tag|label|give|as|a)\b\s*)*"
-)
+_NOTHING_ELSE = pattern(r"(?:(?:it's|it|is|this|that|and|with|also|should|be|please|make|set|mark|as|a)\b\s*)*")
 
 
 def fill_new(tool: ToolSpec, body: str, literals: Literals, today: date) -> list[Intent]:
@@ -173,9 +171,7 @@ def _without_frame(draft: Draft) -> str:
     return text.strip(_SEPARATORS)
 
 
-_CHANGE = (
-    r"(?:change|set|update|edit|correct|fix|modify|replace|make|adjust|amend|revise|rewrite|alter|put|give|add|attach)"
-)
+_CHANGE = r"(?:change|set|update|edit|correct|fix|modify|replace|make|put|give|add|attach)"
 _TO = r"(?: (?:to|as|into|with|is|be|should be|should read|to be|reads?)(?: now)?(?::)? |\s*[:=]\s*)"
 _ITS = r"(?:the |its |a |an )?(?:new )?"
 _VALUE = r"(?P<value>.+)$"
@@ -228,10 +224,9 @@ def _extract_implied_values(draft: Draft, cue: Cue, text: str) -> None:
 
 # What one "still has to do" is what is not finished, whatever verb the phrase ends in.
 _STILL_TO_DO = pattern(
-    r"\b(?:should|shall|can|could|must) (?:i|we) "
-    r"(?:do|work(?: on)?|tackle|focus(?: on)?|start with|finish|get done|take on)\b"
-    r"|\b(?:have|need|want|supposed|got|left|remains?|remaining|still|yet)(?: \w+){0,3}? to (?:be |get )?"
-    r"(?:do|done|finish|finished|complete|completed)\b"
+    r"\b(?:should|shall|can|could|must) (?:i|we) (?:do|work(?: on)?|tackle|focus(?: on)?|start with|finish|take on)\b"
+    r"|\b(?:have|need|want|supposed|got|left|remain\w*|still|yet)(?: \w+){0,3}? to (?:be |get )?"
+    r"(?:do(?:ne)?|finish(?:ed)?|completed?)\b"
 )
 
 
@@ -268,8 +263,7 @@ def extract_filters(draft: Draft) -> dict[str, Any]:
 # Any other tool
 
 _SPOKEN = pattern(
-    r"^[\w-]+(?: (?:after me|back|to me|aloud|out loud|again|that|the following"
-    r"|the (?:text|message|words?|phrase|sentence)))*\s*[:,]?\s+(?P<value>.+)$"
+    r"^[\w-]+(?: (?:after me|back|to me|again|that|the (?:following|text|words?)))*\s*[:,]?\s+(?P<value>.+)$"
 )
 
 

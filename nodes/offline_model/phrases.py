@@ -196,9 +196,8 @@ def _orders(text: str, noun: str) -> Iterator[str]:
 
 _LONGEST_NOUN_PHRASE = 80
 _QUESTION = pattern(
-    r"(?:what(?:'s|s)?|which|where(?:'s)?|when|who(?:'s)?|whose|whats|wheres|how many|how much|how|do i|do we|do you"
-    r"|have you|did i|did we|have i|has|have we|am i|is there|are there|was there|were there|is|are|was"
-    r"|any(?:thing|one)?|does)\b.*"
+    r"(?:wh(?:at|ich|ere|en|o|ose)(?:'?s)?|how|(?:do|did|have) (?:i|we|you)|has|am i|is|are|was|were there|does"
+    r"|any(?:thing|one)?)\b.*"
 )
 _FIRST_WORD = pattern(r"([a-z]+)(?:-| |$|[:,])(.*)")
 _ANY_VERB = pattern(r"(?<![\w'-])(?<!\bto\s)(?<!\bfor\s)([a-z]{2,12})(?= |:|$)")

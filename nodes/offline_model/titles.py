@@ -23,10 +23,7 @@ from toolweave.nodes.offline_model.phrases import ITEM_MARK, OBLIGATION
 from toolweave.nodes.offline_model.tools import ToolSpec, tool_nouns
 
 _COUNT = r"(?:\d{1,2}|two|three|four|five|six|some|several|both|these|the following)"
-_NAMING = (
-    r"(?:called|named|titled|entitled|labell?ed|saying|that says|which says|with the (?:title|name|text)"
-    r"|with (?:title|name|text)|whose (?:title|name) is|(?:title|name)d?\s*[:=])"
-)
+_NAMING = r"(?:called|named|titled|entitled|saying|that says|with (?:the )?(?:title|name)|(?:title|name)\s*[:=])"
 _ABOUT = r"(?:for|about|regarding|concerning|related to|on)"
 _FILED_IN = r"(?:to|on|in|into) (?:my|the) (?:[\w-]+ )?(?:{L})"
 _INTRODUCED = (
@@ -39,9 +36,7 @@ _FILED_FIRST = (
     rf"^(?:(?:me|us) )?(?:(?:this|these|the following)(?: (?:things|items))?)?(?: ?{_FILED_IN})?\s*[:-]\s*"
     r"|^one (?:to|for|about) "
 )
-_WISHED = pattern(
-    rf"^(?:that |to |about |of |in order )?(?:{OBLIGATION} (?:to |remember to )?|to (?=\w)|about (?:the )?)"
-)
+_WISHED = pattern(rf"^(?:that |to |about |of )?(?:{OBLIGATION} (?:to |remember to )?|to (?=\w)|about (?:the )?)")
 _DANGLING = pattern(r"(?:[\s,;:–—-]|\b(?:by|on|for|due|and|with|at|before|until|as|is|it's)$)+$")
 _SEVERAL = (
     rf"(?:(?:me|my|a|the|{_COUNT}|few|new|couple of|following|more) )*(?:{{P}})"
