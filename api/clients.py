@@ -17,6 +17,28 @@ from toolweave.api.request_bodies import first_match
 # How long a closed response waits for the application to notice before its task is cancelled.
 LEAVE_SECONDS = 3.0
 UNREAD_MESSAGES = 256
+# Set by our server on every request: the whole application, LangGraph API included.
+SERVED_BY = "toolweave.asgi"
+# The path below which it serves everything, when langgraph.json gives one.
+PREFIX = "toolweave.prefix"
+# Loaded where the official server runs us: its application, and the path below which it serves everything.
+OFFICIAL_SERVER, OFFICIAL_CONFIG = "langgraph_api.server", "langgraph_api.config"
+# Who asks us asks the API behind us: by these headers it knows whom to let.
+CREDENTIALS = ("authorization", "x-api-key", "cookie")
+# And it stays in their trace.
+PASSED_ON = (*CREDENTIALS, "traceparent", "tracestate")
+CONNECT_S = 5.0
+CONNECT_RETRIES = 5
+ANSWER_LIMIT_S = 5.0
+# No assistant has such an id: whom the API knows is told so, without its database and the handlers of its resources.
+PROBE = "/assistants/search"
+REFUSED = {
+    401: "These pages are for callers that the LangGraph API knows: send its credentials.",
+    403: "The LangGraph API does not let you in.",
+}
+# In the scope of a request that `CredentialsFirst` has asked about: the refusal, or None.
+VERDICT = "toolweave.verdict"
+UNDECIDED = "Whether you may be let in cannot be told right now. Please try again later."
 
 
 class StreamingAsgiTransport(httpx.AsyncBaseTransport):
@@ -132,20 +154,6 @@ def _scope(request: httpx.Request) -> Scope:
     }
 
 
-# Set by our server on every request: the whole application, LangGraph API included.
-SERVED_BY = "toolweave.asgi"
-# The path below which it serves everything, when langgraph.json gives one.
-PREFIX = "toolweave.prefix"
-# Loaded where the official server runs us: its application, and the path below which it serves everything.
-OFFICIAL_SERVER, OFFICIAL_CONFIG = "langgraph_api.server", "langgraph_api.config"
-# Who asks us asks the API behind us: by these headers it knows whom to let.
-CREDENTIALS = ("authorization", "x-api-key", "cookie")
-# And it stays in their trace.
-PASSED_ON = (*CREDENTIALS, "traceparent", "tracestate")
-CONNECT_S = 5.0
-CONNECT_RETRIES = 5
-
-
 class NoApi(httpx.AsyncBaseTransport):
     """The way to an API that is not there."""
 
@@ -186,18 +194,6 @@ def api_client(request: Request) -> LangGraphClient:
         timeout=httpx.Timeout(None),
     )
     return LangGraphClient(http)
-
-
-ANSWER_LIMIT_S = 5.0
-# No assistant has such an id: whom the API knows is told so, without its database and the handlers of its resources.
-PROBE = "/assistants/search"
-REFUSED = {
-    401: "These pages are for callers that the LangGraph API knows: send its credentials.",
-    403: "The LangGraph API does not let you in.",
-}
-# In the scope of a request that `CredentialsFirst` has asked about: the refusal, or None.
-VERDICT = "toolweave.verdict"
-UNDECIDED = "Whether you may be let in cannot be told right now. Please try again later."
 
 
 class CredentialsFirst:

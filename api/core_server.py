@@ -1,4 +1,4 @@
-"""Decide who reaches the core server: by Host and Origin, by what is bound, and by whom the API knows (T-08, C-01)."""
+"""Serve the core tools at /ai/mcp (C-01, D-8): opened by the first request, guarded, and never in the way (T-08)."""
 
 import asyncio
 import json
@@ -27,6 +27,25 @@ from toolweave.servers.core.credentials import CALLER, core_credentials
 
 OPEN_LIMIT_S = 15.0
 INTERNAL_ERROR = -32603
+REFUSED = -32001
+# Where proxies write for whom they speak, beside `Forwarded` (RFC 7239).
+PROXY_HEADERS = (
+    *("x-forwarded-for", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip"),
+    *("fly-client-ip", "x-cluster-client-ip", "x-envoy-external-address", "x-original-forwarded-for"),
+)
+WITH_PORT = re.compile(r"\[(?P<v6>[0-9A-Fa-f:.]+)\](?::[0-9]+)?|(?P<v4>[0-9.]+)(?::[0-9]+)?")
+UNGUARDED = (
+    "The core tools read databases and files of this machine: where others can reach them, callers must show a token. "
+    "Set TOOLWEAVE_CORE_TOKEN, or TOOLWEAVE_CORE_JWKS_URL or TOOLWEAVE_CORE_JWT_PUBLIC_KEY with "
+    "TOOLWEAVE_CORE_JWT_ISSUER and TOOLWEAVE_CORE_JWT_AUDIENCE."
+)
+NOT_NAMED = (
+    "Pages of just any origin may not use the core tools without a token: name this page's in TOOLWEAVE_CORS_ORIGINS, "
+    "where * does not count for them, or set TOOLWEAVE_CORE_TOKEN."
+)
+MOUNTED_AT = "/ai"
+PATH = "/mcp"
+AGAIN_AFTER_S = 2.0
 
 
 class CoreOnDemand:
@@ -119,24 +138,6 @@ def rpc_error(status: int, code: int, message: str, headers: Mapping[str, str] |
     return Response(json.dumps(error), status, dict(headers or {}), media_type="application/json")
 
 
-REFUSED = -32001
-# Where proxies write for whom they speak, beside `Forwarded` (RFC 7239).
-PROXY_HEADERS = (
-    *("x-forwarded-for", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip"),
-    *("fly-client-ip", "x-cluster-client-ip", "x-envoy-external-address", "x-original-forwarded-for"),
-)
-WITH_PORT = re.compile(r"\[(?P<v6>[0-9A-Fa-f:.]+)\](?::[0-9]+)?|(?P<v4>[0-9.]+)(?::[0-9]+)?")
-UNGUARDED = (
-    "The core tools read databases and files of this machine: where others can reach them, callers must show a token. "
-    "Set TOOLWEAVE_CORE_TOKEN, or TOOLWEAVE_CORE_JWKS_URL or TOOLWEAVE_CORE_JWT_PUBLIC_KEY with "
-    "TOOLWEAVE_CORE_JWT_ISSUER and TOOLWEAVE_CORE_JWT_AUDIENCE."
-)
-NOT_NAMED = (
-    "Pages of just any origin may not use the core tools without a token: name this page's in TOOLWEAVE_CORS_ORIGINS, "
-    "where * does not count for them, or set TOOLWEAVE_CORE_TOKEN."
-)
-
-
 class CoreGuard:
     """ASGI middleware before the core server.
 
@@ -225,11 +226,6 @@ def _is_at_home(scope: Scope, end: str) -> bool:
     """Say whether the connection's end, server or client, is an address of loopback."""
     address: tuple[str, int] | None = scope.get(end)
     return address is not None and is_loopback(address[0])
-
-
-MOUNTED_AT = "/ai"
-PATH = "/mcp"
-AGAIN_AFTER_S = 2.0
 
 
 class CoreMount:

@@ -1,4 +1,7 @@
-"""Read the ToolConfigs of requests: named, with kept secrets put back, and refused for what they may not refer to."""
+"""Read, store and show the ToolConfigs of requests: all or none, with their secrets hidden (W-01, W-08).
+
+A secret is shown as `***`. What refers to variables only, such as `{env:TOOL_KEY}`, holds none and is shown as it is.
+"""
 
 import asyncio
 import re
@@ -29,6 +32,19 @@ _REFERENCE = re.compile(r"\$?\{env:[A-Za-z_][A-Za-z0-9_]*\}")
 # What stands between references without being a secret: the name of a scheme, the colon of name:password.
 _AROUND_REFERENCES = re.compile(r"(?:(?:basic|bearer|digest|token|apikey|key)\s)?[\s:]*", re.IGNORECASE)
 _VALUES_IN_SCHEMAS = ("default", "const")
+NO_SECRET = "*** stands for a secret that is stored already, and there is none: write it, or {env:TOOL_NAME}"  # noqa: S105
+OTHER_HOST = "a kept secret (***) goes to the host it was written for only: write it again to send it to this one"
+OTHER_ID = "the tool_id must be the one in the path, or left out"
+MOST_PROBLEMS = 100
+Problem = tuple[Place, str]
+T = TypeVar("T")
+P = ParamSpec("P")
+# Imports compute for seconds. On several threads together they would end no sooner, and the event loop, which takes
+# turns with them, would run more slowly.
+_IMPORTS = ThreadPoolExecutor(1, thread_name_prefix="tool-import")
+MAX_IMPORTS = 20
+_PLACES = BoundedSemaphore(MAX_IMPORTS)
+ALREADY_THERE = "there is a tool of this tool_id already"
 
 
 def plain(tool: ToolConfig) -> JsonObject:
@@ -111,13 +127,6 @@ def _replaced(value: Any, places: frozenset[Place], here: Place, source: JsonObj
     return value
 
 
-NO_SECRET = "*** stands for a secret that is stored already, and there is none: write it, or {env:TOOL_NAME}"  # noqa: S105
-OTHER_HOST = "a kept secret (***) goes to the host it was written for only: write it again to send it to this one"
-OTHER_ID = "the tool_id must be the one in the path, or left out"
-MOST_PROBLEMS = 100
-Problem = tuple[Place, str]
-
-
 class ToolRequest(ToolConfig):
     """A ToolConfig as it is sent to us: without a `tool_id` it is named after its name (W-01)."""
 
@@ -135,13 +144,6 @@ UnreadTool = SkipValidation[ToolRequest]
 """A ToolRequest to whoever reads our document; JSON values until they are read here."""
 _TOOL: TypeAdapter[ToolRequest] = TypeAdapter(ToolRequest)
 _TOOLS: TypeAdapter[list[ToolRequest]] = TypeAdapter(list[ToolRequest])
-T = TypeVar("T")
-P = ParamSpec("P")
-# Imports compute for seconds. On several threads together they would end no sooner, and the event loop, which takes
-# turns with them, would run more slowly.
-_IMPORTS = ThreadPoolExecutor(1, thread_name_prefix="tool-import")
-MAX_IMPORTS = 20
-_PLACES = BoundedSemaphore(MAX_IMPORTS)
 
 
 async def in_turn(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -239,9 +241,6 @@ def reference_problems(tool: ToolConfig, variables: ToolVariables) -> list[Probl
 
 def _origin(tool: ToolConfig) -> tuple[str, str, int]:
     return read_target(tool.api.base_url).origin
-
-
-ALREADY_THERE = "there is a tool of this tool_id already"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Make the API's plain JSON answers: compact, no charset, with the pagination headers of searches."""
+"""Make the API's answers: compact JSON, pages of searches, event streams with heartbeats, JSON that takes long."""
 
 import asyncio
 import re
@@ -18,6 +18,19 @@ from toolweave.runtime.models import JsonObject, StreamEvent
 
 Row = TypeVar("Row")
 INDEX = re.compile(r"\[(-?[0-9]{1,9})]")
+HEARTBEAT = b": heartbeat\r\n\r\n"
+HEARTBEAT_SECONDS = 5.0
+KEEP_ALIVE = b"\n"
+STREAM_HEADERS = {
+    "cache-control": "no-store",
+    "connection": "keep-alive",
+    "x-accel-buffering": "no",
+    "content-type": "text/event-stream; charset=utf-8",
+}
+JSON_HEADERS = {"content-type": "application/json"}
+# Whoever reads slowly has events waiting, which all listeners share, rather than a copy of them on its way.
+PIECE_BYTES = 256 * 1024
+WhenGone = Callable[[], Awaitable[None]]
 
 
 def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -105,21 +118,6 @@ def _at(row: JsonObject, path: str) -> Any:
         else:
             value = value.get(step) if isinstance(value, dict) else None
     return value
-
-
-HEARTBEAT = b": heartbeat\r\n\r\n"
-HEARTBEAT_SECONDS = 5.0
-KEEP_ALIVE = b"\n"
-STREAM_HEADERS = {
-    "cache-control": "no-store",
-    "connection": "keep-alive",
-    "x-accel-buffering": "no",
-    "content-type": "text/event-stream; charset=utf-8",
-}
-JSON_HEADERS = {"content-type": "application/json"}
-# Whoever reads slowly has events waiting, which all listeners share, rather than a copy of them on its way.
-PIECE_BYTES = 256 * 1024
-WhenGone = Callable[[], Awaitable[None]]
 
 
 class LiveAnswer:

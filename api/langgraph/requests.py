@@ -1,4 +1,4 @@
-"""Read request bodies: JSON of any content type, of bounded size and depth, checked and with typos named."""
+"""Read requests: JSON bodies of bounded size and depth, checked and with typos named; ids; query parameters."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

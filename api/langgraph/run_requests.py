@@ -38,6 +38,8 @@ KEPT_BY_THREADS = CONFIG_FIELDS - {"configurable"}
 CHECKPOINT_FIELDS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 # What tells a run where it is; the graph's context has no part of it.
 OF_THE_RUN = frozenset({*IDENTITY, "user_id", RESUMING, *CHECKPOINT_FIELDS})
+# What a webhook hears, in the reference server's words: receivers tell the cases apart by them.
+CLIENT_GONE = "client disconnected from the run stream (on_disconnect=cancel)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +180,6 @@ def _without_effect(body: Body) -> list[str]:
 
 def _is_reserved(name: str, value: object) -> bool:
     return name.startswith(RESERVED) and not (name == RESUMING and isinstance(value, bool))
-
-
-# What a webhook hears, in the reference server's words: receivers tell the cases apart by them.
-CLIENT_GONE = "client disconnected from the run stream (on_disconnect=cancel)"
 
 
 def cancelling(engine: EmbeddedEngine, run: Run) -> WhenGone:

@@ -1,4 +1,4 @@
-"""Schemas of runs; every field of RunCreate is checked (langgraph_api.md section 4.1)."""
+"""Schemas of runs and crons; every field of RunCreate is checked (langgraph_api.md section 4.1)."""
 
 from toolweave.api.langgraph.json_schema import (
     ANY,

@@ -1,4 +1,4 @@
-"""Say which webhook URLs are taken: the rules of langgraph.json and the outbound policy (langgraph_api.md 5.11)."""
+"""Check and send webhooks: to other servers under the outbound policy, to a path of our own without a socket (W-09)."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""Give assistants, threads and runs their JSON form (langgraph_api.md section 4)."""
+"""Give assistants, crons, threads and their states their JSON form (langgraph_api.md section 4)."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,6 +10,8 @@ from langgraph.types import Interrupt, PregelTask, StateSnapshot
 from toolweave.errors import InvalidRequest
 from toolweave.runtime.models import Assistant, AssistantVersion, Cron, JsonObject, Thread, timestamp
 from toolweave.runtime.runs.streams import checkpoint_ids, shown_metadata
+
+VALUE = "values."
 
 
 def row_json(row: object, *names: str) -> JsonObject:
@@ -41,9 +43,6 @@ def thread_json(thread: Thread) -> JsonObject:
     ended = () if thread.interrupts is None else ("error", "interrupts")
     names = ("thread_id", "created_at", "updated_at", "state_updated_at", "metadata", "status", "config", "values")
     return row_json(thread, *names, *ended)
-
-
-VALUE = "values."
 
 
 def thread_state_json(snapshot: StateSnapshot) -> JsonObject:

@@ -23,6 +23,9 @@ ChatEvent = tuple[str, dict[str, Any]]
 FAILED = "Something went wrong while answering. Please try again."
 NO_ANSWER = "The assistant ended without an answer. Please try again."
 NOTHING_ASKED = "Nothing in this chat waits for an answer: it was given already, or nothing was asked. Send a message."
+router = APIRouter(tags=["chat"])
+ASSISTANT = "todo_agent"
+UNREACHABLE = "The assistant cannot be reached right now. Please try again later."
 
 
 class ChatEvents:
@@ -128,11 +131,6 @@ def friendly(error: Any) -> str:
     if kind in {"ModelError", "ConfigError", "IterationLimitError"} and error.get("message"):
         return str(error["message"])
     return FAILED
-
-
-router = APIRouter(tags=["chat"])
-ASSISTANT = "todo_agent"
-UNREACHABLE = "The assistant cannot be reached right now. Please try again later."
 
 
 class ChatRequest(BaseModel):

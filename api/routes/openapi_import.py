@@ -1,4 +1,4 @@
-"""Make tools of OpenAPI documents: /tools/import/openapi (W-01)."""
+"""Make tools of OpenAPI documents, fetched under the outbound policy: /tools/import/openapi (W-01, W-09)."""
 
 import asyncio
 from collections.abc import Mapping

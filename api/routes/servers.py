@@ -1,4 +1,4 @@
-"""Show the MCP servers to their operator, and connect one anew (T-06)."""
+"""Show the MCP servers and their figures to the operator, and connect one anew (T-06)."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -26,6 +26,14 @@ from toolweave.servers.connections.status import ServerDetails, ServerHealth, Se
 
 PREFIX = "toolweave_mcp"
 BOUNDS = (*(str(bound) for bound in SECONDS), "+Inf")
+router = APIRouter(prefix="/servers", tags=["servers"])
+# Leaving a session and opening another are bounded each; this is the sum, and some.
+RECONNECT_LIMIT_S = 30.0
+NEVER_CONNECTED = frozenset({"disabled", "misconfigured"})
+UNKNOWN: dict[int | str, dict[str, Any]] = {
+    404: {"description": "There is no server of that name; the answer lists those that there are."}
+}
+GUARDED = [Depends(known_to_the_api)]
 
 
 class PlaneMetrics(Collector):
@@ -104,15 +112,6 @@ def _calls(servers: dict[str, ServerFigures]) -> Iterator[Metric]:
     yield from (calls, retries, seconds, in_flight)
 
 
-router = APIRouter(prefix="/servers", tags=["servers"])
-# Leaving a session and opening another are bounded each; this is the sum, and some.
-RECONNECT_LIMIT_S = 30.0
-NEVER_CONNECTED = frozenset({"disabled", "misconfigured"})
-UNKNOWN: dict[int | str, dict[str, Any]] = {
-    404: {"description": "There is no server of that name; the answer lists those that there are."}
-}
-
-
 def the_plane(request: Request) -> ToolPlane:
     """Give the application's tool plane."""
     plane: ToolPlane = request.app.state.plane
@@ -120,7 +119,6 @@ def the_plane(request: Request) -> ToolPlane:
 
 
 Plane = Annotated[ToolPlane, Depends(the_plane)]
-GUARDED = [Depends(known_to_the_api)]
 
 
 @router.get("", response_model=list[ServerSummary], dependencies=GUARDED)

@@ -1,4 +1,4 @@
-"""Find out who sends a request, before anything but the middleware of the application has seen it."""
+"""Find out who sends a request, by the Auth object of the application, before its routes have seen it."""
 
 import asyncio
 import inspect
@@ -31,6 +31,8 @@ from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.search import MetadataFilter, check_filter
 
 PARAMETERS = ("request", "body", "path", "method", "path_params", "query_params", "headers", "authorization")
+# Credentials are for the server: no pattern lets them through.
+CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key", "x-service-key", "x-tenant-id"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +145,6 @@ def _user_from(found: Any) -> User:
     if not members.get("identity") or members.get("is_authenticated") is False:
         raise Unauthenticated("Unauthorized")
     return User({str(name): item for name, item in members.items() if not str(name).startswith("_")})
-
-
-# Credentials are for the server: no pattern lets them through.
-CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key", "x-service-key", "x-tenant-id"})
 
 
 def configurable_headers(scope: Scope, rules: HeaderRules | None) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Ask an application's handlers about one request, and look at what the request is about."""
+"""Ask an application's auth handlers about a request before its endpoint answers."""
 
 from collections.abc import Awaitable, Callable
 from copy import deepcopy

@@ -1,1 +1,1 @@
-"""Answer the endpoints, one module per resource; each lists its endpoints in a table at its end."""
+"""Answer the endpoints, one module per resource; a decorator describes each beside its handler."""

@@ -1,4 +1,4 @@
-"""Speak both revisions of A2A: they differ in method names and in the words for roles and states."""
+"""Read and show the messages and tasks of A2A, in both of its revisions (langgraph_api.md section 8)."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +18,19 @@ from toolweave.runtime.runs.refused_writes import readable_history
 
 State = Literal["submitted", "working", "input-required", "completed", "canceled", "failed"]
 TERMINAL_STATES: frozenset[State] = frozenset({"completed", "canceled", "failed"})
+Operation = Literal["send", "stream", "get", "cancel", "list"]
+USER_ROLES = frozenset({"user", "ROLE_USER"})
+CONTENT_NOT_SUPPORTED = -32005
+SUPPORTED = "A2A agents support 'text', 'data', and 'file' parts only."
+MEDIA = ("image", "audio", "video")
+TASK_NOT_FOUND = -32001
+MOST_RUNS = 1000
+# In a thread's metadata: the waiting tasks that were cancelled, which leaves no other trace.
+CANCELED = "a2a_canceled"
+NOT_CANCELABLE = -32002
+PAGE_SIZE = 50
+MOST_TASKS = 100
+MOST_THREADS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +57,6 @@ class Revision:
 
 EARLIER = Revision()
 FIRST = Revision("ROLE_", "TASK_STATE_", names_task=True)
-Operation = Literal["send", "stream", "get", "cancel", "list"]
 METHODS: Mapping[str, tuple[Operation, Revision]] = {
     "message/send": ("send", EARLIER),
     "message/stream": ("stream", EARLIER),
@@ -56,10 +68,6 @@ METHODS: Mapping[str, tuple[Operation, Revision]] = {
     "CancelTask": ("cancel", FIRST),
     "ListTasks": ("list", FIRST),
 }
-USER_ROLES = frozenset({"user", "ROLE_USER"})
-CONTENT_NOT_SUPPORTED = -32005
-SUPPORTED = "A2A agents support 'text', 'data', and 'file' parts only."
-MEDIA = ("image", "audio", "video")
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,12 +298,6 @@ def _part(block: Any) -> JsonObject:
     return {"kind": "file", "file": file}
 
 
-TASK_NOT_FOUND = -32001
-MOST_RUNS = 1000
-# In a thread's metadata: the waiting tasks that were cancelled, which leaves no other trace.
-CANCELED = "a2a_canceled"
-
-
 @dataclass(frozen=True, slots=True)
 class Task:
     """A task: what names it, its runs from the newest to the one that began it, and its thread."""
@@ -398,12 +400,6 @@ def latest(history: list[JsonObject], length: int | None) -> list[JsonObject] | 
     if length is None:
         return history
     return history[-length:] if length else None
-
-
-NOT_CANCELABLE = -32002
-PAGE_SIZE = 50
-MOST_TASKS = 100
-MOST_THREADS = 1000
 
 
 async def get_task(call: AgentCall) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Endpoints of assistants: keep, find and change them, version by version."""
+"""Endpoints of assistants: create, find and change them, version by version; and what their graphs look like."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager, suppress

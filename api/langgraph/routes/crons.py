@@ -1,4 +1,4 @@
-"""Endpoints of crons: runs at set times."""
+"""Endpoints of crons, runs at set times, and the run that each firing creates (langgraph_api.md 2.5)."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Endpoints of the newer protocol: commands, and a thread's events as a stream."""
+"""Endpoints of the newer protocol: commands, and a thread's events as a stream (langgraph_api.md section 7)."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -38,6 +38,16 @@ NOT_JSON = "Protocol commands must be valid JSON."
 endpoints = Endpoints("Thread Protocol", "disable_runs")
 # What stands behind the WebSocket on the path of the events; not published, as OpenAPI knows no WebSockets.
 sockets = Endpoints("Thread Protocol", "disable_runs")
+MOST_ENTRIES = 500
+SHOWN_ENTRIES = 10
+LARGEST_SEQ = 2**63 - 1
+ALLOWED = f"{', '.join(CHANNELS)}, or any `custom:<name>`"
+# What a client may say of a run beside its input.
+START_FIELDS = ("assistant_id", "input", "config", "context", "metadata", "multitask_strategy", "langsmith_tracer")
+RESPOND_FIELDS = ("config", "context", "metadata", "strict_resume")
+COMMAND_FIELDS = ("update", "goto")
+ACTIVE_RUNS_SHOWN = 1000
+NO_RUN = "No active run is bound to this thread."
 
 
 class RefusedCommand(BadRequest):
@@ -88,12 +98,6 @@ def refusal(command_id: Any, code: ErrorCode, message: str) -> JsonObject:
     return {"type": "error", "id": command_id, "error": code, "message": message}
 
 
-MOST_ENTRIES = 500
-SHOWN_ENTRIES = 10
-LARGEST_SEQ = 2**63 - 1
-ALLOWED = f"{', '.join(CHANNELS)}, or any `custom:<name>`"
-
-
 def listed_channels(params: Mapping[str, Any]) -> list[Any] | None:
     """Give the channels that are asked for; None when there is no list of them, or an empty one."""
     channels = params.get("channels")
@@ -131,13 +135,6 @@ def _namespaces(given: object) -> tuple[Namespace, ...]:
 
 def _is_namespace(entry: object) -> bool:
     return isinstance(entry, list) and all(isinstance(step, str) for step in entry)
-
-
-# What a client may say of a run beside its input.
-START_FIELDS = ("assistant_id", "input", "config", "context", "metadata", "multitask_strategy", "langsmith_tracer")
-RESPOND_FIELDS = ("config", "context", "metadata", "strict_resume")
-COMMAND_FIELDS = ("update", "goto")
-ACTIVE_RUNS_SHOWN = 1000
 
 
 async def start_run(here: Served, thread_id: str, params: JsonObject) -> JsonObject:
@@ -257,9 +254,6 @@ async def _require_waiting(here: Served, thread_id: str, answers: JsonObject) ->
 def _answered_by(run: Run) -> Mapping[str, Any]:
     resume = (run.kwargs.get("command") or {}).get("resume")
     return resume if isinstance(resume, dict) else {}
-
-
-NO_RUN = "No active run is bound to this thread."
 
 
 async def _carry_out(request: Request, command: ProtocolCommand) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Accept WebSockets on the path of a thread's events, and close them with what an HTTP client would be told."""
+"""Speak the newer protocol over a WebSocket on the path of a thread's events (langgraph_api.md section 7)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -32,6 +32,9 @@ CarryOut = Callable[[bytes], Awaitable[bytes]]
 # Lets the client in, or raises.
 Admit = Callable[[], Awaitable[object]]
 MOST_SUBSCRIPTIONS = 100
+# Clients read a close code of 4000 plus an HTTP status as that status, and do not come back for most of 4xx.
+STATUS_CODES = 4000
+TOO_FAR_BEHIND = 1013
 
 
 class SocketSession:
@@ -141,11 +144,6 @@ class SocketSession:
         for event in events:
             self._sent_through = max(self._sent_through, event.seq)
             await self._websocket.send_text(event.data.decode())
-
-
-# Clients read a close code of 4000 plus an HTTP status as that status, and do not come back for most of 4xx.
-STATUS_CODES = 4000
-TOO_FAR_BEHIND = 1013
 
 
 def event_sockets(endpoints: Iterable[Endpoint]) -> list[WebSocketRoute]:
