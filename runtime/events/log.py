@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.events.channel import Channel, EventFilter, Shows, Subscription
 from toolweave.runtime.models import JsonObject, Namespace, Run, StreamEvent
-from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.events import (
     append_events,
     append_thread_events,
@@ -43,7 +43,9 @@ ENDED_BYTES = 64 * 1024 * 1024
 class EventBatch(Generic[E]):
     """Events on their way to the disk: queued together for the database writer, after a pause at the latest."""
 
-    def __init__(self, database: Database, append: Callable[[Connection, Sequence[E]], None], seconds: float) -> None:
+    def __init__(
+        self, database: SqliteDatabase, append: Callable[[Connection, Sequence[E]], None], seconds: float
+    ) -> None:
         self._database = database
         self._append = append
         self._seconds = seconds
@@ -67,7 +69,7 @@ class EventBatch(Generic[E]):
 
 
 async def stored_batches(
-    database: Database, read: Callable[..., list[StreamEvent]], after: int
+    database: SqliteDatabase, read: Callable[..., list[StreamEvent]], after: int
 ) -> AsyncGenerator[list[StreamEvent]]:
     """Read the stored events after a number, in batches."""
     while True:
@@ -152,7 +154,7 @@ class EventLog:
     a kill, listeners may have received events of the last `flush_seconds` that no replay contains.
     """
 
-    def __init__(self, database: Database, *, flush_seconds: float = RUN_FLUSH_SECONDS) -> None:
+    def __init__(self, database: SqliteDatabase, *, flush_seconds: float = RUN_FLUSH_SECONDS) -> None:
         self._database = database
         self._channels: dict[str, Channel] = {}
         self._unstored = EventBatch(database, append_events, flush_seconds)
@@ -245,7 +247,7 @@ class ThreadLog:
     `flush` is called before a run's end is written, so that what an ended run has published can be replayed.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
         self._channels: dict[str, Channel] = {}
         self._unstored = EventBatch(database, append_thread_events, THREAD_FLUSH_SECONDS)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 from uuid import UUID, uuid5
 
 from sqlalchemy import Connection, Select, Table, delete, func, insert, select, update
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Select, Table, delete, func, insert, select, 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import to_micros, utc_now
 from toolweave.runtime.models import Assistant, AssistantPatch, AssistantVersion, JsonObject
-from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.schema import assistant_versions, assistants, columns_of, crons, record_of
 from toolweave.runtime.persistence.search import LAST_ROW, bindable, page, where_contains, where_visible
 
@@ -29,10 +29,18 @@ def system_assistant_id(graph_id: str) -> str:
 AssistantSort = Literal["assistant_id", "created_at", "updated_at", "name", "graph_id"]
 
 
+class AssistantFilter(TypedDict, total=False):
+    """What assistants have to be, or to contain, to be found."""
+
+    metadata: JsonObject | None
+    graph_id: str | None
+    name: str | None
+
+
 class AssistantRepository:
     """The assistants of all graphs."""
 
-    def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, database: SqliteDatabase, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._clock = clock
 
@@ -162,26 +170,22 @@ class AssistantRepository:
     async def search(
         self,
         *,
-        metadata: JsonObject | None = None,
-        graph_id: str | None = None,
-        name: str | None = None,
         limit: int = 10,
         offset: int = 0,
         sort_by: AssistantSort | None = None,
         sort_order: Literal["asc", "desc"] | None = None,
+        **wanted: Unpack[AssistantFilter],
     ) -> list[Assistant]:
         """Return the assistants that contain the metadata, belong to the graph and have `name` in their name."""
-        keys = _filtered(select(assistants.c.assistant_id), metadata, graph_id, name)
+        keys = _filtered(select(assistants.c.assistant_id), wanted)
         query = page(keys, assistants, sort_by or "created_at", sort_order, limit, offset)
         return await self._database.read(
             lambda connection: [record_of(Assistant, row) for row in connection.execute(query)]
         )
 
-    async def count(
-        self, *, metadata: JsonObject | None = None, graph_id: str | None = None, name: str | None = None
-    ) -> int:
+    async def count(self, **wanted: Unpack[AssistantFilter]) -> int:
         """Count what search would find."""
-        query = _filtered(select(func.count()).select_from(assistants), metadata, graph_id, name)
+        query = _filtered(select(func.count()).select_from(assistants), wanted)
         return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
 
 
@@ -192,14 +196,14 @@ def _id_of(assistant: str) -> str:
         return system_assistant_id(assistant)
 
 
-def _filtered(query: Select[Any], metadata: JsonObject | None, graph_id: str | None, name: str | None) -> Select[Any]:
-    if graph_id is not None:
+def _filtered(query: Select[Any], wanted: AssistantFilter) -> Select[Any]:
+    if (graph_id := wanted.get("graph_id")) is not None:
         query = query.where(assistants.c.graph_id == bindable(graph_id))
-    if name is not None:
+    if (name := wanted.get("name")) is not None:
         # Not LIKE: SQLite refuses long patterns.
         query = query.where(func.instr(func.lower(assistants.c.name), func.lower(bindable(name))) > 0)
     query = where_visible(query, "assistants", assistants.c.metadata)
-    return where_contains(query, assistants.c.metadata, metadata)
+    return where_contains(query, assistants.c.metadata, wanted.get("metadata"))
 
 
 def _find(connection: Connection, assistant_id: str) -> Assistant | None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
-from toolweave.runtime.persistence.database import Database, driver_of
+from toolweave.runtime.persistence.database import SqliteDatabase, driver_of
 
 NEWEST_CHECKPOINT = """
 SELECT checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints
@@ -195,7 +195,7 @@ class ThreadStorage:
     channel_versions: "defaultdict[str, set[tuple[str, Any]]]" = field(default_factory=lambda: defaultdict(set))
 
 
-async def measure_thread(database: Database, serde: Serializer, thread_id: str) -> ThreadStorage:
+async def measure_thread(database: SqliteDatabase, serde: Serializer, thread_id: str) -> ThreadStorage:
     """Measure a thread, some checkpoints at a time, so that neither memory nor other readers suffer."""
     storage = ThreadStorage()
     storage.writes, storage.write_bytes = await database.read(

@@ -36,7 +36,7 @@ from toolweave.runtime.persistence.checkpoint_rows import (
     prune_older,
     threads_after,
 )
-from toolweave.runtime.persistence.database import Database, driver_of
+from toolweave.runtime.persistence.database import SqliteDatabase, driver_of
 from toolweave.runtime.persistence.threads import ThreadClaim
 
 # LangGraph stores an answer under this task until the task that asked has taken it.
@@ -62,7 +62,7 @@ PLACE_OF_SUBGRAPH = (
 REMEMBERED = 4096
 
 
-class Place(NamedTuple):
+class CheckpointPlace(NamedTuple):
     """Where a checkpoint is."""
 
     thread_id: str
@@ -92,7 +92,7 @@ class RunAwareSaver(AsyncSqliteSaver):
     approval for given. So the writes that were there are kept aside first, once per run and checkpoint.
     """
 
-    def __init__(self, connection: aiosqlite.Connection, database: Database) -> None:
+    def __init__(self, connection: aiosqlite.Connection, database: SqliteDatabase) -> None:
         super().__init__(connection, serde=CheckpointSerializer())
         self._database = database
         # Awaited with the id of the run before anything of it is saved.
@@ -267,13 +267,13 @@ class RunAwareSaver(AsyncSqliteSaver):
         if run_id is not None:
             await self.before_saving(run_id)
 
-    def _require_claim(self, config: RunnableConfig, place: Place) -> None:
+    def _require_claim(self, config: RunnableConfig, place: CheckpointPlace) -> None:
         # Right before the write is queued: writes are carried out in the order in which they are queued.
         given: ThreadClaim | None = config["configurable"].get(CLAIM_KEY) if self._holds(config, place) else None
         if self._claims.get(place.thread_id) != given or given in self._sealed:
             raise ClaimLost(place.thread_id)
 
-    def _holds(self, config: RunnableConfig, place: Place) -> bool:
+    def _holds(self, config: RunnableConfig, place: CheckpointPlace) -> bool:
         """Say whether a write names a claim on its own thread; a node may invoke a graph on another one."""
         given: ThreadClaim | None = config["configurable"].get(CLAIM_KEY)
         return given is not None and given.thread_id == place.thread_id
@@ -297,7 +297,7 @@ class RunAwareSaver(AsyncSqliteSaver):
                 self._storing.pop(run_id, None)
 
     def _note_loading(
-        self, config: RunnableConfig, place: Place, checkpoint_id: str, metadata: CheckpointMetadata
+        self, config: RunnableConfig, place: CheckpointPlace, checkpoint_id: str, metadata: CheckpointMetadata
     ) -> None:
         run_id = _run_of(config)
         if run_id is not None and metadata.get("run_id") != run_id:
@@ -305,7 +305,7 @@ class RunAwareSaver(AsyncSqliteSaver):
             if len(self._loaded) > REMEMBERED:
                 self._loaded.popitem(last=False)
 
-    def _first_write_of_run(self, config: RunnableConfig, place: Place) -> str | None:
+    def _first_write_of_run(self, config: RunnableConfig, place: CheckpointPlace) -> str | None:
         """Name the run when this is its first write onto an earlier run's checkpoint."""
         run_id = _run_of(config)
         if run_id is None:
@@ -360,7 +360,7 @@ def create_kept_writes(connection: Connection) -> None:
     _run_all(connection, (sql.CREATE_KEPT_WRITES, sql.INDEX_KEPT_WRITES), {})
 
 
-def _load(connection: Connection, place: Place) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]] | None:
+def _load(connection: Connection, place: CheckpointPlace) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]] | None:
     driver = driver_of(connection)
     query = sql.ONE_CHECKPOINT if place.checkpoint_id else sql.NEWEST_CHECKPOINT
     found = driver.execute(query, place._asdict()).fetchone()
@@ -381,7 +381,7 @@ def _put_checkpoint(connection: Connection, row: tuple[Any, ...], *, onto_newest
 
 
 def _put_writes(
-    connection: Connection, place: Place, statement: str, rows: list[tuple[Any, ...]], keep_for: str | None
+    connection: Connection, place: CheckpointPlace, statement: str, rows: list[tuple[Any, ...]], keep_for: str | None
 ) -> None:
     driver = driver_of(connection)
     if keep_for is not None:
@@ -394,12 +394,12 @@ def _run_all(connection: Connection, statements: Sequence[str], values: Mapping[
         driver_of(connection).execute(statement, values)
 
 
-def _place_of(config: RunnableConfig) -> Place:
+def _place_of(config: RunnableConfig) -> CheckpointPlace:
     where = config["configurable"]
-    return Place(str(where["thread_id"]), where.get("checkpoint_ns", ""), get_checkpoint_id(config))
+    return CheckpointPlace(str(where["thread_id"]), where.get("checkpoint_ns", ""), get_checkpoint_id(config))
 
 
-def _config_of(place: Place, checkpoint_id: str) -> RunnableConfig:
+def _config_of(place: CheckpointPlace, checkpoint_id: str) -> RunnableConfig:
     return {"configurable": place._replace(checkpoint_id=checkpoint_id)._asdict()}
 
 

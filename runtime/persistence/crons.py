@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, or_, select, update
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.models import Cron, JsonObject
-from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.run_rows import sealed_credentials
 from toolweave.runtime.persistence.schema import assistants, columns_of, crons, record_of, threads
 from toolweave.runtime.persistence.search import filter_in_force, page, visible, where_contains, where_visible
@@ -27,10 +27,19 @@ class FiringTakenError(Conflict):
     """The firing is not there to be taken: its cron was changed, switched off or deleted meanwhile."""
 
 
+class CronFilter(TypedDict, total=False):
+    """What crons have to be, or to contain, to be found."""
+
+    assistant_id: str | None
+    thread_id: str | None
+    enabled: bool | None
+    metadata: JsonObject | None
+
+
 class CronRepository:
     """The crons of all assistants; `changed` is set whenever what fires next may have changed."""
 
-    def __init__(self, database: Database, seal: Seal) -> None:
+    def __init__(self, database: SqliteDatabase, seal: Seal) -> None:
         self._database = database
         self._seal = seal
         self.changed = asyncio.Event()
@@ -87,32 +96,21 @@ class CronRepository:
     async def search(
         self,
         *,
-        assistant_id: str | None = None,
-        thread_id: str | None = None,
-        enabled: bool | None = None,
-        metadata: JsonObject | None = None,
         limit: int = 10,
         offset: int = 0,
         sort_by: CronSort | None = None,
         sort_order: Literal["asc", "desc"] | None = None,
+        **wanted: Unpack[CronFilter],
     ) -> list[Cron]:
         """Return the crons of this assistant and thread that contain the metadata, newest first."""
-        keys = _filtered(select(crons.c.cron_id), assistant_id, thread_id, enabled, metadata)
+        keys = _filtered(select(crons.c.cron_id), wanted)
         column = "next_run_at" if sort_by == "next_run_date" else sort_by or "created_at"
         query = page(keys, crons, column, sort_order, limit, offset)
         return await self._database.read(lambda connection: [_cron_from(row) for row in connection.execute(query)])
 
-    async def count(
-        self,
-        *,
-        assistant_id: str | None = None,
-        thread_id: str | None = None,
-        enabled: bool | None = None,
-        metadata: JsonObject | None = None,
-    ) -> int:
+    async def count(self, **wanted: Unpack[CronFilter]) -> int:
         """Count what search would find."""
-        everything = select(func.count()).select_from(crons)
-        query = _filtered(everything, assistant_id, thread_id, enabled, metadata)
+        query = _filtered(select(func.count()).select_from(crons), wanted)
         return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
 
     async def due(self, now: datetime) -> list[Cron]:
@@ -164,24 +162,18 @@ def _enabled() -> Select[Any]:
     return select(crons).where(crons.c.enabled == 1, crons.c.next_run_at.is_not(None))
 
 
-def _filtered(
-    query: Select[Any],
-    assistant_id: str | None,
-    thread_id: str | None,
-    enabled: bool | None,
-    metadata: JsonObject | None,
-) -> Select[Any]:
-    if assistant_id is not None:
+def _filtered(query: Select[Any], wanted: CronFilter) -> Select[Any]:
+    if (assistant_id := wanted.get("assistant_id")) is not None:
         query = query.where(crons.c.assistant_id == assistant_id)
-    if thread_id is not None:
+    if (thread_id := wanted.get("thread_id")) is not None:
         query = query.where(crons.c.thread_id == thread_id)
-    if enabled is not None:
+    if (enabled := wanted.get("enabled")) is not None:
         query = query.where(crons.c.enabled == int(enabled))
     query = where_visible(query, "crons", crons.c.metadata)
     if filter_in_force("threads") is not None:
         seen = select(threads.c.thread_id).where(visible("threads", threads.c.metadata))
         query = query.where(or_(crons.c.thread_id.is_(None), crons.c.thread_id.in_(seen)))
-    return where_contains(query, crons.c.metadata, metadata)
+    return where_contains(query, crons.c.metadata, wanted.get("metadata"))
 
 
 def _require(connection: Connection, column: Any, value: str, what: str) -> None:

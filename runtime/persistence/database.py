@@ -156,7 +156,7 @@ class ConnectionThread:
         _wake([Job(_nothing, self._turned)])
 
 
-class Database:
+class SqliteDatabase:
     """One SQLite file, used from the event loop (S-05); open it with `open_database`."""
 
     def __init__(self, path: Path, writer: ConnectionThread, reader: ConnectionThread) -> None:
@@ -213,7 +213,7 @@ def _write_something(path: Path, connection: Connection) -> None:
 @asynccontextmanager
 async def open_database(
     path: Path, prepare: Callable[[Connection], object] | None = None, *, functions: Functions | None = None
-) -> AsyncIterator[Database]:
+) -> AsyncIterator[SqliteDatabase]:
     """Open the file, creating it, and do everything queued before closing it.
 
     `prepare` runs first, in one transaction on the writer's connection: it creates tables and brings older ones up to
@@ -228,7 +228,7 @@ async def open_database(
     try:
         await reader.open()
         try:
-            yield Database(path, writer, reader)
+            yield SqliteDatabase(path, writer, reader)
         finally:
             await reader.close()
     finally:

@@ -17,7 +17,7 @@ from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes
 from toolweave.runtime.persistence.crons import CronRepository
-from toolweave.runtime.persistence.database import BUSY_TIMEOUT_S, Database, explained, open_database
+from toolweave.runtime.persistence.database import BUSY_TIMEOUT_S, SqliteDatabase, explained, open_database
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
 from toolweave.runtime.persistence.search import json_contains
@@ -86,7 +86,7 @@ FUNCTIONS = {"json_contains": json_contains}
 class Persistence:
     """What is open in a data folder; every file has one connection that writes (run_engine.md pitfall 7)."""
 
-    app: Database
+    app: SqliteDatabase
     checkpointer: RunAwareSaver
     store: SqliteStore
     assistants: AssistantRepository

@@ -23,7 +23,7 @@ from toolweave.runtime.models import (
     ThreadTtl,
 )
 from toolweave.runtime.persistence import run_rows as sql
-from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.run_rows import (
     has_begun,
     new_thread,
@@ -310,7 +310,7 @@ class RunRepository:
 
     def __init__(
         self,
-        database: Database,
+        database: SqliteDatabase,
         clock: Callable[[], datetime] = utc_now,
         *,
         seal: Seal,

@@ -40,7 +40,7 @@ from toolweave.runtime.background import in_background
 from toolweave.runtime.codec import to_json, utc_now
 from toolweave.runtime.graphs import load_target
 from toolweave.runtime.persistence import store_items
-from toolweave.runtime.persistence.database import Database, driver_of, open_database
+from toolweave.runtime.persistence.database import SqliteDatabase, driver_of, open_database
 from toolweave.runtime.persistence.store_filter import check_filter
 
 WHOLE_VALUE = ("$",)
@@ -101,7 +101,9 @@ class SqliteStore(BaseStore):
 
     supports_ttl = True
 
-    def __init__(self, database: Database, options: StoreOptions, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self, database: SqliteDatabase, options: StoreOptions, clock: Callable[[], datetime] = utc_now
+    ) -> None:
         self._database = database
         self._index = options.index
         self._clock = clock

@@ -8,7 +8,7 @@ deletion of a thread. The database stores who holds a thread; the checkpointer r
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 from uuid import uuid4
 
 from sqlalchemy import (
@@ -34,7 +34,7 @@ from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import StoredJson, from_json, to_json, to_micros, utc_now
 from toolweave.runtime.models import JsonObject, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
 from toolweave.runtime.persistence import run_rows as sql
-from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.run_rows import expires_after, new_thread, ttl_columns
 from toolweave.runtime.persistence.schema import Compiled, record_of, runs, threads
 from toolweave.runtime.persistence.search import allows, filter_in_force, page, where_contains, where_visible
@@ -88,7 +88,7 @@ class ThreadClaim:
 class ThreadClaims:
     """The claims of requests and sweeps; those of runs are the rows of running runs."""
 
-    def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, database: SqliteDatabase, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._clock = clock
 
@@ -165,11 +165,20 @@ class ExpiredThread(NamedTuple):
     strategy: TtlStrategy
 
 
+class ThreadFilter(TypedDict, total=False):
+    """What threads have to be, or to contain, to be found."""
+
+    ids: Sequence[str] | None
+    metadata: JsonObject | None
+    values: JsonObject | None
+    status: ThreadStatus | None
+
+
 class ThreadRepository:
     """The threads of all graphs; those that ask for no time to live have `default_ttl`."""
 
     def __init__(
-        self, database: Database, clock: Callable[[], datetime] = utc_now, *, default_ttl: ThreadTtl | None = None
+        self, database: SqliteDatabase, clock: Callable[[], datetime] = utc_now, *, default_ttl: ThreadTtl | None = None
     ) -> None:
         self._database = database
         self._clock = clock
@@ -246,37 +255,28 @@ class ThreadRepository:
     async def search(
         self,
         *,
-        ids: Sequence[str] | None = None,
-        metadata: JsonObject | None = None,
-        values: JsonObject | None = None,
-        status: ThreadStatus | None = None,
         limit: int = 10,
         offset: int = 0,
         sort_by: ThreadSort | None = None,
         sort_order: Literal["asc", "desc"] | None = None,
         values_as_stored: bool = False,
+        **wanted: Unpack[ThreadFilter],
     ) -> list[Thread]:
         """Return the threads among `ids` with this status that contain the metadata and the values.
 
         With `values_as_stored` their values are the stored JSON, ready for the encoder: parsing and encoding those of a
         thousand threads takes seconds.
         """
-        keys = _filtered(select(threads.c.thread_id), ids, metadata, values, status)
+        keys = _filtered(select(threads.c.thread_id), wanted)
         query = page(keys, threads, sort_by or "updated_at", sort_order, limit, offset)
         values_from = _as_stored if values_as_stored else _optional
         return await self._database.read(
             lambda connection: [_thread_from(row, values_from) for row in connection.execute(query)]
         )
 
-    async def count(
-        self,
-        *,
-        metadata: JsonObject | None = None,
-        values: JsonObject | None = None,
-        status: ThreadStatus | None = None,
-    ) -> int:
+    async def count(self, **wanted: Unpack[ThreadFilter]) -> int:
         """Count what search would find."""
-        query = _filtered(select(func.count()).select_from(threads), None, metadata, values, status)
+        query = _filtered(select(func.count()).select_from(threads), wanted)
         return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
 
     async def set_state(
@@ -348,19 +348,14 @@ def _required_row(connection: Connection, thread_id: str) -> Row[Any]:
     return row
 
 
-def _filtered(
-    query: Select[Any],
-    ids: Sequence[str] | None,
-    metadata: JsonObject | None,
-    values: JsonObject | None,
-    status: ThreadStatus | None,
-) -> Select[Any]:
-    if ids is not None:
+def _filtered(query: Select[Any], wanted: ThreadFilter) -> Select[Any]:
+    if (ids := wanted.get("ids")) is not None:
         query = query.where(threads.c.thread_id.in_(ids))
-    if status is not None:
+    if (status := wanted.get("status")) is not None:
         query = query.where(threads.c.status == status)
     query = where_visible(query, "threads", threads.c.metadata)
-    return where_contains(where_contains(query, threads.c.metadata, metadata), threads.c.state_values, values)
+    query = where_contains(query, threads.c.metadata, wanted.get("metadata"))
+    return where_contains(query, threads.c.state_values, wanted.get("values"))
 
 
 def _thread_from(row: Row[Any], values_from: "Callable[[str | None], Any] | None" = None) -> Thread:

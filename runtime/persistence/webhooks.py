@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from toolweave.runtime.codec import from_micros, to_micros, utc_now
-from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.schema import Compiled, webhook_deliveries
 
 DUE_AT_A_TIME = 1000
@@ -67,7 +67,7 @@ def place_of(url: str) -> str:
 class WebhookRepository:
     """The deliveries of all runs. `written` is set when there is a new one."""
 
-    def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, database: SqliteDatabase, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._clock = clock
         self.written = asyncio.Event()

@@ -26,7 +26,7 @@ TEXT_FIRST = b'{"content":"'
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StreamPart:
     """One event of a stream: its name, with the subgraph namespace after `|`, and its payload."""
 
     event: str
@@ -40,19 +40,19 @@ class MessageParts:
         self._so_far: dict[str, MessageSoFar] = {}
         self._announced: set[str] = set()
 
-    def parts(self, payload: tuple[BaseMessage, dict[str, Any]], suffix: str) -> list[Part]:
+    def parts(self, payload: tuple[BaseMessage, dict[str, Any]], suffix: str) -> list[StreamPart]:
         """Name the events for one message or message chunk."""
         message, metadata = payload
         key = str(message.id)
         parts = []
         if key not in self._announced:
             self._announced.add(key)
-            parts.append(Part(f"messages/metadata{suffix}", {key: {"metadata": metadata}}))
+            parts.append(StreamPart(f"messages/metadata{suffix}", {key: {"metadata": metadata}}))
         if isinstance(message, BaseMessageChunk):
             so_far = self._so_far.setdefault(key, MessageSoFar())
-            parts.append(Part(f"messages/partial{suffix}", [so_far.with_chunk(message)]))
+            parts.append(StreamPart(f"messages/partial{suffix}", [so_far.with_chunk(message)]))
         else:
-            parts.append(Part(f"messages/complete{suffix}", [message]))
+            parts.append(StreamPart(f"messages/complete{suffix}", [message]))
         return parts
 
 
@@ -138,7 +138,7 @@ class GraphStream:
         self.values: Any = None
         self.interrupted = False
 
-    async def parts(self) -> AsyncGenerator[Part, None]:
+    async def parts(self) -> AsyncGenerator[StreamPart, None]:
         """Give the parts in the order in which LangGraph makes them."""
         call, arguments = self._call, self._arguments()
         source = (
@@ -148,7 +148,7 @@ class GraphStream:
         )
         async with aclosing(source) as items:  # type: ignore[type-var]  # LangGraph declares an iterator
             async for item in items:
-                if isinstance(item, Part):
+                if isinstance(item, StreamPart):
                     yield item
                     continue
                 chunk = item if call.subgraphs else ((), *item)
@@ -179,7 +179,7 @@ class GraphStream:
             if event["event"] == "on_chain_stream" and event["run_id"] == root:
                 yield event["data"]["chunk"]
             else:
-                yield Part("events", event)
+                yield StreamPart("events", event)
 
     def _notice(self, chunk: Chunk) -> None:
         namespace, mode, payload = chunk
@@ -192,12 +192,12 @@ class GraphStream:
         elif mode == "updates" and isinstance(payload, dict) and INTERRUPT in payload:
             self.interrupted = True
 
-    def _named(self, chunk: Chunk) -> Sequence[Part]:
+    def _named(self, chunk: Chunk) -> Sequence[StreamPart]:
         namespace, mode, payload = chunk
         suffix = "".join(f"|{step}" for step in namespace)
         if mode == "messages":
             if "messages-tuple" in self._wanted:
-                return (Part(f"messages{suffix}", payload),)
+                return (StreamPart(f"messages{suffix}", payload),)
             return self._messages.parts(payload, suffix)
         if mode not in self._wanted:
             return ()
@@ -208,7 +208,7 @@ class GraphStream:
             payload = {**payload, "payload": with_checkpoint_ids(self._shown_checkpoint(payload["payload"]))}
         elif mode == "checkpoints":
             payload = self._shown_checkpoint(payload)
-        return (Part(f"{mode}{suffix}", payload),)
+        return (StreamPart(f"{mode}{suffix}", payload),)
 
     def _shown_checkpoint(self, payload: dict[str, Any]) -> dict[str, Any]:
         """Return a checkpoint's event as it may be stored and sent, without the request headers of its config."""
@@ -310,7 +310,7 @@ class ProtocolStream:
         self.values: Any = None
         self.interrupted = False
 
-    async def parts(self) -> AsyncGenerator[Part, None]:
+    async def parts(self) -> AsyncGenerator[StreamPart, None]:
         """Give the root graph's values; all else is announced only."""
         call = self._call
         with suppress_langchain_beta_warning():
@@ -329,7 +329,7 @@ class ProtocolStream:
                 async for event in stream:
                     self._announce(event["method"], event["params"])
                     if event["method"] == "values" and not event["params"]["namespace"]:
-                        yield Part("values", event["params"]["data"])
+                        yield StreamPart("values", event["params"]["data"])
         finally:
             self._release()
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 
 from tests.fixtures.logged import logged
 from toolweave.errors import NotFound, PersistenceError
-from toolweave.runtime.persistence.database import Database, open_database
+from toolweave.runtime.persistence.database import SqliteDatabase, open_database
 
 CREATE = text("CREATE TABLE notes (id INTEGER PRIMARY KEY, note TEXT UNIQUE) STRICT")
 INSERT = text("INSERT INTO notes (note) VALUES (:note)")
@@ -42,7 +42,7 @@ def stored_notes(path: Path) -> set[str]:
 
 
 @contextmanager
-def writer_held(database: Database) -> Iterator[None]:
+def writer_held(database: SqliteDatabase) -> Iterator[None]:
     """Keep the writer busy, so that what is written meanwhile becomes one batch."""
     release, held = threading.Event(), threading.Event()
 

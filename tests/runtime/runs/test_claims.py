@@ -12,7 +12,7 @@ from tests.runtime.runs.conftest import Bench, open_bench
 from toolweave.errors import Conflict, NotFound, PersistenceError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.models import ThreadTtl
-from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.threads import ThreadClaim
 from toolweave.runtime.runs.cleaning import prune_threads, sweep_expired
 
@@ -195,5 +195,5 @@ async def test_no_run_starts_when_a_claim_ends_while_the_server_stops(tmp_path: 
         assert loads(await bench.engine.wait(waiting))["n"] == 4
 
 
-async def execute(database: Database, statement: str) -> None:
+async def execute(database: SqliteDatabase, statement: str) -> None:
     await database.write(lambda connection: connection.execute(text(statement)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.runtime.persistence.database import Database, open_database
+from toolweave.runtime.persistence.database import SqliteDatabase, open_database
 from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
 
 
@@ -36,7 +36,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
+async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
     """The database of a store that has been opened before."""
     path = tmp_path / "store.db"
     async with open_store(path, StoreOptions()):

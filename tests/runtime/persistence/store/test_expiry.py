@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.persistence.store.conftest import Clock
-from toolweave.runtime.persistence.database import Database, driver_of
+from toolweave.runtime.persistence.database import SqliteDatabase, driver_of
 from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
 
 NS = ("notes",)
 BOUND_S = 60.0
 
 
-async def rows(database: Database) -> int:
+async def rows(database: SqliteDatabase) -> int:
     """Count what is in the file, expired or not."""
     return int(
         await database.read(
@@ -22,7 +22,7 @@ async def rows(database: Database) -> int:
     )
 
 
-async def test_nobody_sees_an_expired_item_even_before_it_is_swept(database: Database, clock: Clock) -> None:
+async def test_nobody_sees_an_expired_item_even_before_it_is_swept(database: SqliteDatabase, clock: Clock) -> None:
     store = SqliteStore(database, StoreOptions(refresh_on_read=False), clock)
     await store.aput(NS, "short", {}, ttl=5)
     await store.aput(NS, "long", {}, ttl=60)
@@ -37,7 +37,7 @@ async def test_nobody_sees_an_expired_item_even_before_it_is_swept(database: Dat
     assert await rows(database) == 1
 
 
-async def test_reading_prolongs_a_life_unless_told_otherwise(database: Database, clock: Clock) -> None:
+async def test_reading_prolongs_a_life_unless_told_otherwise(database: SqliteDatabase, clock: Clock) -> None:
     store = SqliteStore(database, StoreOptions(), clock)
     for key in ("got", "found", "only looked at"):
         await store.aput((key,), key, {}, ttl=10)
@@ -51,7 +51,7 @@ async def test_reading_prolongs_a_life_unless_told_otherwise(database: Database,
     assert await store.asearch(()) == []
 
 
-async def test_what_has_expired_is_not_brought_back_by_reading(database: Database, clock: Clock) -> None:
+async def test_what_has_expired_is_not_brought_back_by_reading(database: SqliteDatabase, clock: Clock) -> None:
     store = SqliteStore(database, StoreOptions(), clock)
     await store.aput(NS, "k", {}, ttl=1)
     clock.advance(2)
@@ -60,7 +60,7 @@ async def test_what_has_expired_is_not_brought_back_by_reading(database: Databas
     assert await store.aget(NS, "k") is not None
 
 
-async def test_a_default_holds_for_items_that_say_nothing(database: Database, clock: Clock) -> None:
+async def test_a_default_holds_for_items_that_say_nothing(database: SqliteDatabase, clock: Clock) -> None:
     store = SqliteStore(database, StoreOptions(default_ttl=3, refresh_on_read=False), clock)
     await store.aput(NS, "default", {})
     await store.aput(NS, "for ever", {}, ttl=None)
@@ -69,7 +69,7 @@ async def test_a_default_holds_for_items_that_say_nothing(database: Database, cl
     assert [item.key for item in await store.asearch(NS)] == ["for ever", "own"]
 
 
-async def test_a_put_decides_anew_how_long_an_item_lives(database: Database, clock: Clock) -> None:
+async def test_a_put_decides_anew_how_long_an_item_lives(database: SqliteDatabase, clock: Clock) -> None:
     store = SqliteStore(database, StoreOptions(), clock)
     await store.aput(NS, "k", {"n": 1}, ttl=1)
     clock.advance(2)
@@ -82,7 +82,7 @@ async def test_a_put_decides_anew_how_long_an_item_lives(database: Database, clo
 
 
 @pytest.mark.parametrize("minutes", [1e9, 1e300])
-async def test_a_life_beyond_the_calendar_is_endless(minutes: float, database: Database, clock: Clock) -> None:
+async def test_a_life_beyond_the_calendar_is_endless(minutes: float, database: SqliteDatabase, clock: Clock) -> None:
     store = SqliteStore(database, StoreOptions(), clock)
     await store.aput(NS, "k", {}, ttl=minutes)
     assert await store.aget(NS, "k") is not None

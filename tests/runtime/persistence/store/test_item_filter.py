@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langgraph.store.base import PutOp
 
-from toolweave.runtime.persistence.database import Database, driver_of
+from toolweave.runtime.persistence.database import SqliteDatabase, driver_of
 from toolweave.runtime.persistence.store import SqliteStore, StoreOptions
 from toolweave.runtime.persistence.store_filter import OPERATORS, check_filter, fits
 
@@ -151,7 +151,7 @@ async def test_a_filter_of_many_parts_is_decided_as_a_small_one(store: SqliteSto
     assert len(await filtered(store, {"n5": dict.fromkeys(("$eq", "$gte", "$lte"), 5)})) == 2
 
 
-async def test_a_filtered_search_decodes_only_items_that_may_fit(database: Database) -> None:
+async def test_a_filtered_search_decodes_only_items_that_may_fit(database: SqliteDatabase) -> None:
     """An item that SQLite can read and Python cannot shows which items are decoded."""
     store = SqliteStore(database, StoreOptions())
     unreadable = json.dumps({"kind": "b", "n": 2, "done": False, "o": {"p": 2}, "text": "\ud800"})
@@ -167,7 +167,7 @@ async def test_a_filtered_search_decodes_only_items_that_may_fit(database: Datab
         assert [item.key for item in await store.asearch(("a",), filter=wanted)] == ["other"], wanted
 
 
-async def test_a_search_looks_through_its_namespace_only(database: Database) -> None:
+async def test_a_search_looks_through_its_namespace_only(database: SqliteDatabase) -> None:
     store = SqliteStore(database, StoreOptions())
     instructions = 0
 

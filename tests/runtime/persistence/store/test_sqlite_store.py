@@ -11,7 +11,7 @@ from langgraph.store.sqlite import SqliteStore as LangGraphsStore
 
 from tests.runtime.persistence.store.conftest import Clock
 from toolweave.errors import InvalidRequest
-from toolweave.runtime.persistence.database import Database
+from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
 
 NS = ("users", "u1")
@@ -82,7 +82,7 @@ async def test_a_filter_key_is_a_name_and_never_part_of_a_statement(key: str, st
     assert await store.asearch(NS, filter={key: "1' OR '1'='1"}) == []
 
 
-async def test_an_update_keeps_the_items_place_and_the_time_it_was_made(database: Database, clock: Clock) -> None:
+async def test_an_update_keeps_the_items_place_and_the_time_it_was_made(database: SqliteDatabase, clock: Clock) -> None:
     store = SqliteStore(database, StoreOptions(), clock)
     for key in ("a", "b", "c"):
         await store.aput(NS, key, {"n": 1})
