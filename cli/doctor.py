@@ -44,12 +44,12 @@ from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
 from toolweave.runtime.persistence.schema import MIGRATIONS
 from toolweave.servers.core.files.opening import Roots
 from toolweave.servers.core.query.databases import open_query_database
+from toolweave.servers.databases.database import has_schema
 from toolweave.servers.databases.engine import file_of, parse_url
-from toolweave.servers.databases.opening import has_schema
 from toolweave.servers.databases.postgresql import reason
 from toolweave.servers.registry.repository import database_url, open_tool_registry
 from toolweave.servers.registry.stored_tools import TOOLS_DATABASE, listed
-from toolweave.servers.todo.schema import TODO_DATABASE
+from toolweave.servers.todo.database import TODO_DATABASE
 from toolweave.tool_config import ToolConfig
 
 Level = Literal["ok", "warn", "fail"]

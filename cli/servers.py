@@ -27,8 +27,7 @@ from toolweave.errors import ConfigError, ServerUnavailable
 from toolweave.servers.connections.oauth import TokenPlace, token_place
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.status import ServerState
-from toolweave.servers.external.catalogue import Installation, installation_of
-from toolweave.servers.external.installing import is_installed
+from toolweave.servers.external_servers import Installation, installation_of, is_installed
 
 SURVEY_PATIENCE_S = 10.0
 PINGS = 5

@@ -30,7 +30,7 @@ from toolweave.config.settings import Settings
 from toolweave.config.variables import holds_reference
 from toolweave.errors import ConfigError
 from toolweave.redact import names_a_secret, names_a_secret_header
-from toolweave.servers.external.installing import install
+from toolweave.servers.external_servers import install
 
 PROBE_S = 1.0
 

@@ -20,6 +20,7 @@ class ErrorCode:
     suggestion: str
 
 
+# In the order of the documentation.
 MISSING_PARAMETER = ErrorCode(
     "missing_parameter", "validation", "A required parameter is absent.", "Add the named parameter and call again."
 )
@@ -36,22 +37,6 @@ UNKNOWN_TOOL = ErrorCode(
     "unknown_tool", "not_found", "The server has no tool of that name.", "Call one of the tools that the server lists."
 )
 NOT_FOUND = ErrorCode("not_found", "not_found", "What the call names does not exist.", "Check the name or id.")
-TIMEOUT = ErrorCode(
-    "tool_timeout", "timeout", "The tool took longer than its limit and was stopped.", "Try again, or ask for less."
-)
-UNAVAILABLE = ErrorCode(
-    "unavailable",
-    "unavailable",
-    "Something the tool needs, such as its database, cannot be used.",
-    "Try again in a moment.",
-)
-INTERNAL = ErrorCode(
-    "internal_error",
-    "internal",
-    "The tool failed for a reason that only the server's log tells.",
-    "Try again; if it fails again, look into the server's log.",
-)
-
 GUARDRAIL = ErrorCode(
     "guardrail",
     "guardrail",
@@ -115,28 +100,22 @@ ENDPOINT_ERROR = ErrorCode(
     "Correct what the message names; a status of 5xx may pass by itself.",
 )
 
-ERROR_CODES = (
-    MISSING_PARAMETER,
-    UNKNOWN_PARAMETER,
-    INVALID_PARAMETER,
-    UNKNOWN_TOOL,
-    NOT_FOUND,
-    GUARDRAIL,
-    FORBIDDEN_PATH,
-    ACCESS_DENIED,
-    FORBIDDEN_ENDPOINT,
-    NOT_CONFIGURED,
-    NOT_TEXT,
-    TOO_LARGE,
-    QUERY_REFUSED,
-    QUERY_TIMEOUT,
-    ENDPOINT_UNREACHABLE,
-    ENDPOINT_TIMEOUT,
-    ENDPOINT_ERROR,
-    TIMEOUT,
-    UNAVAILABLE,
-    INTERNAL,
+TIMEOUT = ErrorCode(
+    "tool_timeout", "timeout", "The tool took longer than its limit and was stopped.", "Try again, or ask for less."
 )
+UNAVAILABLE = ErrorCode(
+    "unavailable",
+    "unavailable",
+    "Something the tool needs, such as its database, cannot be used.",
+    "Try again in a moment.",
+)
+INTERNAL = ErrorCode(
+    "internal_error",
+    "internal",
+    "The tool failed for a reason that only the server's log tells.",
+    "Try again; if it fails again, look into the server's log.",
+)
+ERROR_CODES = tuple(row for row in list(globals().values()) if isinstance(row, ErrorCode))
 
 
 class ToolFailed(ToolweaveError):

@@ -1,20 +1,147 @@
-"""Make a program of an MCP server of ours: its arguments, settings, log and exit code (C-01, T-07)."""
+"""Run an MCP server of ours as a program: arguments, log, exit code; stdio, SSE or streamable HTTP (T-07, T-08)."""
 
 import argparse
 import asyncio
+import ctypes
 import gc
+import ipaddress
+import logging
+import signal
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from fastmcp import FastMCP
+from loguru import logger
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolweave.config.logs import configure_logging
 from toolweave.config.settings import Settings, load_settings
-from toolweave.errors import ToolweaveError
-from toolweave.servers.standalone import quiet_framework_logs, serve_http, serve_stdio
+from toolweave.errors import ConfigError, ToolweaveError
+from toolweave.origins import host_name, split_origin
+
+HttpTransport = Literal["sse", "http"]
+PATHS: dict[HttpTransport, str] = {"sse": "/sse", "http": "/mcp"}
+_PR_SET_PDEATHSIG = 1
+
+
+async def serve_stdio(server: FastMCP[Any]) -> None:
+    """Serve on stdin and stdout until stdin ends.
+
+    A signal ends the process at once, and so does the death of its parent where the system can tell (T-09): nothing
+    is lost by that, because every call writes in one transaction.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # A reader blocked on stdin would make an orderly end wait for the next line.
+        signal.signal(number, signal.SIG_DFL)
+    die_with_parent()
+    await server.run_stdio_async(show_banner=False)
+
+
+async def serve_http(server: FastMCP[Any], *, transport: HttpTransport, host: str, port: int) -> None:
+    """Serve until a signal; port 0 takes a free one, the log says which.
+
+    A server without authentication is served on loopback only, and refuses requests whose Host or Origin is not
+    loopback (T-08). With it a foreign page lacks the token, and the Host is whatever the server is called outside.
+
+    Raises:
+        ConfigError: the host may not be listened on, or the port is taken; names it and the fix.
+    """
+    with _listen(host, port, only_loopback=server.auth is None) as listener:
+        address, taken_port = listener.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        logger.info("{} serves on http://{}:{}{}", server.name, shown, taken_port, PATHS[transport])
+        await server.run_http_async(
+            show_banner=False,
+            transport=transport,
+            path=PATHS[transport],
+            host=host,
+            port=taken_port,
+            sockets=[listener],
+            host_origin_protection="auto" if server.auth else True,
+            middleware=None if server.auth else [Middleware(WellFormedNames)],
+            # uvicorn's own logging would write to stdout.
+            uvicorn_config={"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1},
+        )
+
+
+class WellFormedNames:
+    """ASGI middleware: refuse a Host or Origin that is not one name, such as `[::1].evil.example`.
+
+    FastMCP's own guard, which comes after it, takes the part in brackets for the name.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what is well-formed; FastMCP's guard judges the names."""
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            origin = headers.get("origin", "null")
+            if host_name(headers.get("host", "")) is None:
+                await PlainTextResponse("Misdirected Request: the Host is not a name.", 421)(scope, receive, send)
+                return
+            if origin != "null" and split_origin(origin) is None:
+                await PlainTextResponse("Forbidden: the Origin is not one.", 403)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def die_with_parent() -> None:
+    """Ask Linux to kill this process when its parent ends, even while a tool holds it; elsewhere only stdin tells.
+
+    The parent is the thread that started this process: start it from one that lives as long as it is needed.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def quiet_framework_logs() -> None:
+    """Leave the log of calls to our middleware: the frameworks' own repeats what callers sent."""
+    logging.getLogger("fastmcp").setLevel(logging.ERROR)
+    logging.getLogger("mcp").setLevel(logging.WARNING)
+    # It reports every session that ends as an error.
+    logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
+
+
+def _listen(host: str, port: int, *, only_loopback: bool) -> socket.socket:
+    ip = _address(host)
+    if ip is None or (only_loopback and not ip.is_loopback):
+        raise ConfigError(
+            f"refusing to listen on {host}: whoever can reach it could use the tools without authentication."
+            if only_loopback
+            else f"cannot listen on {host}: it is no IP address.",
+            source="--host",
+            fix="Use 127.0.0.1, and a proxy that authenticates if others need it; the core server asks for a token "
+            "itself if TOOLWEAVE_CORE_TOKEN is set.",
+        )
+    listener = socket.socket(socket.AF_INET6 if ip.version == 6 else socket.AF_INET)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((str(ip), port))
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = error.strerror if isinstance(error, OSError) else "ports go from 0 to 65535"
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {reason}.",
+            source="--port",
+            fix="Stop the program that uses it, or choose another port.",
+        ) from error
+    return listener
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
 from toolweave.outbound_urls import OutboundTarget, read_target
 from toolweave.redact import redact_text, without
-from toolweave.servers.call_meta import idempotency_key
 from toolweave.servers.envelope import parse_json, success
 from toolweave.servers.error_codes import (
     ENDPOINT_ERROR,
@@ -41,7 +40,7 @@ from toolweave.servers.error_codes import (
     TOO_LARGE,
     ToolFailed,
 )
-from toolweave.servers.tool_declaration import Absent
+from toolweave.servers.tool_server import Absent, idempotency_key
 
 SETTING = "TOOLWEAVE_JOB_ENDPOINTS"
 # The ids that services may give to jobs: no character in it means anything in a path.

@@ -19,13 +19,13 @@ def load() -> None:
     """Import the core server and the libraries it is built on."""
     from fastmcp.client import transports  # noqa: F401, PLC0415
 
-    from toolweave.servers import standalone  # noqa: PLC0415
+    from toolweave.servers import program  # noqa: PLC0415
     from toolweave.servers.core import http_app  # noqa: F401, PLC0415
 
     # Importing it has given it a handler of its own, beside the log of the process.
     logging.getLogger("fastmcp").handlers.clear()
     logging.getLogger("fastmcp").propagate = True
-    standalone.quiet_framework_logs()
+    program.quiet_framework_logs()
 
 
 @asynccontextmanager

@@ -6,19 +6,16 @@ from contextlib import asynccontextmanager
 from fastmcp import FastMCP
 from fastmcp.server.auth import AuthProvider
 
-from toolweave import __version__
 from toolweave.config.settings import Settings
 from toolweave.servers.core.files.tools import FileTools
 from toolweave.servers.core.jobs import JobTools
 from toolweave.servers.core.query.tools import open_query_tools
-from toolweave.servers.envelope_middleware import MOST_BYTES, EnvelopeMiddleware
-from toolweave.servers.tool_declaration import ACTS_ABROAD, ASKS_ABROAD, READS, declared_tool
+from toolweave.servers.tool_server import ACTS_ABROAD, ASKS_ABROAD, MOST_BYTES, READS, declared_tool, tool_server
 
 _INSTRUCTIONS = (
     "Tools for common work: query the tables of a database, run jobs and see how they are, read and search files. "
     "Each is limited to what the operator allows; an error says what to do instead."
 )
-TOOL_TIMEOUT_S = 4.0
 
 
 @asynccontextmanager
@@ -32,17 +29,7 @@ async def open_core_server(settings: Settings, *, auth: AuthProvider | None = No
     """
     # The largest file that may be read, written as JSON.
     most_bytes = max(MOST_BYTES, settings.file_max_bytes * 5 // 4)
-    envelope = EnvelopeMiddleware(timeout_s=TOOL_TIMEOUT_S, most_bytes=most_bytes)
-    server: FastMCP[None] = FastMCP(
-        "core",
-        instructions=_INSTRUCTIONS,
-        version=__version__,
-        lifespan=envelope.lifespan,
-        middleware=[envelope],
-        mask_error_details=True,
-        on_duplicate="error",
-        auth=auth,
-    )
+    server = tool_server("core", _INSTRUCTIONS, most_bytes=most_bytes, auth=auth)
     jobs, files = JobTools(settings), FileTools(settings)
     async with open_query_tools(settings) as queries:
         server.add_tool(declared_tool(queries.query_database, "Query a database", READS))

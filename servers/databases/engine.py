@@ -1,22 +1,87 @@
-"""Make the engine of a database: its URL read, SQLite told how to work with many connections."""
+"""Make the engine of a database from its kind and its URL, and notice when its SQLite file is replaced."""
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-from toolweave.errors import ConfigError
+from toolweave.errors import ConfigError, NewerSchema
 from toolweave.servers.databases import postgresql
-from toolweave.servers.databases.kind import DatabaseKind
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseKind:
+    """A kind of database; messages say such things as "the {name} is busy", with its `name`.
+
+    `create` makes all tables; `version_table` has one row with the schema's version. A commit on SQLite survives the
+    process with `synchronous` NORMAL, a power cut too with FULL.
+    """
+
+    name: str
+    setting: str
+    example: str
+    version: int
+    version_table: sa.Table
+    create: Callable[[AsyncConnection], Awaitable[None]]
+    synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
+
+    async def is_current(self, connection: AsyncConnection, database: str) -> bool:
+        """Tell whether the schema is there.
+
+        Raises:
+            NewerSchema: a newer Toolweave wrote the database; names it and the fix.
+        """
+        if not await connection.run_sync(lambda sync: sa.inspect(sync).has_table(self.version_table.name)):
+            return False
+        version = await connection.scalar(sa.select(self.version_table.c.version))
+        if version is not None and version > self.version:
+            raise NewerSchema(
+                f"The {self.name} {database} has schema {version}, and this Toolweave knows schemas up to "
+                f"{self.version}. Nothing was changed. Upgrade Toolweave, or set {self.setting} to another database."
+            )
+        return version is not None
+
+    async def make_current(self, connection: AsyncConnection, database: str) -> None:
+        """Create what is absent. Raises NewerSchema."""
+        if not await self.is_current(connection, database):
+            await self.create(connection)
+            await connection.execute(self.version_table.insert().values(version=self.version))
+
+
+class OpenedFile:
+    """A file as it was when it was opened.
+
+    SQLite goes on with the one that nobody sees any more: what it writes there is lost when it closes.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._identity: tuple[int, int] | None = None
+
+    def remember(self) -> None:
+        """Take what is there now for the file that is open."""
+        self._identity = self._there()
+
+    def has_gone(self) -> bool:
+        """Tell whether what is there now is another file, or none."""
+        return self._identity is not None and self._there() != self._identity
+
+    def _there(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat() if self._path else None
+        except OSError:
+            return None
+        return (found.st_dev, found.st_ino) if found else None
+
 
 CONNECTIONS = 5
-
 _ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": postgresql.DRIVER, "postgres": postgresql.DRIVER}
 
 

@@ -16,8 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from toolweave.config.settings import Settings
 from toolweave.errors import Conflict, NotFound, PersistenceError, StaleRevision
-from toolweave.servers.databases.opening import BUSY_TIMEOUT_S, open_database
-from toolweave.servers.databases.transactions import Database
+from toolweave.servers.databases.database import BUSY_TIMEOUT_S, Database, open_database
 from toolweave.servers.registry.stored_tools import (
     REVISIONS,
     TOOLS,

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from toolweave.config.documents import sentences
-from toolweave.servers.databases.kind import DatabaseKind
+from toolweave.servers.databases.engine import DatabaseKind
 from toolweave.tool_config import RESERVED_IDS, ToolConfig
 
 VERSION = 1

@@ -1,4 +1,4 @@
-"""Start the todo server."""
+"""The program `python -m toolweave.servers.todo`."""
 
 import gc
 import sys
@@ -6,6 +6,34 @@ import sys
 # Importing makes some 200 000 objects that live to the end; collecting among them takes a third of the start (T-01).
 gc.disable()
 
-from toolweave.servers.todo.command import main  # noqa: E402
+from collections.abc import AsyncIterator  # noqa: E402
+from contextlib import asynccontextmanager, suppress  # noqa: E402
 
-sys.exit(main())
+from fastmcp import FastMCP  # noqa: E402
+
+from toolweave.config.settings import Settings  # noqa: E402
+from toolweave.private_files import make_data_folder  # noqa: E402
+from toolweave.servers.program import ServerProgram  # noqa: E402
+from toolweave.servers.todo.database import database_url  # noqa: E402
+from toolweave.servers.todo.server import open_todo_server  # noqa: E402
+
+
+@asynccontextmanager
+async def _open(settings: Settings) -> AsyncIterator[FastMCP[None]]:
+    if settings.todo_database_url is None:
+        # Opening the database names what is wrong with the folder.
+        with suppress(OSError):
+            make_data_folder(settings.data_dir)
+    async with open_todo_server(database_url(settings)) as server:
+        yield server
+
+
+sys.exit(
+    ServerProgram(
+        module="toolweave.servers.todo",
+        description="Serve a todo list over MCP. It is kept in TOOLWEAVE_TODO_DATABASE_URL, by default a SQLite file "
+        "in the data folder.",
+        default_port=8000,
+        open_server=_open,
+    ).run()
+)

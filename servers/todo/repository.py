@@ -1,17 +1,130 @@
-"""Keep todos: create, list, change, search and delete them, each in one transaction (T-13)."""
+"""Store todos: create, list, change, search and delete them, each in one transaction (T-13)."""
 
 import json
+import unicodedata
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
+from typing_extensions import TypedDict
 
-from toolweave.servers.todo import text_search
-from toolweave.servers.todo.models import Fields, Kept, Page, Selection, Todo
-from toolweave.servers.todo.opening import TodoDatabase
-from toolweave.servers.todo.schema import IDEMPOTENT_RESULTS, TODOS
+from toolweave.servers.todo.database import FULL_TEXT, IDEMPOTENT_RESULTS, TODOS, TodoDatabase
+
+Priority = Literal["low", "medium", "high"]
+Status = Literal["active", "completed"]
+
+
+class Todo(TypedDict):
+    """One todo as the tools answer it; dates and times are ISO 8601 texts, times in UTC (T-13)."""
+
+    id: int
+    title: str
+    description: str | None
+    status: Status
+    priority: Priority
+    due_date: str | None
+    tags: list[str]
+    created_at: str
+    updated_at: str
+    completed_at: str | None
+
+
+class Fields(TypedDict, total=False):
+    """The fields of a todo that a caller may write; a field that is absent stays as it is."""
+
+    title: str
+    description: str | None
+    status: Status
+    priority: Priority
+    due_date: str | None
+    tags: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which todos a listing is about; None selects all. `due_before` is in the form of `Todo.due_date`."""
+
+    status: Status | None = None
+    priority: Priority | None = None
+    tag: str | None = None
+    due_before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Todos in the order of their ids; `next_after` is the id to go on after, None at the end."""
+
+    todos: list[Todo]
+    total: int
+    next_after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The result of a write; `replayed` tells that it was kept from an earlier call with the same key (T-03)."""
+
+    todo: Todo
+    replayed: bool
+
+
+_MOST_WORDS = 16
+# How much a word counts in the title, the description and the tags.
+_WEIGHTS = (10.0, 2.0, 5.0)
+_ACCENTS = "[\u0300-\u036f]"
+
+
+def by_index(query: str) -> sa.Select[tuple[object, ...]] | None:
+    """Select the todos that have every word of the query, best first; None when the query has no word.
+
+    Each word is quoted, so that nothing in it is full-text syntax, and matches words that begin with it.
+    """
+    words = [word for word in _words(query) if any(character.isalnum() for character in word)]
+    if not words:
+        return None
+    expression = " AND ".join('"' + word.replace('"', '""') + '"*' for word in words)
+    matches = sa.text("todos_fts MATCH :expression").bindparams(expression=expression)
+    rank = sa.func.bm25(sa.literal_column("todos_fts"), *_WEIGHTS)
+    joined = sa.join(FULL_TEXT, TODOS, FULL_TEXT.c.rowid == TODOS.c.id)
+    return sa.select(TODOS).select_from(joined).where(matches).order_by(rank, TODOS.c.id)
+
+
+def by_containment(query: str, *, without_accents: bool = False) -> sa.Select[tuple[object, ...]]:
+    """Select the todos that contain every word of the query anywhere, those with all of them in the title first.
+
+    Any database can do so; `without_accents` is for PostgreSQL, to which an accent then matters as little as to the
+    index of SQLite.
+    """
+    contains = _contains_folded if without_accents else _contains
+    searched = (TODOS.c.title, TODOS.c.description, TODOS.c.tags)
+    words = _words(query)
+    conditions = [sa.or_(*(contains(column, word) for column in searched)) for word in words]
+    in_title = sa.and_(sa.true(), *(contains(TODOS.c.title, word) for word in words))
+    return sa.select(TODOS).where(*conditions).order_by(sa.case((in_title, 0), else_=1), TODOS.c.id)
+
+
+def _contains(column: sa.Column[str], word: str) -> sa.ColumnElement[bool]:
+    return column.icontains(word, autoescape=True)
+
+
+def _contains_folded(column: sa.Column[str], word: str) -> sa.ColumnElement[bool]:
+    plain = sa.func.regexp_replace(sa.func.pg_catalog.normalize(column, "NFKD"), _ACCENTS, "", "g")
+    # Texts that have accents have letters of several bytes; looking for them takes ten times what the rest does.
+    is_ascii = sa.func.octet_length(column) == sa.func.length(column)
+    return sa.func.strpos(sa.func.lower(sa.case((is_ascii, column), else_=plain)), _folded(word)) > 0
+
+
+def _folded(word: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", word)
+    # A word that is nothing but accents is looked for as it is.
+    return "".join(letter for letter in decomposed if not 0x300 <= ord(letter) < 0x370).lower() or word
+
+
+def _words(query: str) -> list[str]:
+    return query.split()[:_MOST_WORDS]
+
 
 _KEYS_KEPT_FOR = timedelta(days=30)
 _FIELDS = tuple(Todo.__annotations__)
@@ -67,12 +180,12 @@ class TodoRepository:
 
     async def search(self, query: str, *, limit: int) -> list[Todo]:
         """Return up to `limit` todos whose title, description or tags have every word of the query."""
-        by_index = text_search.by_index(query) if self._database.full_text else None
-        by_containment = text_search.by_containment(query, without_accents=self._database.is_postgresql)
+        indexed = by_index(query) if self._database.full_text else None
+        containing = by_containment(query, without_accents=self._database.is_postgresql)
         async with self._database.read() as connection:
-            rows = (await connection.execute(by_index.limit(limit))).mappings().all() if by_index is not None else []
+            rows = (await connection.execute(indexed.limit(limit))).mappings().all() if indexed is not None else []
             if not rows:
-                rows = (await connection.execute(by_containment.limit(limit))).mappings().all()
+                rows = (await connection.execute(containing.limit(limit))).mappings().all()
         return [_todo(row) for row in rows]
 
     async def delete(self, todo_id: int, *, key: str | None = None) -> Kept | None:

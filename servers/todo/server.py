@@ -1,16 +1,294 @@
-"""Build the MCP server `todo` from its tools."""
+"""Build the MCP server `todo`: the parameters of its five tools, the tools, the cursor of a listing (T-13)."""
 
+import base64
+import binascii
+import hashlib
+import json
+import unicodedata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import astuple
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, Literal, cast
 
-from fastmcp import FastMCP
+from fastmcp import Context, FastMCP
+from fastmcp.tools import ToolResult
+from pydantic import AfterValidator, Field, StringConstraints
 
-from toolweave import __version__
-from toolweave.servers.envelope_middleware import EnvelopeMiddleware
-from toolweave.servers.todo.opening import open_todo_database
-from toolweave.servers.todo.repository import TodoRepository
-from toolweave.servers.todo.tools import TodoTools
-from toolweave.servers.tool_declaration import ADDS, OVERWRITES, READS, declared_tool
+from toolweave.servers.envelope import failure, success
+from toolweave.servers.error_codes import INVALID_PARAMETER, MISSING_PARAMETER, NOT_FOUND
+from toolweave.servers.todo.database import open_todo_database
+from toolweave.servers.todo.repository import Fields, Kept, Priority, Selection, Status, TodoRepository
+from toolweave.servers.tool_server import (
+    ADDS,
+    OVERWRITES,
+    READS,
+    TOOL_TIMEOUT_S,
+    WHOLE_NUMBER,
+    Absent,
+    declared_tool,
+    idempotency_key,
+    tool_server,
+)
+
+
+def encode_cursor(after: int, selection: Selection) -> str:
+    """Return an opaque text for "go on after this id in this selection"."""
+    return base64.urlsafe_b64encode(json.dumps([after, _fingerprint(selection)]).encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, selection: Selection) -> int | None:
+    """Return the id to go on after; None when the text is no cursor of ours, or one of another selection."""
+    try:
+        decoded = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError):
+        return None
+    match decoded:
+        case [int(after), str(fingerprint)] if fingerprint == _fingerprint(selection) and 0 < after < 2**53:
+            return after
+    return None
+
+
+def _fingerprint(selection: Selection) -> str:
+    return hashlib.sha256(json.dumps(astuple(selection)).encode()).hexdigest()[:8]
+
+
+# The largest whole number that every JSON reader keeps exactly; SQLite and PostgreSQL hold it too.
+_LARGEST_ID = 2**53 - 1
+_LINE_BREAKS = "\n\t"
+
+
+def single_line(text: str) -> str:
+    """Refuse control characters, line breaks among them.
+
+    Raises:
+        ValueError: there is one.
+    """
+    if any(unicodedata.category(character) == "Cc" for character in text):
+        raise ValueError("a single line of text without control characters")
+    return text
+
+
+def several_lines(text: str) -> str:
+    """Refuse control characters but line breaks and tabs; line breaks become plain line feeds.
+
+    Raises:
+        ValueError: there is another one.
+    """
+    text = text.replace("\r\n", "\n")
+    if any(unicodedata.category(character) == "Cc" and character not in _LINE_BREAKS for character in text):
+        raise ValueError("text without control characters other than line breaks")
+    return text
+
+
+def canonical_due_date(text: str) -> str:
+    """Return `YYYY-MM-DD`, or `YYYY-MM-DDTHH:MM:SSZ` for a time (UTC unless it has an offset); empty stays empty.
+
+    In these forms the order of the texts is the order in time.
+
+    Raises:
+        ValueError: it is no ISO 8601 date or time.
+    """
+    if not text:
+        return text
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment
+    except (ValueError, OverflowError):
+        raise ValueError("an ISO 8601 date or time such as 2026-12-24 or 2026-12-24T15:00:00Z") from None
+    return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+
+
+def _without_repetition(tags: list[str]) -> list[str]:
+    return list(dict.fromkeys(tags))
+
+
+_Line = AfterValidator(single_line)
+_Tag = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50), _Line, AfterValidator(str.lower)
+]
+_DueDate = Annotated[
+    str, StringConstraints(strip_whitespace=True, max_length=40), _Line, AfterValidator(canonical_due_date)
+]
+TodoId = Annotated[
+    int,
+    Field(strict=True, ge=1, le=_LARGEST_ID),
+    WHOLE_NUMBER,
+    Field(description="The todo's id, as a listing or search shows it.", examples=[7]),
+]
+Title = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=200),
+    _Line,
+    Field(description="What is to be done, in one line.", examples=["Buy milk", "Call the dentist"]),
+]
+Description = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, max_length=4000),
+    AfterValidator(several_lines),
+    Field(description="More about it, if there is more than the title says.", examples=["2 litres, oat"]),
+]
+PriorityLevel = Annotated[Priority, Field(description="How important it is.", examples=["high"])]
+PriorityFilter = Annotated[Priority, Field(description="Only todos of this priority.", examples=["high"])]
+DueDate = Annotated[
+    _DueDate,
+    Field(
+        description="When it is due: an ISO 8601 date, or date and time (UTC unless an offset is given).",
+        examples=["2026-12-24", "2026-12-24T15:00:00Z"],
+    ),
+]
+Tags = Annotated[
+    list[_Tag],
+    Field(max_length=20, description="Words to group todos by.", examples=[["shopping", "home"]]),
+    AfterValidator(_without_repetition),
+]
+NewStatus = Annotated[
+    Status,
+    Field(description="completed marks it done, active opens it again.", examples=["completed"]),
+]
+StatusFilter = Annotated[
+    Literal["active", "completed", "all"],
+    Field(description="Only those still to do (active), only those done (completed), or all.", examples=["active"]),
+]
+TagFilter = Annotated[_Tag, Field(description="Only todos with this tag.", examples=["shopping"])]
+DueBefore = Annotated[
+    _DueDate,
+    Field(description="Only todos due before this ISO 8601 date or time.", examples=["2026-12-24"]),
+]
+Limit = Annotated[
+    int,
+    Field(strict=True, ge=1, le=100),
+    WHOLE_NUMBER,
+    Field(description="How many todos to return at most.", examples=[20]),
+]
+Cursor = Annotated[
+    str,
+    Field(max_length=200, description="next_cursor of the previous answer, to go on from there."),
+]
+Query = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=200),
+    _Line,
+    Field(description="Words to look for; a todo matches when it has all of them.", examples=["milk", "dentist"]),
+]
+
+
+class TodoTools:
+    """The tools as methods; their docstrings and annotations are what a model reads about them."""
+
+    def __init__(self, todos: TodoRepository) -> None:
+        self._todos = todos
+
+    async def create_todo(
+        self,
+        context: Context,
+        title: Title,
+        description: Description | Absent = None,
+        priority: PriorityLevel = "medium",
+        due_date: DueDate | Absent = None,
+        tags: Tags | Absent = None,
+    ) -> ToolResult:
+        """Add a new todo (task) to the list and return it with its id.
+
+        Use it whenever something is to be remembered, planned or noted.
+        """
+        fields = Fields(
+            title=title,
+            description=description or None,
+            priority=priority,
+            due_date=due_date or None,
+            tags=tags or [],
+        )
+        return _kept(await self._todos.create(fields, key=idempotency_key(context)))
+
+    async def list_todos(
+        self,
+        status: StatusFilter = "all",
+        priority: PriorityFilter | Absent = None,
+        tag: TagFilter | Absent = None,
+        due_before: DueBefore | Absent = None,
+        limit: Limit = 50,
+        cursor: Cursor | Absent = None,
+    ) -> ToolResult:
+        """Show the todos (tasks), all or those with a status, priority, tag or due date, oldest first.
+
+        Use it for an overview; find a certain one with search_todos.
+        """
+        selection = Selection(None if status == "all" else status, priority, tag, due_before or None)
+        after = decode_cursor(cursor, selection) if cursor else 0
+        if after is None:
+            return failure(
+                INVALID_PARAMETER,
+                "Parameter 'cursor' must be the next_cursor of a previous answer to the same filters.",
+                "Leave cursor out to start from the beginning.",
+            )
+        page = await self._todos.list_page(selection, limit=limit, after=after)
+        next_cursor = encode_cursor(page.next_after, selection) if page.next_after else None
+        return success(page.todos, count=len(page.todos), total=page.total, next_cursor=next_cursor)
+
+    async def update_todo(
+        self,
+        id: TodoId,  # noqa: A002  the tool's parameter is called so
+        title: Title | Absent = None,
+        description: Description | Absent = None,
+        priority: PriorityLevel | Absent = None,
+        due_date: DueDate | Absent = None,
+        tags: Tags | Absent = None,
+        status: NewStatus | Absent = None,
+    ) -> ToolResult:
+        """Change a todo (task), or mark it completed; what is left out stays as it is.
+
+        An empty description or due_date, or an empty list of tags, removes what was there.
+        """
+        given: dict[str, Any] = {
+            "title": title,
+            "description": description,
+            "priority": priority,
+            "due_date": due_date,
+            "tags": tags,
+            "status": status,
+        }
+        # An empty text is given and clears the field, None was not given.
+        changes = {name: None if value == "" else value for name, value in given.items() if value is not None}
+        if not changes:
+            return failure(
+                MISSING_PARAMETER,
+                f"update_todo needs at least one of {', '.join(given)} to change.",
+                "Say what to change.",
+            )
+        todo = await self._todos.update(id, cast("Fields", changes))
+        return success(todo) if todo else _no_such_todo(id)
+
+    async def search_todos(self, query: Query, limit: Limit = 20) -> ToolResult:
+        """Find todos (tasks) by words in their title, description or tags, best match first.
+
+        Use it when a part of its wording is known, also to learn the id that update_todo and delete_todo need.
+        """
+        todos = await self._todos.search(query, limit=limit)
+        return success(todos, count=len(todos))
+
+    async def delete_todo(self, context: Context, id: TodoId) -> ToolResult:  # noqa: A002  as in update_todo
+        """Remove a todo (task) for good and return what it was.
+
+        Use it for what is not wanted any more; there is no way back.
+        """
+        kept = await self._todos.delete(id, key=idempotency_key(context))
+        return _kept(kept) if kept else _no_such_todo(id)
+
+
+def _kept(kept: Kept) -> ToolResult:
+    return success(kept.todo, replayed=True) if kept.replayed else success(kept.todo)
+
+
+def _no_such_todo(todo_id: int) -> ToolResult:
+    return failure(
+        NOT_FOUND, f"There is no todo with the id {todo_id}.", "Find the right id with list_todos or search_todos."
+    )
+
 
 _INSTRUCTIONS = (
     "A todo list that is kept in a database. Todos have integer ids: find the id with list_todos or search_todos "
@@ -30,19 +308,9 @@ async def open_todo_server(database_url: str) -> AsyncIterator[FastMCP[None]]:
         yield build_todo_server(TodoRepository(database))
 
 
-def build_todo_server(todos: TodoRepository, *, tool_timeout_s: float = 4.0) -> FastMCP[None]:
+def build_todo_server(todos: TodoRepository, *, tool_timeout_s: float = TOOL_TIMEOUT_S) -> FastMCP[None]:
     """Build the server with its five tools; each call is cut after `tool_timeout_s` seconds (T-05, T-13)."""
-    envelope = EnvelopeMiddleware(timeout_s=tool_timeout_s)
-    server: FastMCP[None] = FastMCP(
-        "todo",
-        instructions=_INSTRUCTIONS,
-        version=__version__,
-        lifespan=envelope.lifespan,
-        middleware=[envelope],
-        mask_error_details=True,
-        on_duplicate="error",
-    )
-    tools = TodoTools(todos)
+    server, tools = tool_server("todo", _INSTRUCTIONS, timeout_s=tool_timeout_s), TodoTools(todos)
     server.add_tool(declared_tool(tools.create_todo, "Create a todo", ADDS))
     server.add_tool(declared_tool(tools.list_todos, "List todos", READS))
     server.add_tool(declared_tool(tools.update_todo, "Update a todo", OVERWRITES))

@@ -13,7 +13,7 @@ from tests.fixtures.postgres import PostgresServer
 from toolweave.cli.doctor import check_postgresql, check_registered_tools, diagnose
 from toolweave.config.settings import Settings
 from toolweave.servers.registry.repository import open_registry_at
-from toolweave.servers.todo.opening import open_todo_database
+from toolweave.servers.todo.database import open_todo_database
 
 SECRET = "s3cret-password"
 

@@ -10,8 +10,7 @@ from tests.external.stub_apis import StubApis, stub_apis
 from tests.fixtures.certificates import every_authority
 from tests.fixtures.node_packages import unavailable
 from toolweave.errors import ConfigError
-from toolweave.servers.external.catalogue import installation_of
-from toolweave.servers.external.installing import install
+from toolweave.servers.external_servers import install, installation_of
 
 # Kept between runs, and ignored by git.
 CACHE = Path(__file__).parent / ".toolweave"

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.external.shipped import answer, plane_with
-from toolweave.servers.external.catalogue import installation_of
-from toolweave.servers.external.installing import install, is_installed
+from toolweave.servers.external_servers import install, installation_of, is_installed
 
 pytestmark = [pytest.mark.external, pytest.mark.slow]
 

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp
 
 from toolweave.api.http_guard import HttpGuard, Visitors
 from toolweave.config.settings import Settings
-from toolweave.servers.envelope_middleware import EnvelopeMiddleware
+from toolweave.servers.tool_server import EnvelopeMiddleware
 
 PATH = "/mcp"
 RETRY_MS = 200

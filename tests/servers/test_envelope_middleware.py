@@ -18,8 +18,8 @@ from pydantic import Field
 from tests.fixtures.mcp_server import held
 from toolweave.errors import PersistenceError
 from toolweave.servers.envelope import success
-from toolweave.servers.envelope_middleware import EnvelopeMiddleware
 from toolweave.servers.error_codes import ERROR_CODES, GUARDRAIL, NOT_CONFIGURED, ToolFailed
+from toolweave.servers.tool_server import EnvelopeMiddleware
 
 SECRET = "postgresql://user:secret@db/internal"
 
@@ -134,7 +134,7 @@ async def client() -> AsyncIterator[Client[Any]]:
 def log() -> Iterator[list[dict[str, Any]]]:
     lines: list[dict[str, Any]] = []
     # Once an earlier test has set up our log, the libraries' own lines come this way, too.
-    ours = "toolweave.servers.envelope_middleware"
+    ours = "toolweave.servers.tool_server"
     sink = logger.add(lambda text: lines.append(text.record["extra"]), level="INFO", filter=ours)
     yield lines
     logger.remove(sink)

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from toolweave.servers.envelope import success
 from toolweave.servers.parameter_errors import explain
-from toolweave.servers.tool_declaration import READS, declared_tool
+from toolweave.servers.tool_server import READS, declared_tool
 
 
 def even(number: int) -> int:

@@ -7,7 +7,7 @@ from fastmcp import FastMCP
 from fastmcp.server.auth import StaticTokenVerifier
 
 from toolweave.errors import ConfigError
-from toolweave.servers.standalone import serve_http
+from toolweave.servers.program import serve_http
 
 
 @pytest.mark.requirement("T-08")

@@ -9,9 +9,8 @@ import pytest_asyncio
 from scripts.tool_pages import AREAS, DOCS, pages, with_codes
 
 from toolweave.config.settings import Settings, variable_name
-from toolweave.servers.core.server import TOOL_TIMEOUT_S
-from toolweave.servers.envelope_middleware import MOST_BYTES
 from toolweave.servers.error_codes import ERROR_CODES
+from toolweave.servers.tool_server import MOST_BYTES, TOOL_TIMEOUT_S
 
 NAMES = sorted(f"{tool}.md" for area in AREAS for tool in area.tools)
 OPERATORS = (DOCS / "core-tools.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from toolweave.servers.core.files.reading import CallBudget, read_part
 from toolweave.servers.core.files.searching import FileSearch
 from toolweave.servers.envelope import success
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
-from toolweave.servers.tool_declaration import WHOLE_NUMBER, Absent
+from toolweave.servers.tool_server import WHOLE_NUMBER, Absent
 
 _SECONDS = 3.0
 _MAX_FILES = 200_000

@@ -23,8 +23,7 @@ from toolweave.config.settings import AllowedTable, Settings
 from toolweave.errors import ConfigError
 from toolweave.servers.core.query.columns import Column, describe
 from toolweave.servers.databases import postgresql
-from toolweave.servers.databases.engine import file_of
-from toolweave.servers.databases.opened_file import OpenedFile
+from toolweave.servers.databases.engine import OpenedFile, file_of
 from toolweave.servers.error_codes import (
     ACCESS_DENIED,
     NOT_FOUND,
@@ -34,7 +33,7 @@ from toolweave.servers.error_codes import (
     ErrorCode,
     ToolFailed,
 )
-from toolweave.servers.todo.command import database_url as todo_database_url
+from toolweave.servers.todo.database import database_url as todo_database_url
 
 T = TypeVar("T")
 CONNECTIONS = 5

@@ -31,7 +31,7 @@ from toolweave.servers.core.query.databases import (
 from toolweave.servers.core.query.guardrails import Check, guardrails, is_closed, refuse_by
 from toolweave.servers.envelope import failure, success
 from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_CONFIGURED, QUERY_REFUSED, QUERY_TIMEOUT, ToolFailed
-from toolweave.servers.tool_declaration import WHOLE_NUMBER, Absent
+from toolweave.servers.tool_server import WHOLE_NUMBER, Absent
 
 # Of JSON, in one answer; one row alone is never more.
 MOST_BYTES = 500_000

@@ -6,7 +6,7 @@ import pytest
 
 from toolweave.servers.databases.engine import file_of, parse_url
 from toolweave.servers.registry.stored_tools import TOOLS_DATABASE
-from toolweave.servers.todo.schema import TODO_DATABASE
+from toolweave.servers.todo.database import TODO_DATABASE
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from toolweave.errors import ConfigError, PersistenceError
 from toolweave.servers.registry.repository import open_registry_at
-from toolweave.servers.todo.opening import open_todo_database
+from toolweave.servers.todo.database import open_todo_database
 
 Open = Callable[[str], AbstractAsyncContextManager[Any]]
 SUBJECTS = {"TOOLWEAVE_TODO_DATABASE_URL": "todo database", "TOOLWEAVE_TOOLS_DATABASE_URL": "tool registry"}

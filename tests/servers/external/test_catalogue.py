@@ -9,7 +9,7 @@ import pytest
 from tests.external.shipped import shipped_entries
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG
 from toolweave.config.variables import find_references
-from toolweave.servers.external.catalogue import PINNED, installation_of
+from toolweave.servers.external_servers import PINNED, installation_of
 
 OURS = ("todo", "core")
 EXTERNAL = [name for name in shipped_entries() if name not in OURS]

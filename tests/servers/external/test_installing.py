@@ -13,8 +13,7 @@ import pytest
 from tests.servers.connections.peers import is_running
 from tests.servers.external.programs import NPM_INSTALLS, UV_INSTALLS, Programs
 from toolweave.errors import ConfigError
-from toolweave.servers.external.catalogue import Installation, installation_of
-from toolweave.servers.external.installing import install, is_installed
+from toolweave.servers.external_servers import Installation, install, installation_of, is_installed
 
 BOUND_S = 60.0
 
@@ -108,8 +107,8 @@ def test_an_installation_whose_process_was_killed_is_done_anew_when_its_npm_has_
     npm.add("npm", waiting + NPM_INSTALLS)
     script = (
         "import sys; from pathlib import Path\n"
-        "from toolweave.servers.external.catalogue import installation_of\n"
-        "from toolweave.servers.external.installing import install\n"
+        "from toolweave.servers.external_servers import installation_of\n"
+        "from toolweave.servers.external_servers import install\n"
         "install(installation_of('memory'), Path(sys.argv[1]), print, path=sys.argv[2])\n"
     )
     killed = subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(npm.path)], stdout=subprocess.DEVNULL)

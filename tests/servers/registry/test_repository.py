@@ -8,7 +8,7 @@ import pytest
 
 from tests.servers.registry.tools import many_tools, tool
 from toolweave.errors import Conflict, NotFound, StaleRevision
-from toolweave.servers.databases.opening import open_database
+from toolweave.servers.databases.database import open_database
 from toolweave.servers.registry.repository import RegisteredTools, open_registry_at
 from toolweave.servers.registry.stored_tools import TOOLS_DATABASE
 from toolweave.tool_config import ToolConfig

@@ -10,7 +10,7 @@ from typing import Any
 from fastmcp import Client
 from mcp.types import CallToolResult, TextContent
 
-from toolweave.servers.todo.opening import open_todo_database
+from toolweave.servers.todo.database import open_todo_database
 from toolweave.servers.todo.repository import TodoRepository
 from toolweave.servers.todo.server import build_todo_server
 

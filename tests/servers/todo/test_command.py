@@ -16,7 +16,7 @@ import pytest
 from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.mcp_server import todo_environment
 from toolweave.config.settings import Settings
-from toolweave.servers.todo.command import database_url
+from toolweave.servers.todo.database import database_url
 
 BOUND_S = 60
 PROGRAM = (sys.executable, "-m", "toolweave.servers.todo")

@@ -11,7 +11,7 @@ import pytest
 from tests.servers.databases.held import held_for_writing
 from tests.servers.todo.in_memory import todo_client, todo_url
 from toolweave.errors import NewerSchema
-from toolweave.servers.todo.opening import open_todo_database
+from toolweave.servers.todo.database import open_todo_database
 
 pytestmark = pytest.mark.requirement("T-13")
 

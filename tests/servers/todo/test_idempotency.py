@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.servers.todo.in_memory import TodoClient, todo_client
-from toolweave.servers.todo.opening import open_todo_database
+from toolweave.servers.todo.database import open_todo_database
 from toolweave.servers.todo.repository import TodoRepository
 
 

@@ -15,10 +15,8 @@ from tests.fixtures.postgres import PostgresServer
 from tests.servers.todo.in_memory import todo_client
 from toolweave.errors import PersistenceError
 from toolweave.servers.databases.postgresql import TRANSACTION_LIMIT_S
-from toolweave.servers.todo.models import Kept, Selection
-from toolweave.servers.todo.opening import open_todo_database
-from toolweave.servers.todo.repository import TodoRepository
-from toolweave.servers.todo.schema import TODOS
+from toolweave.servers.todo.database import TODOS, open_todo_database
+from toolweave.servers.todo.repository import Kept, Selection, TodoRepository
 
 pytestmark = pytest.mark.requirement("T-13")
 

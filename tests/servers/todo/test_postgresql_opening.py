@@ -15,7 +15,7 @@ from tests.fixtures.mcp_server import free_port
 from tests.fixtures.postgres import PostgresServer
 from tests.servers.todo.in_memory import todo_client
 from toolweave.errors import ConfigError, NewerSchema, PersistenceError
-from toolweave.servers.todo.opening import open_todo_database
+from toolweave.servers.todo.database import open_todo_database
 
 pytestmark = pytest.mark.requirement("T-13")
 
@@ -165,10 +165,9 @@ async def test_another_driver_is_refused_with_the_one_that_is_used(driver: str) 
 
 
 WITHOUT_PSYCOPG = """
-import asyncio, sys
+import runpy, sys
 sys.modules["psycopg"] = None
-from toolweave.servers.todo.command import main
-main([])
+runpy.run_module("toolweave.servers.todo", run_name="__main__")
 """
 
 

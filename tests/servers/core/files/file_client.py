@@ -11,8 +11,7 @@ from fastmcp import Client, FastMCP
 from tests.servers.todo.in_memory import envelope
 from toolweave.config.settings import Settings
 from toolweave.servers.core.files.tools import FileTools
-from toolweave.servers.envelope_middleware import EnvelopeMiddleware
-from toolweave.servers.tool_declaration import READS, declared_tool
+from toolweave.servers.tool_server import READS, EnvelopeMiddleware, declared_tool
 
 SECRET = "bytes-from-outside-the-roots"  # looked for in every answer
 

@@ -13,7 +13,7 @@ from toolweave.config.settings import Settings
 from toolweave.servers.core.files.tools import FileTools
 from toolweave.servers.envelope import failure
 from toolweave.servers.error_codes import ToolFailed
-from toolweave.servers.tool_declaration import READS, declared_tool
+from toolweave.servers.tool_server import READS, declared_tool
 
 
 class Place:

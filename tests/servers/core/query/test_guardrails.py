@@ -244,7 +244,7 @@ def test_our_own_tables_stay_closed_whoever_lists_them() -> None:
     from toolweave.config.settings import query_tables
     from toolweave.runtime.persistence import schema
     from toolweave.servers.registry.stored_tools import METADATA as REGISTRY
-    from toolweave.servers.todo.schema import METADATA as TODO
+    from toolweave.servers.todo.database import METADATA as TODO
 
     ours = {*schema.metadata.tables, *REGISTRY.tables, *TODO.tables} - {"todos"}
     assert len(ours) > 10

@@ -15,7 +15,7 @@ from tests.servers.core.query.shop import make_shop
 from toolweave.config.settings import Settings
 from toolweave.servers.core.query.databases import open_query_database
 from toolweave.servers.core.server import open_core_server
-from toolweave.servers.todo.opening import open_todo_database
+from toolweave.servers.todo.database import open_todo_database
 from toolweave.servers.todo.repository import TodoRepository
 
 

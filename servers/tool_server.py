@@ -1,23 +1,29 @@
-"""Stand before the tools of a server of ours: deadline, envelope and one log line for every call."""
+"""Build a server of ours: how its tools are declared, and the deadline, envelope and log line of every call.
+
+Callers identify themselves in the `_meta` of a call (T-03).
+"""
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import pydantic
 from anyio.lowlevel import checkpoint_if_cancelled
-from fastmcp import FastMCP
+from fastmcp import Context, FastMCP
 from fastmcp.exceptions import NotFoundError, ToolError, ValidationError
+from fastmcp.server.auth import AuthProvider
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
-from fastmcp.tools import ToolResult
+from fastmcp.tools import Tool, ToolResult
 from loguru import logger
-from mcp.types import CallToolRequestParams
+from mcp.types import CallToolRequestParams, ToolAnnotations
+from pydantic import BeforeValidator
+from pydantic.json_schema import SkipJsonSchema
 
+from toolweave import __version__
 from toolweave.errors import PersistenceError
-from toolweave.servers.call_meta import MAX_LENGTH, call_meta, has_unusable_key
 from toolweave.servers.envelope import error_code, failure, finish
 from toolweave.servers.error_codes import (
     INTERNAL,
@@ -27,12 +33,70 @@ from toolweave.servers.error_codes import (
     UNKNOWN_TOOL,
     ToolFailed,
 )
-from toolweave.servers.parameter_errors import explain, unwritable
-from toolweave.servers.parameter_places import shown
+from toolweave.servers.parameter_errors import explain, shown, unwritable
+
+LONGEST_ID = 256
+_LOGGED = ("thread_id", "run_id", "user_id", "timestamp", "correlation_id", "idempotency_key")
+
+
+def call_meta(context: Context | None) -> dict[str, str]:
+    """Return the ids a call carries; whatever is not a short printable text is left out."""
+    given = _given(context)
+    return {name: given[name] for name in _LOGGED if _is_id(given.get(name))}
+
+
+def idempotency_key(context: Context) -> str | None:
+    """Return the key under which the first result of this call is kept, None when it has none."""
+    return call_meta(context).get("idempotency_key")
+
+
+def has_unusable_key(context: Context | None) -> bool:
+    """Tell whether the caller asks for idempotency with a key that cannot be kept."""
+    key = _given(context).get("idempotency_key")
+    return key is not None and not _is_id(key)
+
+
+def _given(context: Context | None) -> Mapping[str, Any]:
+    request = context.request_context if context else None
+    meta = request.meta if request else None
+    return (meta.model_extra or {}) if meta else {}
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_ID and value.isprintable()
+
+
+READS = ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=False)
+ADDS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, idempotentHint=False, openWorldHint=False)
+OVERWRITES = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False)
+ASKS_ABROAD = ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=True)
+ACTS_ABROAD = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=False, openWorldHint=True)
+# The type of a parameter that may be left out, which the schema does not show.
+Absent = SkipJsonSchema[None]
+
+
+def _whole_number(value: object) -> object:
+    # JSON has one kind of number: 3.0 is the whole number 3. Texts and booleans are not.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE_NUMBER = BeforeValidator(_whole_number)
+
+
+def declared_tool(function: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
+    """Make a tool of a method whose docstring and annotations are what a model reads about it (C-02)."""
+    # No output schema: clients check every answer against it, which takes them longer than the call.
+    tool = Tool.from_function(function, title=title, annotations=annotations, output_schema=None)
+    for parameter in tool.parameters["properties"].values():
+        # "default": null would invite models to send null where the schema asks for a text.
+        if parameter.get("default", ...) is None:
+            del parameter["default"]
+    return tool
+
 
 Call = MiddlewareContext[CallToolRequestParams]
 Next = CallNext[CallToolRequestParams, ToolResult]
-
+TOOL_TIMEOUT_S = 4.0
 TIDYING_LIMIT_S = 4.0
 MOST_BYTES = 1_000_000
 
@@ -44,7 +108,7 @@ class EnvelopeMiddleware(Middleware):
     answer of more than `most_bytes` of JSON text becomes an error, too.
     """
 
-    def __init__(self, *, timeout_s: float = 4.0, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, *, timeout_s: float = TOOL_TIMEOUT_S, most_bytes: int = MOST_BYTES) -> None:
         self._timeout_s = timeout_s
         self._most_bytes = most_bytes
         self._stopping: set[asyncio.Future[ToolResult]] = set()
@@ -95,7 +159,7 @@ class EnvelopeMiddleware(Middleware):
         if has_unusable_key(context.fastmcp_context):
             return failure(
                 INVALID_PARAMETER,
-                f"Parameter '_meta.idempotency_key' must be printable text of 1 to {MAX_LENGTH} characters.",
+                f"Parameter '_meta.idempotency_key' must be printable text of 1 to {LONGEST_ID} characters.",
             )
         if broken := unwritable(context.message.arguments or {}):
             return failure(
@@ -147,6 +211,31 @@ class EnvelopeMiddleware(Middleware):
             return failure(INVALID_PARAMETER, "The parameters do not fit the tool's schema.")
         code, message = explain(error.__cause__, tool.parameters)
         return failure(code, message)
+
+
+def tool_server(
+    name: str,
+    instructions: str,
+    *,
+    timeout_s: float = TOOL_TIMEOUT_S,
+    most_bytes: int = MOST_BYTES,
+    auth: AuthProvider | None = None,
+) -> FastMCP[None]:
+    """Build a server without tools; each call is cut after `timeout_s` seconds and answered in the envelope (T-05).
+
+    `auth` guards the server where it is reached over HTTP.
+    """
+    envelope = EnvelopeMiddleware(timeout_s=timeout_s, most_bytes=most_bytes)
+    return FastMCP(
+        name,
+        instructions=instructions,
+        version=__version__,
+        lifespan=envelope.lifespan,
+        middleware=[envelope],
+        mask_error_details=True,
+        on_duplicate="error",
+        auth=auth,
+    )
 
 
 async def _end_of_cancelling(context: Call) -> None:

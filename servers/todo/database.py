@@ -1,17 +1,20 @@
-"""Describe the todo database, and how a new one is made."""
+"""Describe and open the todo database (T-13)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from toolweave.servers.databases.kind import DatabaseKind
+from toolweave.config.settings import Settings
+from toolweave.servers.databases.database import BUSY_TIMEOUT_S, Database, open_database
+from toolweave.servers.databases.engine import DatabaseKind
 
 VERSION = 1
-
 METADATA = sa.MetaData()
-
 # Dates are compared as texts: by their code points, whatever language a PostgreSQL sorts by.
 _DATE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-
 TODOS = sa.Table(
     "todos",
     METADATA,
@@ -27,7 +30,6 @@ TODOS = sa.Table(
     sa.Column("completed_at", sa.Text),
     sqlite_autoincrement=True,
 )
-
 IDEMPOTENT_RESULTS = sa.Table(
     "todo_idempotent_results",
     METADATA,
@@ -36,11 +38,8 @@ IDEMPOTENT_RESULTS = sa.Table(
     sa.Column("result", sa.Text, nullable=False),
     sa.Column("created_at", _DATE, nullable=False, index=True),
 )
-
 SCHEMA_VERSION = sa.Table("todo_schema_version", METADATA, sa.Column("version", sa.Integer, nullable=False))
-
 FULL_TEXT = sa.table("todos_fts", sa.column("rowid"), sa.column("todos_fts"))
-
 _FULL_TEXT_DDL = (
     """
     CREATE VIRTUAL TABLE todos_fts USING fts5(
@@ -96,3 +95,32 @@ TODO_DATABASE = DatabaseKind(
     version_table=SCHEMA_VERSION,
     create=create,
 )
+
+
+def database_url(settings: Settings) -> str:
+    """Return the setting, or the SQLite file in the data folder."""
+    return settings.todo_database_url or f"sqlite+aiosqlite:///{settings.data_dir.absolute() / 'todo.db'}"
+
+
+@dataclass(frozen=True, slots=True)
+class TodoDatabase(Database):
+    """A todo database whose schema is current; `full_text` tells whether it has the full-text index."""
+
+    full_text: bool
+
+
+@asynccontextmanager
+async def open_todo_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> AsyncIterator[TodoDatabase]:
+    """Open the database at a SQLAlchemy URL; a SQLite file, its folder and the schema are created when absent.
+
+    Whoever holds the database is waited for up to `busy_timeout_s`.
+
+    Raises:
+        ConfigError: the URL is none, or its driver is not installed.
+        NewerSchema: a newer Toolweave wrote the database; nothing was changed.
+        PersistenceError: it cannot be opened; names it and the fix.
+    """
+    async with open_database(url, TODO_DATABASE, busy_timeout_s=busy_timeout_s) as database:
+        async with database.read() as connection:
+            full_text = await has_full_text(connection)
+        yield TodoDatabase(database.engine, database.kind, database.writers, database.file, database.prepare, full_text)

@@ -1,0 +1,285 @@
+"""Install the servers of other projects that mcp.servers.jsonc has entries for, whole or not at all (C-09, D-13).
+
+Below `<data_dir>/servers`, `node_modules`, `git`, `fetch` and `time` are links into `installed/`, where each version
+has a folder of its own: a link is set when its folder is complete, so that what was interrupted is never started, and
+a server that is running keeps the files it was started from.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from toolweave.config.mcp import SHIPPED_MCP_CONFIG
+from toolweave.errors import ConfigError
+from toolweave.private_files import make_file, make_folder
+from toolweave.redact import redact_text
+
+# package.json and package-lock.json, and for each Python server a list of everything it needs, with hashes.
+PINNED = SHIPPED_MCP_CONFIG.parent / "external_servers"
+# Entry: package, and the program it brings.
+_NPM = {
+    "firecrawl": ("firecrawl-mcp", "firecrawl-mcp"),
+    "brave": ("@brave/brave-search-mcp-server", "brave-search-mcp-server"),
+    "supabase": ("@supabase/mcp-server-supabase", "mcp-server-supabase"),
+    "filesystem": ("@modelcontextprotocol/server-filesystem", "mcp-server-filesystem"),
+    "git-files": ("@modelcontextprotocol/server-filesystem", "mcp-server-filesystem"),
+    "memory": ("@modelcontextprotocol/server-memory", "mcp-server-memory"),
+    "thinking": ("@modelcontextprotocol/server-sequential-thinking", "mcp-server-sequential-thinking"),
+    "everything": ("@modelcontextprotocol/server-everything", "mcp-server-everything"),
+}
+_PYTHON = {"git": "mcp-server-git", "fetch": "mcp-server-fetch", "time": "mcp-server-time"}
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """A package and its pinned version; `program` is a path below `<data_dir>/servers`, `lock` what is pinned.
+
+    `name` is what it is installed as there: all npm packages are one installation, every Python server is its own.
+    """
+
+    kind: Literal["npm", "python"]
+    package: str
+    version: str
+    name: str
+    program: Path
+    lock: Path
+
+
+def installation_of(entry_name: str) -> Installation | None:
+    """Find what an entry of mcp.servers.jsonc starts; None for a server that needs no installation, or is unknown."""
+    if entry_name in _NPM:
+        package, program = _NPM[entry_name]
+        path = Path("node_modules", ".bin", program)
+        return Installation("npm", package, _npm_version(package), "node_modules", path, PINNED / "package-lock.json")
+    if entry_name in _PYTHON:
+        package = _PYTHON[entry_name]
+        lock = PINNED / f"{package}.txt"
+        path = Path(entry_name, "bin", package)
+        return Installation("python", package, _python_version(package, lock), entry_name, path, lock)
+    return None
+
+
+def _npm_version(package: str) -> str:
+    wanted = json.loads((PINNED / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    return str(wanted[package])
+
+
+def _python_version(package: str, lock: Path) -> str:
+    pinned = re.search(rf"^{package}==(\S+)", lock.read_text(encoding="utf-8"), re.MULTILINE)
+    return pinned[1] if pinned else "?"
+
+
+LIMIT_S = 600.0
+# Two packages ask for a newer Node than the oldest that they are tested with here.
+_NPM_CI = (
+    "ci",
+    "--ignore-scripts",
+    "--omit=dev",
+    "--engine-strict=false",
+    "--no-audit",
+    "--no-fund",
+    "--loglevel=error",
+)
+# Its own waits before a second and third try are 10 and 60 s.
+_NPM_RETRIES = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
+# npm says first what is wrong, pip last.
+_TOLD_CHARACTERS = 400
+_AGAIN = "Make sure that this machine reaches the package registry, and try again; nothing half installed is used."
+
+
+class PackageTools:
+    """Run the installers; children keep `lock_fd` open, and with it the lock, when this process is killed."""
+
+    def __init__(self, lock_fd: int, *, path: str | None = None, limit_s: float = LIMIT_S) -> None:
+        self._lock_fd = lock_fd
+        self._path = path
+        self._limit_s = limit_s
+
+    def install_npm(self, lock: Path, folder: Path) -> None:
+        """Install a package-lock.json, and the package.json beside it, as `folder`/node_modules.
+
+        Raises:
+            ConfigError: npm is absent, fails or takes too long; says what to do.
+        """
+        npm = shutil.which("npm", path=self._path)
+        if npm is None or shutil.which("node", path=self._path) is None:
+            raise ConfigError(
+                "npm was not found, which installs this server; it comes with Node.",
+                fix="Install Node 20 or newer, so that `npm --version` answers in this terminal, and try again.",
+            )
+        for name in ("package.json", lock.name):
+            shutil.copyfile(lock.with_name(name), folder / name)
+        self._run("npm ci", [npm, *_NPM_CI, *_NPM_RETRIES], folder)
+
+    def install_python(self, lock: Path, folder: Path) -> None:
+        """Install a requirements file with hashes into a virtual environment of its own, `folder`; by uv if there.
+
+        Raises:
+            ConfigError: neither uv nor pip is there, or one fails or takes too long; says what to do.
+        """
+        uv = self._uv()
+        python = str(folder / "bin" / "python")
+        pinned = ("--require-hashes", "--only-binary", ":all:")
+        if uv is not None:
+            self._run("uv venv", [uv, "venv", "--quiet", "--python", sys.executable, str(folder)], folder)
+            sync = [uv, "pip", "sync", "--quiet", "--compile-bytecode", "--python", python]
+            self._run("uv pip sync", [*sync, *pinned, str(lock)], folder)
+            return
+        self._run("python -m venv", [sys.executable, "-m", "venv", str(folder)], folder)
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        self._run("pip install", [*pip, *pinned, "--requirement", str(lock)], folder)
+
+    def _uv(self) -> str | None:
+        """Find uv where programs are looked for, or else, where none was given, beside our own interpreter."""
+        found = shutil.which("uv", path=self._path)
+        if found is None and self._path is None:
+            found = shutil.which("uv", path=str(Path(sys.executable).parent))
+        return found
+
+    def _run(self, shown: str, command: Sequence[str], folder: Path) -> None:
+        try:
+            done = subprocess.run(  # noqa: S603 - no shell, and every word of it is ours
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=self._limit_s,
+                encoding="utf-8",
+                errors="replace",
+                pass_fds=(self._lock_fd,),
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ConfigError(f"`{shown}` took longer than {self._limit_s:g} s.", fix=_AGAIN) from None
+        if done.returncode:
+            raise ConfigError(f"`{shown}` failed: {_told(done.stdout)}\n", fix=_AGAIN)
+
+
+def _told(said: str) -> str:
+    """Give the beginning and the end of what an installer said, without credentials."""
+    text = redact_text(said.strip()) or "it said nothing."
+    return text if len(text) <= 2 * _TOLD_CHARACTERS else f"{text[:_TOLD_CHARACTERS]} … {text[-_TOLD_CHARACTERS:]}"
+
+
+Say = Callable[[str], None]
+_LOOK_AGAIN_S = 0.1
+
+
+def is_installed(installation: Installation, data_dir: Path) -> bool:
+    """Tell whether the pinned version is installed in the data folder, completely."""
+    servers = _servers(data_dir)
+    target = _target(installation, servers)
+    link = servers / installation.name
+    # A virtual environment is of no use without the interpreter it was made with.
+    needed = [servers / installation.program]
+    if installation.kind == "python":
+        needed.append(link / "bin" / "python")
+    return link.is_symlink() and link.readlink() == target and all(path.exists() for path in needed)
+
+
+def install(
+    installation: Installation, data_dir: Path, say: Say, *, path: str | None = None, limit_s: float = LIMIT_S
+) -> None:
+    """Install it unless it is there already; what of it was begun before and not finished is done anew.
+
+    One process at a time does so. `say` is told what happens. `path` is where npm, node and uv are looked for (default:
+    PATH); `limit_s` bounds each of their commands, and the wait for another process.
+
+    Raises:
+        ConfigError: no npm, it failed, the folder cannot be written, …; says what to do.
+    """
+    servers = _servers(data_dir)
+    try:
+        make_folder(servers)
+        with _alone(servers, say, limit_s) as lock_fd:
+            if is_installed(installation, data_dir):
+                say(f"{installation.package} {installation.version} is installed.")
+                return
+            _clear(installation, servers)
+            _fill(installation, servers, say, PackageTools(lock_fd, path=path, limit_s=limit_s))
+    except OSError as error:
+        raise ConfigError(
+            f"{installation.package} cannot be installed: {error}.",
+            source=str(servers),
+            fix="Make the folder writable, with room for some 200 MB.",
+        ) from error
+
+
+def _fill(installation: Installation, servers: Path, say: Say, tools: PackageTools) -> None:
+    target = _target(installation, servers)
+    folder = servers / target.parts[0] / target.parts[1]
+    folder.mkdir(parents=True)
+    if installation.kind == "npm":
+        say("Installing the servers that npm has (some 140 MB) …")
+        tools.install_npm(installation.lock, folder)
+    else:
+        say(f"Installing {installation.package} {installation.version} in an environment of its own …")
+        tools.install_python(installation.lock, folder)
+    coming = servers / f".{installation.name}"
+    coming.unlink(missing_ok=True)
+    coming.symlink_to(target)
+    coming.replace(servers / installation.name)
+    say(f"Installed {installation.package} {installation.version}.")
+
+
+def _clear(installation: Installation, servers: Path) -> None:
+    """Remove what is neither in use nor complete, and what was not put there by us under the name of our link."""
+    link = servers / installation.name
+    in_use = link.resolve() if link.is_symlink() and _target(installation, servers) != link.readlink() else None
+    if link.is_dir() and not link.is_symlink():
+        shutil.rmtree(link)
+    for folder in (servers / "installed").glob(f"{installation.name}-*"):
+        if in_use is None or not in_use.is_relative_to(folder.resolve()):
+            shutil.rmtree(folder)
+
+
+def _servers(data_dir: Path) -> Path:
+    return data_dir.absolute() / "servers"
+
+
+def _target(installation: Installation, servers: Path) -> Path:
+    """Give where the link of a complete installation leads, relative to `servers`."""
+    key = hashlib.sha256(installation.lock.read_bytes())
+    if installation.kind == "python":
+        # Its programs name their interpreter by its absolute path: moved, it is to be made anew.
+        key.update(os.fsencode(servers))
+    folder = Path("installed", f"{installation.name}-{key.hexdigest()[:12]}")
+    return folder / "node_modules" if installation.kind == "npm" else folder
+
+
+@contextmanager
+def _alone(servers: Path, say: Say, limit_s: float) -> Iterator[int]:
+    """Hold the lock on `servers`; gives its file descriptor."""
+    deadline = time.monotonic() + limit_s
+    told = False
+    lock = servers / "installing.lock"
+    make_file(lock)
+    with lock.open("a", encoding="utf-8") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise ConfigError(
+                        f"another process has been installing servers for {limit_s:g} s.",
+                        source=str(servers),
+                        fix="End it, and try again.",
+                    ) from None
+            if not told:
+                say("Waiting for another process that installs servers …")
+                told = True
+            time.sleep(_LOOK_AGAIN_S)
+        yield file.fileno()
