@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 from typing import Annotated, Any, Literal, cast
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
@@ -38,7 +37,7 @@ from toolweave.nodes.dialogue import (
 )
 from toolweave.nodes.large_results import keeping_tool
 from toolweave.nodes.model_turn import ModelRunnable, answer_status, local_today, model_turn
-from toolweave.nodes.tool_catalog import OpenAITool, SelectedTools, ToolCatalog, absent_tools, find_tool
+from toolweave.nodes.tool_catalog import SelectedTools, ToolCatalog, absent_tools, find_tool
 from toolweave.nodes.tool_selection import OfferedTools, no_such_tool
 
 Status = Literal["running", "done", "iteration_limit", "length", "content_filter", "tools_missing", "no_tools"]
@@ -164,7 +163,8 @@ def call_model_node(
             return {}
         messages = state["messages"]
         tools = await catalog.tools()
-        offered = _offer(await model.get(), await catalog.offer(tools, messages))
+        bare, chosen = await model.get(), await catalog.offer(tools, messages)
+        offered: ModelRunnable = bare.bind_tools(chosen) if chosen else bare
         answer = await model_turn(offered, for_model(prompt_text(system_prompt), messages), config)
         answer = with_unique_call_ids(answer, messages)
         status: Status = "running" if state["remaining_steps"] >= steps_to_an_end else "iteration_limit"
@@ -177,10 +177,6 @@ def call_model_node(
         return {**update, "to_approve": to_approve} if to_approve else update
 
     return call_model
-
-
-def _offer(model: BaseChatModel, tools: Sequence[OpenAITool]) -> ModelRunnable:
-    return model.bind_tools(tools) if tools else model
 
 
 OnIterationLimit = Literal["end", "error", "summarize"]

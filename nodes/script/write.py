@@ -101,13 +101,10 @@ def _noted(entry: Any) -> Block | None:
     if not isinstance(entry, dict):
         return None
     notes = entry.get("notes")
-    told = _told(notes) if isinstance(notes, list) else [str(notes).strip()] if isinstance(notes, str) else []
-    text = "\n".join(f"- {note}" for note in told if note)
+    given = notes if isinstance(notes, list) else [notes] if isinstance(notes, str) else []
+    lines = [note.strip() if isinstance(note, str) else json.dumps(note, ensure_ascii=False) for note in given]
+    text = "\n".join(f"- {note}" for note in lines if note)
     return block_of(str(entry.get("heading") or ""), text) if text else None
-
-
-def _told(notes: Sequence[Any]) -> list[str]:
-    return [note.strip() if isinstance(note, str) else json.dumps(note, ensure_ascii=False) for note in notes]
 
 
 AT_ONCE = 4

@@ -161,7 +161,7 @@ def _fields_inside(schema: Any, root: Mapping[str, Any], depth: int) -> Iterator
 def _field(name: str, schema: Any, notes: Sequence[str], root: Mapping[str, Any]) -> str:
     """Write one field: `- limit (integer, query, optional, maximum 50): how many`."""
     field = local(schema, root)
-    rules = [f"{rule} {_compact(field[rule])}" for rule in _RULES if rule in field]
+    rules = [f"{rule} {begun_json(field[rule], LONGEST_TEXT)}" for rule in _RULES if rule in field]
     facts = ", ".join(part for part in (_type(field), *notes, *_choices(field), *rules) if part)
     words = one_line(str(field.get("description") or field.get("title") or ""), LONGEST_TEXT // 2)
     return f"- {one_line(name, LONGEST_NOTE)} ({one_line(facts, LONGEST_TEXT)})" + (words and f": {words}")
@@ -178,9 +178,9 @@ def _type(field: Mapping[str, Any]) -> str:
 
 def _choices(field: Mapping[str, Any]) -> list[str]:
     if "const" in field:
-        return [f"always {_compact(field['const'])}"]
+        return [f"always {begun_json(field['const'], LONGEST_TEXT)}"]
     choices = field.get("enum")
-    return [f"one of {_compact(choices)}"] if isinstance(choices, list) else []
+    return [f"one of {begun_json(choices, LONGEST_TEXT)}"] if isinstance(choices, list) else []
 
 
 def _properties(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,10 +220,6 @@ def begun_json(value: Any, longest: int) -> str:
         if len(written) >= longest:
             break
     return written[:longest]
-
-
-def _compact(value: Any) -> str:
-    return begun_json(value, LONGEST_TEXT)
 
 
 MOST_PARTS = 400
