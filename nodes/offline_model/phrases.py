@@ -145,6 +145,9 @@ _THEN = pattern(
     r"\s*,?\s*(?:\band )?(?:\bthen|\bafterwards|\bafter that|\bonce done|\bfinally)\b,?\s+"
     rf"(?={_COURTESY}(?:{ANY_VERB})\b)"
 )
+_ANOTHER = pattern(
+    r"\s*,?\s*(?:\band|,) (?:also )?(?=(?:another|one more|one)(?: one| \w+)? (?:to|for|about|called|named)\b)"
+)
 # "and", a comma or a dash before an order that speaks of the tools' things, or "and" before a question.
 _ORDER = (
     r"\s*(?:,\s*(?:and |but |so )?|\s(?:and|but|so) |\s[–—-]\s)(?:also )?"
@@ -186,12 +189,13 @@ def _sentences(text: str) -> Iterator[str]:
 def _orders(text: str, noun: str) -> Iterator[str]:
     things = rf"(?:{noun}|{CONTAINER}|it|that|this|them|those|these|one|ones|#?\d+|everything)\b|{HIDDEN}"
     order = pattern(_ORDER.replace("{T}", things))
-    start = 0
-    for match in order.finditer(text):
-        if match.start() > start and (not match["question"] or _ASKS.match(text, start)):
-            yield text[start : match.start()]
-            start = match.end()
-    yield text[start:]
+    for part in _ANOTHER.split(text):
+        start = 0
+        for match in order.finditer(part):
+            if match.start() > start and (not match["question"] or _ASKS.match(part, start)):
+                yield part[start : match.start()]
+                start = match.end()
+        yield part[start:]
 
 
 _LONGEST_NOUN_PHRASE = 80
