@@ -62,11 +62,6 @@ class Reader:
     today: date
     last_tool: ToolSpec | None = None
 
-    @property
-    def noun(self) -> str:
-        """Return the alternative of the words for what the tools act on."""
-        return all_nouns(self.tools)
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -81,7 +76,7 @@ def plan_message(text: str, reader: Reader) -> Plan:
     hidden, literals = hide_literals(text[:TEXT_WINDOW])
     intents: list[Intent] = []
     unused = ""
-    clauses = list(islice(split_clauses(hidden, reader.noun), MAX_CLAUSES + 1))
+    clauses = list(islice(split_clauses(hidden, all_nouns(reader.tools)), MAX_CLAUSES + 1))
     for clause in clauses[:MAX_CLAUSES]:
         found = _read_clause(clause, unused, intents, literals, reader)
         if found is None:
@@ -99,7 +94,7 @@ def _read_clause(
 ) -> list[Intent] | None:
     """Read one clause; None when it asks for nothing by itself. An afterthought changes the last intent in place."""
     text = _date_last(clause.text, reader.today)
-    cue = find_cue(text, reader.noun)
+    cue = find_cue(text, all_nouns(reader.tools))
     if intents and intents[-1].tool.action == "create" and (cue.strength < LIKELY or cue.action == "update"):
         more = fill_more(intents[-1], text, literals, reader.today)
         if more:
@@ -166,7 +161,7 @@ def _with_antecedent(intent: Intent, before: str, cue: Cue, literals: Literals, 
     """Let "that task" stand for what the clause before it spoke of."""
     if not before or intent.target is None or intent.target.kind != "pronoun":
         return intent
-    stated = find_cue(before, reader.noun)
+    stated = find_cue(before, all_nouns(reader.tools))
     subject = topic_stated(before) or (stated.body if stated.manner == "deed" else before)
     spoken = fill_change(intent.tool, replace(cue, body=subject, manner="none"), subject, literals, reader.today)
     target = spoken[0].target if spoken else None

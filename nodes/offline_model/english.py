@@ -86,11 +86,9 @@ def count_shared(wanted: Iterable[str], present: Iterable[str]) -> int:
     there = set(present)
     long = [word for word in there if len(word) > 4]
     return sum(
-        word in there or (len(word) > 4 and bool(get_close_matches(word, long, 1, _NEAR))) for word in set(wanted)
+        word in there or (len(word) > 4 and bool(get_close_matches(word, long, 1, 0.85))) for word in set(wanted)
     )
 
-
-_NEAR = 0.85
 
 NUMBER_WORDS = {word: at for at, word in enumerate(words("one two three four five six seven eight nine ten"), 1)}
 NEVER = "(?!)"

@@ -92,7 +92,7 @@ def _choose(turns: Sequence[Turn], candidates: tuple[ToolSpec, ...], today: date
         arguments = {**key, **intent.arguments}
         chosen = {"tool_id": intent.tool.name, "arguments": arguments}
         if wrong := wrong_parameters(intent.tool.schema, arguments):
-            problem = f"{intent.tool.name} does not take what was given as {_names(wrong)}."
+            problem = f"{intent.tool.name} does not take what was given as {' and '.join(map(label, sorted(wrong)))}."
         elif chosen not in refused:
             return chosen
     return {"reason": f"{problem or _NO_OTHER_READING} {NOTICE}"}
@@ -107,15 +107,11 @@ def _problem(intents: Sequence[Intent], text: str, today: date) -> str | None:
     if intent.target and intent.tool.key and len(intent.target.ids) != 1:
         missing.append(intent.tool.key.name)
     if missing:
-        return f"{intent.tool.name} needs a value that was not given: {_names(missing)}."
+        return f"{intent.tool.name} needs a value that was not given: {' and '.join(map(label, sorted(missing)))}."
     unused = unused_words(text, intents, today)
     if unused:
         return f"I could not place {' and '.join(f'‘{word}’' for word in unused[:3])} in {intent.tool.name}."
     return None
-
-
-def _names(parameters: Sequence[str] | set[str]) -> str:
-    return " and ".join(label(name) for name in sorted(parameters))
 
 
 def _forced_call(text: str, offered: tuple[ToolSpec, ...], today: date) -> NamedCall:
