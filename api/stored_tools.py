@@ -18,7 +18,7 @@ from pydantic import BaseModel, SkipValidation, TypeAdapter, ValidationError, mo
 
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import Conflict
-from toolweave.outbound_urls import read_target
+from toolweave.outbound_policy import read_target
 from toolweave.redact import HIDDEN, names_a_secret, names_a_secret_header, redact_text
 from toolweave.schema import FORM_STEPS
 from toolweave.servers.registry.openapi.importing import SkippedOperation

@@ -19,7 +19,7 @@ from toolweave.config.script_settings import load_script_settings
 from toolweave.config.settings import Settings
 from toolweave.errors import ScriptNotKept
 from toolweave.graphs.scripts import run_script_writer
-from toolweave.video_script import VideoScript
+from toolweave.nodes.script.script_file import VideoScript
 
 BAR_WIDTH, PERCENT_WIDTH = 24, 4
 

@@ -20,7 +20,6 @@ import typer
 from loguru import logger
 from watchfiles import Change, DefaultFilter, awatch
 
-from toolweave import open_files
 from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli.configuration import (
     ConfigOption,
@@ -35,6 +34,7 @@ from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import mcp_place
 from toolweave.config.settings import environment, unknown_variables
 from toolweave.errors import ConfigError
+from toolweave.files import raise_open_files_limit
 from toolweave.nodes.model_endpoint import model_label
 
 # Longer than a server takes to stop in order; then it has hung.
@@ -297,7 +297,7 @@ def _serve_on(sock: socket.socket, configuration: Configuration, *, banner: bool
     url = f"{url_of(sock)}{configuration.served.http.mount_prefix}"
     settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
     configure_logging(settings)
-    open_files.raise_limit()
+    raise_open_files_limit()
     if configuration.is_ours:
         # A model that cannot be used is an error now, not in the first run.
         model_label(settings)

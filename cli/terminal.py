@@ -10,7 +10,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from toolweave.config.script_settings import Persona
-    from toolweave.video_script import VideoScript
+    from toolweave.nodes.script.script_file import VideoScript
 
 # Line feeds and tabs stay; an escape sequence in a model's or a server's text must not reach the terminal, nor what
 # shows a text in another order than it is in, or not at all: somebody approves it. Joiners stay, scripts need them.

@@ -22,7 +22,7 @@ from toolweave.config.mcp_entry import SERVER_KEYS
 from toolweave.config.settings import Settings
 from toolweave.config.variables import find_references
 from toolweave.errors import ConfigError
-from toolweave.private_files import make_folder, opened_folder, write_file
+from toolweave.files import make_folder, opened_folder, write_file
 
 
 class EntryText:

@@ -24,8 +24,7 @@ from toolweave.graphs.script_writer import build_script_writer
 from toolweave.nodes.agent import UNATTENDED
 from toolweave.nodes.chat_models import ChatModel, build_chat_model, close_chat_model, script_endpoint
 from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
-from toolweave.nodes.script.script_file import ScriptFile
-from toolweave.video_script import VideoScript
+from toolweave.nodes.script.script_file import ScriptFile, VideoScript
 
 P = ParamSpec("P")
 Folder = str | Path

@@ -27,7 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from toolweave.cli.terminal import call_text, script_document, shortened
-from toolweave.video_script import VideoScript
+from toolweave.nodes.script.script_file import VideoScript
 
 READY = "Toolweave is ready at "
 START_S, TURN_S, STOP_S = 60.0, 30.0, 20.0

@@ -22,7 +22,7 @@ from typing import Literal
 
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG
 from toolweave.errors import ConfigError
-from toolweave.private_files import make_file, make_folder
+from toolweave.files import make_file, make_folder
 from toolweave.redact import redact_text
 
 # package.json and package-lock.json, and for each Python server a list of everything it needs, with hashes.

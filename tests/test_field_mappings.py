@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from toolweave.field_mappings import (
-    LONGEST_PATH,
+from toolweave.tool_config import (
+    LONGEST_PLACE,
     Place,
     RequestPlace,
     ResponsePath,
@@ -63,7 +63,7 @@ def test_a_place_in_a_body_is_made_of_names_and_indexes(name: str, steps: Steps)
 @pytest.mark.parametrize(
     "written",
     [
-        *("", "id", "cookie.id", "body.", "query.", "path", "Body.a", 5, None, ["body.a"], "body.a" * LONGEST_PATH),
+        *("", "id", "cookie.id", "body.", "query.", "path", "Body.a", 5, None, ["body.a"], "body.a" * LONGEST_PLACE),
         *(
             "body.$.*",
             "body.$..a",
@@ -153,7 +153,7 @@ def test_paths_into_answers_follow_the_standard(path: str) -> None:
         *("", "a", "a.b", "@.a", "$.", "$[", "$ ", " $", "$.a | $.b", "$.a & $.b", "^.a", "$.~a", "$[?@.a =~ /(a+)+/]"),
         *("$[?match(@.a, '(a+)+')]", "$[?search(@.a, 'x')]", "$[?isinstance(@.a, 'str')]", "$[?count(@.*) > 1]"),
         *("$[?@..a]", "$[?@.*]", "$[?@[?@.a]]", "$[?$..a == 1]", "$[1e5]", "$[?@.a == 1e999]", "$[?@.a == -1e999]"),
-        *("$[" + "9" * 400 + "]", "$" + ".a" * LONGEST_PATH, "$['\\ud800']"),
+        *("$[" + "9" * 400 + "]", "$" + ".a" * LONGEST_PLACE, "$['\\ud800']"),
     ],
 )
 def test_a_path_that_is_not_standard_or_could_cost_too_much_is_refused(path: str) -> None:

@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from toolweave.field_mappings import Place
-from toolweave.tool_config import ToolConfig
+from toolweave.tool_config import Place, ToolConfig
 
 
 def document(fields: tuple[str, ...] = (), request: dict[str, str] | None = None, **api: Any) -> dict[str, Any]:

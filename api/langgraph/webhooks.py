@@ -15,9 +15,8 @@ from toolweave.config.langgraph_json import LangGraphJson, WebhookUrlRules
 from toolweave.config.outbound_allow import allowed_target
 from toolweave.config.settings import Settings, webhook_keys
 from toolweave.errors import ConfigError, InvalidRequest, OutboundFailed, OutboundRefused
-from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client
-from toolweave.outbound_messages import require_sendable
-from toolweave.outbound_urls import OutboundTarget, read_target
+from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client, require_sendable
+from toolweave.outbound_policy import OutboundTarget, read_target
 from toolweave.runtime.persistence.webhooks import WebhookRepository
 from toolweave.runtime.webhooks import Send, delivering_webhooks
 

@@ -25,12 +25,11 @@ from jsonpath import JSONPath, JSONPathMatch
 from jsonpath.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
 from jsonpath.selectors import Filter, JSONPathSelector
 
-from toolweave.field_mappings import answer_path
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec
 from toolweave.outbound import OutboundResponse
 from toolweave.redact import HIDDEN, names_a_secret, redact_text
 from toolweave.schema import well_formed_schema
-from toolweave.tool_config import ToolConfig
+from toolweave.tool_config import ToolConfig, answer_path
 
 # Shorter ones could be a part of any word; they are hidden where they stand alone.
 SHORTEST_INSIDE = 8

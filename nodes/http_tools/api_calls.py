@@ -33,8 +33,7 @@ from toolweave.nodes.http_tools.requests import (
 )
 from toolweave.nodes.large_results import KEPT, Keep
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
-from toolweave.outbound_policy import Resolver, resolve
-from toolweave.outbound_urls import OutboundTarget, read_target
+from toolweave.outbound_policy import OutboundTarget, Resolver, read_target, resolve
 from toolweave.redact import HIDDEN, names_a_secret
 from toolweave.tool_config import ApiAuth, Method, ToolConfig
 from toolweave.visible import visible

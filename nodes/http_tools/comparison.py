@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import unquote
 
 from toolweave.errors import OutboundRefused
-from toolweave.field_mappings import Steps
 from toolweave.nodes.http_tools.requests import (
     HTTPRequestSpec,
     WrongArguments,
@@ -23,9 +22,9 @@ from toolweave.nodes.http_tools.requests import (
     text_of,
     told_name,
 )
-from toolweave.outbound_urls import OutboundTarget, read_target
+from toolweave.outbound_policy import OutboundTarget, read_target
 from toolweave.schema import Schema, shown
-from toolweave.tool_config import PLACEHOLDER, ToolConfig
+from toolweave.tool_config import PLACEHOLDER, Steps, ToolConfig
 
 _DEFINITIONS = ("$schema", "$defs", "definitions")
 _LONGEST_JSON = 100_000

@@ -15,10 +15,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from toolweave.errors import OutboundRefused
-from toolweave.field_mappings import Place, Steps
-from toolweave.outbound_urls import MOST_CHARACTERS, read_target
+from toolweave.outbound_policy import MOST_CHARACTERS, read_target
 from toolweave.schema import well_formed_schema
-from toolweave.tool_config import PLACEHOLDER, WITHOUT_BODY, Method, ToolConfig
+from toolweave.tool_config import PLACEHOLDER, WITHOUT_BODY, Method, Place, Steps, ToolConfig
 
 
 class HTTPRequestSpec(BaseModel):

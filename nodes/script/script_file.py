@@ -1,4 +1,7 @@
-"""Keep a script as script.yaml in a folder: at every moment there is the old file or the new one, never a part."""
+"""Define a video script, and keep it as script.yaml in a folder (A-04).
+
+At every moment there is the old file or the new one, never a part.
+"""
 
 import os
 import re
@@ -6,11 +9,44 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Annotated
 
 import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from toolweave.errors import ConfigError, ScriptNotKept
-from toolweave.video_script import VideoScript
+
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class Narration(BaseModel):
+    """What one speaker says at a time; `persona_id` names the speaker where the settings have several."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: Words
+    persona_id: str | None = None
+
+
+class ScriptSection(BaseModel):
+    """A part of the video: its narrations in order, and what its slide may show."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: Words
+    narrations: tuple[Narration, ...] = Field(min_length=1)
+    slide_prompt: str | None = None
+
+
+class VideoScript(BaseModel):
+    """A whole script, in the language of the settings or of the page."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: Words
+    description: Words
+    sections: tuple[ScriptSection, ...] = Field(min_length=1)
+
 
 NAME = "script.yaml"
 WIDTH = 100

@@ -11,6 +11,7 @@ from toolweave.nodes.chat_models import ChatModel, ScriptModels, as_script_model
 from toolweave.nodes.model_turn import usage_summary
 from toolweave.nodes.script.material import Block
 from toolweave.nodes.script.prompts import ScriptPlan
+from toolweave.nodes.script.script_file import Narration, ScriptSection, VideoScript
 from toolweave.nodes.script.state import (
     ScriptDraft,
     ScriptMetadata,
@@ -21,7 +22,6 @@ from toolweave.nodes.script.state import (
 )
 from toolweave.nodes.script.write import WritingTask
 from toolweave.nodes.spoken_length import spoken_seconds
-from toolweave.video_script import Narration, ScriptSection, VideoScript
 
 MOST_PROBLEMS = 10
 LONGEST_PROBLEM = 300

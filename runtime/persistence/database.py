@@ -22,7 +22,7 @@ from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from toolweave.errors import PersistenceError
-from toolweave.private_files import make_file
+from toolweave.files import make_file
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]

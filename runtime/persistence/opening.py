@@ -12,7 +12,7 @@ from pathlib import Path
 import aiosqlite
 
 from toolweave.errors import DataFolderLocked, PersistenceError
-from toolweave.private_files import FILE_MODE, make_data_folder
+from toolweave.files import FILE_MODE, make_data_folder
 from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes

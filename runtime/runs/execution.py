@@ -11,8 +11,8 @@ from langgraph.errors import UnknownInterruptError
 from langgraph.types import StateSnapshot
 from loguru import logger
 
-from toolweave import open_files
 from toolweave.errors import RunAbandoned
+from toolweave.files import open_files_advice
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.events.announcements import Announcements, RunAnnouncer
 from toolweave.runtime.events.channel import Channel, speaks_protocol
@@ -181,7 +181,7 @@ async def _failed(runtime: Runtime, run: Run, channel: Channel, error: BaseExcep
         "run failed: {}", type(error).__name__
     )
     described: JsonObject = loads(dumps(error))
-    if advice := open_files.advice(error):
+    if advice := open_files_advice(error):
         described["message"] = f"{described['message']}. {advice}"
     left = await state_left(runtime, run, repair=True)
     runtime.log.publish(channel, "error", dumps(described))

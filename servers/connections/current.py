@@ -18,7 +18,7 @@ from loguru import logger
 from toolweave.config.mcp import McpConfig, mcp_place, served_mcp_config
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ServerUnavailable
-from toolweave.private_files import make_data_folder
+from toolweave.files import make_data_folder
 from toolweave.servers.connections.oauth import token_place
 from toolweave.servers.connections.observation import open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane

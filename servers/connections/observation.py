@@ -37,7 +37,7 @@ from typing_extensions import TypedDict
 
 from toolweave import __version__
 from toolweave.config.mcp import McpServerConfig
-from toolweave.private_files import FILE_MODE, make_folder
+from toolweave.files import FILE_MODE, make_folder
 from toolweave.redact import CUT
 from toolweave.servers.connections.context import FAILURE_KEY, TRACEPARENT, TRACESTATE, CallContext
 from toolweave.servers.connections.redaction import Redaction

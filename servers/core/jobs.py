@@ -26,7 +26,7 @@ from toolweave.config.outbound_allow import AllowedTarget, JobEndpoint, path_seg
 from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
-from toolweave.outbound_urls import OutboundTarget, read_target
+from toolweave.outbound_policy import OutboundTarget, read_target
 from toolweave.redact import redact_text, without
 from toolweave.servers.envelope import parse_json, success
 from toolweave.servers.error_codes import (

@@ -18,7 +18,7 @@ from sqlalchemy.dialects.sqlite import aiosqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from toolweave.errors import NewerSchema, PersistenceError
-from toolweave.private_files import make_file, make_folder
+from toolweave.files import make_file, make_folder
 from toolweave.servers.databases import postgresql
 from toolweave.servers.databases.engine import DatabaseKind, OpenedFile, create_engine, file_of, parse_url
 from toolweave.servers.databases.postgresql import encoding_problem

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress  # noqa: E402
 from fastmcp import FastMCP  # noqa: E402
 
 from toolweave.config.settings import Settings  # noqa: E402
-from toolweave.private_files import make_data_folder  # noqa: E402
+from toolweave.files import make_data_folder  # noqa: E402
 from toolweave.servers.program import ServerProgram  # noqa: E402
 from toolweave.servers.todo.database import database_url  # noqa: E402
 from toolweave.servers.todo.server import open_todo_server  # noqa: E402

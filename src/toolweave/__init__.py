@@ -15,9 +15,9 @@ if TYPE_CHECKING:
         generate_script_from_url_with_agent_sync,
     )
     from toolweave.graphs.todo_agent import build_todo_agent
+    from toolweave.nodes.script.script_file import VideoScript
     from toolweave.nodes.tool_catalog import convert_mcp_tools_to_openai, openai_name_map
     from toolweave.tool_config import ToolConfig
-    from toolweave.video_script import VideoScript
 
 __version__ = "0.1.0"
 __all__ = [
@@ -44,7 +44,7 @@ _HOMES = {
     "IterationLimitError": "toolweave.errors",
     "ToolConfig": "toolweave.tool_config",
     "ToolweaveError": "toolweave.errors",
-    "VideoScript": "toolweave.video_script",
+    "VideoScript": "toolweave.nodes.script.script_file",
     "build_agent_loop": "toolweave.graphs.agent_loop",
     "build_script_writer": "toolweave.graphs.script_writer",
     "build_todo_agent": "toolweave.graphs.todo_agent",

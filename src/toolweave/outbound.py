@@ -9,20 +9,291 @@ the environment comes in between. Every redirect is a new request to check.
 """
 
 import asyncio
+import re
 import ssl
-from collections.abc import AsyncIterator, Iterator
+import zlib
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import httpcore
 import httpx
 
 from toolweave.errors import OutboundFailed, OutboundRefused
-from toolweave.outbound_body import ACCEPTED, read_body
-from toolweave.outbound_connection import open_pool
-from toolweave.outbound_messages import OutboundRequest, OutboundResponse, redirected, require_sendable
-from toolweave.outbound_policy import OutboundLimits, OutboundPolicy
-from toolweave.outbound_urls import OutboundTarget
+from toolweave.outbound_policy import OutboundLimits, OutboundPolicy, OutboundTarget, read_target
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# A response to these is no ordinary answer.
+_NO_METHODS = ("CONNECT", "TRACE")
+# What the client decides: a request must not be taken for another host's or for two.
+_OUR_HEADERS = frozenset(
+    {
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "keep-alive",
+        "upgrade",
+        "te",
+        "trailer",
+        "expect",
+        "accept-encoding",
+    }
+)
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# Another host gets nothing that could be a secret, whatever its name.
+_HEADERS_FOR_ANYONE = frozenset({"accept", "accept-language", "content-type", "user-agent"})
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundRequest:
+    """A request to send; header names are given once each, those about the connection not at all."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    content: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundResponse:
+    """An answer; `url` is where it came from, after redirects, and `body` is unpacked."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    url: str
+
+    @property
+    def redirects(self) -> bool:
+        """Say whether the answer points elsewhere."""
+        return self.status in _REDIRECTS and bool(self.all("location"))
+
+    def all(self, name: str) -> list[str]:
+        """Give the values of a header, whose name is in lower case."""
+        return [value for given, value in self.headers if given.lower() == name]
+
+
+def headers_of(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Give a mapping's headers as a request takes them."""
+    return tuple(headers.items())
+
+
+def require_sendable(request: OutboundRequest, most_bytes: int) -> None:
+    """Raise OutboundRefused for what could not be sent as it is meant."""
+    method = request.method
+    if not _TOKEN.fullmatch(method) or method.upper() in _NO_METHODS:
+        raise OutboundRefused("The request's method cannot be used.")
+    if len(request.content) > most_bytes:
+        raise OutboundRefused(f"The request's body is larger than {most_bytes} bytes.")
+    for name, value in request.headers:
+        if not _TOKEN.fullmatch(name) or not _is_header_value(value):
+            raise OutboundRefused(
+                "A header's name or value holds a character that headers cannot carry (such as a line break)."
+            )
+        if name.lower() in _OUR_HEADERS or name.lower().startswith("proxy-"):
+            raise OutboundRefused(f"The header {name} is set by the client itself; leave it out.")
+
+
+def _is_header_value(value: str) -> bool:
+    return value.isascii() and all(character.isprintable() or character == "\t" for character in value)
+
+
+def redirected(request: OutboundRequest, target: OutboundTarget, response: OutboundResponse) -> OutboundRequest | None:
+    """Give the request that a redirect asks for, or None when the answer is none.
+
+    Raises:
+        OutboundRefused: it leads to another kind of URL, or from https to http.
+    """
+    if not response.redirects:
+        return None
+    url = _joined_url(target, response.all("location")[0])
+    following = read_target(url)
+    if target.scheme == "https" and following.scheme == "http":
+        raise OutboundRefused("The answer redirects from https to http.")
+    method, content, headers = request.method, request.content, request.headers
+    if response.status == 303 or (response.status in (301, 302) and method == "POST"):
+        method, content = ("HEAD" if method == "HEAD" else "GET"), b""
+        headers = tuple(header for header in headers if not header[0].lower().startswith("content-"))
+    if following.origin != target.origin:
+        headers = tuple(header for header in headers if header[0].lower() in _HEADERS_FOR_ANYONE)
+    return OutboundRequest(method, following.url, headers, content)
+
+
+def _joined_url(target: OutboundTarget, location: str) -> str:
+    try:
+        return str(httpx.URL(target.url).join(location.encode("latin-1").decode("utf-8")))
+    except (httpx.InvalidURL, UnicodeError):
+        raise OutboundRefused("The answer redirects to what is not a URL.") from None
+
+
+# What read_body unpacks, and so the only coding to ask for.
+ACCEPTED = "gzip"
+_GZIP_HEADER = 15 + 16
+# Joined gzip files are legal; thousands of empty ones in a row only waste time.
+_MOST_MEMBERS = 100
+# A body may come in pieces of any size; each costs time, however small.
+MOST_PIECES = 100_000
+_PIECES_AT_ONCE = 50
+
+
+async def read_body(chunks: AsyncIterable[bytes], coding: str, limit: int) -> bytes:
+    """Read and unpack a body of at most `limit` bytes.
+
+    Raises:
+        OutboundFailed: it is larger, in too many pieces, packed in another way, or broken.
+    """
+    body = bytearray()
+    received = pieces = 0
+    unpacking = _unpacking(coding)
+    async for chunk in chunks:
+        received += len(chunk)
+        pieces += 1
+        if pieces % _PIECES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        if pieces > MOST_PIECES:
+            raise OutboundFailed("The answer comes in too many pieces.", reason="too_large")
+        body += chunk if unpacking is None else unpacking.take(chunk, limit + 1 - len(body))
+        if max(received, len(body)) > limit:
+            raise OutboundFailed(f"The answer is larger than {limit} bytes.", reason="too_large")
+    if unpacking is not None and received and not unpacking.complete:
+        raise OutboundFailed("The packed answer ends in the middle.", reason="transfer")
+    return bytes(body)
+
+
+def _unpacking(coding: str) -> "_Unpacking | None":
+    name = coding.strip().lower()
+    if name in ("", "identity"):
+        return None
+    if name in ("gzip", "x-gzip"):
+        return _Unpacking()
+    raise OutboundFailed("The answer is packed in a way that was not asked for.", reason="transfer")
+
+
+class _Unpacking:
+    """Unpack gzip piece by piece, never more than is asked for."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(_GZIP_HEADER)
+        self._members = 1
+
+    @property
+    def complete(self) -> bool:
+        """Say whether the packed data has come to its end."""
+        return self._stream.eof
+
+    def take(self, chunk: bytes, most: int) -> bytes:
+        """Unpack a chunk into at most `most` bytes; what would be more is not made."""
+        unpacked = bytearray()
+        try:
+            while chunk and len(unpacked) < most:
+                if self._stream.eof:
+                    self._next_member()
+                unpacked += self._stream.decompress(chunk, most - len(unpacked))
+                chunk = self._stream.unused_data
+        except zlib.error:
+            raise OutboundFailed("The packed answer is broken.", reason="transfer") from None
+        return bytes(unpacked)
+
+    def _next_member(self) -> None:
+        self._members += 1
+        if self._members > _MOST_MEMBERS:
+            raise OutboundFailed("The packed answer has too many parts.", reason="transfer")
+        self._stream = zlib.decompressobj(_GZIP_HEADER)
+
+
+MOST_CONNECTIONS = 100
+# Of a name's addresses, how many are tried.
+MOST_ADDRESSES = 8
+# What is read at once is taken apart at once: of more, thousands of tiny pieces would hold up everybody else.
+MOST_READ_BYTES = 16 * 1024
+
+
+class CheckedNetwork(httpcore.AsyncNetworkBackend):
+    """Open TCP connections: look the name up, check every address, connect to one of those very addresses.
+
+    Check and connection are one step, so a name server that answers differently the next time changes nothing.
+    """
+
+    def __init__(self, policy: OutboundPolicy) -> None:
+        self._policy = policy
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the interface of httpcore
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect to a host by its name or address; the time is for all of its addresses together."""
+        addresses = await self._policy.addresses(host, port)
+        try:
+            async with asyncio.timeout(timeout):
+                return _ShortReads(
+                    await self._connect_any(addresses[:MOST_ADDRESSES], port, local_address, socket_options)
+                )
+        except TimeoutError as error:
+            raise httpcore.ConnectTimeout(f"no connection within {timeout:g} s") from error
+
+    async def _connect_any(
+        self,
+        addresses: list[str],
+        port: int,
+        local_address: str | None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None,
+    ) -> httpcore.AsyncNetworkStream:
+        refused = httpcore.ConnectError("there is no address")
+        for address in addresses:
+            try:
+                return await self._network.connect_tcp(
+                    address, port, local_address=local_address, socket_options=socket_options
+                )
+            except httpcore.ConnectError as error:
+                refused = error
+        raise refused
+
+
+class _ShortReads(httpcore.AsyncNetworkStream):
+    """A connection that gives little at once."""
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream = stream
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+        return await self._stream.read(min(max_bytes, MOST_READ_BYTES), timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> httpcore.AsyncNetworkStream:
+        return _ShortReads(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+@asynccontextmanager
+async def open_pool(policy: OutboundPolicy, trust: ssl.SSLContext) -> AsyncIterator[httpcore.AsyncConnectionPool]:
+    """Open a pool that keeps no connection: each request is resolved and checked anew."""
+    async with httpcore.AsyncConnectionPool(
+        ssl_context=trust,
+        max_connections=MOST_CONNECTIONS,
+        max_keepalive_connections=0,
+        network_backend=CheckedNetwork(policy),
+    ) as pool:
+        yield pool
+
 
 __all__ = [
     "OutboundClient",
@@ -32,7 +303,6 @@ __all__ = [
     "OutboundResponse",
     "open_outbound_client",
 ]
-
 # These send their length even when they have nothing to send.
 _WITH_CONTENT = ("POST", "PUT", "PATCH")
 

@@ -1,15 +1,194 @@
-"""Decide where requests for strangers' URLs may go (W-09)."""
+"""Decide where requests for URLs of strangers may go (W-09).
+
+Parsers differ, and attacks live in the differences. So a URL is taken apart once, strictly, and the request is put
+together from these parts: nothing parses the text a second time. The table of addresses that are not public follows
+IANA's special-purpose registries. Addresses that carry an IPv4 address inside an IPv6 one are refused as such: a
+sender who wants to reach the inner one can write it.
+"""
 
 import asyncio
+import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Literal, cast
 
-from toolweave.config.outbound_allow import AllowedTarget
+import httpx
+
+from toolweave.config.outbound_allow import HOST_NAME, NUMBER, AllowedTarget
 from toolweave.errors import OutboundFailed, OutboundRefused
-from toolweave.outbound_addresses import Address, kind_of_address
-from toolweave.outbound_urls import OutboundTarget, read_target
+
+Scheme = Literal["http", "https"]
+MOST_CHARACTERS = 8192
+_PARTS = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_AUTHORITY = re.compile(r"(?P<host>\[[^\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{0,5}))?")
+_DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundTarget:
+    """Where a request goes: `host` is a lower-case ASCII name or the text of `address`; `path` includes the query."""
+
+    scheme: Scheme
+    host: str
+    port: int
+    path: str
+    address: IPv4Address | IPv6Address | None
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """Give what makes two URLs the same peer."""
+        return self.scheme, self.host, self.port
+
+    @property
+    def authority(self) -> str:
+        """Give host and port as the Host header has them."""
+        host = f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """Put the parts together again."""
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+@lru_cache(maxsize=256)
+def read_target(url: str) -> OutboundTarget:
+    """Take a URL apart.
+
+    Raises:
+        OutboundRefused: it is not an http or https URL, carries credentials, or could be read in two ways.
+    """
+    if len(url) > MOST_CHARACTERS:
+        raise OutboundRefused(f"The URL is longer than {MOST_CHARACTERS} characters.")
+    # Of all blanks, the space alone counts as printable.
+    if "\\" in url or " " in url or not url.isprintable():
+        raise OutboundRefused("The URL holds a blank, a backslash or a control character; write them percent-encoded.")
+    parts = _PARTS.fullmatch(url)
+    if parts is None:
+        raise OutboundRefused("Only URLs that begin with http:// or https:// are requested.")
+    scheme = cast("Scheme", parts["scheme"].lower())
+    host, port = _split(parts["authority"])
+    address = _address(host)
+    name = str(address) if address else _name(host)
+    return OutboundTarget(scheme, name, port or _DEFAULT_PORTS[scheme], _path(parts["rest"]), address)
+
+
+def _split(authority: str) -> tuple[str, int | None]:
+    if "@" in authority:
+        raise OutboundRefused("The URL holds credentials (name@host); URLs are logged and shown, so leave them out.")
+    found = _AUTHORITY.fullmatch(authority)
+    if found is None or not found["host"]:
+        raise OutboundRefused("The URL names no host.")
+    port = int(found["port"]) if found["port"] else None
+    if port is not None and not 0 < port < 65536:
+        raise OutboundRefused("The URL's port is not between 1 and 65535.")
+    return found["host"], port
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    """Read an address in its one plain spelling; None for a name."""
+    if host.startswith("["):
+        try:
+            inside = host[1:-1]
+            return IPv6Address(inside if "%" not in inside else "")
+        except ValueError:
+            raise OutboundRefused("The URL's host in brackets is not an IPv6 address (without a zone).") from None
+    ascii_host = _ascii(host)
+    if not NUMBER.fullmatch(ascii_host.rpartition(".")[2]):
+        return None
+    try:
+        return IPv4Address(ascii_host)
+    except ValueError:
+        raise OutboundRefused(
+            "The URL's host is an IPv4 address in an unusual spelling; write it as four decimal numbers."
+        ) from None
+
+
+def _name(host: str) -> str:
+    name = _ascii(host)
+    if not HOST_NAME.fullmatch(name):
+        raise OutboundRefused("The URL's host is not a valid host name.")
+    return name
+
+
+def _ascii(host: str) -> str:
+    """Give a host as it is looked up: lower case, international names in their xn-- form, without the final dot."""
+    if not host.isascii():
+        try:
+            host = httpx.URL(f"http://{host}").raw_host.decode("ascii")
+        except (httpx.InvalidURL, UnicodeError):
+            raise OutboundRefused("The URL's host is not a valid international host name.") from None
+    return host.lower().removesuffix(".")
+
+
+def _path(rest: str) -> str:
+    before_fragment = rest.partition("#")[0]
+    with_path = before_fragment if before_fragment.startswith("/") else f"/{before_fragment}"
+    try:
+        return httpx.URL(f"http://host{with_path}").raw_path.decode("ascii")
+    except (httpx.InvalidURL, UnicodeError):
+        raise OutboundRefused("The URL's path cannot be written in a request.") from None
+
+
+Address = IPv4Address | IPv6Address
+# The first network that holds an address says what it is, so narrower ones come first.
+_NOT_PUBLIC: tuple[tuple[str, str], ...] = (
+    ("0.0.0.0/32", "the unspecified address"),
+    ("0.0.0.0/8", "an address of this network itself"),
+    ("10.0.0.0/8", "a private address"),
+    ("100.64.0.0/10", "an address shared behind a provider's NAT"),
+    ("127.0.0.0/8", "a loopback address"),
+    ("168.63.129.16/32", "a cloud provider's internal address"),
+    ("169.254.0.0/16", "a link-local address"),
+    ("172.16.0.0/12", "a private address"),
+    ("192.0.0.0/24", "an address reserved for protocols"),
+    ("192.0.2.0/24", "an address for documentation"),
+    ("192.88.99.0/24", "a 6to4 relay's address"),
+    ("192.168.0.0/16", "a private address"),
+    ("198.18.0.0/15", "an address for benchmarks"),
+    ("198.51.100.0/24", "an address for documentation"),
+    ("203.0.113.0/24", "an address for documentation"),
+    ("224.0.0.0/4", "a multicast address"),
+    ("255.255.255.255/32", "the broadcast address"),
+    ("240.0.0.0/4", "a reserved address"),
+    ("::/128", "the unspecified address"),
+    ("::1/128", "a loopback address"),
+    ("::ffff:0:0/96", "an IPv4 address written as an IPv6 one"),
+    ("64:ff9b::/96", "an IPv4 address behind NAT64"),
+    ("64:ff9b:1::/48", "an IPv4 address behind NAT64"),
+    ("2001:db8::/32", "an address for documentation"),
+    ("2001::/32", "a Teredo tunnel's address"),
+    ("2001::/23", "an address reserved for protocols"),
+    ("2002::/16", "a 6to4 tunnel's address"),
+    ("3fff::/20", "an address for documentation"),
+    ("fc00::/7", "a private address"),
+    ("fe80::/10", "a link-local address"),
+    ("fec0::/10", "a private address"),
+    ("ff00::/8", "a multicast address"),
+)
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+
+
+def _by_version() -> dict[int, tuple[tuple[IPv4Network | IPv6Network, str], ...]]:
+    networks = [(ip_network(network), kind) for network, kind in _NOT_PUBLIC]
+    return {version: tuple(entry for entry in networks if entry[0].version == version) for version in (4, 6)}
+
+
+_NETWORKS = _by_version()
+
+
+def kind_of_address(address: Address) -> str | None:
+    """Describe an address that is not public, as "a private address"; None for a public one."""
+    for network, kind in _NETWORKS[address.version]:
+        if address in network:
+            return kind
+    if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
+        return "a reserved address"
+    return None
+
 
 # Gives the addresses of a host name; raises OSError when there are none.
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]

@@ -12,7 +12,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken
 
 from toolweave.errors import TokenStoreError
-from toolweave.private_files import make_folder, write_file
+from toolweave.files import make_folder, write_file
 
 # The folder in the data folder that holds the key file, and the tokens of remote servers.
 FOLDER = "oauth"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.fixtures.app_server import AppProcess
 from tests.fixtures.forked_python import REAL_PYTHON
-from toolweave.open_files import ENOUGH
+from toolweave.files import ENOUGH
 
 GRAPH = """
 import os

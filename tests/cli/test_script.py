@@ -19,7 +19,7 @@ from tests.nodes.model_at import calling
 from tests.nodes.script.writing import script
 from toolweave.cli.terminal import harmless_json, script_document
 from toolweave.config.script_settings import Persona
-from toolweave.video_script import Narration, ScriptSection, VideoScript
+from toolweave.nodes.script.script_file import Narration, ScriptSection, VideoScript
 
 BOUND_S = 60.0
 WRITTEN = VideoScript.model_validate(script())

@@ -12,8 +12,7 @@ from tests.fixtures.gzipping import gzipped
 from tests.fixtures.loop_clock import pass_time
 from tests.outbound.peers import Received, always, fetch, policy, serving, text
 from toolweave.errors import OutboundFailed
-from toolweave.outbound_body import MOST_PIECES
-from toolweave.outbound_connection import MOST_READ_BYTES
+from toolweave.outbound import MOST_PIECES, MOST_READ_BYTES
 
 pytestmark = pytest.mark.requirement("W-09")
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.errors import OutboundRefused
-from toolweave.outbound_urls import read_target
+from toolweave.outbound_policy import read_target
 
 pytestmark = pytest.mark.requirement("W-09")
 

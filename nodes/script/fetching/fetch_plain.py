@@ -23,8 +23,8 @@ from toolweave.outbound import (
     OutboundRequest,
     OutboundResponse,
     open_outbound_client,
+    redirected,
 )
-from toolweave.outbound_messages import redirected
 from toolweave.outbound_policy import Resolver, resolve
 
 # The rest of a larger file is ignored (RFC 9309, 2.5).

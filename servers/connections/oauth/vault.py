@@ -17,7 +17,7 @@ from keyring.errors import KeyringError, PasswordDeleteError
 from loguru import logger
 
 from toolweave.errors import TokenStoreError
-from toolweave.private_files import FILE_MODE, make_folder, opened_folder, write_file
+from toolweave.files import FILE_MODE, make_folder, opened_folder, write_file
 from toolweave.sealing import Seal
 from toolweave.servers.connections.oauth import TokenPlace
 

@@ -11,8 +11,8 @@ import httpx
 from mcp.shared.exceptions import McpError
 from mcp.types import CONNECTION_CLOSED
 
-from toolweave import open_files
 from toolweave.errors import ToolError
+from toolweave.files import open_files_advice
 from toolweave.json_values import MAX_VALUES, has_more_values
 from toolweave.servers.connections import results
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault
@@ -129,7 +129,7 @@ def describe(error: BaseException, *, command: str | None = None) -> str:
     # A cancellation beside a real error only says that the SDK's other tasks were stopped because of it.
     real = [leaf for leaf in found if not isinstance(leaf, asyncio.CancelledError)] or found
     told = "; ".join(dict.fromkeys(_describe_one(leaf, command) for leaf in real))
-    advice = open_files.advice(error)
+    advice = open_files_advice(error)
     return f"{told}. {advice}" if advice else told
 
 

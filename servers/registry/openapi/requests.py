@@ -20,8 +20,7 @@ from openapi_pydantic import Parameter, SecurityScheme, Server
 from pydantic import BaseModel, ValidationError
 
 from toolweave.errors import OutboundRefused
-from toolweave.field_mappings import HEADER_NAME, Part, Place, body_place
-from toolweave.outbound_urls import read_target
+from toolweave.outbound_policy import read_target
 from toolweave.servers.registry.openapi.schemas import (
     LONGEST_TEXT,
     OpenApiDocument,
@@ -31,7 +30,17 @@ from toolweave.servers.registry.openapi.schemas import (
     json_rank,
     shown,
 )
-from toolweave.tool_config import MOST_HEADERS, WITHOUT_BODY, ApiAuth, Method, is_connection_header
+from toolweave.tool_config import (
+    HEADER_NAME,
+    MOST_HEADERS,
+    WITHOUT_BODY,
+    ApiAuth,
+    Method,
+    Part,
+    Place,
+    body_place,
+    is_connection_header,
+)
 
 MOST_FIELDS = 200
 LONGEST_FIELD_NAME = 64

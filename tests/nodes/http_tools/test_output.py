@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import tool
-from toolweave.field_mappings import checked_path
 from toolweave.nodes.http_tools.answers import MOST_OUTPUT, MOST_RESULTS, Output, PathSearch, mapped_output
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec
+from toolweave.tool_config import checked_path
 
 ANSWER = {
     "total": 3,

@@ -5,8 +5,7 @@ import random
 import pytest
 import yaml
 
-from toolweave.nodes.script.script_file import script_yaml
-from toolweave.video_script import Narration, ScriptSection, VideoScript
+from toolweave.nodes.script.script_file import Narration, ScriptSection, VideoScript, script_yaml
 
 SENTENCE = "Bees fly far on a warm day and bring home what the flowers of the meadow give them."
 HOSTILE = (

@@ -9,7 +9,7 @@ from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.nodes.model_at import USAGE, calling, saying
 from tests.nodes.script.writing import SENTENCE, Endpoint, framed, headings, page, script
 from toolweave.nodes.script.page import PageImage, page_of_markdown
-from toolweave.video_script import VideoScript
+from toolweave.nodes.script.script_file import VideoScript
 
 PERSONAS = [{"id": "host", "name": "Mika", "character": "Curious"}, {"id": "guest", "name": "Dr Ito", "character": ""}]
 

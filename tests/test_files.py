@@ -13,7 +13,7 @@ import pytest
 
 from tests.fixtures.app_server import AppProcess
 from tests.fixtures.logged import logged
-from toolweave.private_files import make_data_folder, make_file, make_folder
+from toolweave.files import make_data_folder, make_file, make_folder
 
 pytestmark = pytest.mark.requirement("R-02")
 
