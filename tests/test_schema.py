@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from toolweave.schema import Schema, matcher, shown
-from toolweave.servers.connections.checks import CompiledSchema
 
 TODO: dict[str, Any] = {
     "type": "object",
@@ -95,18 +94,18 @@ def test_an_enum_of_thousands_is_shown_in_part() -> None:
     ids=str,
 )
 def test_what_cannot_be_judged_is_no_problem(schema: dict[str, Any]) -> None:
-    assert CompiledSchema(schema).problems("text") == []
+    assert Schema(schema).problems("text") == []
 
 
 def test_a_check_that_would_double_at_every_level_is_broken_off() -> None:
     forms: dict[str, Any] = {"f0": {"type": "string"}}
     for level in range(60):
         forms[f"f{level + 1}"] = {"anyOf": [{"$ref": f"#/$defs/f{level}"}, {"$ref": f"#/$defs/f{level}"}]}
-    assert CompiledSchema({"$defs": forms, "$ref": "#/$defs/f60"}).problems(5) == []
+    assert Schema({"$defs": forms, "$ref": "#/$defs/f60"}).problems(5) == []
 
 
 def test_an_expression_that_backtracks_for_ever_elsewhere_takes_no_time() -> None:
-    schema = CompiledSchema(
+    schema = Schema(
         {"properties": {"name": {"pattern": "^(a+)+$"}}, "patternProperties": {"^(b|b)*c": {"type": "null"}}}
     )
     assert schema.problems({"name": "a" * 50_000}) == []
@@ -124,7 +123,7 @@ def test_an_expression_of_another_dialect_lets_every_name_be() -> None:
 
 
 def test_equal_items_are_found_in_long_mixed_lists() -> None:
-    schema = CompiledSchema({"type": "array", "uniqueItems": True})
+    schema = Schema({"type": "array", "uniqueItems": True})
     mixed: list[Any] = [part for number in range(5_000) for part in (number, {"n": number}, str(number))]
     assert schema.problems(mixed) == []
     assert schema.problems([*mixed, {"n": 7}]) == ["the arguments must not have equal items; got a list of 15001 items"]
@@ -271,13 +270,13 @@ def test_the_form_of_a_long_list_of_choices_takes_few_steps(draft: str) -> None:
 @given(schema=SCHEMAS, value=VALUES)
 def test_a_schema_accepts_what_the_library_accepts_compiled_or_not(schema: dict[str, Any], value: Any) -> None:
     valid = Draft202012Validator(schema).is_valid(value)
-    assert (CompiledSchema(schema).problems(value) == []) == valid
+    assert (Schema(schema).problems(value) == []) == valid
     assert (Schema(schema, well_formed=True).problems(value) == []) == valid
 
 
 @pytest.mark.parametrize("value", ["\ud800", "ab" * 9_000_000, reduce(lambda a, _: [a], range(90_000), list[Any]())])
 def test_a_value_that_the_library_cannot_take_or_not_quickly_is_judged_all_the_same(value: Any) -> None:
-    assert CompiledSchema({"type": ["string", "array"]}).problems(value) == []
+    assert Schema({"type": ["string", "array"]}).problems(value) == []
 
 
 _MANY: list[Any] = [{"a": number} for number in range(20_000)]

@@ -9,7 +9,7 @@ import pytest_asyncio
 from mcp.types import CallToolResult
 
 from tests.servers.connections.peers import QUICK, call, connection, failure_kind, log_records, talkative, text_of
-from toolweave.servers.connections.checks import CompiledSchema
+from toolweave.schema import Schema
 from toolweave.servers.connections.observation import CallRecord
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
@@ -114,6 +114,6 @@ async def test_a_schema_is_compiled_once_while_the_tool_stays_the_same(plane: To
 
 def test_only_usual_schemas_take_the_quick_way() -> None:
     unusual = {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "integer"}}}
-    check = CompiledSchema(unusual)
+    check = Schema(unusual)
     assert check.problems({"a": "x"}) == ["a must be an integer; got 'x'"]
     assert check.problems({"a": 1}) == []
