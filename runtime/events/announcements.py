@@ -1,4 +1,4 @@
-"""Give each run its voice on its thread, from its first event to the one that says how it has ended."""
+"""Announce what runs do on their threads in the newer protocol, from their first event to the end (section 7)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -80,7 +80,7 @@ DRAINED = "drained"
 
 @dataclass(slots=True)
 class RunAnnouncer:
-    """The voice of one run on its thread; `whole` runs tell everything, others only how they stand."""
+    """Publish a run's protocol events to its thread: all events if `whole`, otherwise status, questions and values."""
 
     log: ThreadLog
     channel: Channel
@@ -96,7 +96,7 @@ class RunAnnouncer:
         self._lifecycle(ROOT, "running")
 
     def values(self, namespace: Namespace, values: object, interrupts: Iterable[Interrupt] = ()) -> None:
-        """Tell a graph's state; questions to a human come first, and that the run stands still after the first."""
+        """Announce a graph's state; questions come first, and after the first one that the run is interrupted."""
         for interrupt in interrupts:
             self._ask(namespace, interrupt.id, interrupt.value)
             self._stand_still()
@@ -113,7 +113,7 @@ class RunAnnouncer:
         self.values(ROOT, values, asked)
 
     def tell(self, channel: str, namespace: Namespace, data: object, *, detail: bool = False) -> None:
-        """Tell something on a channel."""
+        """Announce data on a channel."""
         self.log.write(self.channel, self.run.run_id, channel, namespace, wire_json(data), detail=detail)
 
     def graph_began(self, namespace: Namespace, began: Mapping[str, Any]) -> None:
@@ -176,41 +176,34 @@ class RunAnnouncer:
 
 
 class Announcements:
-    """The runs that are being executed and have something to tell.
+    """The runs that are being executed and announce something.
 
-    These are all runs that the newer protocol has started, and those of the older endpoints whose thread somebody
-    listens to when they begin: of them it hears how they stand and their values. `answering` is held by whoever
-    answers a question.
+    These are all runs that the newer protocol has started, and those of the older endpoints whose thread has a listener
+    when they begin: these announce their status and values only. A request that answers a question holds `answering`.
     """
 
     def __init__(self, log: ThreadLog) -> None:
         self.log = log
         self.answering = asyncio.Lock()
-        self._speaking: dict[str, RunAnnouncer] = {}
+        self._announcers: dict[str, RunAnnouncer] = {}
 
     async def begin(self, run: Run) -> RunAnnouncer | None:
-        """Give a run that is about to be executed its voice; None when nobody is to hear of it."""
+        """Make the announcer of a run that is about to be executed; None when the run announces nothing."""
         whole = speaks_protocol(run)
         if not whole and not self.log.has_listeners(run.thread_id):
             return None
-        announcer = await self._voice(run, whole=whole)
+        announcer = await self._open(run, whole=whole)
         announcer.begin()
         return announcer
 
     def asking(self, thread_id: str, interrupt_id: str) -> str | None:
         """Name the run that has asked this question and has not ended yet."""
-        return next(
-            (
-                run_id
-                for run_id, voice in self._speaking.items()
-                if voice.run.thread_id == thread_id and interrupt_id in voice.questions
-            ),
-            None,
-        )
+        of_thread = (each for each in self._announcers.values() if each.run.thread_id == thread_id)
+        return next((each.run.run_id for each in of_thread if interrupt_id in each.questions), None)
 
     def stands_still(self, thread_id: str) -> bool:
         """Say whether a run that has not ended yet has announced that it waits for a human."""
-        return any(voice.interrupted and voice.run.thread_id == thread_id for voice in self._speaking.values())
+        return any(each.interrupted and each.run.thread_id == thread_id for each in self._announcers.values())
 
     @asynccontextmanager
     async def ending(self, run: Run, outcome: Outcome) -> AsyncIterator[None]:
@@ -218,9 +211,9 @@ class Announcements:
 
         A process that dies in between has told nobody; a client that is told finds the run ended.
         """
-        announcer = self._speaking.get(run.run_id)
+        announcer = self._announcers.get(run.run_id)
         if announcer is None and speaks_protocol(run):
-            announcer = await self._voice(run, whole=True)
+            announcer = await self._open(run, whole=True)
         if announcer is None:
             yield
             return
@@ -232,14 +225,14 @@ class Announcements:
                 announcer.channel.deliver(last)
             self.log.forget_old(announcer.channel, announcer.began_after)
         finally:
-            self._speaking.pop(run.run_id, None)
+            self._announcers.pop(run.run_id, None)
             self.log.release(announcer.channel)
 
-    async def _voice(self, run: Run, *, whole: bool) -> RunAnnouncer:
+    async def _open(self, run: Run, *, whole: bool) -> RunAnnouncer:
         channel = await self.log.open(run.thread_id)
-        earlier = self._speaking.pop(run.run_id, None)
+        earlier = self._announcers.pop(run.run_id, None)
         if earlier is not None:
             # Of an attempt whose end could not be written.
             self.log.release(earlier.channel)
-        announcer = self._speaking[run.run_id] = RunAnnouncer(self.log, channel, run, whole, channel.seq)
+        announcer = self._announcers[run.run_id] = RunAnnouncer(self.log, channel, run, whole, channel.seq)
         return announcer

@@ -103,7 +103,7 @@ class ThreadHub:
             follower.follow(run, channel, begun=False)
 
     def run_ended(self, run: Run) -> None:
-        """Tell a thread's followers that a run is over."""
+        """Let a thread's followers know that a run is over."""
         for follower in self._followers.get(run.thread_id, ()):
             follower.run_ended(run)
 
