@@ -10,7 +10,7 @@ from starlette.responses import Response
 from toolweave.api.langgraph.answers import EventStream, SlowJson, json_answer, run_filter, selected
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.components import body_schema
-from toolweave.api.langgraph.endpoints import SSE, Endpoints, Parameter
+from toolweave.api.langgraph.endpoints import SSE, Endpoints, RequestParameter
 from toolweave.api.langgraph.json_schema import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
 from toolweave.api.langgraph.requests import (
     Body,
@@ -56,20 +56,20 @@ stateless = Endpoints("Stateless Runs", "disable_runs")
 _CREATED = (400, 404, 409, 422)
 _CREATED_STATELESS = (400, 404, 422)
 _LIST_QUERY = (
-    Parameter("limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 10}),
-    Parameter("offset", {"type": "integer", "minimum": 0, "default": 0}),
-    Parameter("status", one_of(*RUN_STATUSES)),
-    Parameter("select", list_of(one_of(*RUN_FIELDS))),
+    RequestParameter("limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 10}),
+    RequestParameter("offset", {"type": "integer", "minimum": 0, "default": 0}),
+    RequestParameter("status", one_of(*RUN_STATUSES)),
+    RequestParameter("select", list_of(one_of(*RUN_FIELDS))),
 )
-_CANCEL_ON_DISCONNECT = Parameter("cancel_on_disconnect", BOOLEAN)
-_ACTION = Parameter("action", one_of(*ACTIONS))
-_STREAM_QUERY = (Parameter("namespace", list_of(STRING)),)
+_CANCEL_ON_DISCONNECT = RequestParameter("cancel_on_disconnect", BOOLEAN)
+_ACTION = RequestParameter("action", one_of(*ACTIONS))
+_STREAM_QUERY = (RequestParameter("namespace", list_of(STRING)),)
 _JOIN_QUERY = (
-    Parameter("stream_mode", list_of(one_of(*STREAM_MODES))),
+    RequestParameter("stream_mode", list_of(one_of(*STREAM_MODES))),
     *_STREAM_QUERY,
     # Allowed to be ignored by those who send it: the whole run is replayed.
-    Parameter("checkpoint_id", STRING),
-    Parameter("Last-Event-ID", STRING, "header"),
+    RequestParameter("checkpoint_id", STRING),
+    RequestParameter("Last-Event-ID", STRING, "header"),
     _CANCEL_ON_DISCONNECT,
 )
 
@@ -257,7 +257,7 @@ async def join_stateless_stream(request: Request) -> EventStream:
     answer="Any",
     errors=(202, 404, 422),
     # `reason` marks input as taken up elsewhere, for servers that keep a record of that.
-    query=(Parameter("wait", BOOLEAN), _ACTION, Parameter("reason", STRING)),
+    query=(RequestParameter("wait", BOOLEAN), _ACTION, RequestParameter("reason", STRING)),
 )
 async def cancel(request: Request) -> Response | SlowJson:
     """Cancel a run.
