@@ -29,7 +29,7 @@ AnyHandler = TypeVar("AnyHandler", bound=Callable[..., Awaitable[ASGIApp]])
 
 
 @dataclass(frozen=True, slots=True)
-class RequestParameter:
+class QueryParam:
     """A query parameter or header of an endpoint, for the published description."""
 
     name: str
@@ -60,7 +60,7 @@ class Endpoint:
     switch: str | None = None
     media_type: str = JSON
     status: int = 200
-    query: tuple[RequestParameter, ...] = ()
+    query: tuple[QueryParam, ...] = ()
     error_answers: Mapping[int, str] = field(default_factory=dict)
 
 

@@ -14,7 +14,7 @@ from toolweave.api.langgraph import json_rpc
 from toolweave.api.langgraph.answers import EventStream, SlowJson, json_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.auth.authorization import AuthRequest, checked_id
-from toolweave.api.langgraph.endpoints import Endpoints, RequestParameter
+from toolweave.api.langgraph.endpoints import Endpoints, QueryParam
 from toolweave.api.langgraph.graph_description import input_schema
 from toolweave.api.langgraph.json_schema import STRING, one_of
 from toolweave.api.langgraph.requests import checked_body, is_uuid, read_json, uuid_of
@@ -47,7 +47,7 @@ TASK_OPERATIONS = {"get": tasks.get_task, "cancel": tasks.cancel_task, "list": t
 
 endpoints = Endpoints("A2A", "disable_a2a")
 _REFUSED = {400: "PlainError"}
-_SCOPE = RequestParameter(HISTORY_SCOPE_HEADER, one_of(*SCOPES), "header")
+_SCOPE = QueryParam(HISTORY_SCOPE_HEADER, one_of(*SCOPES), "header")
 
 
 def agent_card(assistant: Assistant, schema: JsonObject, *, base_url: str, version: str) -> JsonObject:
@@ -308,7 +308,7 @@ async def message(request: Request) -> ASGIApp:
     permit_card,
     answer="AgentCard",
     errors=(400,),
-    query=(RequestParameter("assistant_id", STRING),),
+    query=(QueryParam("assistant_id", STRING),),
     error_answers=_REFUSED,
 )
 @endpoints(

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import json_answer, page_answer
 from toolweave.api.langgraph.auth import rules
-from toolweave.api.langgraph.endpoints import Endpoints, RequestParameter
+from toolweave.api.langgraph.endpoints import Endpoints, QueryParam
 from toolweave.api.langgraph.graph_description import drawn_graph, graph_schemas, subgraph_schemas
 from toolweave.api.langgraph.json_schema import BOOLEAN
 from toolweave.api.langgraph.requests import Body, path_uuid, query_flag, uuid_of
@@ -27,9 +27,9 @@ from toolweave.runtime.models import Assistant, AssistantPatch, mirrored
 UNTITLED = "Untitled"
 THREADS_AT_A_TIME = 100
 endpoints = Endpoints("Assistants", "disable_assistants")
-_RECURSE = (RequestParameter("recurse", BOOLEAN),)
-_XRAY = (RequestParameter("xray", {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 1}]}),)
-_DELETE_THREADS = (RequestParameter("delete_threads", BOOLEAN),)
+_RECURSE = (QueryParam("recurse", BOOLEAN),)
+_XRAY = (QueryParam("xray", {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 1}]}),)
+_DELETE_THREADS = (QueryParam("delete_threads", BOOLEAN),)
 
 
 @endpoints("POST /assistants", rules.create_assistant, "AssistantCreate", "Assistant", errors=(400, 404, 409, 422))

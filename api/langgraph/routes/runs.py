@@ -10,7 +10,7 @@ from starlette.responses import Response
 from toolweave.api.langgraph.answers import EventStream, SlowJson, json_answer, run_filter, selected
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.components import body_schema
-from toolweave.api.langgraph.endpoints import SSE, Endpoints, RequestParameter
+from toolweave.api.langgraph.endpoints import SSE, Endpoints, QueryParam
 from toolweave.api.langgraph.json_schema import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
 from toolweave.api.langgraph.requests import (
     Body,
@@ -56,20 +56,20 @@ stateless = Endpoints("Stateless Runs", "disable_runs")
 _CREATED = (400, 404, 409, 422)
 _CREATED_STATELESS = (400, 404, 422)
 _LIST_QUERY = (
-    RequestParameter("limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 10}),
-    RequestParameter("offset", {"type": "integer", "minimum": 0, "default": 0}),
-    RequestParameter("status", one_of(*RUN_STATUSES)),
-    RequestParameter("select", list_of(one_of(*RUN_FIELDS))),
+    QueryParam("limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 10}),
+    QueryParam("offset", {"type": "integer", "minimum": 0, "default": 0}),
+    QueryParam("status", one_of(*RUN_STATUSES)),
+    QueryParam("select", list_of(one_of(*RUN_FIELDS))),
 )
-_CANCEL_ON_DISCONNECT = RequestParameter("cancel_on_disconnect", BOOLEAN)
-_ACTION = RequestParameter("action", one_of(*ACTIONS))
-_STREAM_QUERY = (RequestParameter("namespace", list_of(STRING)),)
+_CANCEL_ON_DISCONNECT = QueryParam("cancel_on_disconnect", BOOLEAN)
+_ACTION = QueryParam("action", one_of(*ACTIONS))
+_STREAM_QUERY = (QueryParam("namespace", list_of(STRING)),)
 _JOIN_QUERY = (
-    RequestParameter("stream_mode", list_of(one_of(*STREAM_MODES))),
+    QueryParam("stream_mode", list_of(one_of(*STREAM_MODES))),
     *_STREAM_QUERY,
     # Allowed to be ignored by those who send it: the whole run is replayed.
-    RequestParameter("checkpoint_id", STRING),
-    RequestParameter("Last-Event-ID", STRING, "header"),
+    QueryParam("checkpoint_id", STRING),
+    QueryParam("Last-Event-ID", STRING, "header"),
     _CANCEL_ON_DISCONNECT,
 )
 
@@ -257,7 +257,7 @@ async def join_stateless_stream(request: Request) -> EventStream:
     answer="Any",
     errors=(202, 404, 422),
     # `reason` marks input as taken up elsewhere, for servers that keep a record of that.
-    query=(RequestParameter("wait", BOOLEAN), _ACTION, RequestParameter("reason", STRING)),
+    query=(QueryParam("wait", BOOLEAN), _ACTION, QueryParam("reason", STRING)),
 )
 async def cancel(request: Request) -> Response | SlowJson:
     """Cancel a run.

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.auth import rules
-from toolweave.api.langgraph.endpoints import Endpoints, RequestParameter
+from toolweave.api.langgraph.endpoints import Endpoints, QueryParam
 from toolweave.api.langgraph.json_schema import BOOLEAN, STRING
 from toolweave.api.langgraph.requests import Body, query_flag
 from toolweave.api.langgraph.served import served
@@ -23,11 +23,7 @@ RESERVED_ROOT = "langgraph"
 ITEM = ("namespace", "key", "value", "created_at", "updated_at")
 
 endpoints = Endpoints("Store", "disable_store")
-_GET_QUERY = (
-    RequestParameter("namespace", STRING),
-    RequestParameter("key", STRING),
-    RequestParameter("refresh_ttl", BOOLEAN),
-)
+_GET_QUERY = (QueryParam("namespace", STRING), QueryParam("key", STRING), QueryParam("refresh_ttl", BOOLEAN))
 
 
 class BadLabelError(RequestError):

@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.auth import rules
-from toolweave.api.langgraph.endpoints import Endpoints, RequestParameter
+from toolweave.api.langgraph.endpoints import Endpoints, QueryParam
 from toolweave.api.langgraph.json_schema import BOOLEAN, one_of
 from toolweave.api.langgraph.meters import Meters
 from toolweave.api.langgraph.requests import query_choice, query_flag, read_json
@@ -22,7 +22,7 @@ FORMATS = ("prometheus", "json")
 endpoints = Endpoints("System")
 # What clients ask for and never get; the published description leaves it out, as the official server's does.
 unpublished = Endpoints("System")
-_CHECK_DB = (RequestParameter("check_db", BOOLEAN),)
+_CHECK_DB = (QueryParam("check_db", BOOLEAN),)
 
 
 @endpoints("GET /", None, answer="Ok", errors=(422, 503), query=_CHECK_DB)
@@ -43,7 +43,7 @@ async def ok(request: Request) -> Response:
     answer="Metrics",
     media_type="text/plain",
     switch="disable_meta",
-    query=(RequestParameter("format", one_of(*FORMATS)),),
+    query=(QueryParam("format", one_of(*FORMATS)),),
 )
 async def metrics(request: Request) -> Response:
     """Show figures for operators.

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from toolweave.api.langgraph.answers import EventStream, json_answer, page_answer
 from toolweave.api.langgraph.auth import rules
-from toolweave.api.langgraph.endpoints import SSE, Endpoints, RequestParameter
+from toolweave.api.langgraph.endpoints import SSE, Endpoints, QueryParam
 from toolweave.api.langgraph.json_schema import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
 from toolweave.api.langgraph.requests import Body, path_uuid, query_flag, query_integer, query_words, uuid_of
 from toolweave.api.langgraph.served import Served, served
@@ -27,8 +27,8 @@ from toolweave.runtime.runs.cleaning import prune_threads
 ALIAS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 EXTRACT_ROOTS = ("values", "metadata", "config", "interrupts")
 MODES: tuple[ThreadStreamMode, ...] = get_args(ThreadStreamMode)
-_SELECT = RequestParameter("select", list_of(STRING))
-_SUBGRAPHS = (RequestParameter("subgraphs", BOOLEAN), _SELECT)
+_SELECT = QueryParam("select", list_of(STRING))
+_SUBGRAPHS = (QueryParam("subgraphs", BOOLEAN), _SELECT)
 _LIMIT = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 1}
 
 endpoints = Endpoints("Threads", "disable_threads")
@@ -132,7 +132,7 @@ async def count(request: Request, body: Body) -> Response:
     return json_answer(found, headers=body.headers())
 
 
-@endpoints("GET /threads/{thread_id}", rules.read_thread, answer="Thread", query=(RequestParameter("include", STRING),))
+@endpoints("GET /threads/{thread_id}", rules.read_thread, answer="Thread", query=(QueryParam("include", STRING),))
 async def get(request: Request) -> Response:
     """Get a thread.
 
@@ -205,9 +205,9 @@ def _extract_paths(body: Body) -> dict[str, str]:
     answer="Any",
     media_type=SSE,
     query=(
-        RequestParameter("stream_modes", list_of(one_of(*MODES))),
-        RequestParameter("stream_mode", list_of(one_of(*MODES))),
-        RequestParameter("Last-Event-ID", STRING, where="header"),
+        QueryParam("stream_modes", list_of(one_of(*MODES))),
+        QueryParam("stream_mode", list_of(one_of(*MODES))),
+        QueryParam("Last-Event-ID", STRING, where="header"),
     ),
 )
 async def stream(request: Request) -> ASGIApp:
@@ -300,7 +300,7 @@ async def get_state(request: Request) -> Response:
     "GET /threads/{thread_id}/history",
     rules.read_thread,
     answer="ThreadState[]",
-    query=(RequestParameter("limit", _LIMIT), RequestParameter("before", STRING), _SELECT),
+    query=(QueryParam("limit", _LIMIT), QueryParam("before", STRING), _SELECT),
 )
 async def get_history(request: Request) -> Response:
     """Get the history.
