@@ -42,7 +42,7 @@ from toolweave.nodes.script.fetching.tool_pages import (
     FetchDialogue,
     page_of_results,
 )
-from toolweave.nodes.script.page import Page
+from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.script.prompts import settings_of
 from toolweave.nodes.script.state import (
     FetchWay,
@@ -171,7 +171,7 @@ def fetch_agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob)
     return fetch_with_agent
 
 
-async def _fetched(loop: AgentGraph, job: _Job, dialogue: FetchDialogue) -> Page:
+async def _fetched(loop: AgentGraph, job: _Job, dialogue: FetchDialogue) -> ArticlePage:
     tell_progress(CONNECTED_PERCENT, f"An agent fetches {shown_url(dialogue.url)}")
     task: AgentInput = {"messages": [HumanMessage(FETCH_TASK.format(url=dialogue.url))]}
     token = _job.set(job)

@@ -16,7 +16,7 @@ from typing import Any
 from loguru import logger
 
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.page import NoArticle, Page, kind_of
+from toolweave.nodes.script.page import ArticlePage, NoArticle, kind_of
 from toolweave.nodes.script.state import shown_url
 from toolweave.redact import redact_text
 
@@ -40,7 +40,7 @@ async def extract_page(
     final_url: str | None = None,
     facts: Mapping[str, str] | None = None,
     limits: ExtractionLimits | None = None,
-) -> Page:
+) -> ArticlePage:
     """Give the article of a page, an HTML document, markdown or plain text.
 
     Args:
@@ -78,7 +78,7 @@ async def extract_page(
         ) from None
     if "failed" in answer:
         raise FetchFailed(f"{subject} {answer['failed']}")
-    page: Page = answer["page"]
+    page: ArticlePage = answer["page"]
     return page
 
 

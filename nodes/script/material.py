@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from toolweave.nodes.script.page import Page
+from toolweave.nodes.script.page import ArticlePage
 
 LONGEST_HEADING = 300
 _IMAGE = re.compile(
@@ -28,7 +28,7 @@ class Block(NamedTuple):
     text: str
 
 
-def blocks_of(page: Page) -> list[Block]:
+def blocks_of(page: ArticlePage) -> list[Block]:
     """Give the sections of a page; images are lines `![alt](caption)`, those that its text leaves out at the end."""
     sections = [(section["heading"], section["text"]) for section in page["sections"]] or [("", page["text"])]
     shown: set[str] = set()

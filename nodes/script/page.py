@@ -1,6 +1,6 @@
 """Hold a page's article, and make it of markdown (A-04).
 
-Both ways of fetching leave a Page, and the script is written from it. The process that reads pages imports this, so
+Both ways of fetching leave an ArticlePage, and the script is written from it. The process that reads pages imports this, so
 nothing heavy is imported here.
 """
 
@@ -28,7 +28,7 @@ class PageImage(TypedDict):
     src: str
 
 
-class Page(TypedDict):
+class ArticlePage(TypedDict):
     """A page's article as JSON values, so that it goes through checkpoints.
 
     `text` is markdown, the headings included but the title's; the sections hold the same in order. An image is written
@@ -64,7 +64,7 @@ def page_of_markdown(
     site: str = "",
     language: str = "",
     images: list[PageImage] | None = None,
-) -> Page:
+) -> ArticlePage:
     """Make a page of markdown.
 
     Args:
@@ -79,7 +79,7 @@ def page_of_markdown(
     first = next((section["heading"] for section in sections_of(markdown) if section["heading"]), "")
     title = title or first or unquote(parts.path.rpartition("/")[2].rpartition(".")[0]) or parts.netloc
     text = _tidy(markdown, title)
-    return Page(
+    return ArticlePage(
         url=url,
         final_url=url,
         title=title,

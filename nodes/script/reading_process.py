@@ -26,8 +26,8 @@ from trafilatura.utils import decode_file
 
 from toolweave.nodes.script.page import (
     FEWEST_LETTERS,
+    ArticlePage,
     NoArticle,
-    Page,
     PageImage,
     kind_of,
     letters,
@@ -394,7 +394,7 @@ _FOR_SUBSCRIBERS = "Give the address of a page that everybody may read."
 _LINE_ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
-def read_html(html: str, url: str) -> Page:
+def read_html(html: str, url: str) -> ArticlePage:
     """Give the article of an HTML document.
 
     Raises:
@@ -515,7 +515,7 @@ def _codec(name: str) -> str | None:
 
 def read_article(
     body: bytes, url: str, final_url: str, content_type: str, facts: Mapping[str, str] | None = None
-) -> Page:
+) -> ArticlePage:
     """Give the article of a page; `facts` are what is known of one in markdown: its title, site and language.
 
     Raises:
@@ -526,7 +526,7 @@ def read_article(
     known = {name: (facts or {}).get(name, "") for name in ("title", "site", "language")}
     page = read_html(text, final_url) if kind == "html" else page_of_markdown(text, final_url, images=None, **known)
     page["url"] = url
-    page = cast("Page", _cleaned(page))
+    page = cast("ArticlePage", _cleaned(page))
     if letters(page["text"]) < FEWEST_LETTERS:
         raise NoArticle(_empty(text if kind == "html" else ""))
     return page

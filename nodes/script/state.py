@@ -16,7 +16,7 @@ from toolweave.config.documents import sentences
 from toolweave.config.script_job import ScriptJob
 from toolweave.errors import StageFailed
 from toolweave.nodes.model_turn import ModelUsage, gathered, usage_summary
-from toolweave.nodes.script.page import Page, is_web_address
+from toolweave.nodes.script.page import ArticlePage, is_web_address
 from toolweave.redact import redact_text
 
 
@@ -87,7 +87,7 @@ class ScriptSource(TypedDict):
     language: str
 
 
-def source_of(page: Page) -> ScriptSource:
+def source_of(page: ArticlePage) -> ScriptSource:
     """Tell of a page what is shown beside its script."""
     return ScriptSource(url=page["final_url"], title=page["title"], site=page["site"], language=page["language"])
 
@@ -108,7 +108,7 @@ class ScriptState(ScriptInput, ScriptOutput, total=False):
 
     settings: dict[str, Any] | None
     fetch_way: FetchWay
-    page: Page
+    page: ArticlePage
     draft: ScriptDraft | None
     notes: list[Notes] | None
     model_usage: Annotated[list[ModelUsage], gathered]

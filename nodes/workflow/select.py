@@ -18,7 +18,7 @@ from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments,
 from toolweave.nodes.model_turn import ModelUsage, as_object, written_objects
 from toolweave.nodes.tool_catalog import ToolRegistry, registered
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
-from toolweave.nodes.workflow.state import Selection, WorkflowNode, WorkflowState, WorkflowUpdate
+from toolweave.nodes.workflow.state import ChosenRequest, WorkflowNode, WorkflowState, WorkflowUpdate
 from toolweave.tool_config import ToolConfig
 
 KEYS = frozenset({"tool_id", "arguments", "http_spec", "reason"})
@@ -158,7 +158,7 @@ async def _chosen(
     tools: Mapping[str, ToolConfig],
     usage: list[ModelUsage],
     config: RunnableConfig,
-) -> tuple[Selection, HTTPRequestSpec]:
+) -> tuple[ChosenRequest, HTTPRequestSpec]:
     """Ask, and ask once more if the choice cannot be sent; `usage` gets what each turn has used."""
     rejected: tuple[AIMessage, Sequence[str]] | None = None
     for _ in range(TURNS):
@@ -176,7 +176,7 @@ async def _chosen(
     raise SelectionFailed(f"The model chose no request that can be sent, not at the second try either: {problems}")
 
 
-def _checked(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[Selection, HTTPRequestSpec]:
+def _checked(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[ChosenRequest, HTTPRequestSpec]:
     """Make the request of a choice.
 
     Raises:
@@ -196,7 +196,7 @@ def _checked(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[Selection
         raise
     if choice.http_spec is not None and (found := differences(request, choice.http_spec)):
         raise WrongArguments(found)
-    return Selection(tool_id=tool.tool_id, arguments=dict(arguments)), request
+    return ChosenRequest(tool_id=tool.tool_id, arguments=dict(arguments)), request
 
 
 def _arguments(tool: ToolConfig, choice: Choice) -> Mapping[str, object]:

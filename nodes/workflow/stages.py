@@ -17,7 +17,7 @@ from toolweave.nodes.workflow.descriptions import as_candidates
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
 from toolweave.nodes.workflow.state import (
     CheckedInput,
-    Selection,
+    ChosenRequest,
     WantedFormat,
     WorkflowMetadata,
     WorkflowNode,
@@ -90,7 +90,7 @@ def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> WorkflowNode:
     return execute
 
 
-def _request(tool: ToolConfig | None, chosen: Selection, checked: dict[str, Any] | None) -> HTTPRequestSpec | None:
+def _request(tool: ToolConfig | None, chosen: ChosenRequest, checked: dict[str, Any] | None) -> HTTPRequestSpec | None:
     """Build the request once more; None unless it is the very one that was checked."""
     try:
         request = build_request(tool, chosen["arguments"]) if tool else None

@@ -36,7 +36,7 @@ class Candidate(TypedDict):
     description: str
 
 
-class Selection(TypedDict):
+class ChosenRequest(TypedDict):
     """The model's choice after it was checked."""
 
     tool_id: str
@@ -91,7 +91,7 @@ class WorkflowState(WorkflowInput, WorkflowOutput):
 
     wanted_format: WantedFormat | None
     candidates: list[Candidate]
-    selection: Selection | None
+    selection: ChosenRequest | None
     model_usage: Annotated[list[ModelUsage], gathered]
     failure: Failure | None
 

@@ -14,7 +14,7 @@ from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
 from toolweave.errors import FetchFailed, OutboundFailed, OutboundRefused
 from toolweave.nodes.script.extraction import ExtractionLimits, extract_page
-from toolweave.nodes.script.page import Page
+from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.script.state import ScriptNode, ScriptState, ScriptUpdate, shown_url, source_of, tell_progress
 from toolweave.outbound import (
     OutboundClient,
@@ -177,7 +177,7 @@ class PlainFetch:
         self._extraction = extraction
         self._trust = trust
 
-    async def fetch(self, url: str) -> Page:
+    async def fetch(self, url: str) -> ArticlePage:
         """Fetch a page and give its article.
 
         Raises:

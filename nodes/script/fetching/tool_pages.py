@@ -1,4 +1,4 @@
-"""Make a Page of what an agent's tools returned, and follow its dialogue while it fetches (A-04).
+"""Make a page of what an agent's tools returned, and follow its dialogue while it fetches (A-04).
 
 Content comes from tool results only: what the agent says itself never takes its place. Results of calls with the
 page's own URL come first, then those of calls with any URL, then all: tools that show what a browser has open are asked
@@ -21,7 +21,7 @@ from toolweave.errors import FetchFailed
 from toolweave.nodes.dialogue import RequestedCall, as_object, requested_calls
 from toolweave.nodes.model_turn import CUT_SHORT, ModelUsage, answer_status
 from toolweave.nodes.script.extraction import extract_page
-from toolweave.nodes.script.page import FEWEST_LETTERS, Page, is_web_address, letters
+from toolweave.nodes.script.page import FEWEST_LETTERS, ArticlePage, is_web_address, letters
 from toolweave.nodes.script.state import shown_url, tell_progress
 from toolweave.nodes.tool_selection import FOUND
 from toolweave.redact import redact_text
@@ -317,7 +317,7 @@ MOST_TRIED = 5
 _TYPES = {"markdown": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8"}
 
 
-async def page_of_results(url: str, messages: Sequence[AnyMessage]) -> Page:
+async def page_of_results(url: str, messages: Sequence[AnyMessage]) -> ArticlePage:
     """Make a page of what the tools of a dialogue returned for `url`.
 
     Raises:
@@ -332,7 +332,7 @@ async def page_of_results(url: str, messages: Sequence[AnyMessage]) -> Page:
     raise FetchFailed(problem or f"What the tools returned for {shown_url(url)} holds no text of a page.")
 
 
-async def _page(url: str, document: Document) -> Page:
+async def _page(url: str, document: Document) -> ArticlePage:
     if len(document.body) > MOST_CHARACTERS:
         logger.warning("of a page of {} characters the first {} are taken", len(document.body), MOST_CHARACTERS)
     body = document.body[:MOST_CHARACTERS].encode("utf-8", "replace")

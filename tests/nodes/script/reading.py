@@ -4,7 +4,7 @@ import re
 import warnings
 
 from tests.fixtures.web_pages import PAGES, page_type, truth_of
-from toolweave.nodes.script.page import NoArticle, Page
+from toolweave.nodes.script.page import ArticlePage, NoArticle
 
 with warnings.catch_warnings():
     # trafilatura opens its own settings without naming the encoding.
@@ -22,19 +22,19 @@ def articles() -> list[str]:
     return sorted(path.name for path in PAGES.iterdir() if path.suffix != ".json" and path.stem in named)
 
 
-def page_of(name: str) -> Page:
+def page_of(name: str) -> ArticlePage:
     """Read a page of the folder as it is served."""
     address = f"https://site.example/pages/{name}"
     return read_article((PAGES / name).read_bytes(), address, address, page_type(name))
 
 
-def html_page(html: str | bytes, content_type: str = "text/html; charset=utf-8") -> Page:
+def html_page(html: str | bytes, content_type: str = "text/html; charset=utf-8") -> ArticlePage:
     """Read what a test writes."""
     body = html.encode() if isinstance(html, str) else html
     return read_article(body, "https://site.example/a/b", "https://site.example/a/b", content_type)
 
 
-def left_out(page: Page, name: str) -> list[str]:
+def left_out(page: ArticlePage, name: str) -> list[str]:
     """List the sentences of the article that are not in the page; those of several lines are code, which is exact."""
     said = _plain(page["text"])
     return [
@@ -44,12 +44,12 @@ def left_out(page: Page, name: str) -> list[str]:
     ]
 
 
-def standing_around(page: Page, name: str) -> list[str]:
+def standing_around(page: ArticlePage, name: str) -> list[str]:
     """List what is in the page and belongs to the navigation, to advertisements or to other articles."""
     return _held(page, truth_of(name)["navigation"])
 
 
-def _held(page: Page, texts: list[str]) -> list[str]:
+def _held(page: ArticlePage, texts: list[str]) -> list[str]:
     said = " ".join(
         [page["title"], _plain(page["text"]), *(image["alt"] + image["caption"] for image in page["images"])]
     )

@@ -16,13 +16,13 @@ from tests.fixtures.scripted_model import calling as answering
 from tests.nodes.model_at import calling, saying
 from tests.nodes.script.writing import SENTENCE, Endpoint, framed, headings, noting, page, script, writing_graph
 from toolweave.errors import ScriptFailed
-from toolweave.nodes.script.page import Page
+from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.script.write import AT_ONCE
 
 SMALL = {"article_tokens": 500, "target_length_s": 60}
 
 
-def long_page(sections: int = 9, length: int = 10) -> Page:
+def long_page(sections: int = 9, length: int = 10) -> ArticlePage:
     """Make a page with numbered sections; 10 sentences are nearly half of what may be read at once."""
     return page(*((f"Heading {number}", f"Number {number}. " + SENTENCE * length) for number in range(1, sections + 1)))
 
@@ -69,7 +69,7 @@ class Reader(ScriptedModel):
 
 
 async def write(
-    model: ScriptedModel, of: Page, settings: dict[str, Any]
+    model: ScriptedModel, of: ArticlePage, settings: dict[str, Any]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     state: dict[str, Any] = {}
     events = []

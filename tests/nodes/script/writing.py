@@ -12,7 +12,7 @@ from tests.fixtures.openai_wire import WireRequest, WireServer, WireTurn
 from tests.nodes.model_at import calling
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_models import ChatModel, ScriptModels
-from toolweave.nodes.script.page import Page, PageImage, PageSection
+from toolweave.nodes.script.page import ArticlePage, PageImage, PageSection
 from toolweave.nodes.script.state import ScriptState
 from toolweave.nodes.script.validate import validate_node
 from toolweave.nodes.script.write import write_node
@@ -20,14 +20,14 @@ from toolweave.nodes.script.write import write_node
 SENTENCE = "Bees fly far on a warm day and bring home what the flowers of the meadow give them. "
 
 
-def page(*sections: tuple[str, str], language: str = "en", title: str = "Bees", **more: Any) -> Page:
+def page(*sections: tuple[str, str], language: str = "en", title: str = "Bees", **more: Any) -> ArticlePage:
     """Make a page of an article about bees, or of the given sections."""
     given = sections or (
         ("", "Bees are small. " + SENTENCE * 3),
         ("What they eat", SENTENCE * 4),
         ("Where they live", SENTENCE * 4),
     )
-    return Page(
+    return ArticlePage(
         url="https://example.org/bees",
         final_url="https://example.org/bees",
         title=title,
@@ -109,7 +109,7 @@ class Endpoint:
     async def write(
         self,
         *turns: WireTurn,
-        of: Page | None = None,
+        of: ArticlePage | None = None,
         settings: dict[str, Any] | None = None,
         repeat: bool = False,
     ) -> Written:

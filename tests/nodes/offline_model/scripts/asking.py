@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.nodes.script.writing import writing_graph
 from toolweave.nodes.offline_model.model import OfflineChatModel
-from toolweave.nodes.script.page import Page
+from toolweave.nodes.script.page import ArticlePage
 
 _MARKS = re.compile(r"[*`]")
 
@@ -28,7 +28,7 @@ class Written:
         return [narration["text"] for section in self.sections for narration in section["narrations"]]
 
 
-async def written_of(page: Page, settings: dict[str, Any] | None = None) -> Written:
+async def written_of(page: ArticlePage, settings: dict[str, Any] | None = None) -> Written:
     """Write a script of a page."""
     state = await writing_graph(OfflineChatModel()).ainvoke({"page": page, "settings": settings})
     return Written(state["script"], state["metadata"]["usage"]["calls"])

@@ -8,7 +8,7 @@ from tests.fixtures.counting import calls_in
 from tests.nodes.offline_model.scripts.asking import in_order, written_of
 from tests.nodes.script.writing import page
 from toolweave.nodes.offline_model.article import read_article
-from toolweave.nodes.script.page import Page
+from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.spoken_length import spoken_seconds
 
 WORD_LIST = "harbor school bell river tide council winter bridge stone paper market lamp garden wall"
@@ -25,7 +25,7 @@ def sentences(count: int, start: int = 0) -> list[str]:
     ]
 
 
-def long_page(parts: int, each: int) -> Page:
+def long_page(parts: int, each: int) -> ArticlePage:
     return page(*[(f"Heading {part}", " ".join(sentences(each, part * each))) for part in range(parts)])
 
 
