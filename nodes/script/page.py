@@ -1,7 +1,7 @@
 """Hold a page's article, and make it of markdown (A-04).
 
-Both ways of fetching leave an ArticlePage, and the script is written from it. The process that reads pages imports this, so
-nothing heavy is imported here.
+Both ways of fetching leave an ArticlePage, and the script is written from it. The process that reads pages imports
+this, so nothing heavy is imported here.
 """
 
 import re
