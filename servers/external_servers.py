@@ -98,13 +98,13 @@ _TOLD_CHARACTERS = 400
 _AGAIN = "Make sure that this machine reaches the package registry, and try again; nothing half installed is used."
 
 
+@dataclass(frozen=True, slots=True)
 class PackageTools:
     """Run the installers; children keep `lock_fd` open, and with it the lock, when this process is killed."""
 
-    def __init__(self, lock_fd: int, *, path: str | None = None, limit_s: float = LIMIT_S) -> None:
-        self._lock_fd = lock_fd
-        self._path = path
-        self._limit_s = limit_s
+    lock_fd: int
+    path: str | None
+    limit_s: float
 
     def install_npm(self, lock: Path, folder: Path) -> None:
         """Install a package-lock.json, and the package.json beside it, as `folder`/node_modules.
@@ -112,8 +112,8 @@ class PackageTools:
         Raises:
             ConfigError: npm is absent, fails or takes too long; says what to do.
         """
-        npm = shutil.which("npm", path=self._path)
-        if npm is None or shutil.which("node", path=self._path) is None:
+        npm = shutil.which("npm", path=self.path)
+        if npm is None or shutil.which("node", path=self.path) is None:
             raise ConfigError(
                 "npm was not found, which installs this server; it comes with Node.",
                 fix="Install Node 20 or newer, so that `npm --version` answers in this terminal, and try again.",
@@ -128,7 +128,9 @@ class PackageTools:
         Raises:
             ConfigError: neither uv nor pip is there, or one fails or takes too long; says what to do.
         """
-        uv = self._uv()
+        uv = shutil.which("uv", path=self.path)
+        if uv is None and self.path is None:
+            uv = shutil.which("uv", path=str(Path(sys.executable).parent))
         python = str(folder / "bin" / "python")
         pinned = ("--require-hashes", "--only-binary", ":all:")
         if uv is not None:
@@ -140,13 +142,6 @@ class PackageTools:
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
         self._run("pip install", [*pip, *pinned, "--requirement", str(lock)], folder)
 
-    def _uv(self) -> str | None:
-        """Find uv where programs are looked for, or else, where none was given, beside our own interpreter."""
-        found = shutil.which("uv", path=self._path)
-        if found is None and self._path is None:
-            found = shutil.which("uv", path=str(Path(sys.executable).parent))
-        return found
-
     def _run(self, shown: str, command: Sequence[str], folder: Path) -> None:
         try:
             done = subprocess.run(  # noqa: S603 - no shell, and every word of it is ours
@@ -155,14 +150,14 @@ class PackageTools:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=self._limit_s,
+                timeout=self.limit_s,
                 encoding="utf-8",
                 errors="replace",
-                pass_fds=(self._lock_fd,),
+                pass_fds=(self.lock_fd,),
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise ConfigError(f"`{shown}` took longer than {self._limit_s:g} s.", fix=_AGAIN) from None
+            raise ConfigError(f"`{shown}` took longer than {self.limit_s:g} s.", fix=_AGAIN) from None
         if done.returncode:
             raise ConfigError(f"`{shown}` failed: {_told(done.stdout)}\n", fix=_AGAIN)
 
@@ -208,7 +203,7 @@ def install(
                 say(f"{installation.package} {installation.version} is installed.")
                 return
             _clear(installation, servers)
-            _fill(installation, servers, say, PackageTools(lock_fd, path=path, limit_s=limit_s))
+            _fill(installation, servers, say, PackageTools(lock_fd, path, limit_s))
     except OSError as error:
         raise ConfigError(
             f"{installation.package} cannot be installed: {error}.",

@@ -9,9 +9,8 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from fastmcp import FastMCP
@@ -144,43 +143,37 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class ServerProgram:
-    """What one of our servers is as a program: `python -m <module>`."""
+def run_server(
+    module: str,
+    description: str,
+    default_port: int,
+    open_server: Callable[[Settings], AbstractAsyncContextManager[FastMCP[Any]]],
+) -> int:
+    """Serve as `python -m <module>` until stdin ends or a signal comes; return the exit code."""
+    # What was imported stays to the end: the collector need not look at it again.
+    gc.freeze()
+    gc.enable()
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+    parser.add_argument("--transport", choices=("stdio", "sse", "http"), default="stdio")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on, by default loopback (sse, http)")
+    parser.add_argument("--port", type=int, default=default_port, help="port, 0 for any free one (sse, http)")
+    options = parser.parse_args()
 
-    module: str
-    description: str
-    default_port: int
-    open_server: Callable[[Settings], AbstractAsyncContextManager[FastMCP[Any]]]
-
-    def run(self, arguments: Sequence[str] | None = None) -> int:
-        """Serve until stdin ends or a signal comes; return the exit code."""
-        # What was imported stays to the end: the collector need not look at it again.
-        gc.freeze()
-        gc.enable()
-        options = self._parser().parse_args(arguments)
-        try:
-            settings = load_settings()
-            configure_logging(settings)
-            quiet_framework_logs()
-            asyncio.run(self._serve(options, settings))
-        except ToolweaveError as error:
-            sys.stderr.write(f"{self.module}: {error}\n")
-            return 1
-        except KeyboardInterrupt:
-            return 130
-        return 0
-
-    async def _serve(self, options: argparse.Namespace, settings: Settings) -> None:
-        async with self.open_server(settings) as server:
+    async def serve() -> None:
+        async with open_server(settings) as server:
             if options.transport == "stdio":
                 await serve_stdio(server)
             else:
                 await serve_http(server, transport=options.transport, host=options.host, port=options.port)
 
-    def _parser(self) -> argparse.ArgumentParser:
-        parser = argparse.ArgumentParser(prog=f"python -m {self.module}", description=self.description)
-        parser.add_argument("--transport", choices=("stdio", "sse", "http"), default="stdio")
-        parser.add_argument("--host", default="127.0.0.1", help="address to listen on, by default loopback (sse, http)")
-        parser.add_argument("--port", type=int, default=self.default_port, help="port, 0 for any free one (sse, http)")
-        return parser
+    try:
+        settings = load_settings()
+        configure_logging(settings)
+        quiet_framework_logs()
+        asyncio.run(serve())
+    except ToolweaveError as error:
+        sys.stderr.write(f"{module}: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0

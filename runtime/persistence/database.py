@@ -21,7 +21,7 @@ from loguru import logger
 from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from toolweave.errors import PersistenceError
+from toolweave.errors import CANNOT_OPEN, DISK_FULL, PersistenceError, sqlite_failure
 from toolweave.files import make_file
 
 T = TypeVar("T")
@@ -35,19 +35,6 @@ PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
 BATCH_LIMIT = 256
 # More than what is left of a block, and nothing to a disk that has room.
 SPACE_TAKEN = 64 * 1024
-FREE_SPACE = "Free space on that disk; what was not stored is reported as failed."
-DAMAGED = "It is damaged. Move it away, or restore a backup."
-# Beginnings of SQLite's own messages; the first that fits is taken.
-FIXES: tuple[tuple[str, str], ...] = (
-    ("file is not a database", "It is damaged or another program's file. Move it away, or restore a backup."),
-    ("database disk image is malformed", DAMAGED),
-    ("malformed database schema", DAMAGED),
-    ("database or disk is full", FREE_SPACE),
-    ("attempt to write a readonly database", "Make the file and its folder writable for this user."),
-    ("unable to open database file", "Make its folder exist and be writable for this user."),
-    ("database is locked", "Another program holds it for longer than 5 s; close that program."),
-    ("disk i/o error", "Check the disk and its free space."),
-)
 
 
 @dataclass(slots=True)
@@ -205,7 +192,7 @@ def _write_something(path: Path, connection: Connection) -> None:
         with os.fdopen(os.open(taken, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(bytes(SPACE_TAKEN))
     except OSError as error:
-        raise PersistenceError(f"{path}: nothing can be stored beside it: {error.strerror}. {FREE_SPACE}") from error
+        raise PersistenceError(f"{path}: nothing can be stored beside it: {error.strerror}. {DISK_FULL.fix}") from error
     finally:
         taken.unlink(missing_ok=True)
 
@@ -247,7 +234,7 @@ def connect_writer(
         try:
             make_file(path)
         except OSError as error:
-            raise sqlite3.OperationalError("unable to open database file") from error
+            raise PersistenceError(f"{path}: unable to open database file. {CANNOT_OPEN.fix}") from error
         connection = _connect(path, functions)
         try:
             if prepare is not None:
@@ -320,9 +307,7 @@ def explain(path: Path, error: Exception) -> Exception:
         cause, sqlite3.IntegrityError | sqlite3.ProgrammingError
     ):
         return error
-    reason = str(cause)
-    fix = next((fix for start, fix in FIXES if reason.lower().startswith(start)), None)
-    explained_error = PersistenceError(f"{path}: {reason}. {fix or 'Check the file, its folder and the disk.'}")
+    explained_error = PersistenceError(f"{path}: {cause}. {sqlite_failure(cause).fix}")
     explained_error.__cause__ = error
     return explained_error
 

@@ -56,11 +56,8 @@ def upgrade_schema(path: Path, connection: Connection, seal: Seal | None = None)
     if seen == scripts.get_current_head():
         return
     if seen is not None and seen not in known:
-        raise NewerSchema(
-            f"{path} was written by a newer version of Toolweave (its schema is {seen!r}, this version knows up to "
-            f"{scripts.get_current_head()!r}). Upgrade Toolweave, or use another data folder (--data-dir or "
-            "TOOLWEAVE_DATA_DIR). Nothing in the file was changed."
-        )
+        alternative = "use another data folder (--data-dir or TOOLWEAVE_DATA_DIR)"
+        raise NewerSchema.of(str(path), seen, scripts.get_current_head(), alternative)
     config.attributes["connection"] = connection
     config.attributes["seal"] = seal
     with one_migration_at_a_time:

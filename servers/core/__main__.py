@@ -8,15 +8,15 @@ gc.disable()
 
 from toolweave.servers.core.http_app import core_auth  # noqa: E402
 from toolweave.servers.core.server import open_core_server  # noqa: E402
-from toolweave.servers.program import ServerProgram  # noqa: E402
+from toolweave.servers.program import run_server  # noqa: E402
 
 sys.exit(
-    ServerProgram(
+    run_server(
         module="toolweave.servers.core",
         description="Serve tools for common work over MCP: query a database, run jobs, read and search files. "
         "What they may do is set by TOOLWEAVE_QUERY_…, TOOLWEAVE_JOB_… and TOOLWEAVE_FILE_… variables.",
         default_port=8001,
         # Callers are checked over HTTP only: over stdio there are no credentials.
         open_server=lambda settings: open_core_server(settings, auth=core_auth(settings)),
-    ).run()
+    )
 )

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-from toolweave.errors import ConfigError, NewerSchema
+from toolweave.errors import ConfigError
 from toolweave.servers.databases import postgresql
 
 
@@ -32,28 +32,6 @@ class DatabaseKind:
     create: Callable[[AsyncConnection], Awaitable[None]]
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
 
-    async def is_current(self, connection: AsyncConnection, database: str) -> bool:
-        """Tell whether the schema is there.
-
-        Raises:
-            NewerSchema: a newer Toolweave wrote the database; names it and the fix.
-        """
-        if not await connection.run_sync(lambda sync: sa.inspect(sync).has_table(self.version_table.name)):
-            return False
-        version = await connection.scalar(sa.select(self.version_table.c.version))
-        if version is not None and version > self.version:
-            raise NewerSchema(
-                f"The {self.name} {database} has schema {version}, and this Toolweave knows schemas up to "
-                f"{self.version}. Nothing was changed. Upgrade Toolweave, or set {self.setting} to another database."
-            )
-        return version is not None
-
-    async def make_current(self, connection: AsyncConnection, database: str) -> None:
-        """Create what is absent. Raises NewerSchema."""
-        if not await self.is_current(connection, database):
-            await self.create(connection)
-            await connection.execute(self.version_table.insert().values(version=self.version))
-
 
 class OpenedFile:
     """A file as it was when it was opened.
@@ -62,7 +40,7 @@ class OpenedFile:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
+        self.path = path
         self._identity: tuple[int, int] | None = None
 
     def remember(self) -> None:
@@ -75,7 +53,7 @@ class OpenedFile:
 
     def _there(self) -> tuple[int, int] | None:
         try:
-            found = self._path.stat() if self._path else None
+            found = self.path.stat() if self.path else None
         except OSError:
             return None
         return (found.st_dev, found.st_ino) if found else None

@@ -13,7 +13,7 @@ from fastmcp import FastMCP  # noqa: E402
 
 from toolweave.config.settings import Settings  # noqa: E402
 from toolweave.files import make_data_folder  # noqa: E402
-from toolweave.servers.program import ServerProgram  # noqa: E402
+from toolweave.servers.program import run_server  # noqa: E402
 from toolweave.servers.todo.database import database_url  # noqa: E402
 from toolweave.servers.todo.server import open_todo_server  # noqa: E402
 
@@ -29,11 +29,11 @@ async def _open(settings: Settings) -> AsyncIterator[FastMCP[None]]:
 
 
 sys.exit(
-    ServerProgram(
+    run_server(
         module="toolweave.servers.todo",
         description="Serve a todo list over MCP. It is kept in TOOLWEAVE_TODO_DATABASE_URL, by default a SQLite file "
         "in the data folder.",
         default_port=8000,
         open_server=_open,
-    ).run()
+    )
 )

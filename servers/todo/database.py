@@ -73,7 +73,8 @@ _FULL_TEXT_DDL = (
 async def create(connection: AsyncConnection) -> None:
     """Create the tables and, where SQLite has FTS5, the full-text index."""
     await connection.run_sync(METADATA.create_all)
-    if connection.dialect.name == "sqlite" and await _has_fts5(connection):
+    has_fts5 = sa.select(sa.func.sqlite_compileoption_used("ENABLE_FTS5"))
+    if connection.dialect.name == "sqlite" and await connection.scalar(has_fts5):
         for statement in _FULL_TEXT_DDL:
             await connection.execute(sa.text(statement))
 
@@ -81,10 +82,6 @@ async def create(connection: AsyncConnection) -> None:
 async def has_full_text(connection: AsyncConnection) -> bool:
     """Tell whether this database has the full-text index."""
     return await connection.run_sync(lambda sync: sa.inspect(sync).has_table(FULL_TEXT.name))
-
-
-async def _has_fts5(connection: AsyncConnection) -> bool:
-    return bool(await connection.scalar(sa.select(sa.func.sqlite_compileoption_used("ENABLE_FTS5"))))
 
 
 TODO_DATABASE = DatabaseKind(
@@ -123,4 +120,6 @@ async def open_todo_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S
     async with open_database(url, TODO_DATABASE, busy_timeout_s=busy_timeout_s) as database:
         async with database.read() as connection:
             full_text = await has_full_text(connection)
-        yield TodoDatabase(database.engine, database.kind, database.writers, database.file, database.prepare, full_text)
+        yield TodoDatabase(
+            database.engine, database.kind, database.writing, database.patience_s, database.file, full_text
+        )

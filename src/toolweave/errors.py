@@ -44,7 +44,7 @@ ToolweaveError
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 
 class ToolweaveError(Exception):
@@ -205,6 +205,53 @@ class DataFolderLocked(PersistenceError):
 
 class NewerSchema(PersistenceError):
     """The database was written by a newer Toolweave."""
+
+    @classmethod
+    def of(cls, database: str, seen: object, known: object, alternative: str) -> "NewerSchema":
+        """Refuse a database that has schema `seen`; `alternative` completes "Upgrade Toolweave, or …"."""
+        return cls(
+            f"{database} was written by a newer version of Toolweave: it has schema {seen!r}, and this version knows "
+            f"schemas up to {known!r}. Nothing in it was changed. Upgrade Toolweave, or {alternative}."
+        )
+
+
+class SqliteFailure(NamedTuple):
+    """What a failure means: `reason` completes "The todo database …", `fix` is for the owner of the file."""
+
+    reason: str
+    fix: str
+
+
+_BUSY = SqliteFailure(
+    "is busy: another program is writing to it", "Another program holds it for longer than 5 s; close that program."
+)
+DISK_FULL = SqliteFailure(
+    "cannot grow: the disk is full", "Free space on that disk; what was not stored is reported as failed."
+)
+CANNOT_OPEN = SqliteFailure("cannot be opened", "Make its folder exist and be writable for this user.")
+_OTHER = SqliteFailure("cannot be used", "Check the file, its folder and the disk.")
+_FAILURES = {
+    "SQLITE_BUSY": _BUSY,
+    "SQLITE_LOCKED": _BUSY,
+    "SQLITE_FULL": DISK_FULL,
+    "SQLITE_READONLY": SqliteFailure("is read-only", "Make the file and its folder writable for this user."),
+    "SQLITE_CANTOPEN": CANNOT_OPEN,
+    "SQLITE_NOTADB": SqliteFailure(
+        "is not a SQLite database",
+        "It is damaged or another program's file. Move it away, or restore a backup.",
+    ),
+    "SQLITE_CORRUPT": SqliteFailure("is damaged", "It is damaged. Move it away, or restore a backup."),
+    "SQLITE_IOERR": SqliteFailure(
+        "cannot be read or written: the disk reports an error", "Check the disk and its free space."
+    ),
+}
+
+
+def sqlite_failure(error: Exception) -> SqliteFailure:
+    """Explain an error of SQLite by its code."""
+    # Extended codes such as SQLITE_IOERR_WRITE begin with the primary code.
+    primary = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
+    return _FAILURES.get(primary, _OTHER)
 
 
 class TokenStoreError(ToolweaveError):

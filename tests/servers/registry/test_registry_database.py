@@ -100,7 +100,7 @@ async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
         await registry.create(tool("get_user"))
     change(tmp_path, "UPDATE tool_registry_schema_version SET version = 7")
     before = (tmp_path / "tools.db").read_bytes()
-    with pytest.raises(NewerSchema, match=r"tool registry .*tools\.db has schema 7.* Upgrade") as refusal:
+    with pytest.raises(NewerSchema, match=r"tool registry .*tools\.db was .*newer.*has schema 7.* Upgrade") as refusal:
         async with opened(tmp_path):
             pass
     assert SETTING in str(refusal.value)
