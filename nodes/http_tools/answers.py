@@ -19,7 +19,6 @@ from email.message import Message
 from html import escape
 from http import HTTPStatus
 from typing import Any, NamedTuple
-from urllib.parse import quote, quote_plus
 
 from jsonpath import JSONPath, JSONPathMatch
 from jsonpath.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
@@ -27,7 +26,7 @@ from jsonpath.selectors import Filter, JSONPathSelector
 
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec
 from toolweave.outbound import OutboundResponse
-from toolweave.redact import HIDDEN, names_a_secret, redact_text
+from toolweave.redact import HIDDEN, KnownSecrets, longest_first, names_a_secret, redact_text, usual_forms
 from toolweave.schema import well_formed_schema
 from toolweave.tool_config import ToolConfig, answer_path
 
@@ -39,51 +38,42 @@ LONGEST_SPELLED = 200
 MOST_SPELLED = 400
 # These stand for themselves everywhere.
 _PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")
-_PERCENT = re.compile(r"%[0-9A-F]{2}")
 _RUNS = re.compile(r"[A-Za-z0-9_.~-]+|\\+|.", re.DOTALL)
 
 
-class Echoes:
+class Echoes(KnownSecrets):
     """The credentials of one request."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        longest_first = sorted(set(secrets), key=len, reverse=True)
-        self._forms = tuple(form for secret in longest_first for form in _in_base64(secret))
+        longest = longest_first(secrets, 1)
         patterns, literal, room = [], [], MOST_SPELLED
-        for secret in reversed(longest_first):
+        for secret in reversed(longest):
             room -= len(secret) - sum(map(len, _PLAIN.findall(secret)))
             if len(secret) > LONGEST_SPELLED or room < 0:
                 literal.append(secret)
             else:
                 patterns.append(_pattern(secret))
-        self._literal = tuple(form for secret in reversed(literal) for form in _usual_forms(secret))
         self._patterns = tuple(reversed(patterns))
-
-    def heard(self, text: str) -> bool:
-        """Say whether a text repeats one."""
-        if any(form in text for form in (*self._literal, *self._forms)):
-            return True
-        return any(pattern.search(text) for pattern in self._patterns)
-
-    def hide(self, text: str) -> str:
-        """Return a text without them."""
-        for form in self._literal:
-            text = text.replace(form, HIDDEN)
-        for pattern in self._patterns:
-            text = pattern.sub(HIDDEN, text)
-        for form in self._forms:
-            text = text.replace(form, HIDDEN)
-        return text
+        spelled = [form for secret in reversed(literal) for form in usual_forms(secret)]
+        super().__init__([*spelled, *self._patterns, *(form for secret in longest for form in _in_base64(secret))])
 
     def hide_bytes(self, data: bytes) -> bytes:
         """Return bytes without them."""
         text = data.decode("utf-8", "surrogateescape")
-        return self.hide(text).encode("utf-8", "surrogateescape") if self.heard(text) else data
+        return self.hide(text).encode("utf-8", "surrogateescape") if self.found_in(text) else data
 
     def hide_number(self, number: float) -> float | str:
         """Return a number, unless it is one of them."""
         text = str(number)
         return HIDDEN if any(pattern.fullmatch(text) for pattern in self._patterns) else number
+
+    def hide_in(self, value: Any) -> Any:
+        """Return JSON values without them, well-formed, in numbers too."""
+        if isinstance(value, str):
+            return self.hide(_well_formed(value))
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return self.hide_number(value)
+        return super().hide_in(value)
 
 
 def _pattern(secret: str) -> re.Pattern[str]:
@@ -100,15 +90,6 @@ def _in_base64(secret: str) -> Iterator[str]:
         end = (before + len(data)) * 8 // 6
         form = b64encode(bytes(before) + data).decode()[(before * 8 + 5) // 6 : end]
         yield from dict.fromkeys((form, form.replace("+", "-").replace("/", "_")))
-
-
-def _usual_forms(secret: str) -> list[str]:
-    encoded = [quote(secret, safe=safe, errors="replace") for safe in ("", "/")]
-    encoded += [_PERCENT.sub(lambda found: found.group().lower(), encoded[0]), quote(encoded[0], safe="")]
-    in_json = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
-    in_json += [in_json[0].replace("/", "\\/"), json.dumps(in_json[0])[1:-1]]
-    forms = {secret, escape(secret), quote_plus(secret, errors="replace"), *encoded, *in_json}
-    return sorted(forms, key=len, reverse=True)
 
 
 def _spellings(run: str) -> str:
@@ -177,7 +158,7 @@ def _json(data: bytes, charset: str | None, echoes: Echoes) -> Any:
     value = json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=lambda _name: None)
     _require_storable(value)
     # Without escapes, texts stand in JSON as they are.
-    return _clean(value, echoes) if "\\" in text or echoes.heard(text) else value
+    return echoes.hide_in(value) if "\\" in text or echoes.found_in(text) else value
 
 
 def _integer(text: str) -> int | str:
@@ -201,18 +182,6 @@ def _require_storable(value: Any) -> None:
         if not level:
             return
     raise ValueError("it is nested too deeply")
-
-
-def _clean(value: Any, echoes: Echoes) -> Any:
-    if isinstance(value, str):
-        return echoes.hide(_well_formed(value))
-    if isinstance(value, dict):
-        return {_clean(name, echoes): _clean(part, echoes) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_clean(part, echoes) for part in value]
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return echoes.hide_number(value)
-    return value
 
 
 def _text(data: bytes, charset: str | None, *, certain: bool) -> str | None:

@@ -15,43 +15,22 @@ from itertools import islice
 from typing import Any, get_args
 
 from toolweave.nodes.workflow.state import Candidate
-from toolweave.redact import HIDDEN, Clean
+from toolweave.redact import KnownSecrets, longest_first
 from toolweave.tool_config import Method, ToolConfig
 
-__all__ = ["Clean", "cleaned", "withholding"]
 _REFERENCE = re.compile(r"\{env:[^{}\n]{0,200}\}?")
 SHORTEST_SECRET = 4
 """What is shorter stands in ordinary words, too, and is no secret worth the name."""
 
 
-def withholding(tool: ToolConfig) -> Clean:
-    """Return what blanks the literal secrets of `tool` and references to variables in a text."""
-    secrets = _literal_secrets(tool)
-
-    def clean(text: str) -> str:
-        for secret in secrets:
-            text = text.replace(secret, HIDDEN)
-        return _REFERENCE.sub(HIDDEN, text) if "{env:" in text else text
-
-    return clean
-
-
-def cleaned(value: Any, clean: Clean) -> Any:
-    """Return JSON values with every text and key in them cleaned."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {clean(name): cleaned(item, clean) for name, item in value.items()}
-    return [cleaned(item, clean) for item in value] if isinstance(value, list) else value
-
-
-def _literal_secrets(tool: ToolConfig) -> list[str]:
+def secrets_of(tool: ToolConfig) -> KnownSecrets:
+    """Return the literal secrets of `tool`, and its references to variables."""
     auth = tool.api.auth.value or ""
     texts = [tool.api.headers[name] for name in tool.secret_headers]
     # "Bearer abc" and "name:password" hold more than one text that must not be told.
     parts = [part for text in [auth, *texts] for part in (text, *re.split(r"[\s:]+", text, maxsplit=1))]
-    literal = {part.strip() for part in parts if "{env:" not in part}
-    return sorted((part for part in literal if len(part) >= SHORTEST_SECRET), key=len, reverse=True)
+    literal = (part.strip() for part in parts if "{env:" not in part)
+    return KnownSecrets([*longest_first(literal, SHORTEST_SECRET), _REFERENCE])
 
 
 LONGEST_OF_ALL = 60_000
@@ -80,14 +59,14 @@ def describe(tool: ToolConfig, room: int = LONGEST) -> str:
 
     It stands in a block of its own, `<tool>` to `</tool>`, in which no text of the configuration can end it.
     """
-    clean = withholding(tool)
+    secrets = secrets_of(tool)
     lines = [
-        f"name: {one_line(clean(tool.name), LONGEST_NOTE)}",
+        f"name: {one_line(secrets.hide(tool.name), LONGEST_NOTE)}",
         f"tool_id: {tool.tool_id}",
-        f"description: {one_line(clean(tool.description), LONGEST_TEXT)}",
-        f"endpoint: {tool.api.method} {one_line(clean(tool.api.base_url + tool.api.path), LONGEST_TEXT)}",
-        *_section("parameters", _parameters(tool, clean)),
-        *_section("expected output", _output(tool, clean)),
+        f"description: {one_line(secrets.hide(tool.description), LONGEST_TEXT)}",
+        f"endpoint: {tool.api.method} {one_line(secrets.hide(tool.api.base_url + tool.api.path), LONGEST_TEXT)}",
+        *_section("parameters", _parameters(tool, secrets)),
+        *_section("expected output", _output(tool, secrets)),
     ]
     return f"<tool>\n{_fitting(lines, room - len('<tool></tool>') - 2)}\n</tool>"
 
@@ -123,22 +102,22 @@ def _section(title: str, lines: Iterator[str]) -> list[str]:
     return [f"{title}:", *listed] if listed else [f"{title}: none"]
 
 
-def _parameters(tool: ToolConfig, clean: Clean) -> Iterator[str]:
+def _parameters(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
     places = tool.places
-    root = cleaned(tool.input_schema, clean)
+    root = secrets.hide_in(tool.input_schema)
     fields = _properties(root, root)
     for name in tool.input_fields:
-        place, field = places[name], fields.get(clean(name))
+        place, field = places[name], fields.get(secrets.hide(name))
         needed = "required" if name in tool.required_fields or place.part == "path" else "optional"
-        where = place.part if place.steps == (name,) else f"{place.part} {clean(place.name)}"
-        yield _field(clean(name), field, [where, needed], root)
+        where = place.part if place.steps == (name,) else f"{place.part} {secrets.hide(place.name)}"
+        yield _field(secrets.hide(name), field, [where, needed], root)
         yield from _fields_inside(field, root, 1)
 
 
-def _output(tool: ToolConfig, clean: Clean) -> Iterator[str]:
-    root = cleaned(tool.output_schema, clean)
+def _output(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
+    root = secrets.hide_in(tool.output_schema)
     fields = _properties(root, root)
-    names = dict.fromkeys([*(clean(name) for name in tool.field_mappings.response), *fields])
+    names = dict.fromkeys([*(secrets.hide(name) for name in tool.field_mappings.response), *fields])
     for name in names:
         yield _field(name, fields.get(name, {}), [], root)
         yield from _fields_inside(fields.get(name, {}), root, 1)
@@ -405,7 +384,7 @@ def _arguments(tools: Sequence[ToolConfig]) -> dict[str, Any]:
 
 
 def _form(tool: ToolConfig, *, wordless: bool) -> dict[str, Any]:
-    clean = withholding(tool)
-    plain = plain_schema(cleaned(tool.input_schema, clean), wordless=wordless)
-    about = one_line(clean(f"{tool.name}: {tool.description}"), 100 if wordless else 300)
+    secrets = secrets_of(tool)
+    plain = plain_schema(secrets.hide_in(tool.input_schema), wordless=wordless)
+    about = one_line(secrets.hide(f"{tool.name}: {tool.description}"), 100 if wordless else 300)
     return {**plain, "title": tool.tool_id, "description": about}

@@ -1,15 +1,14 @@
 """Keep a server's configured values, and the secrets learned about it later, out of what is logged and shown."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import BaseModel, ValidationError
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.redact import names_a_secret, redact, redact_text, without
+from toolweave.redact import KnownSecrets, longest_first, names_a_secret, redact, redact_text, usual_forms
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -44,8 +43,6 @@ class Redaction:
         self._configured = {form for text in candidates for form in _forms(text)}
         self._own_credentials = {form for text in _credentials(config) for form in _forms(text)}
         self._learned: dict[str, None] = {}
-        self._secrets: tuple[str, ...] = ()
-        self._credentials: tuple[str, ...] = ()
         self._arrange()
 
     def add(self, secret: str) -> None:
@@ -62,12 +59,11 @@ class Redaction:
 
     def blank(self, text: str) -> str:
         """Return `text` without the secrets that are known, and otherwise as it is."""
-        blanked: str = without(self._secrets, text)
-        return blanked
+        return self._secrets.hide(text)
 
     def withhold(self, value: Any) -> Any:
         """Return JSON values without the server's credentials, and otherwise as they are."""
-        return without(self._credentials, value)
+        return self._credentials.hide_in(value)
 
     def withheld(self, message: Model) -> Model:
         """Return a message of the server's without its credentials.
@@ -75,12 +71,12 @@ class Redaction:
         Raises:
             ValidationError: it is no such message without them.
         """
-        if not self._credentials:
+        if not self._credentials.forms:
             return message
         written = message.model_dump_json(by_alias=True)
-        if not any(credential in written for credential in self._credentials):
+        if not self._credentials.found_in(written):
             return message
-        return type(message).model_validate_json(self.withhold(written))
+        return type(message).model_validate_json(self._credentials.hide(written))
 
     def clean(self, text: str) -> str:
         """Return `text` on one line, without secrets and control characters, cut to a readable length."""
@@ -94,9 +90,8 @@ class Redaction:
 
     def _arrange(self) -> None:
         learned = {form for text in self._learned for form in _forms(text)}
-        self._secrets = tuple(sorted(self._configured | learned, key=len, reverse=True))
-        credentials = {form for form in self._own_credentials | learned if len(form) >= SHORTEST_CREDENTIAL}
-        self._credentials = tuple(sorted(credentials, key=len, reverse=True))
+        self._secrets = KnownSecrets(longest_first(self._configured | learned, SHORTEST_SECRET))
+        self._credentials = KnownSecrets(longest_first(self._own_credentials | learned, SHORTEST_CREDENTIAL))
 
 
 def in_brief(error: BaseException) -> str:
@@ -148,9 +143,7 @@ def _is_a_place(text: str) -> bool:
         return False  # longer than any path, as tokens are
 
 
-def _forms(secret: str) -> set[str]:
-    """Return a secret as it is and as it stands in JSON, in URLs and, if it has several lines, in a log."""
-    written = json.dumps(secret), json.dumps(secret, ensure_ascii=False)
-    forms = {secret, *(text[1:-1] for text in written), quote(secret, safe="", errors="replace")}
-    forms |= {line for line in map(str.strip, secret.splitlines()) if len(line) >= SHORTEST_LINE}
-    return {form for form in forms if len(form) >= SHORTEST_SECRET}
+def _forms(secret: str) -> list[str]:
+    """Return a secret in its usual forms and, if it has several lines, as it stands in a log."""
+    lines = [line for line in map(str.strip, secret.splitlines()) if len(line) >= SHORTEST_LINE]
+    return [*usual_forms(secret), *lines]

@@ -10,7 +10,7 @@ import re
 import ssl
 import time
 from base64 import b64decode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
@@ -27,7 +27,7 @@ from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
 from toolweave.outbound_policy import OutboundTarget, read_target
-from toolweave.redact import redact_text, without
+from toolweave.redact import KnownSecrets, longest_first, redact_text
 from toolweave.servers.envelope import parse_json, success
 from toolweave.servers.error_codes import (
     ENDPOINT_ERROR,
@@ -373,14 +373,14 @@ class _Exchange:
         return correct if self.starts_a_job else "Check the endpoint."
 
 
-def _read_job(body: bytes, job_id: str | None, secrets: Sequence[str]) -> StartedJob:
+def _read_job(body: bytes, job_id: str | None, secrets: KnownSecrets) -> StartedJob:
     """Read the answer to a POST, `{job_id | id, status?}`, or to a GET, `{status, progress?, result?, error?}`.
 
     Raises:
         ValueError: it is no job; says what is wrong with it.
     """
     try:
-        answer = without(secrets, parse_json(body, _DEEPEST))
+        answer = secrets.hide_in(parse_json(body, _DEEPEST))
     except (ValueError, RecursionError):
         raise ValueError("its body is not JSON that can be read") from None
     if not isinstance(answer, dict):
@@ -412,8 +412,8 @@ def _percentage(job: StartedJob) -> float | None:
     return float(progress) if 0 <= progress <= 100 else None
 
 
-def _secrets_in(headers: Iterable[tuple[str, str]]) -> Sequence[str]:
-    """List what would reveal a secret: a value, what stands behind a word such as Bearer, a name with its password."""
+def _secrets_in(headers: Iterable[tuple[str, str]]) -> KnownSecrets:
+    """Find what would reveal a secret: a value, what stands behind a word such as Bearer, a name with its password."""
     found = []
     for _, value in headers:
         scheme, _, rest = value.rpartition(" ")
@@ -421,13 +421,13 @@ def _secrets_in(headers: Iterable[tuple[str, str]]) -> Sequence[str]:
         with suppress(ValueError):  # it is no base64
             pair = b64decode(f"{rest}==").decode() if scheme.strip().lower() == "basic" else ""
             found += [pair, pair.partition(":")[2]]
-    return [secret for secret in found if len(secret) >= SHORTEST_SECRET]
+    return KnownSecrets(longest_first(found, SHORTEST_SECRET))
 
 
-def _error_text(body: bytes, secrets: Sequence[str]) -> str:
+def _error_text(body: bytes, secrets: KnownSecrets) -> str:
     """Return the text of an error's body, without what was sent in headers."""
     try:
         # Read first: JSON may write a secret with escapes in it.
-        return json.dumps(without(secrets, json.loads(body)), ensure_ascii=False)
+        return json.dumps(secrets.hide_in(json.loads(body)), ensure_ascii=False)
     except (ValueError, RecursionError):
-        return str(without(secrets, body.decode(errors="replace")))
+        return secrets.hide(body.decode(errors="replace"))

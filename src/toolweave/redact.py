@@ -1,17 +1,20 @@
 """Take secrets out of values and texts that come from anywhere, before they are logged or shown (T-03).
 
-Secrets are recognised by the name they are kept under and by their form; a server's own ones are known besides
-(servers/connections/redaction.py). It rather hides too much: what is hidden here is still where it came from.
+Secrets are recognised by the name they are kept under and by their form: that hides too much rather than too little,
+for what is hidden here is still where it came from. Others are known: `KnownSecrets` hides these, and nothing else.
 """
 
+import json
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from datetime import date
 from decimal import Decimal
+from html import escape
 from itertools import islice
 from pathlib import PurePath
 from typing import Any
+from urllib.parse import quote, quote_plus
 from uuid import UUID
 
 HIDDEN = "***"
@@ -32,6 +35,7 @@ _ANYWHERE = (
 )
 _AT_THE_END = ("token", "pwd", "jwt", "bearer", "otp")
 _IN_HEADERS = frozenset({"auth", "authentication", "session", "signature"})
+_PERCENT = re.compile(r"%[0-9A-F]{2}")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 _WORD = r"[^\s\"',;&}\])][^\s\"',;&}\])\\]*"
@@ -98,15 +102,47 @@ def redact_text(text: str, clean: Clean | None = None) -> str:
     return begun if len(text) <= LONGEST_TEXT else begun[:-TAIL] + CUT
 
 
-def without(secrets: Collection[str], value: Any) -> Any:
-    """Return JSON values with `HIDDEN` in place of known secrets, in keys too, and otherwise as they are."""
-    if isinstance(value, str):
-        for secret in secrets:
-            value = value.replace(secret, HIDDEN)
-        return value
-    if isinstance(value, dict):
-        return {without(secrets, key): without(secrets, item) for key, item in value.items()}
-    return [without(secrets, item) for item in value] if isinstance(value, list) else value
+class KnownSecrets:
+    """Hide secrets that are known, wherever they stand in texts and JSON values.
+
+    Args:
+        forms: texts and expressions to look for, in this order: one that holds another comes first.
+    """
+
+    def __init__(self, forms: Iterable[str | re.Pattern[str]]) -> None:
+        self.forms = tuple(forms)
+
+    def found_in(self, text: str) -> bool:
+        """Say whether a text holds one of them."""
+        return any(form in text if isinstance(form, str) else form.search(text) for form in self.forms)
+
+    def hide(self, text: str) -> str:
+        """Return a text without them."""
+        for form in self.forms:
+            text = text.replace(form, HIDDEN) if isinstance(form, str) else form.sub(HIDDEN, text)
+        return text
+
+    def hide_in(self, value: Any) -> Any:
+        """Return JSON values without them, in keys too, and otherwise as they are."""
+        if isinstance(value, str):
+            return self.hide(value)
+        if isinstance(value, dict):
+            return {self.hide_in(key): self.hide_in(item) for key, item in value.items()}
+        return [self.hide_in(item) for item in value] if isinstance(value, list) else value
+
+
+def longest_first(texts: Iterable[str], shortest: int) -> list[str]:
+    """Return the texts of at least `shortest` characters, each once: shorter ones stand in ordinary words, too."""
+    return sorted({text for text in texts if len(text) >= shortest}, key=len, reverse=True)
+
+
+def usual_forms(secret: str) -> list[str]:
+    """Return a secret as it is and as it stands in JSON, in JSON within JSON, in URLs and in HTML, longest first."""
+    encoded = [quote(secret, safe=safe, errors="replace") for safe in ("", "/")]
+    encoded += [_PERCENT.sub(lambda found: found.group().lower(), encoded[0]), quote(encoded[0], safe="")]
+    in_json = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
+    in_json += [in_json[0].replace("/", "\\/"), json.dumps(in_json[0])[1:-1]]
+    return longest_first([secret, escape(secret), quote_plus(secret, errors="replace"), *encoded, *in_json], 1)
 
 
 def names_a_secret(key: str) -> bool:
