@@ -19,12 +19,12 @@ from pydantic import BaseModel, SkipValidation, TypeAdapter, ValidationError, mo
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import Conflict
 from toolweave.outbound_policy import read_target
-from toolweave.redact import HIDDEN, names_a_secret, names_a_secret_header, redact_text
+from toolweave.redact import HIDDEN, names_a_secret
 from toolweave.schema import FORM_STEPS
 from toolweave.servers.registry.openapi.importing import SkippedOperation
 from toolweave.servers.registry.repository import OnConflict, RegisteredTools
 from toolweave.servers.registry.stored_tools import RegisteredTool, listed, slug
-from toolweave.tool_config import ToolConfig, ToolId, within
+from toolweave.tool_config import ToolConfig, ToolId, is_secret_header, within
 
 Place = tuple[str | int, ...]
 JsonObject = dict[str, Any]
@@ -89,7 +89,7 @@ def _is_secret(header: str, text: str) -> bool:
     if _refers_only(text):
         return False
     # A variable's name shows that there is a secret; what stands beside it may belong to it.
-    return names_a_secret_header(header) or "{env:" in text or text == HIDDEN or redact_text(text) != text
+    return text == HIDDEN or is_secret_header(header, text)
 
 
 def _refers_only(text: str) -> bool:

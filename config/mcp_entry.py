@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from toolweave.config.documents import ConfigDocument, JsonPath, ignored_keys, ignored_members, sentences, shown_path
+from toolweave.config.outbound_allow import HEADER_NAME
 from toolweave.config.settings import is_http_url
 from toolweave.config.variables import holds_reference, malformed_references, template_problem
 from toolweave.errors import ConfigError
@@ -21,7 +22,6 @@ Builtin = Literal["core"]
 WrittenTransport = Literal["stdio", "http", "streamable_http", "streamable-http", "streamableHttp", "sse"]
 Problem = tuple[JsonPath, str]
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SSE_PATH = re.compile(r"/sse/?$")
 _OF_ANOTHER_PROCESS = ("type", "transport", "command", "args", "env", "cwd", "url", "headers", "spawn", "auth")
 
@@ -66,7 +66,7 @@ NonEmpty = Annotated[str, _refused(lambda text: not text.strip(), "must not be e
 VariableName = Annotated[
     str, _refused(lambda text: not text or "=" in text, "is not a name for an environment variable"), *_PLAIN
 ]
-HeaderName = Annotated[str, _refused(lambda text: not _HEADER_NAME.fullmatch(text), "is not a name for an HTTP header")]
+HeaderName = Annotated[str, _refused(lambda text: not HEADER_NAME.fullmatch(text), "is not a name for an HTTP header")]
 HeaderValue = Annotated[str, _refused(re.compile("[\r\n\0]").search, "must not contain a line break"), *_PLAIN]
 ProtectedUrl = Annotated[
     str,

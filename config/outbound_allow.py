@@ -98,16 +98,18 @@ def _wrong_host() -> ValueError:
 
 
 Scheme = Literal["http", "https"]
-_DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
+DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
 _URL = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#@\\\s]+)(?P<path>/[^?#\\\s]*)?", re.IGNORECASE)
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Servers and proxies read these in different ways, or take them for a step in the path.
 _TRICKS = re.compile(r"[/\\%?#\x00-\x1f\x7f]")
 _TWO_WAYS = "A segment of its path is empty or a dot segment, or holds an encoded character that paths are read by."
-_OUR_HEADERS = frozenset(
-    {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "idempotency-key"}
-    | {"expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+# What an HTTP client decides: a request must not be taken for another host's or for two.
+_CONNECTION_HEADERS = frozenset(
+    {"accept-encoding", "connection", "content-length", "expect", "host"}
+    | {"keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
+_HEADERS_OF_JOBS = frozenset({"accept", "content-type", "idempotency-key"})
 ENTRY = (
     "each entry must be an http:// or https:// URL without credentials, query, fragment, empty or dot segments, "
     "such as https://jobs.example.org/v1"
@@ -150,7 +152,7 @@ def job_endpoint(text: str) -> JobEndpoint:
         raise ValueError(ENTRY)
     scheme = cast("Scheme", found["scheme"].lower())
     authority = found["authority"].lower()
-    with_port = authority if re.search(r":[0-9]*$", authority) else f"{authority}:{_DEFAULT_PORTS[scheme]}"
+    with_port = authority if re.search(r":[0-9]*$", authority) else f"{authority}:{DEFAULT_PORTS[scheme]}"
     try:
         place = allowed_target(with_port)
         segments = path_segments(found["path"] or "/")
@@ -183,6 +185,11 @@ def path_segments(path: str) -> tuple[str, ...]:
     return segments
 
 
+def belongs_to_connection(name: str) -> bool:
+    """Say whether the HTTP client itself sets this header."""
+    return name.lower() in _CONNECTION_HEADERS or name.lower().startswith("proxy-")
+
+
 def read_job_headers(value: Any) -> Any:
     """Parse a JSON object of endpoints, each with an object of headers; raises ValueError, without repeating any."""
     if isinstance(value, tuple):
@@ -196,8 +203,8 @@ def read_job_headers(value: Any) -> Any:
 
 def _headers(given: Any) -> tuple[tuple[str, SecretStr], ...]:
     for name, value in given.items():
-        ours = name.lower() in _OUR_HEADERS or name.lower().startswith("proxy-")
-        if ours or not _HEADER_NAME.fullmatch(name) or not (value.isascii() and value.isprintable() and value.strip()):
+        ours = belongs_to_connection(name) or name.lower() in _HEADERS_OF_JOBS
+        if ours or not HEADER_NAME.fullmatch(name) or not (value.isascii() and value.isprintable() and value.strip()):
             raise ValueError
     if len({name.lower() for name in given}) < len(given):
         raise ValueError

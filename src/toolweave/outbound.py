@@ -9,10 +9,9 @@ the environment comes in between. Every redirect is a new request to check.
 """
 
 import asyncio
-import re
 import ssl
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,27 +19,20 @@ from typing import Any
 import httpcore
 import httpx
 
+from toolweave.config.outbound_allow import HEADER_NAME, belongs_to_connection
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound_policy import OutboundLimits, OutboundPolicy, OutboundTarget, read_target
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+__all__ = [
+    "OutboundClient",
+    "OutboundLimits",
+    "OutboundPolicy",
+    "OutboundRequest",
+    "OutboundResponse",
+    "open_outbound_client",
+]
 # A response to these is no ordinary answer.
 _NO_METHODS = ("CONNECT", "TRACE")
-# What the client decides: a request must not be taken for another host's or for two.
-_OUR_HEADERS = frozenset(
-    {
-        "host",
-        "content-length",
-        "transfer-encoding",
-        "connection",
-        "keep-alive",
-        "upgrade",
-        "te",
-        "trailer",
-        "expect",
-        "accept-encoding",
-    }
-)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # Another host gets nothing that could be a secret, whatever its name.
 _HEADERS_FOR_ANYONE = frozenset({"accept", "accept-language", "content-type", "user-agent"})
@@ -75,24 +67,19 @@ class OutboundResponse:
         return [value for given, value in self.headers if given.lower() == name]
 
 
-def headers_of(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Give a mapping's headers as a request takes them."""
-    return tuple(headers.items())
-
-
 def require_sendable(request: OutboundRequest, most_bytes: int) -> None:
     """Raise OutboundRefused for what could not be sent as it is meant."""
     method = request.method
-    if not _TOKEN.fullmatch(method) or method.upper() in _NO_METHODS:
+    if not HEADER_NAME.fullmatch(method) or method.upper() in _NO_METHODS:
         raise OutboundRefused("The request's method cannot be used.")
     if len(request.content) > most_bytes:
         raise OutboundRefused(f"The request's body is larger than {most_bytes} bytes.")
     for name, value in request.headers:
-        if not _TOKEN.fullmatch(name) or not _is_header_value(value):
+        if not HEADER_NAME.fullmatch(name) or not _is_header_value(value):
             raise OutboundRefused(
                 "A header's name or value holds a character that headers cannot carry (such as a line break)."
             )
-        if name.lower() in _OUR_HEADERS or name.lower().startswith("proxy-"):
+        if belongs_to_connection(name):
             raise OutboundRefused(f"The header {name} is set by the client itself; leave it out.")
 
 
@@ -146,7 +133,9 @@ async def read_body(chunks: AsyncIterable[bytes], coding: str, limit: int) -> by
     """
     body = bytearray()
     received = pieces = 0
-    unpacking = _unpacking(coding)
+    if coding.lower() not in ("", "identity", "gzip", "x-gzip"):
+        raise OutboundFailed("The answer is packed in a way that was not asked for.", reason="transfer")
+    unpacking = _Unpacking() if coding.lower().endswith("gzip") else None
     async for chunk in chunks:
         received += len(chunk)
         pieces += 1
@@ -160,15 +149,6 @@ async def read_body(chunks: AsyncIterable[bytes], coding: str, limit: int) -> by
     if unpacking is not None and received and not unpacking.complete:
         raise OutboundFailed("The packed answer ends in the middle.", reason="transfer")
     return bytes(body)
-
-
-def _unpacking(coding: str) -> "_Unpacking | None":
-    name = coding.strip().lower()
-    if name in ("", "identity"):
-        return None
-    if name in ("gzip", "x-gzip"):
-        return _Unpacking()
-    raise OutboundFailed("The answer is packed in a way that was not asked for.", reason="transfer")
 
 
 class _Unpacking:
@@ -230,29 +210,19 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         """Connect to a host by its name or address; the time is for all of its addresses together."""
         addresses = await self._policy.addresses(host, port)
+        refused = httpcore.ConnectError("there is no address")
         try:
             async with asyncio.timeout(timeout):
-                return _ShortReads(
-                    await self._connect_any(addresses[:MOST_ADDRESSES], port, local_address, socket_options)
-                )
+                for address in addresses[:MOST_ADDRESSES]:
+                    try:
+                        stream = await self._network.connect_tcp(
+                            address, port, local_address=local_address, socket_options=socket_options
+                        )
+                        return _ShortReads(stream)
+                    except httpcore.ConnectError as error:
+                        refused = error
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(f"no connection within {timeout:g} s") from error
-
-    async def _connect_any(
-        self,
-        addresses: list[str],
-        port: int,
-        local_address: str | None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None,
-    ) -> httpcore.AsyncNetworkStream:
-        refused = httpcore.ConnectError("there is no address")
-        for address in addresses:
-            try:
-                return await self._network.connect_tcp(
-                    address, port, local_address=local_address, socket_options=socket_options
-                )
-            except httpcore.ConnectError as error:
-                refused = error
         raise refused
 
 
@@ -283,26 +253,6 @@ class _ShortReads(httpcore.AsyncNetworkStream):
         return self._stream.get_extra_info(info)
 
 
-@asynccontextmanager
-async def open_pool(policy: OutboundPolicy, trust: ssl.SSLContext) -> AsyncIterator[httpcore.AsyncConnectionPool]:
-    """Open a pool that keeps no connection: each request is resolved and checked anew."""
-    async with httpcore.AsyncConnectionPool(
-        ssl_context=trust,
-        max_connections=MOST_CONNECTIONS,
-        max_keepalive_connections=0,
-        network_backend=CheckedNetwork(policy),
-    ) as pool:
-        yield pool
-
-
-__all__ = [
-    "OutboundClient",
-    "OutboundLimits",
-    "OutboundPolicy",
-    "OutboundRequest",
-    "OutboundResponse",
-    "open_outbound_client",
-]
 # These send their length even when they have nothing to send.
 _WITH_CONTENT = ("POST", "PUT", "PATCH")
 
@@ -334,22 +284,18 @@ class OutboundClient:
     async def _follow(self, request: OutboundRequest, body_wanted: bool) -> OutboundResponse:
         target = self.policy.check_written(request.url)
         response = await self._exchange(request, target, body_wanted)
+        most = self.policy.limits.redirects
         try:
-            return await self._redirected(request, target, response, body_wanted)
+            for _ in range(most):
+                following = redirected(request, target, response)
+                if following is None:
+                    return response
+                request, target = following, self.policy.check_written(following.url)
+                response = await self._exchange(request, target, body_wanted)
         except (OutboundRefused, OutboundFailed) as error:
+            # A server has the request that was redirected.
             error.sent = True
             raise
-
-    async def _redirected(
-        self, request: OutboundRequest, target: OutboundTarget, response: OutboundResponse, body_wanted: bool
-    ) -> OutboundResponse:
-        most = self.policy.limits.redirects
-        for _ in range(most):
-            following = redirected(request, target, response)
-            if following is None:
-                return response
-            request, target = following, self.policy.check_written(following.url)
-            response = await self._exchange(request, target, body_wanted)
         if most and response.redirects:
             raise OutboundFailed(f"The answer redirects more than {most} times.", reason="redirects")
         return response
@@ -367,7 +313,7 @@ class OutboundClient:
                 response = OutboundResponse(answer.status, received, b"", target.url)
                 if not body_wanted or response.redirects:
                     return response
-                coding = ", ".join(response.all("content-encoding"))
+                coding = ", ".join(response.all("content-encoding")).strip()
                 body = await read_body(answer.aiter_stream(), coding, self.policy.limits.response_bytes)
                 return replace(response, body=body)
 
@@ -389,6 +335,14 @@ def _explained(target: OutboundTarget) -> Iterator[None]:
 async def open_outbound_client(
     policy: OutboundPolicy, *, trust: ssl.SSLContext | None = None
 ) -> AsyncIterator[OutboundClient]:
-    """Open a client; `trust` says which certificates count, by default those that other HTTPS clients here trust."""
-    async with open_pool(policy, trust or httpx.create_ssl_context()) as pool:
+    """Open a client; `trust` says which certificates count, by default those that other HTTPS clients here trust.
+
+    It keeps no connection: each request is resolved and checked anew.
+    """
+    async with httpcore.AsyncConnectionPool(
+        ssl_context=trust or httpx.create_ssl_context(),
+        max_connections=MOST_CONNECTIONS,
+        max_keepalive_connections=0,
+        network_backend=CheckedNetwork(policy),
+    ) as pool:
         yield OutboundClient(policy, pool)

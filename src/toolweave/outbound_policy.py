@@ -12,19 +12,17 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Literal, cast
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import cast
 
 import httpx
 
-from toolweave.config.outbound_allow import HOST_NAME, NUMBER, AllowedTarget
+from toolweave.config.outbound_allow import DEFAULT_PORTS, HOST_NAME, NUMBER, AllowedTarget, Scheme
 from toolweave.errors import OutboundFailed, OutboundRefused
 
-Scheme = Literal["http", "https"]
 MOST_CHARACTERS = 8192
 _PARTS = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _AUTHORITY = re.compile(r"(?P<host>\[[^\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{0,5}))?")
-_DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class OutboundTarget:
     def authority(self) -> str:
         """Give host and port as the Host header has them."""
         host = f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
@@ -73,7 +71,7 @@ def read_target(url: str) -> OutboundTarget:
     host, port = _split(parts["authority"])
     address = _address(host)
     name = str(address) if address else _name(host)
-    return OutboundTarget(scheme, name, port or _DEFAULT_PORTS[scheme], _path(parts["rest"]), address)
+    return OutboundTarget(scheme, name, port or DEFAULT_PORTS[scheme], _path(parts["rest"]), address)
 
 
 def _split(authority: str) -> tuple[str, int | None]:
@@ -172,17 +170,12 @@ _NOT_PUBLIC: tuple[tuple[str, str], ...] = (
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 
 
-def _by_version() -> dict[int, tuple[tuple[IPv4Network | IPv6Network, str], ...]]:
-    networks = [(ip_network(network), kind) for network, kind in _NOT_PUBLIC]
-    return {version: tuple(entry for entry in networks if entry[0].version == version) for version in (4, 6)}
-
-
-_NETWORKS = _by_version()
+_NETWORKS = [(ip_network(network), kind) for network, kind in _NOT_PUBLIC]
 
 
 def kind_of_address(address: Address) -> str | None:
     """Describe an address that is not public, as "a private address"; None for a public one."""
-    for network, kind in _NETWORKS[address.version]:
+    for network, kind in _NETWORKS:
         if address in network:
             return kind
     if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:

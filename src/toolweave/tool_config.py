@@ -33,6 +33,7 @@ from pydantic import (
     model_validator,
 )
 
+from toolweave.config.outbound_allow import HEADER_NAME, belongs_to_connection
 from toolweave.errors import OutboundRefused
 from toolweave.outbound_policy import read_target
 from toolweave.redact import names_a_secret_header, redact_text
@@ -42,7 +43,6 @@ Part = Literal["path", "query", "header", "body"]
 LONGEST_PLACE = 500
 MOST_ITEMS = 100
 """How long a list in a body can get by its indexes: a place such as `body.$[99999999]` would fill the memory."""
-HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PLACE = re.compile(r"(?P<part>path|query|header|body)\.(?P<name>.+)", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Names that mean something else than a field to the languages APIs are written in, or that no text can hold.
@@ -198,13 +198,8 @@ LONGEST_HEADER = 8_192
 LONGEST_PATH = 2_000
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _STEPS_OUT = re.compile(r"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?:/|%2f|%5c|$)", re.IGNORECASE)
-# What the client sets itself, or what would make a request another one than it looks.
-_CONNECTION_HEADERS = frozenset(
-    {
-        *("host", "content-length", "transfer-encoding", "connection", "keep-alive", "upgrade", "te", "trailer"),
-        *("expect", "accept-encoding", "x-http-method", "x-http-method-override", "x-method-override"),
-    }
-)
+# What would make a request another one than it looks.
+_METHOD_HEADERS = frozenset({"x-http-method", "x-http-method-override", "x-method-override"})
 # What an argument must not decide: who asks, and what the body is.
 _CONFIGURED_HEADERS = frozenset({"authorization", "cookie", "content-type"})
 _WELL_FORMED = {"schemas": "well-formed"}
@@ -375,12 +370,8 @@ class ToolConfig(_Strict):
 
     @property
     def secret_headers(self) -> frozenset[str]:
-        """Name the static headers that count as credentials: by name or form, or because they refer to a variable."""
-        return frozenset(
-            name
-            for name, text in self.api.headers.items()
-            if names_a_secret_header(name) or "{env:" in text or redact_text(text) != text
-        )
+        """Name the static headers that count as credentials."""
+        return frozenset(name for name, text in self.api.headers.items() if is_secret_header(name, text))
 
     @field_validator("tool_id")
     @classmethod
@@ -435,9 +426,14 @@ def _listed(names: list[str]) -> str:
     return ", ".join(name[:60] for name in names[:5])
 
 
+def is_secret_header(name: str, text: str) -> bool:
+    """Say whether a header counts as a credential: by name or form, or because it refers to a variable."""
+    return names_a_secret_header(name) or "{env:" in text or redact_text(text) != text
+
+
 def is_connection_header(name: str) -> bool:
-    """Say whether a header belongs to the connection, so that neither a configuration nor an argument fills it."""
-    return name.lower() in _CONNECTION_HEADERS or name.lower().startswith("proxy-")
+    """Say whether only the client may fill a header: it belongs to the connection, or hides the method."""
+    return belongs_to_connection(name) or name.lower() in _METHOD_HEADERS
 
 
 def _usual_place(name: str, placeholders: tuple[str, ...], method: Method) -> Place:

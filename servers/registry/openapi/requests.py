@@ -19,6 +19,7 @@ from urllib.parse import urljoin
 from openapi_pydantic import Parameter, SecurityScheme, Server
 from pydantic import BaseModel, ValidationError
 
+from toolweave.config.outbound_allow import HEADER_NAME
 from toolweave.errors import OutboundRefused
 from toolweave.outbound_policy import read_target
 from toolweave.servers.registry.openapi.schemas import (
@@ -31,7 +32,6 @@ from toolweave.servers.registry.openapi.schemas import (
     shown,
 )
 from toolweave.tool_config import (
-    HEADER_NAME,
     MOST_HEADERS,
     WITHOUT_BODY,
     ApiAuth,
