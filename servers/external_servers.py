@@ -39,6 +39,24 @@ _NPM = {
     "everything": ("@modelcontextprotocol/server-everything", "mcp-server-everything"),
 }
 _PYTHON = {"git": "mcp-server-git", "fetch": "mcp-server-fetch", "time": "mcp-server-time"}
+LIMIT_S = 600.0
+# Two packages ask for a newer Node than the oldest that they are tested with here.
+_NPM_CI = (
+    "ci",
+    "--ignore-scripts",
+    "--omit=dev",
+    "--engine-strict=false",
+    "--no-audit",
+    "--no-fund",
+    "--loglevel=error",
+)
+# Its own waits before a second and third try are 10 and 60 s.
+_NPM_RETRIES = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
+# npm says first what is wrong, pip last.
+_TOLD_CHARACTERS = 400
+_AGAIN = "Make sure that this machine reaches the package registry, and try again; nothing half installed is used."
+_LOOK_AGAIN_S = 0.1
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,41 +79,15 @@ def installation_of(entry_name: str) -> Installation | None:
     if entry_name in _NPM:
         package, program = _NPM[entry_name]
         path = Path("node_modules", ".bin", program)
-        return Installation("npm", package, _npm_version(package), "node_modules", path, PINNED / "package-lock.json")
+        wanted = json.loads((PINNED / "package.json").read_text(encoding="utf-8"))["dependencies"]
+        return Installation("npm", package, wanted[package], "node_modules", path, PINNED / "package-lock.json")
     if entry_name in _PYTHON:
         package = _PYTHON[entry_name]
         lock = PINNED / f"{package}.txt"
         path = Path(entry_name, "bin", package)
-        return Installation("python", package, _python_version(package, lock), entry_name, path, lock)
+        pinned = re.search(rf"^{package}==(\S+)", lock.read_text(encoding="utf-8"), re.MULTILINE)
+        return Installation("python", package, pinned[1] if pinned else "?", entry_name, path, lock)
     return None
-
-
-def _npm_version(package: str) -> str:
-    wanted = json.loads((PINNED / "package.json").read_text(encoding="utf-8"))["dependencies"]
-    return str(wanted[package])
-
-
-def _python_version(package: str, lock: Path) -> str:
-    pinned = re.search(rf"^{package}==(\S+)", lock.read_text(encoding="utf-8"), re.MULTILINE)
-    return pinned[1] if pinned else "?"
-
-
-LIMIT_S = 600.0
-# Two packages ask for a newer Node than the oldest that they are tested with here.
-_NPM_CI = (
-    "ci",
-    "--ignore-scripts",
-    "--omit=dev",
-    "--engine-strict=false",
-    "--no-audit",
-    "--no-fund",
-    "--loglevel=error",
-)
-# Its own waits before a second and third try are 10 and 60 s.
-_NPM_RETRIES = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
-# npm says first what is wrong, pip last.
-_TOLD_CHARACTERS = 400
-_AGAIN = "Make sure that this machine reaches the package registry, and try again; nothing half installed is used."
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +158,6 @@ def _told(said: str) -> str:
     """Give the beginning and the end of what an installer said, without credentials."""
     text = redact_text(said.strip()) or "it said nothing."
     return text if len(text) <= 2 * _TOLD_CHARACTERS else f"{text[:_TOLD_CHARACTERS]} … {text[-_TOLD_CHARACTERS:]}"
-
-
-Say = Callable[[str], None]
-_LOOK_AGAIN_S = 0.1
 
 
 def is_installed(installation: Installation, data_dir: Path) -> bool:

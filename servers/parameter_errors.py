@@ -112,7 +112,7 @@ def explain(error: ValidationError, schema: Schema) -> tuple[ErrorCode, str]:
         place = place_of(detail["loc"], schema, is_unknown=is_unknown)
         of_parameters[str(detail["loc"][0]) if detail["loc"] else ""].append((place, detail))
     # What is wrong about each comes before what else is wrong about one.
-    found = [_once_each(_of_likeliest_form(findings)) for findings in of_parameters.values()]
+    found = [_of_likeliest_form(findings) for findings in of_parameters.values()]
     told = [findings[0] for findings in found] + [finding for findings in found for finding in findings[1:]]
     code = _CODES.get(told[0][1]["type"], INVALID_PARAMETER)
     return code, " ".join(_sentence(place, detail, schema) for place, detail in told[:_MOST_NAMED])
@@ -168,42 +168,35 @@ def _of_form(schema: Schema, root: Schema, *, with_entries: bool) -> str:
 
 
 def _of_likeliest_form(findings: list[Finding]) -> list[Finding]:
-    """Keep what is wrong about the form that was probably meant: the one with the fewest findings, then the deepest."""
+    """Choose the form that was probably meant: the one with the fewest findings, then the deepest.
+
+    Of several findings at one place the first counts.
+    """
     of_forms: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
     for finding in findings:
         of_forms[finding[0].forms].append(finding)
-    return min(of_forms.values(), key=lambda alike: (len(alike), -len(alike[0][1]["loc"])))
-
-
-def _once_each(findings: list[Finding]) -> list[Finding]:
+    likeliest = min(of_forms.values(), key=lambda alike: (len(alike), -len(alike[0][1]["loc"])))
     of_places: dict[str, Finding] = {}
-    for finding in findings:
+    for finding in likeliest:
         of_places.setdefault(finding[0].name, finding)
     return list(of_places.values())
 
 
 def _sentence(place: Place, detail: ErrorDetails, root: Schema) -> str:
-    kind = _CODES.get(detail["type"])
-    if kind is UNKNOWN_PARAMETER:
-        names = ", ".join(_names_at(place.schema, root))
+    code = _CODES.get(detail["type"])
+    if code is UNKNOWN_PARAMETER:
+        names = dict.fromkeys(name for form in forms_of(place.schema, root) for name in form.get("properties", {}))
         taker = "the tool" if len(detail["loc"]) == 1 else "that object"
-        return f"There is no parameter '{place.name}'; {taker} takes {names}."
-    if kind is MISSING_PARAMETER:
-        return f"Parameter '{place.name}' is required: {expectation(place.schema, root)}."
-    return f"Parameter '{place.name}' must be {_expected(detail, place.schema, root)}."
-
-
-def _expected(detail: ErrorDetails, schema: Schema, root: Schema) -> str:
-    context: dict[str, Any] = detail.get("ctx", {})
+        return f"There is no parameter '{place.name}'; {taker} takes {', '.join(names)}."
     if detail["type"] == "value_error":
-        return str(context["error"])
-    if detail["type"] == "string_unicode":
-        return "valid Unicode text, without lone surrogates"
-    return expectation(schema, root)
-
-
-def _names_at(schema: Schema, root: Schema) -> list[str]:
-    return list(dict.fromkeys(name for form in forms_of(schema, root) for name in form.get("properties", {})))
+        expected = str(detail["ctx"]["error"])
+    elif detail["type"] == "string_unicode":
+        expected = "valid Unicode text, without lone surrogates"
+    else:
+        expected = expectation(place.schema, root)
+    if code is MISSING_PARAMETER:
+        return f"Parameter '{place.name}' is required: {expected}."
+    return f"Parameter '{place.name}' must be {expected}."
 
 
 def _span(schema: Schema, low: str, high: str, unit: str = "") -> str:

@@ -35,8 +35,20 @@ from toolweave.servers.error_codes import (
 )
 from toolweave.servers.parameter_errors import explain, shown, unwritable
 
+Call = MiddlewareContext[CallToolRequestParams]
+Next = CallNext[CallToolRequestParams, ToolResult]
+TOOL_TIMEOUT_S = 4.0
+TIDYING_LIMIT_S = 4.0
+MOST_BYTES = 1_000_000
 LONGEST_ID = 256
 _LOGGED = ("thread_id", "run_id", "user_id", "timestamp", "correlation_id", "idempotency_key")
+READS = ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=False)
+ADDS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, idempotentHint=False, openWorldHint=False)
+OVERWRITES = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False)
+ASKS_ABROAD = ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=True)
+ACTS_ABROAD = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=False, openWorldHint=True)
+# The type of a parameter that may be left out, which the schema does not show.
+Absent = SkipJsonSchema[None]
 
 
 def call_meta(context: Context | None) -> dict[str, str]:
@@ -66,15 +78,6 @@ def _is_id(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= LONGEST_ID and value.isprintable()
 
 
-READS = ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=False)
-ADDS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, idempotentHint=False, openWorldHint=False)
-OVERWRITES = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False)
-ASKS_ABROAD = ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=True)
-ACTS_ABROAD = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=False, openWorldHint=True)
-# The type of a parameter that may be left out, which the schema does not show.
-Absent = SkipJsonSchema[None]
-
-
 def _whole_number(value: object) -> object:
     # JSON has one kind of number: 3.0 is the whole number 3. Texts and booleans are not.
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -92,13 +95,6 @@ def declared_tool(function: Callable[..., Any], title: str, annotations: ToolAnn
         if parameter.get("default", ...) is None:
             del parameter["default"]
     return tool
-
-
-Call = MiddlewareContext[CallToolRequestParams]
-Next = CallNext[CallToolRequestParams, ToolResult]
-TOOL_TIMEOUT_S = 4.0
-TIDYING_LIMIT_S = 4.0
-MOST_BYTES = 1_000_000
 
 
 class EnvelopeMiddleware(Middleware):

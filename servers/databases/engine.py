@@ -15,6 +15,9 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from toolweave.errors import ConfigError
 from toolweave.servers.databases import postgresql
 
+CONNECTIONS = 5
+_ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": postgresql.DRIVER, "postgres": postgresql.DRIVER}
+
 
 @dataclass(frozen=True, slots=True)
 class DatabaseKind:
@@ -57,10 +60,6 @@ class OpenedFile:
         except OSError:
             return None
         return (found.st_dev, found.st_ino) if found else None
-
-
-CONNECTIONS = 5
-_ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": postgresql.DRIVER, "postgres": postgresql.DRIVER}
 
 
 class _SQLiteConnection(sqlite3.Connection):

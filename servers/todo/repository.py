@@ -8,13 +8,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, cast
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 from typing_extensions import TypedDict
 
 from toolweave.servers.todo.database import FULL_TEXT, IDEMPOTENT_RESULTS, TODOS, TodoDatabase
 
 Priority = Literal["low", "medium", "high"]
 Status = Literal["active", "completed"]
+_KEYS_KEPT_FOR = timedelta(days=30)
+_MOST_WORDS = 16
+# How much a word counts in the title, the description and the tags.
+_WEIGHTS = (10.0, 2.0, 5.0)
+_ACCENTS = "[\u0300-\u036f]"
 
 
 class Todo(TypedDict):
@@ -30,6 +34,9 @@ class Todo(TypedDict):
     created_at: str
     updated_at: str
     completed_at: str | None
+
+
+_FIELDS = tuple(Todo.__annotations__)
 
 
 class Fields(TypedDict, total=False):
@@ -68,12 +75,6 @@ class Kept:
 
     todo: Todo
     replayed: bool
-
-
-_MOST_WORDS = 16
-# How much a word counts in the title, the description and the tags.
-_WEIGHTS = (10.0, 2.0, 5.0)
-_ACCENTS = "[\u0300-\u036f]"
 
 
 def by_index(query: str) -> sa.Select[tuple[object, ...]] | None:
@@ -126,19 +127,10 @@ def _words(query: str) -> list[str]:
     return query.split()[:_MOST_WORDS]
 
 
-_KEYS_KEPT_FOR = timedelta(days=30)
-_FIELDS = tuple(Todo.__annotations__)
-
-
-def utc_now() -> datetime:
-    """Return the present moment."""
-    return datetime.now(UTC)
-
-
 class TodoRepository:
     """The todos of one database; `clock` is a parameter so that tests own the time."""
 
-    def __init__(self, database: TodoDatabase, *, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, database: TodoDatabase, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._database = database
         self._clock = clock
 
@@ -147,11 +139,7 @@ class TodoRepository:
         now = _instant(self._clock())
         row = {"status": "active", "priority": "medium", "tags": [], **fields}
         row |= {"tags": _json(row["tags"]), "created_at": now, "updated_at": now}
-        async with self._database.write() as connection:
-            if kept := await self._kept(connection, "create_todo", key):
-                return kept
-            result = await connection.execute(TODOS.insert().values(row).returning(TODOS))
-            return await self._keep(connection, "create_todo", key, _todo(result.mappings().one()))
+        return cast("Kept", await self._write("create_todo", key, TODOS.insert().values(row).returning(TODOS)))
 
     async def list_page(self, selection: Selection, *, limit: int, after: int = 0) -> Page:
         """Return up to `limit` todos of the selection whose ids come after `after`, and how many it has in all."""
@@ -174,9 +162,8 @@ class TodoRepository:
         elif fields.get("status") == "completed":
             values["completed_at"] = sa.func.coalesce(TODOS.c.completed_at, now)
         statement = TODOS.update().where(TODOS.c.id == todo_id).values(values).returning(TODOS)
-        async with self._database.write() as connection:
-            row = (await connection.execute(statement)).mappings().one_or_none()
-        return _todo(row) if row else None
+        written = await self._write("update_todo", None, statement)
+        return written.todo if written else None
 
     async def search(self, query: str, *, limit: int) -> list[Todo]:
         """Return up to `limit` todos whose title, description or tags have every word of the query."""
@@ -190,28 +177,23 @@ class TodoRepository:
 
     async def delete(self, todo_id: int, *, key: str | None = None) -> Kept | None:
         """Remove a todo and return what it was; None when there is none of that id."""
+        return await self._write("delete_todo", key, TODOS.delete().where(TODOS.c.id == todo_id).returning(TODOS))
+
+    async def _write(self, tool: str, key: str | None, statement: Any) -> Kept | None:
+        """Execute a statement that returns a todo or none, once for each key: later calls get the first one's todo."""
+        results = IDEMPOTENT_RESULTS
+        stored = sa.select(results.c.result).where(results.c.tool == tool, results.c.key == key)
         async with self._database.write() as connection:
-            if kept := await self._kept(connection, "delete_todo", key):
-                return kept
-            result = await connection.execute(TODOS.delete().where(TODOS.c.id == todo_id).returning(TODOS))
-            row = result.mappings().one_or_none()
-            return await self._keep(connection, "delete_todo", key, _todo(row)) if row else None
-
-    async def _kept(self, connection: AsyncConnection, tool: str, key: str | None) -> Kept | None:
-        if key is None:
-            return None
-        kept = IDEMPOTENT_RESULTS
-        result = await connection.scalar(sa.select(kept.c.result).where(kept.c.tool == tool, kept.c.key == key))
-        return Kept(json.loads(result), replayed=True) if result else None
-
-    async def _keep(self, connection: AsyncConnection, tool: str, key: str | None, todo: Todo) -> Kept:
-        if key is not None:
-            now = self._clock()
-            kept = IDEMPOTENT_RESULTS
-            await connection.execute(kept.delete().where(kept.c.created_at < _instant(now - _KEYS_KEPT_FOR)))
-            row = {"tool": tool, "key": key, "result": _json(todo), "created_at": _instant(now)}
-            await connection.execute(kept.insert().values(row))
-        return Kept(todo, replayed=False)
+            if key is not None and (result := await connection.scalar(stored)):
+                return Kept(json.loads(result), replayed=True)
+            row = (await connection.execute(statement)).mappings().one_or_none()
+            todo = _todo(row) if row else None
+            if key is not None and todo is not None:
+                now = self._clock()
+                await connection.execute(results.delete().where(results.c.created_at < _instant(now - _KEYS_KEPT_FOR)))
+                new = {"tool": tool, "key": key, "result": _json(todo), "created_at": _instant(now)}
+                await connection.execute(results.insert().values(new))
+        return Kept(todo, replayed=False) if todo else None
 
 
 def _conditions(selection: Selection) -> list[sa.ColumnElement[bool]]:

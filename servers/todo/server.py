@@ -31,28 +31,10 @@ from toolweave.servers.tool_server import (
     tool_server,
 )
 
-
-def encode_cursor(after: int, selection: Selection) -> str:
-    """Return an opaque text for "go on after this id in this selection"."""
-    return base64.urlsafe_b64encode(json.dumps([after, _fingerprint(selection)]).encode()).decode().rstrip("=")
-
-
-def decode_cursor(cursor: str, selection: Selection) -> int | None:
-    """Return the id to go on after; None when the text is no cursor of ours, or one of another selection."""
-    try:
-        decoded = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError):
-        return None
-    match decoded:
-        case [int(after), str(fingerprint)] if fingerprint == _fingerprint(selection) and 0 < after < 2**53:
-            return after
-    return None
-
-
-def _fingerprint(selection: Selection) -> str:
-    return hashlib.sha256(json.dumps(astuple(selection)).encode()).hexdigest()[:8]
-
-
+_INSTRUCTIONS = (
+    "A todo list that is kept in a database. Todos have integer ids: find the id with list_todos or search_todos "
+    "before you update or delete one."
+)
 # The largest whole number that every JSON reader keeps exactly; SQLite and PostgreSQL hold it too.
 _LARGEST_ID = 2**53 - 1
 _LINE_BREAKS = "\n\t"
@@ -280,6 +262,27 @@ class TodoTools:
         return _kept(kept) if kept else _no_such_todo(id)
 
 
+def encode_cursor(after: int, selection: Selection) -> str:
+    """Return an opaque text for "go on after this id in this selection"."""
+    return base64.urlsafe_b64encode(json.dumps([after, _fingerprint(selection)]).encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, selection: Selection) -> int | None:
+    """Return the id to go on after; None when the text is no cursor of ours, or one of another selection."""
+    try:
+        decoded = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError):
+        return None
+    match decoded:
+        case [int(after), str(fingerprint)] if fingerprint == _fingerprint(selection) and 0 < after < 2**53:
+            return after
+    return None
+
+
+def _fingerprint(selection: Selection) -> str:
+    return hashlib.sha256(json.dumps(astuple(selection)).encode()).hexdigest()[:8]
+
+
 def _kept(kept: Kept) -> ToolResult:
     return success(kept.todo, replayed=True) if kept.replayed else success(kept.todo)
 
@@ -288,12 +291,6 @@ def _no_such_todo(todo_id: int) -> ToolResult:
     return failure(
         NOT_FOUND, f"There is no todo with the id {todo_id}.", "Find the right id with list_todos or search_todos."
     )
-
-
-_INSTRUCTIONS = (
-    "A todo list that is kept in a database. Todos have integer ids: find the id with list_todos or search_todos "
-    "before you update or delete one."
-)
 
 
 @asynccontextmanager
