@@ -29,13 +29,13 @@ class AllowedTarget:
     place: str | IPv4Network | IPv6Network
     port: int | None = None
 
-    def covers_host(self, host: str, port: int) -> bool:
-        """Say whether this names the host, a lower-case name, at this port."""
-        return self.place == host and self.port in (None, port)
-
-    def covers_address(self, address: IPv4Address | IPv6Address, port: int) -> bool:
-        """Say whether this network holds the address, at this port."""
-        return not isinstance(self.place, str) and address in self.place and self.port in (None, port)
+    def covers(self, host: str, port: int, address: IPv4Address | IPv6Address | None) -> bool:
+        """Say whether this names the host, in lower case, or holds the address, at this port."""
+        if self.port not in (None, port):
+            return False
+        if isinstance(self.place, str):
+            return self.place == host
+        return address is not None and address in self.place
 
 
 def comma_separated(read: Callable[[str], Any]) -> Callable[[Any], Any]:
@@ -133,8 +133,8 @@ class JobEndpoint:
         self, scheme: str, host: str, port: int, address: IPv4Address | IPv6Address | None, segments: tuple[str, ...]
     ) -> bool:
         """Say whether a URL, taken apart, is this one or below it; `host` is lower-case."""
-        there = self.place.covers_host(host, port) if address is None else self.place.covers_address(address, port)
-        return there and scheme == self.scheme and segments[: len(self.segments)] == self.segments
+        there = scheme == self.scheme and self.place.covers(host, port, address)
+        return there and segments[: len(self.segments)] == self.segments
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import time
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_network
 from typing import Any, Literal, Self
 
 import httpx
@@ -203,11 +202,8 @@ class ApiCalls:
             return await client.send(request)
 
     def _policy(self, tool: ToolConfig, own: OutboundTarget) -> OutboundPolicy:
-        place = own.host if own.address is None else ip_network(own.address)
         limits = OutboundLimits(total_seconds=tool.api.timeout_s, response_bytes=MOST_BYTES)
-        return OutboundPolicy(
-            allow=self._allow, only=(AllowedTarget(place, own.port),), limits=limits, resolver=self._resolver
-        )
+        return OutboundPolicy(allow=self._allow, only=(own.place,), limits=limits, resolver=self._resolver)
 
 
 def api_calls(settings: Settings) -> ApiCalls:

@@ -13,16 +13,14 @@ from base64 import b64decode
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from ipaddress import ip_network
 from typing import Annotated, Any, TypedDict
 from urllib.parse import quote
 
-import httpx
 from fastmcp import Context
 from fastmcp.tools import ToolResult
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints
 
-from toolweave.config.outbound_allow import AllowedTarget, JobEndpoint, path_segments
+from toolweave.config.outbound_allow import JobEndpoint, path_segments
 from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
@@ -216,12 +214,9 @@ class JobTools:
         limits = OutboundLimits(
             connect_seconds=within_s, total_seconds=within_s, response_bytes=MOST_READ_BYTES, redirects=0
         )
-        policy = OutboundPolicy(allow=tuple(self._settings.outbound_allow), only=(called.only,), limits=limits)
-        if called.target.scheme == "http":
-            # No certificate satisfies this one, and making it takes no time.
-            trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        else:
-            trust = await asyncio.to_thread(httpx.create_ssl_context)
+        policy = OutboundPolicy(allow=tuple(self._settings.outbound_allow), only=(called.target.place,), limits=limits)
+        # No certificate satisfies this one, and making it takes no time.
+        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if called.target.scheme == "http" else None
         async with open_outbound_client(policy, trust=trust) as client:
             return await client.send(request)
 
@@ -237,12 +232,6 @@ class CalledEndpoint:
     def shown(self) -> str:
         """Return the URL for messages: short, without what has the form of a secret."""
         return redact_text(self.target.url)[:_LONGEST_SHOWN]
-
-    @property
-    def only(self) -> AllowedTarget:
-        """Return the one host and port that requests may go to."""
-        address = self.target.address
-        return AllowedTarget(self.target.host if address is None else ip_network(address), self.target.port)
 
 
 def called_endpoint(endpoint: str, settings: Settings) -> CalledEndpoint:

@@ -6,7 +6,7 @@ depends on the number of values, not of bytes: 32 MiB in one string take 60 ms, 
 
 import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 # Parsed by orjson in at most 70 ms whatever the values are (50 to 340 ns each); what walks them afterwards is bounded.
@@ -38,17 +38,17 @@ class ValueCount:
     """
 
     def __init__(self) -> None:
-        self.values = 0
         self._in_string = False
         self._edge = b""
 
-    def add(self, piece: bytes) -> None:
-        """Count a piece."""
+    def add(self, piece: bytes) -> int:
+        """Count those of the next piece."""
         text = (self._edge + piece).replace(b"\\\\", b"")
         self._edge = b"\\" if text.endswith(b"\\") else b""
         parts = text.removesuffix(b"\\").replace(b'\\"', b"").split(b'"')
-        self.values += sum(map(b"".join(parts[self._in_string :: 2]).count, MARKS))
+        outside = b"".join(parts[self._in_string :: 2])
         self._in_string ^= len(parts) % 2 == 0
+        return _marks(outside)
 
 
 def too_many_values(most: int = MAX_VALUES) -> str:
@@ -61,24 +61,21 @@ def too_many_values(most: int = MAX_VALUES) -> str:
 
 async def has_more_values(text: bytes, most: int = MAX_VALUES) -> bool:
     """Say whether a JSON text has more than `most` values; other tasks run between the slices of a long one."""
-    # The marks in strings count here, which is much faster and enough for nearly every text.
-    return await _exceeds(text, most, _Marks()) and await _exceeds(text, most, ValueCount())
+    # The marks in strings count at first, which is much faster and enough for nearly every text.
+    return await _exceeds(text, most, _marks) and await _exceeds(text, most, ValueCount().add)
 
 
-class _Marks:
-    def __init__(self) -> None:
-        self.values = 0
-
-    def add(self, piece: bytes) -> None:
-        self.values += sum(map(piece.count, MARKS))
+def _marks(text: bytes) -> int:
+    return sum(map(text.count, MARKS))
 
 
-async def _exceeds(text: bytes, most: int, count: "ValueCount | _Marks") -> bool:
+async def _exceeds(text: bytes, most: int, count: Callable[[bytes], int]) -> bool:
     if len(text) <= most:
         return False
+    values = 0
     for begin in range(0, len(text), SLICE_BYTES):
-        count.add(text[begin : begin + SLICE_BYTES])
-        if count.values > most:
+        values += count(text[begin : begin + SLICE_BYTES])
+        if values > most:
             return True
         await asyncio.sleep(0)
     return False

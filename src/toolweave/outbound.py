@@ -340,7 +340,8 @@ async def open_outbound_client(
     It keeps no connection: each request is resolved and checked anew.
     """
     async with httpcore.AsyncConnectionPool(
-        ssl_context=trust or httpx.create_ssl_context(),
+        # There are many certificates to read.
+        ssl_context=trust or await asyncio.to_thread(httpx.create_ssl_context),
         max_connections=MOST_CONNECTIONS,
         max_keepalive_connections=0,
         network_backend=CheckedNetwork(policy),

@@ -47,6 +47,11 @@ class OutboundTarget:
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
+    def place(self) -> AllowedTarget:
+        """Give the one host and port of this target, as a policy allows them."""
+        return AllowedTarget(self.host if self.address is None else ip_network(self.address), self.port)
+
+    @property
     def url(self) -> str:
         """Put the parts together again."""
         return f"{self.scheme}://{self.authority}{self.path}"
@@ -235,7 +240,8 @@ class OutboundPolicy:
         target = read_target(url)
         if self.https_only and target.scheme != "https":
             raise OutboundRefused("The URL must begin with https://.")
-        if self.only is not None and not any(_names(entry, target) for entry in self.only):
+        place = target.host, target.port, target.address
+        if self.only is not None and not any(entry.covers(*place) for entry in self.only):
             # Not the host itself: a redirect's can be made of what was sent, in another spelling.
             raise OutboundRefused("The URL's host is another than the one this request belongs to.")
         if target.address is not None:
@@ -271,9 +277,7 @@ class OutboundPolicy:
 
     def _require_public(self, address: Address, host: str, port: int) -> None:
         kind = kind_of_address(address)
-        if kind is None or any(
-            entry.covers_host(host, port) or entry.covers_address(address, port) for entry in self.allow
-        ):
+        if kind is None or any(entry.covers(host, port, address) for entry in self.allow):
             return
         # Not the address itself: whoever wrote the URL is not to learn what names of our network stand for.
         shown = f"[{host}]" if ":" in host else host
@@ -282,9 +286,3 @@ class OutboundPolicy:
             f"Requests to {shown} are refused: {subject}. To allow it, the operator of this server adds "
             f"{shown} or {shown}:{port} to {SETTING}."
         )
-
-
-def _names(entry: AllowedTarget, target: OutboundTarget) -> bool:
-    if target.address is not None:
-        return entry.covers_address(target.address, target.port)
-    return entry.covers_host(target.host, target.port)
