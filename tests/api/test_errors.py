@@ -56,7 +56,7 @@ async def test_an_unexpected_error_is_a_500_that_tells_nothing() -> None:
 
 def test_every_error_class_has_a_status() -> None:
     classes: list[Any] = [
-        value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
+        value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.ToolweaveError)
     ]
     assert {status_of(cls.__new__(cls)) for cls in classes} == set(STATUS_OF.values())
 
