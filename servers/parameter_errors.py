@@ -15,7 +15,7 @@ _REFERENCE = "#/$defs/"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ParameterPlace:
     """A place in a tool's input; `forms` are the forms of a union that pydantic tried on the way to it."""
 
     name: str
@@ -23,7 +23,7 @@ class Place:
     forms: tuple[str, ...]
 
 
-def place_of(location: tuple[int | str, ...], schema: Schema, *, is_unknown: bool = False) -> Place:
+def place_of(location: tuple[int | str, ...], schema: Schema, *, is_unknown: bool = False) -> ParameterPlace:
     """Follow a location of pydantic through the tool's input schema; `is_unknown`: its last part is no parameter."""
     name = ""
     forms: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ def place_of(location: tuple[int | str, ...], schema: Schema, *, is_unknown: boo
             here = _form_called(str(part), here, schema)
         else:
             name, here = _joined(name, part), below
-    return Place(_joined(name, location[-1]) if is_unknown else name, here, forms)
+    return ParameterPlace(_joined(name, location[-1]) if is_unknown else name, here, forms)
 
 
 def forms_of(schema: Schema, root: Schema) -> Iterator[Schema]:
@@ -98,7 +98,7 @@ _CODES = {
     "unexpected_keyword_argument": UNKNOWN_PARAMETER,
     "extra_forbidden": UNKNOWN_PARAMETER,
 }
-Finding = tuple[Place, ErrorDetails]
+Finding = tuple[ParameterPlace, ErrorDetails]
 
 
 def explain(error: ValidationError, schema: Schema) -> tuple[ErrorCode, str]:
@@ -182,7 +182,7 @@ def _of_likeliest_form(findings: list[Finding]) -> list[Finding]:
     return list(of_places.values())
 
 
-def _sentence(place: Place, detail: ErrorDetails, root: Schema) -> str:
+def _sentence(place: ParameterPlace, detail: ErrorDetails, root: Schema) -> str:
     code = _CODES.get(detail["type"])
     if code is UNKNOWN_PARAMETER:
         names = dict.fromkeys(name for form in forms_of(place.schema, root) for name in form.get("properties", {}))
