@@ -135,33 +135,9 @@ class Hostile:
         raise RuntimeError(SECRET)
 
 
-class HostileText(str):
-    __slots__ = ()
-
-    def __getitem__(self, key: Any) -> str:
-        raise RuntimeError(SECRET)
-
-    def __len__(self) -> int:
-        raise RuntimeError(SECRET)
-
-    def __str__(self) -> str:
-        raise RuntimeError(SECRET)
-
-
-class HostileDict(dict[Any, Any]):
-    def items(self) -> Any:
-        raise RuntimeError(SECRET)
-
-    def __iter__(self) -> Any:
-        raise RuntimeError(SECRET)
-
-    def __len__(self) -> int:
-        raise RuntimeError(SECRET)
-
-
 def test_objects_that_raise_whatever_they_are_asked_become_the_names_of_their_types() -> None:
-    value = {"a": Hostile(), Hostile(): HostileText("b"), "c": HostileDict(d=1), "e": SecretStr(SECRET), "f": b"raw"}
-    assert redact(value) == {"a": "<Hostile>", "<Hostile>": "b", "c": {"d": 1}, "e": "<SecretStr>", "f": "<bytes>"}
+    value = {"a": Hostile(), Hostile(): "b", "e": SecretStr(SECRET), "f": b"raw"}
+    assert redact(value) == {"a": "<Hostile>", "<Hostile>": "b", "e": "<SecretStr>", "f": "<bytes>"}
 
 
 def test_what_json_has_no_type_for_but_everybody_knows_is_written_as_text() -> None:

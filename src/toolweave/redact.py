@@ -79,7 +79,7 @@ _FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
 def redact(value: Any, clean: Clean | None = None) -> Any:
     """Return `value` as plain JSON values without secrets; bounded in depth, number of items and length of texts.
 
-    What JSON has no type for becomes its type's name; nothing raises, not even a value that contains itself.
+    What JSON has no type for becomes its type's name; a value may contain itself.
 
     Args:
         value: JSON values, or anything.
@@ -183,12 +183,11 @@ class _Redactor:
         # A slice taken at once: what is still in use elsewhere may change while it is gone through.
         room = max(self._left, 0)
         if isinstance(value, dict):
-            pairs = list(islice(dict.items(value), room))
+            pairs = list(islice(value.items(), room))
             told = {self._text(_name(key)): self._kept(key, item, depth) for key, item in pairs}
-            return told if dict.__len__(value) <= room else {**told, CUT: CUT}
-        kind = next(kind for kind in (list, tuple, set, frozenset) if isinstance(value, kind))
-        items = [self.plain(item, depth) for item in list(islice(kind.__iter__(value), room))]
-        return items if kind.__len__(value) <= room else [*items, CUT]
+            return told if len(value) <= room else {**told, CUT: CUT}
+        items = [self.plain(item, depth) for item in list(islice(value, room))]
+        return items if len(value) <= room else [*items, CUT]
 
     def _kept(self, key: Any, item: Any, depth: int) -> Any:
         hidden = names_a_secret(_name(key)) and item is not None and not isinstance(item, bool)
@@ -197,19 +196,15 @@ class _Redactor:
     def _text(self, text: str) -> str:
         if self._text_left <= 0:
             return CUT
-        # A subclass answers slices as it likes.
-        text = str.__str__(text)
         self._text_left -= min(len(text), LONGEST_TEXT)
         return redact_text(text, self._clean)
 
 
 def _name(key: Any) -> str:
-    return str.__str__(key) if isinstance(key, str) else f"<{type(key).__name__}>"
+    return key if isinstance(key, str) else f"<{type(key).__name__}>"
 
 
 def _number(value: float) -> Any:
     if isinstance(value, int):
-        number = int.__int__(value)
-        return number if -LARGEST_NUMBER < number < LARGEST_NUMBER else "<int>"
-    ratio = float.__float__(value)
-    return ratio if math.isfinite(ratio) else str(ratio)
+        return value if -LARGEST_NUMBER < value < LARGEST_NUMBER else "<int>"
+    return value if math.isfinite(value) else str(value)
