@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from toolweave.config.documents import MAX_BYTES
 from toolweave.config.jsonc import JsoncDocument, Member, Style, Write, parse_jsonc, with_member, without_member
@@ -164,7 +164,8 @@ def edit_file(path: Path, edit: Callable[[str], str]) -> bool:
         ConfigError: the file cannot be read or written, or would be too large; it is as before then.
     """
     target = Path(os.path.realpath(path))
-    with _explained(path), _locked(target) as before:
+    with _explained(path), _locked(target.parent):
+        before = target.read_bytes()
         text = before.decode("utf-8")
         mark = _BOM if text.startswith(_BOM) else ""
         after = (mark + edit(text.removeprefix(mark))).encode("utf-8")
@@ -186,8 +187,7 @@ def make_file(path: Path, text: str) -> bool:
     """
     with _explained(path):
         make_folder(path.parent)
-        with opened_folder(path.parent) as folder:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+        with _locked(path.parent):
             if os.path.lexists(path):
                 return False
             _replace(path, text.encode("utf-8"))
@@ -195,20 +195,11 @@ def make_file(path: Path, text: str) -> bool:
 
 
 @contextmanager
-def _locked(target: Path) -> Iterator[bytes]:
-    """Hold the lock on a file, which may be replaced while one waits for it; gives its content."""
-    while True:
-        with target.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_still(file, target):
-                yield file.read()
-                return
-
-
-def _is_still(file: IO[bytes], target: Path) -> bool:
-    with suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(file.fileno()), target.stat())
-    return False
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock on a folder, whose files are replaced as a whole."""
+    with opened_folder(path) as folder:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
 
 
 def _replace(path: Path, content: bytes, was: os.stat_result | None = None) -> None:
