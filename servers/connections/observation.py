@@ -41,6 +41,7 @@ from toolweave.files import FILE_MODE, make_folder
 from toolweave.redact import CUT
 from toolweave.servers.connections.context import FAILURE_KEY, TRACEPARENT, TRACESTATE, CallContext
 from toolweave.servers.connections.redaction import Redaction
+from toolweave.servers.connections.results import in_bytes
 
 if TYPE_CHECKING:
     from loguru import Record
@@ -432,10 +433,7 @@ def response_text(result: "CallToolResult", redaction: Redaction) -> str:
 
 def shortened(text: str) -> str:
     """Cut a text to `LONGEST_PART` bytes of UTF-8, with a sign that it is cut."""
-    written = text.encode("utf-8", "backslashreplace")
-    if len(written) <= LONGEST_PART:
-        return text.translate(_LINE_ENDS)
-    return written[: LONGEST_PART - len(CUT.encode())].decode("utf-8", "ignore").translate(_LINE_ENDS) + CUT
+    return in_bytes(text, LONGEST_PART).translate(_LINE_ENDS)
 
 
 @contextmanager
