@@ -18,7 +18,7 @@ from toolweave import errors
 from toolweave.servers.connections.breaker import Permit
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.observation import CallObserver, CallRecord, Outcome, log_line
+from toolweave.servers.connections.observation import CallObserver, CallRecord, log_line
 from toolweave.servers.connections.redaction import in_brief
 from toolweave.servers.connections.registry import is_selected
 from toolweave.servers.connections.results import exhausted, left_out, misfit_text, not_understood, refused
@@ -159,7 +159,7 @@ def _note_failure(
     record: CallRecord, failure: errors.ToolError, connection: ServerConnection, permit: Permit | None
 ) -> None:
     """Record how a call failed, and settle its permit."""
-    record.outcome, record.reason = _outcome_of(failure), _reason_of(failure, connection)
+    record.outcome, record.reason = failure.outcome, _reason_of(failure, connection)
     if record.outcome == "refused" and record.attempts:
         record.attempts -= 1  # an attempt that was refused is none
         record.outcome = "transport" if record.attempts else "refused"
@@ -178,17 +178,3 @@ def _reason_of(failure: errors.ToolError, connection: ServerConnection) -> str:
     # What passes a deadline is cancelled first.
     ours = isinstance(cause, errors.ToolError | TimeoutError | asyncio.CancelledError)
     return connection.redaction.clean(str(failure) if ours else in_brief(cause))
-
-
-def _outcome_of(failure: errors.ToolError) -> Outcome:
-    match failure:
-        case errors.CallRefused():
-            return "refused"
-        case errors.InvalidArguments():
-            return "invalid_arguments"
-        case errors.ServerUnavailable():
-            return "transport"
-        case errors.ToolTimeout():
-            return "timeout"
-        case _:
-            return "protocol"

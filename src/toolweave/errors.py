@@ -44,7 +44,7 @@ ToolweaveError
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 
 class ToolweaveError(Exception):
@@ -82,11 +82,17 @@ class ModelError(ToolweaveError, RuntimeError):
         super().__init__(message)
 
 
+CallFault = Literal["refused", "invalid_arguments", "transport", "timeout", "protocol"]
+
+
 class ToolError(ToolweaveError):
     """A tool call could not be carried out; `server` and `tool` name it.
 
-    `executed` says whether the server may have begun with it: "no" only where that is certain (D-5).
+    `executed` says whether the server may have begun with it: "no" only where that is certain (D-5). `outcome` is what
+    call records name it.
     """
+
+    outcome: ClassVar[CallFault] = "protocol"
 
     def __init__(
         self, message: str, *, server: str, tool: str | None = None, executed: Literal["no", "maybe"] = "maybe"
@@ -100,9 +106,13 @@ class ToolError(ToolweaveError):
 class ServerUnavailable(ToolError):
     """The tool's MCP server is down, misconfigured, disabled or unknown."""
 
+    outcome: ClassVar[CallFault] = "transport"
+
 
 class CallRefused(ServerUnavailable):
     """The call was not tried, because its server is known to be down, or never will be up (D-5)."""
+
+    outcome = "refused"
 
 
 class RequestDeclined(ServerUnavailable):
@@ -116,9 +126,13 @@ class RetriesExhausted(ServerUnavailable):
 class InvalidArguments(ToolError):
     """The arguments of a call are not what its tool takes; nothing was sent (T-10)."""
 
+    outcome = "invalid_arguments"
+
 
 class ToolTimeout(ToolError):
     """The deadline of a tool call passed."""
+
+    outcome = "timeout"
 
 
 class ToolProtocolError(ToolError):
