@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.observation import CallObserver, Figures, call_span, show_result
-from toolweave.servers.connections.registry import Registry, build_registry, repeated_names
+from toolweave.servers.connections.registry import Registry, build_registry
 from toolweave.servers.connections.results import closing, unusable
 from toolweave.servers.connections.sessions import loading
 from toolweave.servers.connections.status import (
@@ -254,7 +255,8 @@ class ToolPlane:
     def _on_tools(self, connection: ServerConnection) -> None:
         """Take in a server's new tool list; its names may now collide with another server's, or free them."""
         name = connection.config.name
-        if repeated := repeated_names(connection.tools):
+        listed = Counter(tool.name for tool in connection.tools)
+        if repeated := sorted(tool for tool, count in listed.items() if count > 1):
             logger.bind(server=name).warning(
                 "MCP server {} lists {} more than once; the first counts", name, ", ".join(repeated)
             )

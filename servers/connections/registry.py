@@ -1,6 +1,5 @@
 """Decide which tools are offered under which names: filters, prefixes, order, and who yields in a collision (D-2)."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -74,11 +73,6 @@ def requires_approval(config: McpServerConfig, spec: ListedTool) -> bool:
     if config.approve_destructive and spec.annotations.get("destructiveHint") is True:
         return True
     return any(fnmatchcase(spec.name, glob) for glob in config.approve)
-
-
-def repeated_names(specs: Sequence[ListedTool]) -> list[str]:
-    """Return the names a server lists more than once."""
-    return sorted(name for name, count in Counter(spec.name for spec in specs).items() if count > 1)
 
 
 def is_selected(config: McpServerConfig, name: str) -> bool:
