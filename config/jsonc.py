@@ -28,7 +28,6 @@ _REST_OF_LINE = re.compile(
     rf"[^\S{_LINE_ENDS}]*(?:/\*[^{_LINE_ENDS}]*?\*/[^\S{_LINE_ENDS}]*)*(?://[^{_LINE_ENDS}]*)?(?:\r\n|[{_LINE_ENDS}])"
 )
 _SPACES = re.compile(rf"[^\S{_LINE_ENDS}]*")
-_BARE_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
 class Token(NamedTuple):
@@ -200,21 +199,13 @@ def _tokens(text: str) -> Iterator[Token]:
 class Style:
     """How to write what is new: in the way of what is there.
 
-    `indent` begins the line of a member and `unit` is what each deeper level adds; `quote` is that of keys, or empty.
+    `indent` begins the line of a member and `unit` is what each deeper level adds.
     """
 
     indent: str
     unit: str
     newline: str
-    quote: str
     on_one_line: bool
-
-    def key(self, name: str) -> str:
-        """Write a key."""
-        if not self.quote and _BARE_KEY.fullmatch(name):
-            return name
-        quote = self.quote or '"'
-        return f"{quote}{name}{quote}"
 
 
 Write = Callable[[Style], str]
@@ -226,8 +217,8 @@ def with_member(
 ) -> str:
     """Write a member of the object at `path`: in the place of its value, or at the end if there is none of that name.
 
-    A new one has a comma after it if the last one has one. `name` needs no escapes. The value is written as JSON on one
-    line, or by `write` where the object has lines. `above` is a comment for the line above the member.
+    A new one has its key in double quotes, and a comma after it if the last one has one. The value is written as JSON
+    on one line, or by `write` where the object has lines. `above` is a comment for the line above the member.
     """
     text, members = document.text, document.members[path]
     style = _style_of(text, members)
@@ -235,7 +226,7 @@ def with_member(
     if there := members.each.get(name):
         return text[: there.start] + written + text[there.end :]
     last = list(members.each.values())[-1] if members.each else None
-    member = f"{style.key(name)}: {written}{',' if last and last.has_comma else ''}"
+    member = f"{json.dumps(name)}: {written}{',' if last and last.has_comma else ''}"
     if style.on_one_line:
         end = last.whole_end if last else members.start + 1
         head, new, tail = text[:end], f" {member}", text[end:]
@@ -279,17 +270,16 @@ def without_member(document: JsoncDocument, path: JsonPath, name: str, *, above:
 
 def _style_of(text: str, members: Members) -> Style:
     outer = _indent(text, members.start)
-    indent, unit, quote = "", "\t" if "\t" in outer else "  ", '"'
+    indent, unit = "", "\t" if "\t" in outer else "  "
     on_one_line = bool(members.each) and not any(end in text[members.start : members.close] for end in _LINE_ENDS)
     if members.each:
         first = next(iter(members.each.values())).key
         if not text[_line_start(text, first.start) : first.start].strip():
             indent = _indent(text, first.start)
-        quote = first.text[0] if first.text[0] in "\"'" else ""
     if indent.startswith(outer) and indent != outer:
         unit = indent.removeprefix(outer)
     newline = "\r\n" if "\r\n" in text else "\n"
-    return Style(indent or outer + unit, unit, newline, quote, on_one_line)
+    return Style(indent or outer + unit, unit, newline, on_one_line)
 
 
 def _line_start(text: str, position: int) -> int:

@@ -117,7 +117,7 @@ def _parsed(text: str) -> tuple[JsoncDocument, str]:
 def _in_lines(entry: Mapping[str, Any], style: Style) -> str:
     """Write an entry with one member a line."""
     inner = style.indent + style.unit
-    members = [f"{inner}{style.key(key)}: {json.dumps(item, ensure_ascii=False)}" for key, item in entry.items()]
+    members = [f"{inner}{json.dumps(key)}: {json.dumps(item, ensure_ascii=False)}" for key, item in entry.items()]
     return style.newline.join(("{", f",{style.newline}".join(members), f"{style.indent}}}"))
 
 

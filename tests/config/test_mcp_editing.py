@@ -113,7 +113,7 @@ def test_an_entry_comes_with_its_comments_in_the_indentation_of_its_new_place_an
     entry = entry_texts(switched(SHIPPED, "ready", on=True))["ready"]
     text = with_entry(mine, "ready", entry)
     assert text.replace("\r\n", "\n") == (
-        '{\n\t"servers": {\n\t\t// mine\n\t\ta: {command: "x"}, // note\n\t\t// What it is for.\n\t\tready: {'
+        '{\n\t"servers": {\n\t\t// mine\n\t\ta: {command: "x"}, // note\n\t\t// What it is for.\n\t\t"ready": {'
         '\n\t\t\t"enabled": true, // until wanted\n\t\t\t"args": [\n\t\t\t\t"x",\n\t\t\t],\n\t\t}\n\t}\n}\n'
     )
     assert text.count("\r\n") == text.count("\n")
