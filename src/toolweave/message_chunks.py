@@ -5,21 +5,17 @@ not parse it tries all shorter texts: 300 kB in two chunks block the event loop 
 """
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk, InvalidToolCall, ToolCall, ToolCallChunk
 from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
+from langchain_core.utils import json as langchain_json
+from pydantic_core import from_json
 
 BATCH = 256
-# Characters that are parsed of an argument text which is cut off, in all attempts together; long ones get a few.
-MAX_WORK = 4_000_000
-LEAST_ATTEMPTS = 10
-# A string, whole or cut off, or a bracket; possessive, so that nothing is tried twice.
-TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|[{}\[\]]', re.DOTALL)
-CLOSING = {"{": "}", "[": "]"}
-SPACE = " \t\n\r"
+# What LangChain reads of a text of so many characters takes it some milliseconds at most.
+SHORT = 2_000
 
 
 class ChunkJoiner:
@@ -64,28 +60,17 @@ def with_calls(chunk: AIMessageChunk, calls: list[ToolCallChunk]) -> AIMessageCh
 def parse_partial_json(text: str) -> Any:
     """Parse JSON whose end may be missing, as LangChain's function of this name does.
 
-    Of long malformed texts it gives up on some of which LangChain, cutting off most, makes something.
+    A long text that is cut off has to be well-formed up to there.
 
     Raises:
         ValueError: it is no beginning of any JSON.
     """
+    if len(text) <= SHORT:
+        return langchain_json.parse_partial_json(text)
     try:
         return json.loads(text, strict=False)
-    except json.JSONDecodeError as error:
-        original = error
-    closed = _closed(text)
-    if closed is None:
-        return None
-    kept, closing = closed
-    work = max(MAX_WORK, LEAST_ATTEMPTS * len(text))
-    while kept and work > 0:
-        work -= len(kept)
-        try:
-            return json.loads(kept + closing, strict=False)
-        except json.JSONDecodeError as error:
-            # Whatever is longer than up to the mistake has the same mistake; blanks at the end change nothing.
-            kept = kept[: min(error.pos, len(kept) - 1)].rstrip(SPACE)
-    raise original
+    except json.JSONDecodeError:
+        return from_json(text, allow_partial="trailing-strings")
 
 
 class _Calls:
@@ -149,20 +134,3 @@ def _read(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], list[Invalid
         else:
             invalid.append(invalid_tool_call(name=chunk["name"], args=chunk["args"], id=chunk["id"], error=None))
     return calls, invalid
-
-
-def _closed(text: str) -> tuple[str, str] | None:
-    """Close a string that is cut off; gives the text and the brackets it lacks, None if its brackets do not match."""
-    lacking: list[str] = []
-    for token in TOKEN.finditer(text):
-        found = token[0]
-        if found[0] == '"':
-            if not token[1]:
-                # Behind half an escape sequence it may go on with a backslash.
-                text = text[: token.end()] + '"'
-                break
-        elif found in CLOSING:
-            lacking.append(CLOSING[found])
-        elif not lacking or lacking.pop() != found:
-            return None
-    return text, "".join(reversed(lacking))
