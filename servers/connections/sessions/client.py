@@ -170,24 +170,23 @@ class SupervisedClient(MultiServerMCPClient):
             message.root, types.ToolListChangedNotification
         ):
             self._link.announce_new_tools()
-        elif isinstance(message, Exception) and self._budget.admits():
+        elif isinstance(message, Exception) and (left_out := self._budget.admit()) is not None:
             # An answer that comes after its caller was gone arrives here as a RuntimeError, which quotes it.
             late = isinstance(message, RuntimeError)
             text = "nobody waits for it" if late else self._link.redaction.clean(describe(message))
-            left_out = self._budget.left_out()
             logger.bind(server=self._config.name).log(
                 "DEBUG" if late else "WARNING",
                 "MCP server {} sent a message nobody can use: {}{}",
                 self._config.name,
                 text,
-                f" (and {left_out} more)" if left_out else "",
+                left_out,
             )
 
     async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
         """Write a message of the server, whatever its data are, into our log, as many as the budget admits."""
-        if not self._log_budget.admits():
+        left_out, data = self._log_budget.admit(), params.data
+        if left_out is None:
             return
-        left_out, data = self._log_budget.left_out(), params.data
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
         logger.bind(server=self._config.name, mcp_level=params.level).log(
             LEVELS.get(params.level, "ERROR"),
@@ -195,7 +194,7 @@ class SupervisedClient(MultiServerMCPClient):
             self._config.name,
             f" {self._shown(params.logger)[:LONGEST_NAME]}" if params.logger else "",
             self._shown(text[:LONGEST_DATA]),
-            f" ({left_out} messages before it were left out)" if left_out else "",
+            left_out,
         )
 
     def _shown(self, text: str) -> str:

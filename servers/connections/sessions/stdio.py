@@ -21,7 +21,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 from urllib.parse import urlsplit
 
 import anyio
@@ -144,49 +144,6 @@ def how_it_ended(code: int) -> str:
         return f"its process was ended by signal {-code}"
 
 
-class Outlet(asyncio.BaseProtocol):
-    """Our end of a child's stdin; a write waits while the pipe is full."""
-
-    def __init__(self) -> None:
-        self._free = asyncio.Event()
-        self._free.set()
-        self._transport: asyncio.WriteTransport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note that the pipe is open."""
-        self._transport = cast("asyncio.WriteTransport", transport)
-
-    def pause_writing(self) -> None:
-        """Note that the pipe is full."""
-        self._free.clear()
-
-    def resume_writing(self) -> None:
-        """Note that there is room again."""
-        self._free.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the Protocol's signature
-        """Note that the child has closed its end, or we ours."""
-        self._transport = None
-        self._free.set()
-
-    async def write(self, data: bytes) -> bool:
-        """Write `data` and wait for room; say whether the other end still takes it."""
-        if self._transport is not None:
-            self._transport.write(data)
-            await self._free.wait()
-        return self._transport is not None
-
-    def close(self) -> None:
-        """Let the child see the end of its input, once it has read the rest."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        """Let go of the pipe, read or not."""
-        if self._transport is not None:
-            self._transport.abort()
-
-
 @asynccontextmanager
 async def stdio_transport(
     program: Program, stderr: IO[bytes], link: Link
@@ -202,14 +159,14 @@ async def stdio_transport(
         for stream in (received, incoming, outgoing, to_send):
             stack.enter_context(stream)
         reader, its_stdout = await _inlet(stack)
-        outlet, its_stdin = await _outlet(stack)
+        writer, its_stdin = await _outlet(stack)
         process = await stack.enter_async_context(
-            running(program, stdin=its_stdin, stdout=its_stdout, stderr=stderr, dismiss=lambda _: outlet.close())
+            running(program, stdin=its_stdin, stdout=its_stdout, stderr=stderr, dismiss=lambda _: writer.close())
         )
         for its_end in (its_stdin, its_stdout, stderr):
             its_end.close()
         reading = link.spawn(_receive(reader, received, process, link))
-        writing = link.spawn(_transmit(to_send, outlet, link))
+        writing = link.spawn(_transmit(to_send, writer, link))
         waiting = link.spawn(_report_exit(process, link, reading))
         try:
             yield incoming, outgoing
@@ -235,13 +192,16 @@ async def _inlet(stack: AsyncExitStack) -> tuple[asyncio.StreamReader, IO[bytes]
     return reader, its_end
 
 
-async def _outlet(stack: AsyncExitStack) -> tuple[Outlet, IO[bytes]]:
+async def _outlet(stack: AsyncExitStack) -> tuple[asyncio.StreamWriter, IO[bytes]]:
     """Make the pipe for a child's input; return our end and the child's."""
     its, ours = os.pipe()
     its_end = stack.enter_context(os.fdopen(its, "rb", buffering=0))
-    _, outlet = await asyncio.get_running_loop().connect_write_pipe(Outlet, os.fdopen(ours, "wb", buffering=0))
-    stack.callback(outlet.abort)
-    return outlet, its_end
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(ours, "wb", buffering=0)
+    )
+    stack.callback(transport.abort)
+    return asyncio.StreamWriter(transport, protocol, None, loop), its_end
 
 
 async def _receive(
@@ -277,16 +237,20 @@ async def _message(line: bytes | Oversize) -> Received | None:
         return error
 
 
-async def _transmit(to_send: MemoryObjectReceiveStream[SessionMessage], outlet: Outlet, link: Link) -> None:
-    async for message in to_send:
-        # What concurrent calls have to say goes in one write.
-        lines = [_line(message)]
-        with contextlib.suppress(anyio.WouldBlock, anyio.EndOfStream):
-            while len(lines) < MOST_LINES and len(lines[-1]) < LONG_LINE:
-                lines.append(_line(to_send.receive_nowait()))
-        if not await outlet.write(b"".join(lines)):
-            link.lose("it reads its input no more")
-            return
+async def _transmit(
+    to_send: MemoryObjectReceiveStream[SessionMessage], writer: asyncio.StreamWriter, link: Link
+) -> None:
+    try:
+        async for message in to_send:
+            # What concurrent calls have to say goes in one write.
+            lines = [_line(message)]
+            with contextlib.suppress(anyio.WouldBlock, anyio.EndOfStream):
+                while len(lines) < MOST_LINES and len(lines[-1]) < LONG_LINE:
+                    lines.append(_line(to_send.receive_nowait()))
+            writer.write(b"".join(lines))
+            await writer.drain()
+    except OSError:
+        link.lose("it reads its input no more")
 
 
 def _line(message: SessionMessage) -> bytes:
@@ -304,7 +268,7 @@ async def _report_exit(process: Process, link: Link, reading: asyncio.Task[None]
 
 
 class LogBudget:
-    """Admit `burst` lines at once and `per_s` a second in the long run; what is not admitted is counted.
+    """Admit `burst` lines at once and `per_s` a second in the long run.
 
     Args:
         burst: how many lines may come at once.
@@ -320,32 +284,26 @@ class LogBudget:
         self._at = clock()
         self._left_out = 0
 
-    def admits(self) -> bool:
-        """Return whether one more line may be written; count it either way."""
+    def admit(self) -> str | None:
+        """Admit one more line and return what to add to it, how many were left out before it; None: leave it out."""
         now = self._clock()
         self._left = min(self._burst, self._left + (now - self._at) * self._per_s)
         self._at = now
         if self._left < 1:
             self._left_out += 1
-            return False
+            return None
         self._left -= 1
-        return True
-
-    def left_out(self) -> int:
-        """Return how many lines were not admitted since the last call."""
-        count, self._left_out = self._left_out, 0
-        return count
+        left_out, self._left_out = self._left_out, 0
+        return f" ({left_out} before it were left out)" if left_out else ""
 
 
 class ChildStderr(asyncio.Protocol):
-    """Collect a pipe's bytes into log lines; `last_words` keeps the newest ones for error messages.
+    """Log the lines that come through a pipe; `last_words` has the newest ones for error messages.
 
-    All is read, so that no server waits for us. Of a line only the beginning is kept, and what is over the budget is
-    counted and not logged.
+    All is read, so that no server waits for us. Of a line only the beginning is stored.
     """
 
     def __init__(self, server: str, redaction: Redaction, budget: LogBudget) -> None:
-        self._log = logger.bind(server=server)
         self._server = server
         self._redaction = redaction
         self._budget = budget
@@ -359,35 +317,23 @@ class ChildStderr(asyncio.Protocol):
         return " | ".join(filter(None, map(self._clean, self._newest)))
 
     def data_received(self, data: bytes) -> None:
-        """Log the lines that are complete; of a line without an end the beginning is kept until it has one."""
-        first, *others = data.split(b"\n")
-        self._keep(first)
-        for begun in others:
-            self._log_line(self._line)
-            self._line = b""
-            self._keep(begun)
+        """Log the lines that are complete."""
+        *lines, self._line = (part[:LONGEST_LINE] for part in (self._line + data).split(b"\n"))
+        for line in lines:
+            self._log(line)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the Protocol's signature
         """Log what is left when the pipe closes."""
-        self._log_line(self._line)
-        self._line = b""
-        self._log_left_out()
+        self._log(self._line)
         self.ended.set()
 
-    def _keep(self, part: bytes) -> None:
-        self._line += part[: LONGEST_LINE - len(self._line)]
-
-    def _log_line(self, line: bytes) -> None:
+    def _log(self, line: bytes) -> None:
         if not line.strip():
             return
         self._newest.append(line)
-        if self._budget.admits() and (text := self._clean(line)):
-            self._log_left_out()
-            self._log.info("{}: {}", self._server, text)
-
-    def _log_left_out(self) -> None:
-        if left_out := self._budget.left_out():
-            self._log.warning("{}: … {} more lines, too many to log", self._server, left_out)
+        left_out = self._budget.admit()
+        if left_out is not None and (text := self._clean(line)):
+            logger.bind(server=self._server).info("{}: {}{}", self._server, text, left_out)
 
     def _clean(self, line: bytes) -> str:
         text = line.decode(errors="replace")
@@ -433,13 +379,10 @@ def launch_line(command: str, args: tuple[str, ...], *, cwd: str | None, search_
     """
     if cwd is not None and not Path(cwd).is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "not a directory", cwd)
-    if os.sep in command:
-        program = Path(cwd or "", command)
-        if not program.exists():
-            raise FileNotFoundError(errno.ENOENT, "not found", command)
-        if not program.is_file() or not os.access(program, os.X_OK):
+    program = Path(cwd or "", command).absolute()
+    if shutil.which(program if os.sep in command else command, path=search_path) is None:
+        if os.sep in command and program.exists():
             raise PermissionError(errno.EACCES, "not executable", command)
-    elif shutil.which(command, path=search_path) is None:
         raise FileNotFoundError(errno.ENOENT, "not found", command)
     return [*death_guard(), command, *args]
 

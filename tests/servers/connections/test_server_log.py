@@ -6,7 +6,6 @@ import pytest
 
 from tests.servers.connections.peers import QUICK, call, log_records, talkative, text_of
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.sessions.stdio import LogBudget
 
 Lines = list[dict[str, Any]]
 
@@ -60,14 +59,6 @@ async def test_a_flood_is_cut_off_and_messages_of_no_known_level_do_no_harm() ->
     lines = await logged(*[{"level": "info", "data": f"line {number}"} for number in range(5_000)])
     assert 50 <= len(lines) < 500
     assert await logged({"level": "loud", "data": "?"}, {"data": "no level"}) == []
-
-
-def test_what_was_left_out_is_counted_until_there_is_room_again() -> None:
-    now = [0.0]
-    budget = LogBudget(burst=2, per_s=1, clock=lambda: now[0])
-    assert [budget.admits() for _ in range(5)] == [True, True, False, False, False]
-    now[0] = 1.0
-    assert (budget.admits(), budget.left_out(), budget.left_out()) == (True, 3, 0)
 
 
 async def test_a_server_that_logs_is_asked_for_what_we_want() -> None:
