@@ -25,8 +25,6 @@ from toolweave.servers.connections.tool import Call, McpTool, build_tools
 
 LONGEST_VALUE = 16_384
 KEPT_OFFERS = 128
-CLOCK_S = 0.01
-"""How much too early a timer may be."""
 
 Headers = dict[str, str]
 Values = dict[CallerField, str | None]
@@ -38,11 +36,10 @@ Specs = tuple[ListedTool, ...]
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """One caller's session, how many calls use it, since when none does, and when that is looked at next."""
+    """One caller's session, how many calls use it, and the timer that closes it while none does."""
 
     connection: ServerConnection
     uses: int = 0
-    idle_since: float = 0.0
     expiry: asyncio.TimerHandle | None = None
 
 
@@ -65,9 +62,6 @@ class CallerSessions:
         self._closing: set[asyncio.Task[None]] = set()
         self._waited_for: WeakSet[ServerConnection] = WeakSet()
         self._closed = False
-
-    def __len__(self) -> int:
-        return len(self._held)
 
     @contextmanager
     def lease(self, configurable: Mapping[str, Any], tool: str | None = None) -> Iterator[ServerConnection]:
@@ -148,21 +142,7 @@ class CallerSessions:
             # To go on connecting with credentials that are not taken would only annoy the server.
             self._close(key)
         else:
-            held.idle_since = asyncio.get_running_loop().time()
-            self._look_later(key, held)
-
-    def _look_later(self, key: Key, held: _Held) -> None:
-        loop = asyncio.get_running_loop()
-        left = held.idle_since + self._pace.caller_idle_s - loop.time()
-        held.expiry = loop.call_later(min(left, self._pace.rest_s), self._look, key, held)
-
-    def _look(self, key: Key, held: _Held) -> None:
-        """Close an idle session when its time is over, or when it is down: no call waits for it."""
-        idle_s = asyncio.get_running_loop().time() - held.idle_since
-        if idle_s >= self._pace.caller_idle_s - CLOCK_S or held.connection.status.state != "ready":
-            self._close(key)
-        else:
-            self._look_later(key, held)
+            held.expiry = asyncio.get_running_loop().call_later(self._pace.caller_idle_s, self._close, key)
 
     def _close(self, key: Key) -> None:
         held = self._held.pop(key)
@@ -272,11 +252,10 @@ def _headers_of(config: McpServerConfig, values: Values, tool: str | None) -> He
     """
     missing = [field for field, value in values.items() if value is None and field.default is None]
     if missing:
-        of_user = ", ".join(field.path for field in missing if field.source == "user")
-        of_request = ", ".join(field.path for field in missing if field.source == "configurable")
-        needed = [of_user and f"{of_user} of the signed-in user", of_request and f"{of_request} given with the request"]
+        whose = {"user": "of the signed-in user", "configurable": "given with the request"}
+        needed = " and ".join(f"{field.path} {whose[field.source]}" for field in missing)
         subject = f"the tool {tool!r} of the server {config.name!r}" if tool else f"the server {config.name!r}"
-        raise unknown_caller(config.name, tool, subject=subject, needed=" and ".join(filter(None, needed)))
+        raise unknown_caller(config.name, tool, subject=subject, needed=needed)
     return _filled(config, config.caller_headers, values, tool)
 
 
