@@ -7,7 +7,6 @@ first use opens a plane on a daemon thread, closed at exit.
 
 import asyncio
 import atexit
-import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
@@ -58,51 +57,6 @@ def _log_config(config: McpConfig, place: str) -> None:
             )
 
 
-class BackgroundPlane(threading.Thread):
-    """A thread with a tool plane from the process's own settings that lives until `stop`.
-
-    The caller's loop is not used: it may end (`asyncio.run` of one request) long before the process does.
-
-    Args:
-        on_open: called on the thread with the plane.
-        on_failure: called on the thread instead, when the settings or the MCP configuration are wrong.
-    """
-
-    def __init__(self, on_open: Callable[[ToolPlane], None], on_failure: Callable[[BaseException], None]) -> None:
-        super().__init__(name="toolweave-tool-plane", daemon=True)
-        self._on_open = on_open
-        self._on_failure = on_failure
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._wanted = True
-        self._released = asyncio.Event()
-
-    def release(self) -> None:
-        """Let the plane close in its own time."""
-        self._wanted = False
-        if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has closed already
-                self._loop.call_soon_threadsafe(self._released.set)
-
-    def stop(self) -> None:
-        """Close the plane and wait, bounded, until its servers have ended."""
-        self.release()
-        self.join(CLOSING_LIMIT_S)
-
-    def run(self) -> None:
-        """Hold the plane open until it is released."""
-        try:
-            asyncio.run(self._serve())
-        except Exception as error:  # noqa: BLE001 - the top-level handler of this thread
-            self._on_failure(error)
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        async with open_served_plane(load_settings()) as plane:
-            self._on_open(plane)
-            if self._wanted:
-                await self._released.wait()
-
-
 class Slot:
     """Room for one plane, used from any thread and any event loop."""
 
@@ -110,20 +64,20 @@ class Slot:
         self._lock = threading.Lock()
         self._plane: ToolPlane | None = None
         self._expected = False
-        self._background: BackgroundPlane | None = None
+        self._release: Callable[[], None] | None = None
+        """Ends the plane on the daemon thread, where there is one."""
         self._waiting: list[Future[ToolPlane]] = []
 
     def expect(self) -> None:
         """Note that a plane is about to be published."""
-        with self._lock:
-            self._expected = True
+        self._expected = True
 
     def publish(self, plane: ToolPlane) -> None:
-        """Fill the slot and let everybody who waits have the plane; one opened in the background is let go."""
+        """Fill the slot and let everybody who waits have the plane; one opened in the background is closed."""
         with self._lock:
-            background, self._background = self._background, None
-        if background is not None:
-            background.release()
+            release, self._release = self._release, None
+        if release is not None:
+            release()
         self._fill(plane)
 
     def withdraw(self, plane: ToolPlane) -> None:
@@ -144,53 +98,62 @@ class Slot:
             ServerUnavailable: it did not open in time.
             ConfigError: it was opened here, and the settings or mcp.jsonc are wrong.
         """
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(self._opened()), timeout_s)
-        except TimeoutError:
-            raise ServerUnavailable(f"The tool plane did not open within {timeout_s:g} seconds.", server="*") from None
-
-    def _opened(self) -> "Future[ToolPlane]":
         waiter: Future[ToolPlane] = Future()
         with self._lock:
             if self._plane is not None:
-                waiter.set_result(self._plane)
-                return waiter
+                return self._plane
             self._waiting.append(waiter)
-            if not self._expected and self._background is None:
-                self._background = BackgroundPlane(self._fill_if_empty, self._fail)
-                atexit.register(self._background.stop)
-                self._background.start()
-        return waiter
+            if not self._expected and self._release is None:
+                self._open_in_background()
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(waiter), timeout_s)
+        except TimeoutError:
+            raise ServerUnavailable(f"The tool plane did not open within {timeout_s:g} seconds.", server="*") from None
 
-    def close_background(self) -> None:
-        """Close the plane on the daemon thread, if there is one."""
-        with self._lock:
-            background, self._background = self._background, None
-            if background is not None:
-                self._plane = None
-        if background is not None:
-            atexit.unregister(background.stop)
-            background.stop()
+    def _open_in_background(self) -> None:
+        """Open a plane from the process's own settings on a daemon thread, closed at exit.
 
-    def _fill_if_empty(self, plane: ToolPlane) -> None:
-        if self._background is not None:
-            self._fill(plane)
+        The caller's loop is not used: it may end (`asyncio.run` of one request) long before the process does.
+        """
+        loop, released = asyncio.new_event_loop(), asyncio.Event()
+
+        def release() -> None:
+            with suppress(RuntimeError):  # the loop has closed already
+                loop.call_soon_threadsafe(released.set)
+
+        async def serve() -> None:
+            async with open_served_plane(load_settings()) as plane:
+                if self._release is release:
+                    self._fill(plane)
+                await released.wait()
+
+        def run() -> None:
+            try:
+                with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                    runner.run(serve())
+            except Exception as error:  # noqa: BLE001 - the top-level handler of this thread
+                self._release = None
+                for waiter in self._taken_waiters():
+                    waiter.set_exception(error)
+
+        def stop() -> None:
+            release()
+            thread.join(CLOSING_LIMIT_S)
+
+        thread = threading.Thread(target=run, name="toolweave-tool-plane", daemon=True)
+        self._release = release
+        atexit.register(stop)
+        thread.start()
 
     def _fill(self, plane: ToolPlane) -> None:
-        with self._lock:
-            self._plane = plane
-            waiting, self._waiting = self._waiting, []
-        for waiter in waiting:
-            if waiter.set_running_or_notify_cancel():
-                waiter.set_result(plane)
+        self._plane = plane
+        for waiter in self._taken_waiters():
+            waiter.set_result(plane)
 
-    def _fail(self, error: BaseException) -> None:
+    def _taken_waiters(self) -> list[Future[ToolPlane]]:
         with self._lock:
             waiting, self._waiting = self._waiting, []
-            self._background = None
-        for waiter in waiting:
-            if waiter.set_running_or_notify_cancel():
-                waiter.set_exception(error)
+        return [waiter for waiter in waiting if waiter.set_running_or_notify_cancel()]
 
 
 plane_slot = Slot()

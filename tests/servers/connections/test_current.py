@@ -2,6 +2,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,17 @@ def served_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     path.write_text(json.dumps({"mcpServers": {"peer": entry}}), encoding="utf-8")
     monkeypatch.setenv("TOOLWEAVE_MCP_CONFIG", str(path))
     yield path
-    plane_slot.close_background()
+    asyncio.run(publish_and_withdraw())
+    for thread in threading.enumerate():
+        if thread.name == "toolweave-tool-plane":
+            thread.join(BOUND_S)
+
+
+async def publish_and_withdraw() -> None:
+    """Have a plane on the daemon thread closed."""
+    async with open_tool_plane([]) as plane:
+        plane_slot.publish(plane)
+        plane_slot.withdraw(plane)
 
 
 async def test_the_published_plane_is_the_current_one_until_it_is_withdrawn() -> None:
