@@ -19,6 +19,7 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -148,10 +149,6 @@ class ToolFigures:
         """Return how many of them failed; one that its caller gave up did not."""
         return sum(count for outcome, count in self.outcomes.items() if outcome not in NOT_FAILED)
 
-    def copy(self) -> "ToolFigures":
-        """Return the figures of this moment."""
-        return ToolFigures(self.outcomes.copy(), self.retries, self.seconds, [*self.buckets])
-
 
 @dataclass(slots=True)
 class ServerFigures:
@@ -188,11 +185,6 @@ class ServerFigures:
             time = record.started.isoformat()
             self.errors.append(ServerError(time=time, tool=name, outcome=record.outcome, reason=record.reason))
 
-    def copy(self) -> "ServerFigures":
-        """Return the figures of this moment."""
-        tools = {name: figures.copy() for name, figures in self.tools.items()}
-        return ServerFigures(tools, self.in_flight, self.errors.copy(), self._latencies.copy())
-
 
 class Figures:
     """The figures of all servers of one plane; may be read from any thread while calls go on."""
@@ -220,7 +212,7 @@ class Figures:
     def of(self, server: str) -> ServerFigures:
         """Return the figures of one server at this moment."""
         with self._lock:
-            return self._servers[server].copy()
+            return deepcopy(self._servers[server])
 
     def latency(self, server: str) -> LatencyMs | None:
         """Return how long the newest successful calls of a server took; None before the first."""
@@ -230,97 +222,7 @@ class Figures:
     def all(self) -> dict[str, ServerFigures]:
         """Return the figures of every server at this moment, in configuration order."""
         with self._lock:
-            return {name: figures.copy() for name, figures in self._servers.items()}
-
-
-class LineFile:
-    """A file of lines that begins anew when it is full: `name` is then `name.1`, what was that `name.2`, and so on.
-
-    Every line is one system call, so nothing waits in a buffer, and several processes may write. What may take its
-    time is in `look_after`, for a thread of its own: call it first, and again when `is_due`. A sink for loguru.
-
-    Args:
-        path: the file, made for its owner alone; its folder is made, too.
-        limit: how many bytes it may have, about.
-        kept: how many full ones stay.
-        clock: seconds that only ever grow.
-    """
-
-    def __init__(self, path: Path, *, limit: int, kept: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
-        self._limit = limit
-        self._kept = kept
-        self._clock = clock
-        self._file: int | None = None
-        self._size = 0
-        self._looked = clock()
-        self._problem = "it is not open"
-        self._is_broken = False
-
-    def write(self, line: str) -> None:
-        """Append a line, which ends with a line feed.
-
-        Raises:
-            OSError: it could not be written; a later one may be.
-        """
-        if self._file is None:
-            raise OSError(self._problem)
-        data = line.encode("utf-8", "backslashreplace")
-        # After half a line, the next is one of its own.
-        rest = memoryview(b"\n" + data if self._is_broken else data)
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
-            self._is_broken = len(rest) > 0
-        self._size += len(data)
-
-    @property
-    def is_due(self) -> bool:
-        """Return whether the file is full, or has not been checked for a while."""
-        return self._size > self._limit or self._clock() - self._looked >= LOOK_S
-
-    def look_after(self) -> None:
-        """Open the file, begin a full one anew, and make it again if it was moved away; keeps what hinders it."""
-        self._looked = self._clock()
-        try:
-            there = self._there()
-            if there is not None and there.st_size > self._limit:
-                self._make_room()
-                there = None
-            if self._file is None or there is None or not os.path.samestat(os.fstat(self._file), there):
-                self._open()
-            self._size = 0 if self._file is None else os.fstat(self._file).st_size
-        except OSError as error:
-            self._problem = str(error)
-
-    def stop(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            file, self._file = self._file, None
-            os.close(file)
-
-    def _open(self) -> None:
-        make_folder(self._path.parent)
-        # A file is never waited for; those who look for what blocks an event loop go by the flag.
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-        file = os.open(self._path, flags, FILE_MODE)
-        if self._file is None:
-            self._file = file
-            return
-        # Takes the place of the former one at once, even while a line is being written.
-        os.dup2(file, self._file, inheritable=False)
-        os.close(file)
-        self._is_broken = False
-
-    def _there(self) -> os.stat_result | None:
-        with suppress(FileNotFoundError):
-            return self._path.stat()
-        return None
-
-    def _make_room(self) -> None:
-        numbered = [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, self._kept + 1))]
-        for newer, older in reversed(list(pairwise(numbered))):
-            with suppress(FileNotFoundError):
-                newer.replace(older)
+            return deepcopy(self._servers)
 
 
 @asynccontextmanager
@@ -342,18 +244,24 @@ async def open_call_log(data_dir: Path, mode: LogMode) -> AsyncIterator[tuple[Ca
 
 
 class CallLog:
-    """The log of one tool plane; several may write to one file, each its own calls."""
+    """The log of one tool plane; several planes and processes may write to one file.
+
+    A full file becomes `mcp.jsonl.1`, what was that `mcp.jsonl.2`, and so on. Every line is one system call, which
+    does not block. What may block is done on a thread, from time to time: the file is opened, begun anew when it is
+    full, and made again if it was moved away.
+    """
 
     def __init__(self, path: Path, *, with_contents: bool) -> None:
         self._path = path
         self._with_contents = with_contents
         self._plane = uuid4().hex[:12]
         self._warned = False
-        self._file = LineFile(path, limit=ROTATION_BYTES, kept=KEPT_FILES)
-        # Whatever may block is done on a thread; a line itself is one system call that does not.
+        self._file: int | None = None
+        self._problem = "it is not open"
+        self._looked = 0.0
         self._looking: asyncio.Task[None] | None = None
         self._sink = logger.add(
-            self._file,
+            self._write,
             level=LEVEL,
             format="{message}",
             filter=self._is_ours,
@@ -367,7 +275,7 @@ class CallLog:
     def __call__(self, record: CallRecord) -> None:
         """Write a call that has ended."""
         facts = self._facts(record)
-        if self._file.is_due and (self._looking is None or self._looking.done()):
+        if time.monotonic() - self._looked >= LOOK_S and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self.look_after_file())
         try:
             logger.bind(plane=self._plane, **facts).log(
@@ -379,8 +287,16 @@ class CallLog:
                 logger.warning("MCP calls cannot be written to {}: {}; they go on", self._path, error)
 
     async def look_after_file(self) -> None:
-        """Open the file, or see to it that it is still there and not too large."""
-        await asyncio.to_thread(self._file.look_after)
+        """Have the right file open; what hinders that is said with the next line."""
+        self._looked = time.monotonic()
+        try:
+            opened = await asyncio.to_thread(self._opened)
+        except OSError as error:
+            self._problem = str(error)
+            return
+        if opened != self._file:
+            self._close_file()
+            self._file = opened
 
     async def close(self) -> None:
         """Write no more."""
@@ -389,7 +305,32 @@ class CallLog:
         # It may be gone: an application may have removed all sinks.
         with suppress(ValueError):
             logger.remove(self._sink)
-        self._file.stop()
+        self._close_file()
+
+    def _write(self, line: str) -> None:
+        if self._file is None:
+            raise OSError(self._problem)
+        os.write(self._file, line.encode("utf-8", "backslashreplace"))
+
+    def _opened(self) -> int:
+        with suppress(FileNotFoundError):
+            there = self._path.stat()
+            if there.st_size > ROTATION_BYTES:
+                numbered = [self._path.with_name(f"{self._path.name}.{n}") for n in range(1, KEPT_FILES + 1)]
+                for newer, older in reversed(list(pairwise([self._path, *numbered]))):
+                    with suppress(FileNotFoundError):
+                        newer.replace(older)
+            elif self._file is not None and os.path.samestat(os.fstat(self._file), there):
+                return self._file
+        make_folder(self._path.parent)
+        # A file is never waited for; those who look for what blocks an event loop go by the flag.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+        return os.open(self._path, flags, FILE_MODE)
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def _is_ours(self, record: "Record") -> bool:
         return record["level"].no == LEVEL and record["extra"].get("plane") is self._plane

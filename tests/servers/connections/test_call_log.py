@@ -273,6 +273,7 @@ async def test_the_file_is_rotated_and_only_the_newest_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observation, "ROTATION_BYTES", 5_000)
+    monkeypatch.setattr(observation, "LOOK_S", 0.0)
     files: list[Path] = []
     async with open_call_log(tmp_path, "full") as (observe,), asyncio.timeout(BOUND_S):
         while len(files) <= observation.KEPT_FILES:
