@@ -43,10 +43,10 @@ async def test_a_body_without_end_is_left_at_the_limit() -> None:
 
 
 async def test_a_packed_body_is_unpacked() -> None:
-    packed = gzipped(b"a" * 400) + gzipped(b"b" * 400)
+    packed = gzipped(b"a" * 400)
     async with serving(always(text("200 OK", packed, "Content-Encoding: GZIP"))) as peer:
         answer = await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
-    assert answer.body == b"a" * 400 + b"b" * 400
+    assert answer.body == b"a" * 400
     assert peer.requests[0].header("accept-encoding") == "gzip"
 
 
@@ -57,23 +57,18 @@ async def test_a_packed_body_is_unpacked() -> None:
         (gzipped(b"whole")[:-4], "gzip", "transfer"),
         (b"not packed", "gzip", "transfer"),
         (gzipped(b"x") + b"more", "gzip", "transfer"),
+        (gzipped(b"x") + gzipped(b"y"), "gzip", "transfer"),
         (gzipped(gzipped(b"x")), "gzip, gzip", "transfer"),
         (zlib.compress(b"x"), "deflate", "transfer"),
         (b"x", "br", "transfer"),
     ],
-    ids=["bomb", "cut", "plain", "more behind", "packed twice", "deflate", "brotli"],
+    ids=["bomb", "cut", "plain", "more behind", "two parts", "packed twice", "deflate", "brotli"],
 )
 async def test_bombs_and_broken_packing_end_in_an_error(body: bytes, coding: str, reason: str) -> None:
     async with serving(always(text("200 OK", body, f"Content-Encoding: {coding}"))) as peer:
         with pytest.raises(OutboundFailed) as raised:
             await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
     assert raised.value.reason == reason
-
-
-async def test_many_empty_packed_parts_are_not_unpacked_one_by_one() -> None:
-    async with serving(always(text("200 OK", gzipped(b"") * 101, "Content-Encoding: gzip"))) as peer:
-        with pytest.raises(OutboundFailed, match="too many parts"):
-            await fetch(policy(response_bytes=1_000_000), f"http://127.0.0.1:{peer.port}/")
 
 
 async def test_the_size_of_an_answer_does_not_matter_to_who_wants_only_its_status() -> None:
