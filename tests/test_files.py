@@ -139,7 +139,7 @@ def test_a_folder_that_is_not_ours_alone_is_warned_about_and_used(tmp_path: Path
         make_file(tmp_path / "app.db")
     assert modes(tmp_path) == {**before, "app.db": 0o600}
     (warning,) = lines
-    assert f"{tmp_path} can be read by other users" in warning
+    assert f"{tmp_path} could be read by other users" in warning
     assert "--data-dir" in warning
 
 

@@ -39,21 +39,18 @@ class _Changes:
     failed: list[str] = field(default_factory=list)
 
     def log(self, subject: str, folder: Path) -> None:
-        if self.made:
-            logger.warning(
-                "{} {} could be read by other users of this machine. Toolweave changed the modes of: {}.{}",
-                subject,
-                folder,
-                _listed(self.made),
-                f" It could not change: {_listed(self.failed)}." if self.failed else "",
+        if self.made or self.failed:
+            made = f" Toolweave changed the modes of: {_listed(self.made)}."
+            failed = (
+                f" It could not change: {_listed(self.failed)}. Remove the permissions of others (chmod go= PATH), or "
+                "choose a folder of its own with --data-dir."
             )
-        elif self.failed:
             logger.warning(
-                "{} {} can be read by other users of this machine, and Toolweave could not change that: {}. Remove "
-                "the permissions of others (chmod go= PATH), or choose a folder of its own with --data-dir.",
+                "{} {} could be read by other users of this machine.{}{}",
                 subject,
                 folder,
-                _listed(self.failed),
+                made if self.made else "",
+                failed if self.failed else "",
             )
 
 
