@@ -394,27 +394,9 @@ def _expected(error: ValidationError | SchemaError, rule: Any) -> str:
         return f"must be {_types(rule)}"
     if error.validator == "enum":
         return f"must be one of {_listed(rule)}" if len(rule) != 1 else f"must be {_bare(rule[0])}"
-    wording = _WORDING.get(str(error.validator))
-    return f"must {wording.format(_bare(rule))}" if wording else f"does not satisfy {str(error.validator)[:40]!r}"
+    return f"must satisfy {str(error.validator)[:40]}: {_bare(rule)}"
 
 
-_WORDING = {
-    "const": "be {0}",
-    "minimum": "be at least {0}",
-    "maximum": "be at most {0}",
-    "exclusiveMinimum": "be more than {0}",
-    "exclusiveMaximum": "be less than {0}",
-    "multipleOf": "be a multiple of {0}",
-    "minLength": "have at least {0} characters",
-    "maxLength": "have at most {0} characters",
-    "minItems": "have at least {0} items",
-    "maxItems": "have at most {0} items",
-    "minProperties": "have at least {0} fields",
-    "maxProperties": "have at most {0} fields",
-    "pattern": "match the pattern {0}",
-    "uniqueItems": "not have equal items",
-    "contains": "have an item of the wanted kind",
-}
 _ARTICLES = {"integer": "an integer", "object": "an object", "array": "a list", "null": "null"}
 
 

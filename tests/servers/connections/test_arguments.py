@@ -77,7 +77,7 @@ async def test_the_text_for_the_model_is_short_and_the_log_quotes_no_arguments(p
         text = text_of(await ask(plane, "create_todo", title="hunter2" * 100, **many))
     assert len(text.encode()) <= 2_000
     assert "\x1b" not in text
-    assert "title must have at most 200 characters" in text
+    assert "title must satisfy maxLength: 200" in text
     assert "unknown_0" in text
     assert not [line["text"] for line in lines if "hunter2" in line["message"] or "secret" in line["message"]]
 
