@@ -40,8 +40,8 @@ class Callback:
     Others are turned away and change nothing: any page in the browser can send requests to this machine.
     """
 
-    def __init__(self, redirect_uri: str) -> None:
-        self.redirect_uri = redirect_uri
+    def __init__(self) -> None:
+        self.redirect_uri = ""
         self._state = ""
         self._issuer: str | None = None
         self._code: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -106,18 +106,14 @@ async def listen(port: int | None) -> AsyncIterator[Callback]:
     Raises:
         AuthorizationFault: the port is taken.
     """
-    callbacks: list[Callback] = []
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await callbacks[0].answer(reader, writer)
-
+    callback = Callback()
     try:
-        server = await asyncio.start_server(answer, HOST, port or 0, limit=LONGEST_REQUEST)
+        server = await asyncio.start_server(callback.answer, HOST, port or 0, limit=LONGEST_REQUEST)
     except OSError as error:
         raise AuthorizationFault(f"port {port} of {HOST}, where the sign-in comes back to, is taken") from error
     async with server:
-        callbacks.append(Callback(f"http://{HOST}:{server.sockets[0].getsockname()[1]}{PATH}"))
-        yield callbacks[0]
+        callback.redirect_uri = f"http://{HOST}:{server.sockets[0].getsockname()[1]}{PATH}"
+        yield callback
 
 
 def _one(query: dict[str, list[str]], name: str) -> str:
@@ -128,7 +124,6 @@ def _page(status: str, text: str) -> bytes:
     body = f"<!doctype html><meta charset=utf-8><title>Toolweave</title><p>{text}</p>".encode()
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
-        "Content-Security-Policy: default-src 'none'\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-store\r\n"
         "Connection: close\r\n\r\n"
     )
     return head.encode() + body

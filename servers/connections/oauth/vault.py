@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import keyring
 from keyring.backend import KeyringBackend
@@ -43,33 +42,6 @@ class GrantKey:
         return f"{self.server}-{digest[:12]}"
 
 
-class Vault(Protocol):
-    """Where texts are kept, in whatever way; its methods block and belong on a thread."""
-
-    def read(self, key: GrantKey) -> str | None:
-        """Return the text, None if there is none.
-
-        Raises:
-            TokenStoreError: there is one that cannot be read.
-        """
-
-    def write(self, key: GrantKey, text: str) -> None:
-        """Replace the text, wholly or not at all.
-
-        Raises:
-            TokenStoreError: it cannot be kept.
-        """
-
-    def delete(self, key: GrantKey) -> bool:
-        """Forget the text, and what was kept for the same server under other URLs where that can be found.
-
-        Returns whether there was one.
-
-        Raises:
-            TokenStoreError: it is still there.
-        """
-
-
 @contextmanager
 def _store_errors(what: object) -> Iterator[None]:
     try:
@@ -93,17 +65,29 @@ class KeyringVault:
         self._service = f"{SERVICE}-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
 
     def read(self, key: GrantKey) -> str | None:
-        """See `Vault.read`."""
+        """Return the text, None if there is none; blocks, as `write` and `delete` do.
+
+        Raises:
+            TokenStoreError: there is one that cannot be read.
+        """
         with _store_errors("the keyring cannot be used"):
             return self._backend.get_password(self._service, key.label)
 
     def write(self, key: GrantKey, text: str) -> None:
-        """See `Vault.write`."""
+        """Replace the text, wholly or not at all.
+
+        Raises:
+            TokenStoreError: it cannot be kept.
+        """
         with _store_errors("the keyring cannot be used"):
             self._backend.set_password(self._service, key.label, text)
 
     def delete(self, key: GrantKey) -> bool:
-        """See `Vault.delete`; a keyring cannot list what it has, so only this URL's text goes."""
+        """Forget the text and say whether there was one; a keyring cannot list what else it has for the server.
+
+        Raises:
+            TokenStoreError: it is still there.
+        """
         with _store_errors("the keyring cannot be used"), suppress(PasswordDeleteError):
             if self._backend.get_password(self._service, key.label) is not None:
                 self._backend.delete_password(self._service, key.label)
@@ -144,7 +128,7 @@ class SealedFiles:
         self._seal = Seal(folder, key)
 
     def read(self, key: GrantKey) -> str | None:
-        """See `Vault.read`."""
+        """Return the text, None if there is none; see `KeyringVault.read`."""
         path = self._path(key)
         with _store_errors(path):
             try:
@@ -155,7 +139,7 @@ class SealedFiles:
         return self._seal.open(sealed)
 
     def write(self, key: GrantKey, text: str) -> None:
-        """See `Vault.write`; two writers of one key must exclude each other (`hold`)."""
+        """Replace the text, wholly or not at all; two writers of one key must exclude each other (`hold`)."""
         path = self._path(key)
         draft = path.with_suffix(".new")
         with _store_errors(path):
@@ -166,7 +150,7 @@ class SealedFiles:
                 os.fsync(folder)
 
     def delete(self, key: GrantKey) -> bool:
-        """See `Vault.delete`."""
+        """Forget the text, and those of the same server under other URLs; say whether there was one."""
         own = re.compile(rf"{re.escape(key.server)}-[0-9a-f]{{12}}\.(?:tokens|new)")
         with _store_errors(self._folder):
             found = [path for path in self._folder.glob("*") if own.fullmatch(path.name)]
@@ -176,6 +160,9 @@ class SealedFiles:
 
     def _path(self, key: GrantKey) -> Path:
         return self._folder / f"{key.label}.tokens"
+
+
+Vault = KeyringVault | SealedFiles
 
 
 def open_vault(place: TokenPlace) -> Vault:
