@@ -43,7 +43,7 @@ Call = Callable[[str, str, dict[str, Any], CallContext], Awaitable["CallToolResu
 
 
 class ProgressEvents:
-    """Write one call's progress while it runs: at most one event per interval, the newest, and always the last one.
+    """Write one call's progress while it runs: at most one event per interval, and always the last one.
 
     `report` may be called from any thread, as the tool plane's loop need not be the graph's. What a server reports
     after the call has ended, or in numbers that are none, is dropped.
@@ -51,7 +51,7 @@ class ProgressEvents:
     Args:
         write: takes an event; called on the loop that made this object.
         facts: what every event says of the call.
-        interval_s: how long to wait between two events.
+        interval_s: how much later than an event the next one may come.
     """
 
     def __init__(self, write: Write, facts: dict[str, Any], interval_s: float = INTERVAL_S) -> None:
@@ -61,8 +61,8 @@ class ProgressEvents:
         self._loop = asyncio.get_running_loop()
         # LangGraph's writer looks into the context for where in the graph it is.
         self._context = contextvars.copy_context()
-        self._pause: asyncio.TimerHandle | None = None
-        self._newest: dict[str, Any] | None = None
+        self._next_at = 0.0
+        self._waiting: dict[str, Any] | None = None
         self._ended = False
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
@@ -78,24 +78,17 @@ class ProgressEvents:
     def end(self) -> None:
         """Write what waits, and nothing after that."""
         self._ended = True
-        if self._pause is not None:
-            self._pause.cancel()
-        self._write_newest()
+        if self._waiting is not None:
+            self._write(self._waiting)
 
     def _receive(self, event: dict[str, Any]) -> None:
+        now = self._loop.time()
         if self._ended:
             return
-        self._newest = event
-        if self._pause is None:
-            self._write_newest()
-
-    def _write_newest(self) -> None:
-        self._pause = None
-        event, self._newest = self._newest, None
-        if event is None:
+        if now < self._next_at:
+            self._waiting = event
             return
-        if not self._ended:
-            self._pause = self._loop.call_later(self._interval_s, self._write_newest, context=self._context)
+        self._next_at, self._waiting = now + self._interval_s, None
         self._write(event)
 
 
