@@ -6,7 +6,7 @@ The way of a call, top down:
     plane.ToolPlane          all servers of a process: which connection, which caller (`current` is where graphs find
                              it, `callers` has the connections of single callers)
     call.carry_out           the one place where a call's policies meet and every failure becomes a result: schema
-                             (`checks`), permit (`breaker`), attempts, record (`observation`)
+                             (`registry`), permit (`breaker`), attempts, record (`observation`)
     connection               one attempt within its deadline, raced against the loss of the session (`sessions.link`)
     sessions.session         the request itself; from here on the MCP libraries are loaded (`sessions.loading`)
 

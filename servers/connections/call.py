@@ -86,7 +86,7 @@ async def _permit(connection: ServerConnection, tool: str, arguments: dict[str, 
     if not is_selected(connection.config, tool):
         raise left_out(server, tool, name=tool[:LONGEST_NAME])
     spec = connection.spec(tool)
-    if spec and (problems := await connection.argument_checks.problems(tool, spec.input_schema, arguments)):
+    if spec and (problems := await spec.problems("arguments", arguments)):
         raise errors.InvalidArguments(misfit_text(tool, problems), server=server, tool=tool, executed="no")
     permit = connection.breaker.permit()
     if permit is None:

@@ -12,7 +12,6 @@ from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import ToolError
 from toolweave.servers.connections import results
 from toolweave.servers.connections.breaker import Breaker
-from toolweave.servers.connections.checks import SchemaChecks
 from toolweave.servers.connections.context import CallContext, is_doubtful
 from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.redaction import Redaction
@@ -112,9 +111,6 @@ class ServerConnection:
         self.config = config
         label = f"{config.name} (session of a caller)" if shared else config.name
         self.redaction = Redaction(config)
-        self.argument_checks = SchemaChecks(
-            config.name, "the arguments of {}/{} are sent unchecked, its schema cannot be used: {}"
-        )
         self.status = ServerStatus(config.name, _first_state(config), config.misconfigured, shown_as=label)
         self.breaker = Breaker(label, config.breaker, pace.clock)
         self.closing = asyncio.Event()

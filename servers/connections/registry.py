@@ -1,16 +1,24 @@
 """Decide which tools are offered under which names: filters, prefixes, order, and who yields in a collision (D-2)."""
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
+
+from loguru import logger
 
 from toolweave.config.mcp import McpServerConfig
+from toolweave.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """One listed tool: `name` is the server's own, `annotations` the MCP hints such as readOnlyHint."""
+    """One listed tool: `name` is the server's own, `annotations` the MCP hints such as readOnlyHint.
+
+    Models send wrong types and forget fields; what the server would answer, if it looks at all, is rarely something a
+    model can act on. So the values of a call are checked here, by schemas that are compiled when first needed.
+    """
 
     name: str
     description: str | None
@@ -18,11 +26,32 @@ class ListedTool:
     annotations: dict[str, Any]
     meta: dict[str, Any] | None
     output_schema: dict[str, Any] | None = None
+    server: str = ""
+    _compiled: dict[str, Schema | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def may_be_repeated(self) -> bool:
         """Return whether the server calls it read-only or idempotent: executing it twice does no harm (D-5)."""
         return any(self.annotations.get(hint) is True for hint in ("readOnlyHint", "idempotentHint"))
+
+    async def problems(self, part: Literal["arguments", "results"], value: Any) -> list[str]:
+        """Name what is wrong with a call's arguments or results (T-10; MCP 2025-11-25, tools, output schema).
+
+        Where a schema cannot be used nothing is checked: the server judges arguments for itself.
+        """
+        if part not in self._compiled:
+            self._compiled[part] = await asyncio.to_thread(self._compile, part)
+        check = self._compiled[part]
+        return check.problems(value) if check else []
+
+    def _compile(self, part: str) -> Schema | None:
+        try:
+            return Schema(self.input_schema if part == "arguments" else self.output_schema or {})
+        except ValueError as error:
+            logger.bind(server=self.server, tool=self.name).warning(
+                "the {} of {}/{} are not checked, its schema cannot be used: {}", part, self.server, self.name, error
+            )
+            return None
 
 
 Offer = dict[str, ListedTool]

@@ -18,7 +18,6 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import ToolError, ToolProtocolError
-from toolweave.servers.connections.checks import SchemaChecks
 from toolweave.servers.connections.context import FAILURE_KEY, CallContext, OnProgress
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import ListedTool
@@ -54,10 +53,8 @@ class McpSession:
         self._elicitations = elicitations
         self._requests = link.requests = OpenRequests(session, lambda: link.lose("the server closed the connection"))
         self._listing = Listing(link.server, link.redaction)
-        self._output_schemas: dict[str, dict[str, Any]] = {}
-        self._results = SchemaChecks(
-            link.server, "the results of {}/{} are not checked, its output schema cannot be used: {}"
-        )
+        self._tools: tuple[ListedTool, ...] = ()
+        self._checked: dict[str, ListedTool] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -94,9 +91,10 @@ class McpSession:
                     specs += self._listing.specs(page.tools)
                 cursor = page.nextCursor
                 if not cursor:
-                    schemas = {spec.name: spec.output_schema for spec in specs}
-                    self._output_schemas = {name: schema for name, schema in schemas.items() if schema is not None}
-                    return tuple(specs)
+                    if self._tools != tuple(specs):  # else those that have compiled schemas stay
+                        self._tools = tuple(specs)
+                        self._checked = {spec.name: spec for spec in specs if spec.output_schema is not None}
+                    return self._tools
         except Exception as error:
             if isinstance(error, McpError) and error.error.code == types.METHOD_NOT_FOUND:
                 return ()
@@ -171,12 +169,12 @@ class McpSession:
         The SDK does the same with every call anew, judging the schema itself each time, and with expressions that a
         server can make run for minutes.
         """
-        schema = self._output_schemas.get(tool)
-        if schema is None:
+        spec = self._checked.get(tool)
+        if spec is None:
             return []
         if structured is None:
             return ["it has no structured content"]
-        return await self._results.problems(tool, schema, structured)
+        return await spec.problems("results", structured)
 
     def _progress_callback(self, on_progress: OnProgress | None) -> ProgressFnT | None:
         if on_progress is None:
@@ -270,6 +268,7 @@ class Listing:
             annotations=dict(list(_short(self._redaction.withhold(hints)).items())[:MOST_HINTS]),
             meta=None if is_longer(tool.meta, LONGEST_META) else self._redaction.withhold(tool.meta),
             output_schema=tool.outputSchema,
+            server=self._server,
         )
 
     def _warn(self, text: str) -> None:

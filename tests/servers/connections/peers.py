@@ -87,7 +87,7 @@ async def compile_checks(plane: ToolPlane) -> None:
     """Compile the checks of all arguments, which a first call does on a thread before its limit begins."""
     await plane.settle()
     for each in plane._connections.values():
-        await asyncio.gather(*(each.argument_checks.of(spec.name, spec.input_schema) for spec in each.tools))
+        await asyncio.gather(*(spec.problems("arguments", {}) for spec in each.tools))
 
 
 async def overdue(plane: ToolPlane, *calls: Coroutine[Any, Any, T]) -> list[T]:

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from tests.servers.connections.peers import QUICK, call, failure_kind, log_records, talkative, text_of
-from toolweave.servers.connections.checks import SchemaChecks
 from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.registry import ListedTool
 
 COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
 
 
 async def problems(schema: dict[str, Any], structured: dict[str, Any]) -> list[str]:
-    return await SchemaChecks("s", "{}/{}: {}").problems("t", schema, structured)
+    return await ListedTool("t", None, {}, {}, None, schema).problems("results", structured)
 
 
 async def test_a_result_that_fits_has_no_problems() -> None:
