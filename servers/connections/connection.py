@@ -5,7 +5,6 @@ import contextlib
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolweave.config.mcp import McpServerConfig
@@ -69,19 +68,6 @@ class Backoff:
         step = min(self._failures, len(self._pace.reconnect_s) - 1)
         self._failures += 1
         return self._pace.reconnect_s[step] * random.uniform(0.8, 1.0)  # noqa: S311 - spreads load, guards nothing
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a session ended: why, for how long it had been ready (None: never), and whether the child ended it.
-
-    `declined`: the server is there, and did not open it for whoever asks.
-    """
-
-    reason: str
-    ready_s: float | None
-    exited: bool
-    declined: bool = False
 
 
 class ServerConnection:
@@ -285,7 +271,7 @@ class ServerConnection:
         self._link = Link(self.config.name, self.redaction, self._authorization)
         self._link.when_lost(self._note_failed_connect)
         self._connecting = True
-        delay = self._after(await self._hold_session(self._link))
+        delay = await self._hold_session(self._link)
         self._connecting = False
         if self._backoff.is_resting and not (self._renewing or self.closing.is_set()):
             self._hurry.clear()  # a caller asked meanwhile, to no avail
@@ -295,8 +281,10 @@ class ServerConnection:
         self._hurry.clear()
         self._renewing = False
 
-    async def _hold_session(self, link: Link) -> Ending:
+    async def _hold_session(self, link: Link) -> float:
         """Open a session within `pace.connect_s`, offer it, watch it until it is lost, leave it within `pace.leave_s`.
+
+        Returns how long to wait before the next.
 
         Losing `link` ends it in good order at any time. A failing transport cancels this task from inside the SDK;
         that, unlike a cancellation from outside, is an ending.
@@ -332,12 +320,8 @@ class ServerConnection:
         reason = f"it did not get ready within {pace.connect_s:g} s" if late else link.why_lost
         if link.last_words and (ready_s or 0.0) < pace.steady_s:
             reason = f"{reason}; it wrote: {link.last_words}"
-        return Ending(
-            reason=reason,
-            ready_s=ready_s,
-            exited=(self.config.transport == "stdio" or link.exited) and not late,
-            declined=ready_s is None and link.declined,
-        )
+        self.is_declined = ready_s is None and link.declined
+        return self._after(reason, ready_s, exited=(self.config.transport == "stdio" or link.exited) and not late)
 
     async def _watch(self, session: "McpSession") -> None:
         """Return when the session is lost, by whichever sign; never because of a tool that is merely slow.
@@ -373,22 +357,27 @@ class ServerConnection:
         self.is_known_down = True
         self._failed_connects += 1
 
-    def _after(self, ending: Ending) -> float:
-        """Record how a session ended; return how long to wait before the next."""
-        if ending.ready_s is None and self._connecting:
+    def _after(self, reason: str, ready_s: float | None, *, exited: bool) -> float:
+        """Record how a session ended; return how long to wait before the next.
+
+        Args:
+            reason: why it ended.
+            ready_s: for how long it had been ready; None: never.
+            exited: the child ended it.
+        """
+        if ready_s is None and self._connecting:
             self._count_failed_connect()
-        lasted = (ending.ready_s or 0.0) >= self.pace.steady_s
+        lasted = (ready_s or 0.0) >= self.pace.steady_s
         if lasted:
             self._backoff.reset()
-        self.is_declined = ending.declined
         if self.is_declined and self.needs_caller and not self.closing.is_set():
             # As ready as it can be without a caller: each of them has a session of their own.
-            self.status.set("ready", f"it is open to signed-in callers only: {self.redaction.clean(ending.reason)}")
+            self.status.set("ready", f"it is open to signed-in callers only: {self.redaction.clean(reason)}")
             return self.pace.rest_s
-        self._show_down(ending.reason)
+        self._show_down(reason)
         if self.is_declined and self._is_callers:
             return self.pace.rest_s
-        return self._backoff.next_delay(exited=ending.exited and not lasted)
+        return self._backoff.next_delay(exited=exited and not lasted)
 
     def _offer(self, session: "McpSession", tools: tuple[ListedTool, ...]) -> None:
         self._session = session

@@ -47,15 +47,12 @@ class Redaction:
 
     def add(self, secret: str) -> None:
         """Blank this one out from now on, unless it is so short that ordinary text contains it."""
-        if secret in self._learned:
-            # The newest are kept: moved to the end.
-            del self._learned[secret]
-            self._learned[secret] = None
-        elif len(secret) >= SHORTEST_SECRET:
-            self._learned[secret] = None
-            while len(self._learned) > MOST_LEARNED:
-                del self._learned[next(iter(self._learned))]
-            self._arrange()
+        if secret in self._learned or len(secret) < SHORTEST_SECRET:
+            return
+        self._learned[secret] = None
+        if len(self._learned) > MOST_LEARNED:
+            del self._learned[next(iter(self._learned))]
+        self._arrange()
 
     def blank(self, text: str) -> str:
         """Return `text` without the secrets that are known, and otherwise as it is."""

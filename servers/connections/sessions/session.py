@@ -30,7 +30,7 @@ from toolweave.visible import visible
 
 LONGEST_NAME = 128
 LONGEST_META = 4_000
-MOST_HINTS = 20
+HINTS = set(types.ToolAnnotations.model_fields)
 NO_PARAMETERS = "Its parameters are too many to be described here."
 MOST_SCHEMA_CHARS = 100_000
 DEEPEST_SCHEMA = 40
@@ -260,12 +260,15 @@ class Listing:
                 f"the tool {tool.name} is offered without its schema, and its arguments are not checked: {error}"
             )
             schema, description = {"type": "object"}, f"{description} {NO_PARAMETERS}".strip()
-        hints = tool.annotations.model_dump(exclude_none=True) if tool.annotations else {}
+        hints = tool.annotations.model_dump(include=HINTS, exclude_none=True) if tool.annotations else {}
         return ListedTool(
             name=tool.name,
             description=description or None,
             input_schema=schema,
-            annotations=dict(list(_short(self._redaction.withhold(hints)).items())[:MOST_HINTS]),
+            annotations={
+                name: note(hint) if isinstance(hint, str) else hint
+                for name, hint in self._redaction.withhold(hints).items()
+            },
             meta=None if is_longer(tool.meta, LONGEST_META) else self._redaction.withhold(tool.meta),
             output_schema=tool.outputSchema,
             server=self._server,
@@ -275,11 +278,6 @@ class Listing:
         if text not in self._warned:
             self._warned.add(text)
             logger.bind(server=self._server).warning("MCP server {}: {}", self._server, text)
-
-
-def _short(hints: dict[str, Any]) -> dict[str, Any]:
-    texts = {name: note(hint) for name, hint in hints.items() if isinstance(hint, str)}
-    return {name: texts.get(name, hint) for name, hint in hints.items() if isinstance(hint, bool | int | float | str)}
 
 
 class SchemaTooLarge(ValueError):
