@@ -10,7 +10,7 @@ The way of a call, top down:
     connection               one attempt within its deadline, raced against the loss of the session (`sessions.link`)
     sessions.session         the request itself; from here on the MCP libraries are loaded (`sessions.loading`)
 
-The way of a connection: `connection` owns it, holds one session from opening to end and watches it, `sessions.client`
+The way of a connection: `connection` owns it, holds one session from opening to end and watches it, `sessions.session`
 opens it over `stdio` or `http`, `oauth` gets its tokens.
 
 Low modules: `context` (who calls, and what was asked and answered), `registry` (what servers list, under which names),
