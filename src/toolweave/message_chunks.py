@@ -14,8 +14,8 @@ from langchain_core.utils import json as langchain_json
 from pydantic_core import from_json
 
 BATCH = 256
-# What LangChain reads of a text of so many characters takes it some milliseconds at most.
-SHORT = 2_000
+# LangChain reads a piece of so many characters in a millisecond at most.
+SHORT = 200
 
 
 class ChunkJoiner:
