@@ -61,11 +61,7 @@ def to_json(value: object) -> str:
 
 def from_json(text: str) -> Any:
     """Decode what to_json gave."""
-    parse = json.loads if text.startswith(EXACT) else orjson.loads
-    if len(text) < LARGE_BYTES:
-        return parse(text)
-    with collecting_later():
-        return parse(text)
+    return loads(text, json.loads if text.startswith(EXACT) else orjson.loads)
 
 
 def _is_deeper(value: object, levels: int) -> bool:
@@ -174,12 +170,12 @@ def _weight(value: object) -> int:
     return weight
 
 
-def loads(data: bytes | str) -> Any:
+def loads(data: bytes | str, parse: Callable[[bytes | str], Any] = orjson.loads) -> Any:
     """Decode JSON bytes; raises ValueError when they are not JSON."""
     if len(data) < LARGE_BYTES:
-        return orjson.loads(data)
+        return parse(data)
     with collecting_later():
-        return orjson.loads(data)
+        return parse(data)
 
 
 def plain(value: object) -> object:
