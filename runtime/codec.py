@@ -93,8 +93,18 @@ SLICE_VALUES = 2_000
 SLICED_LEVELS = 10
 
 
-def dumps(value: object) -> bytes:
-    """Encode a value as compact UTF-8 JSON.
+def plain(value: object) -> object:
+    """Give the JSON-ready form of a value that JSON has no type for."""
+    for kinds, form in FORMS:
+        if isinstance(value, kinds):
+            return form(value)
+    if isinstance(value, tuple) and not hasattr(value, "_asdict"):
+        return list(value)
+    return _by_its_own_means(value)
+
+
+def dumps(value: object, form: Callable[[object], object] = plain) -> bytes:
+    """Encode a value as compact UTF-8 JSON; `form` gives the JSON-ready form of what JSON has no type for.
 
     Messages and other pydantic models take the form of their `model_dump`, exceptions that of
     `{"error": class, "message": text}`, bytes that of base64, anything unknown its `repr`. NaN and infinities become
@@ -102,9 +112,9 @@ def dumps(value: object) -> bytes:
     nothing that a graph can hold makes this raise.
     """
     try:
-        return orjson.dumps(value, default=plain, option=OPTIONS)
+        return orjson.dumps(value, default=form, option=OPTIONS)
     except TypeError:
-        text = json.dumps(_portable(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(_portable(value, form), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode("utf-8", "replace")
 
 
@@ -178,16 +188,6 @@ def loads(data: bytes | str, parse: Callable[[bytes | str], Any] = orjson.loads)
         return parse(data)
 
 
-def plain(value: object) -> object:
-    """Give the JSON-ready form of a value that JSON has no type for."""
-    for kinds, form in FORMS:
-        if isinstance(value, kinds):
-            return form(value)
-    if isinstance(value, tuple) and not hasattr(value, "_asdict"):
-        return list(value)
-    return _by_its_own_means(value)
-
-
 def _number(value: Decimal) -> int | float | None:
     if not value.is_finite():
         return None
@@ -228,7 +228,7 @@ FORMS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
 )
 
 
-def _portable(value: object, depth: int = 0) -> object:
+def _portable(value: object, form: Callable[[object], object], depth: int = 0) -> object:
     """Rebuild a value from the types that json knows; the slow way, taken when orjson refuses."""
     if depth > 200:
         return repr(value)
@@ -241,15 +241,15 @@ def _portable(value: object, depth: int = 0) -> object:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
-        return {_key(key): _portable(item, depth + 1) for key, item in value.items()}
+        return {_key(key): _portable(item, form, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple) and not hasattr(value, "_asdict"):
-        return [_portable(item, depth + 1) for item in value]
+        return [_portable(item, form, depth + 1) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return _portable(asdict(value), depth + 1)
+        return _portable(asdict(value), form, depth + 1)
     try:
         return orjson.loads(orjson.dumps(value, option=OPTIONS))
     except TypeError:
-        return _portable(plain(value), depth + 1)
+        return _portable(form(value), form, depth + 1)
 
 
 def _key(key: object) -> str:

@@ -6,11 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.types import Interrupt
 
-from toolweave.runtime.codec import OPTIONS, dumps, plain
+from toolweave.runtime.codec import dumps, plain
 from toolweave.runtime.events.channel import Channel, speaks_protocol
 from toolweave.runtime.events.log import ThreadLog
 from toolweave.runtime.models import JsonObject, Namespace, Outcome, Run, StreamEvent
@@ -23,10 +22,7 @@ PARTIAL = frozenset({"chunk_position", "tool_call_chunks"})
 
 def wire_json(value: object) -> bytes:
     """Encode a value as JSON; like `codec.dumps` it never raises."""
-    try:
-        return orjson.dumps(value, default=_form, option=OPTIONS)
-    except TypeError:
-        return dumps(_rebuilt(value))
+    return dumps(value, _form)
 
 
 def wire_message(message: BaseMessage) -> JsonObject:
@@ -59,17 +55,6 @@ def _calls(message: AIMessage) -> JsonObject:
 
 def _form(value: object) -> object:
     return wire_message(value) if isinstance(value, BaseMessage) else plain(value)
-
-
-def _rebuilt(value: Any, depth: int = 0) -> Any:
-    """Replace the messages of a value that orjson refuses; the slow way."""
-    if isinstance(value, BaseMessage):
-        return wire_message(value)
-    if depth < 100 and isinstance(value, Mapping):
-        return {key: _rebuilt(item, depth + 1) for key, item in value.items()}
-    if depth < 100 and isinstance(value, list | tuple):
-        return [_rebuilt(item, depth + 1) for item in value]
-    return value
 
 
 ROOT: Namespace = ()
