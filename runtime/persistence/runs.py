@@ -118,7 +118,7 @@ def startable(connection: Connection, thread_id: str, now: int) -> str | None:
     return None if row is None else row.run_id
 
 
-def request_cancel(connection: Connection, run_id: str, action: CancelAction, now: int) -> Run:
+def request_cancel(connection: Connection, run_id: str, action: CancelAction, now: int) -> None:
     """Mark a run that has begun, or end a pending one at once.
 
     Raises:
@@ -127,16 +127,20 @@ def request_cancel(connection: Connection, run_id: str, action: CancelAction, no
     row = sql.run_by_id.first(connection, {"of_run": run_id})
     if row is None or row.status in TERMINAL:
         raise NotFound("No runs found to cancel.")
+    _cancel(connection, row, action, now)
     if not has_begun(row):
-        sql.interrupt_pending.run(connection, {"of_run": run_id, "action": action, "now": now})
-    elif row.cancel != "rollback":
-        sql.mark_cancelled.run(connection, {"of_run": run_id, "action": action})
-    cancelled = run_from(sql.run_by_id.first(connection, {"of_run": run_id}))
-    if not has_begun(row):
-        if action == "rollback":
-            sql.delete_run.run(connection, {"of_run": run_id})
         _release(connection, row, now)
-    return cancelled
+
+
+def _cancel(connection: Connection, run: Any, action: CancelAction, now: int) -> None:
+    """End a run that has not begun at once; mark another one, which ends when its executor has stopped it."""
+    if has_begun(run):
+        if run.cancel != "rollback":
+            sql.mark_cancelled.run(connection, {"of_run": run.run_id, "action": action})
+    elif action == "rollback":
+        sql.delete_run.run(connection, {"of_run": run.run_id})
+    else:
+        sql.interrupt_pending.run(connection, {"of_run": run.run_id, "action": action, "now": now})
 
 
 def delete(connection: Connection, thread_id: str, run_id: str, now: int) -> None:
@@ -229,7 +233,9 @@ def create_run(
         new = _inheriting(new, inherited)
     superseded: tuple[tuple[str, CancelAction], ...] = ()
     if new.multitask_strategy in ("interrupt", "rollback"):
-        superseded = _supersede(connection, active, new.multitask_strategy, now)
+        for run in active:
+            _cancel(connection, run, new.multitask_strategy, now)
+        superseded = tuple((run.run_id, new.multitask_strategy) for run in active)
         active = [run for run in active if has_begun(run)]
     try:
         sql.insert_run.run(connection, row_of(new))
@@ -277,21 +283,6 @@ def _ownership(new: NewRun) -> JsonObject:
 def _thread_config(new: NewRun) -> JsonObject:
     """Give the part of the run's config that the thread shows."""
     return {**new.thread_config, "configurable": {}}
-
-
-def _supersede(
-    connection: Connection, active: Sequence[Any], action: CancelAction, now: int
-) -> tuple[tuple[str, CancelAction], ...]:
-    """Cancel the thread's runs: those that have not begun at once, the others when their executor has stopped them."""
-    for run in active:
-        if has_begun(run):
-            if run.cancel != "rollback":
-                sql.mark_cancelled.run(connection, {"of_run": run.run_id, "action": action})
-        elif action == "rollback":
-            sql.delete_run.run(connection, {"of_run": run.run_id})
-        else:
-            sql.interrupt_pending.run(connection, {"of_run": run.run_id, "action": action, "now": now})
-    return tuple((run.run_id, action) for run in active)
 
 
 def _due(new: NewRun, active: Sequence[Any], now: int) -> bool:
@@ -405,15 +396,13 @@ class RunRepository:
 
         return await self._database.read(work)
 
-    async def request_cancel(self, run_id: str, action: CancelAction) -> Run:
+    async def request_cancel(self, run_id: str, action: CancelAction) -> None:
         """Ask for a run's end: a pending one is interrupted (or deleted, for rollback) at once, a running one marked.
-
-        The answer's status tells which: `interrupted` means it is over.
 
         Raises:
             NotFound: there is no such run, or it has ended.
         """
-        return await self._write(request_cancel, run_id=run_id, action=action)
+        await self._write(request_cancel, run_id=run_id, action=action)
 
     async def delete(self, thread_id: str, run_id: str) -> None:
         """Delete a run and its events, also while it is running (langgraph_api.md 5.9).

@@ -139,12 +139,11 @@ class Queue:
         if row is None:
             return
         try:
-            cancelled = self.write(run_queue.request_cancel, row.run_id, random.choice(["interrupt", "rollback"]))
+            self.write(run_queue.request_cancel, row.run_id, random.choice(["interrupt", "rollback"]))
         except NotFound:
             assert row.status not in ACTIVE
             return
-        if cancelled.status == "interrupted":
-            self.tell(self.write(run_queue.startable, cancelled.thread_id))
+        self.tell(self.write(run_queue.startable, row.thread_id))
 
     def delete(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])
