@@ -35,7 +35,7 @@ from toolweave.runtime.persistence.run_rows import (
 )
 from toolweave.runtime.persistence.schema import runs, threads
 from toolweave.runtime.persistence.search import allows, where_visible
-from toolweave.runtime.persistence.threads import is_being_deleted
+from toolweave.runtime.persistence.threads import is_being_deleted, settle
 from toolweave.sealing import Seal
 
 T = TypeVar("T")
@@ -87,19 +87,7 @@ def finalise(
         sql.delete_run.run(connection, {"of_run": run_id})
     elif outcome.run_metadata:
         _merge(connection, run_id, ended.metadata, outcome.run_metadata, now)
-    waiting = sql.active_runs.all(connection, {"of_thread": ended.thread_id})
-    sql.settle_thread.run(
-        connection,
-        {
-            "of_thread": ended.thread_id,
-            "new_status": "busy" if waiting else outcome.thread_status,
-            "new_settled": outcome.thread_status,
-            "new_values": None if outcome.values_json is None else outcome.values_json.decode(),
-            "new_interrupts": to_json(outcome.interrupts),
-            "new_error": None if outcome.error is None else to_json(outcome.error),
-            "now": now,
-        },
-    )
+    waiting = settle(connection, ended.thread_id, outcome, now)
     return next((run.run_id for run in waiting if (run.not_before or 0) <= now), None)
 
 

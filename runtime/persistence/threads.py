@@ -23,7 +23,6 @@ from sqlalchemy import (
     exists,
     func,
     insert,
-    literal,
     null,
     or_,
     select,
@@ -32,10 +31,10 @@ from sqlalchemy import (
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import StoredJson, from_json, to_json, to_micros, utc_now
-from toolweave.runtime.models import JsonObject, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
+from toolweave.runtime.models import JsonObject, Outcome, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
 from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import SqliteDatabase
-from toolweave.runtime.persistence.run_rows import expires_after, new_thread, ttl_columns
+from toolweave.runtime.persistence.run_rows import new_thread, ttl_columns
 from toolweave.runtime.persistence.schema import Compiled, record_of, runs, threads
 from toolweave.runtime.persistence.search import allows, filter_in_force, page, where_contains, where_visible
 
@@ -292,24 +291,11 @@ class ThreadRepository:
             NotFound: there is none with this id.
         """
         now = to_micros(self._clock())
+        state = Outcome("success", status, values_json, interrupts)
 
         def work(connection: Connection) -> None:
             _required_row(connection, thread_id)
-            busy = connection.execute(
-                select(threads.c.thread_id).where(threads.c.thread_id == thread_id, _busy())
-            ).first()
-            connection.execute(
-                _at(thread_id).values(
-                    status="busy" if busy else status,
-                    settled=status,
-                    state_values=values_json.decode(),
-                    interrupts=to_json(interrupts),
-                    error=None,
-                    updated_at=now,
-                    state_updated_at=now,
-                    expires_at=expires_after(literal(now)),
-                )
-            )
+            settle(connection, thread_id, state, now)
 
         await self._database.write(work)
 
@@ -327,6 +313,24 @@ class ThreadRepository:
         """Let a thread that has expired by `now` stay until its next change."""
         cleared = _at(thread_id).where(threads.c.expires_at <= to_micros(now)).values(expires_at=None)
         await self._database.write(lambda connection: connection.execute(cleared))
+
+
+def settle(connection: Connection, thread_id: str, state: Outcome, now: int) -> Sequence[Any]:
+    """Write the state that a thread has now, and return its runs that have not ended: with any, it stays busy."""
+    waiting = sql.active_runs.all(connection, {"of_thread": thread_id})
+    sql.settle_thread.run(
+        connection,
+        {
+            "of_thread": thread_id,
+            "new_status": "busy" if waiting else state.thread_status,
+            "new_settled": state.thread_status,
+            "new_values": None if state.values_json is None else state.values_json.decode(),
+            "new_interrupts": to_json(state.interrupts),
+            "new_error": None if state.error is None else to_json(state.error),
+            "now": now,
+        },
+    )
+    return waiting
 
 
 def _at(thread_id: str) -> Any:
