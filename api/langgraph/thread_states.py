@@ -12,13 +12,14 @@ from starlette.exceptions import HTTPException
 
 from toolweave.api.langgraph.run_requests import CHECKPOINT_FIELDS
 from toolweave.api.langgraph.served import Served
-from toolweave.api.langgraph.wire import NO_STATE, interrupts_json, thread_state_json
+from toolweave.api.langgraph.wire import NO_STATE, thread_state_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject, NewRun, Thread, ThreadStatus
 from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, FORKED_FROM
 from toolweave.runtime.persistence.threads import ThreadClaim
+from toolweave.runtime.runs.execution import interrupts_by_task
 from toolweave.runtime.runs.graph_call import build_command
 from toolweave.runtime.runs.refused_writes import merged, readable_history, readable_state
 
@@ -165,7 +166,7 @@ async def require_start(served: Served, new: NewRun) -> None:
 
 async def _mirror(served: Served, thread_id: str, state: StateSnapshot) -> None:
     status: ThreadStatus = "interrupted" if state.next else "idle"
-    await served.persistence.threads.set_state(thread_id, dumps(state.values), status, interrupts_json(state))
+    await served.persistence.threads.set_state(thread_id, dumps(state.values), status, interrupts_by_task(state))
     hub = served.engine.runtime.threads
     if hub.has_followers(thread_id):
         hub.publish(thread_id, "state_update", dumps({"state": thread_state_json(state), "thread_id": thread_id}))

@@ -82,15 +82,6 @@ def selected_state(state: JsonObject, select: Sequence[str]) -> JsonObject:
     return chosen
 
 
-def interrupts_json(snapshot: StateSnapshot) -> JsonObject:
-    """Map the ids of waiting tasks to their interrupts, as a thread shows them."""
-    return {
-        task.id: [_interrupt_json(interrupt) for interrupt in task.interrupts]
-        for task in snapshot.tasks
-        if task.interrupts
-    }
-
-
 def _checkpoint(config: RunnableConfig | None) -> JsonObject | None:
     ids = checkpoint_ids(config)
     return ids if ids and ids.get("checkpoint_id") else None
