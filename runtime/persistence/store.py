@@ -310,29 +310,18 @@ def _index(section: StoreIndexEntry, folder: Path) -> StoreIndex:
 
 def _embeddings(embed: str, folder: Path) -> Embeddings:
     provider, _, _ = embed.partition(":")
-    if provider in PROVIDERS:
-        return _of_provider(embed, provider)
-    loaded: Any = load_target(embed, folder)
+    loaded: Any = embed if provider in PROVIDERS else load_target(embed, folder)
     if inspect.isclass(loaded) and issubclass(loaded, Embeddings):
         raise ConfigError(f"{embed!r} is a class.", source=SOURCE, fix="Name an object made of it, or a function.")
-    if not isinstance(loaded, Embeddings) and not callable(loaded):
+    if not isinstance(loaded, Embeddings | str) and not callable(loaded):
         raise ConfigError(
             f"{embed!r} is a {type(loaded).__name__}, which embeds nothing.",
             source=SOURCE,
             fix="Name a function from a list of texts to a list of vectors, or an Embeddings object.",
         )
-    return ensure_embeddings(loaded)
-
-
-def _of_provider(embed: str, provider: str) -> Embeddings:
     try:
-        # An extra: the package brings the clients of all providers, few applications need it.
-        from langchain.embeddings import init_embeddings  # type: ignore[import-not-found]  # noqa: PLC0415
-    except ImportError as error:
-        fix = f"Install langchain and langchain-{provider.replace('_', '-')}, or name a function of your own."
-        raise ConfigError(f"{embed!r} needs the package langchain.", source=SOURCE, fix=fix) from error
-    try:
-        made: Embeddings = init_embeddings(embed)
+        # Imports langchain for a provider only: it brings the clients of all providers, few applications need it.
+        return ensure_embeddings(loaded)
     except (ImportError, ValueError) as error:
-        raise ConfigError(f"{embed!r} cannot be used: {error}.", source=SOURCE) from error
-    return made
+        fix = f"Install langchain and langchain-{provider.replace('_', '-')}, or name a function of your own."
+        raise ConfigError(f"{embed!r} cannot be used: {error}", source=SOURCE, fix=fix) from error
