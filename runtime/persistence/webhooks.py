@@ -31,14 +31,6 @@ class WebhookDelivery:
     attempts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookCounts:
-    """How many deliveries wait, and how many were given up in the last days."""
-
-    waiting: int
-    given_up: int
-
-
 def insert_delivery(connection: Connection, delivery: WebhookDelivery, now: datetime) -> None:
     """Write a delivery that is due at once; for the transaction that ends its run."""
     moment = to_micros(now)
@@ -141,12 +133,6 @@ class WebhookRepository:
         limit = self._now() - KEPT // timedelta(microseconds=1)
         statement = delete(webhook_deliveries).where(webhook_deliveries.c.given_up_at < limit)
         return await self._database.write(lambda connection: connection.execute(statement).rowcount)
-
-    async def counts(self) -> WebhookCounts:
-        """Count the deliveries that wait and those that were given up and are still kept."""
-        query = select(func.count(webhook_deliveries.c.next_attempt_at), func.count(webhook_deliveries.c.given_up_at))
-        waiting, given_up = await self._database.read(lambda connection: connection.execute(query).one())
-        return WebhookCounts(waiting, given_up)
 
     async def _change(self, delivery_id: str, **values: Any) -> None:
         statement = update(webhook_deliveries).where(_WITH_ID).values(**values)

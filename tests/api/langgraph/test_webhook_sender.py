@@ -117,7 +117,8 @@ async def sent_by(tmp_path: Path, http_section: dict[str, Any], app: FastAPI = O
         await persistence.app.write(lambda connection: insert_delivery(connection, delivery, utc_now()))
         async with sending_webhooks(app, persistence.webhooks, rules(), load_langgraph_json(file), Settings()):
             async with asyncio.timeout(60):
-                while (await persistence.webhooks.counts()).waiting:
+                waiting = "SELECT 1 FROM webhook_deliveries WHERE next_attempt_at IS NOT NULL"
+                while await persistence.app.read(lambda connection: connection.exec_driver_sql(waiting).first()):
                     await persistence.app.write(lambda _: None)
     return len(HEARD)
 
