@@ -31,12 +31,11 @@ from langgraph.store.base import (
     tokenize_path,
     validate_op_namespace,
 )
-from loguru import logger
 from sqlalchemy import Connection
 
 from toolweave.config.langgraph_json import StoreEntry, StoreIndexEntry
-from toolweave.errors import ConfigError, PersistenceError
-from toolweave.runtime.background import in_background
+from toolweave.errors import ConfigError
+from toolweave.runtime.background import clearing, in_background
 from toolweave.runtime.codec import to_json, utc_now
 from toolweave.runtime.graphs import load_target
 from toolweave.runtime.persistence import store_items
@@ -222,20 +221,9 @@ async def open_store(path: Path, options: StoreOptions) -> AsyncIterator[SqliteS
     """
     async with open_database(path, _create) as database:
         store = SqliteStore(database, options)
-        async with in_background(_sweep(store, options.sweep_seconds), "store-sweeper"):
+        said = "{} expired store items deleted", "expired store items cannot be deleted yet: {}"
+        async with in_background(clearing(store.sweep, options.sweep_seconds, *said), "store-sweeper"):
             yield store
-
-
-async def _sweep(store: SqliteStore, seconds: float) -> None:
-    while True:
-        await asyncio.sleep(seconds)
-        try:
-            gone = await store.sweep()
-        except PersistenceError as error:
-            logger.warning("expired store items cannot be deleted yet: {}", error)
-        else:
-            if gone:
-                logger.info("{} expired store items deleted", gone)
 
 
 def _create(connection: Connection) -> None:

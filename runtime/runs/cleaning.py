@@ -1,6 +1,5 @@
 """Prune threads on request and when their time to live is over (langgraph_api.md 2.2), and clear what a crash left."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from loguru import logger
 from sqlalchemy import Connection, select
 
 from toolweave.errors import Conflict, NotFound, PersistenceError
-from toolweave.runtime.background import in_background
+from toolweave.runtime.background import clearing, in_background
 from toolweave.runtime.codec import utc_now
 from toolweave.runtime.models import TtlStrategy
 from toolweave.runtime.persistence.opening import Persistence
@@ -75,19 +74,9 @@ def sweeping_expired(
     engine: EmbeddedEngine, sweeps: Sweeps, clock: Callable[[], datetime] = utc_now
 ) -> AbstractAsyncContextManager[None]:
     """Sweep at once and then in intervals, beside whatever the block does; a failure waits for the next time."""
-    return in_background(_sweep_again_and_again(engine, sweeps, clock), "sweep-expired")
-
-
-async def _sweep_again_and_again(engine: EmbeddedEngine, sweeps: Sweeps, clock: Callable[[], datetime]) -> None:
-    while True:
-        try:
-            swept = await sweep_expired(engine, clock(), sweeps.limit)
-        except PersistenceError as error:
-            logger.warning("expired threads could not be cleared: {}", error)
-        else:
-            if swept:
-                logger.info("{} threads had expired", swept)
-        await asyncio.sleep(sweeps.every.total_seconds())
+    said = "{} threads had expired", "expired threads could not be cleared: {}"
+    sweep = clearing(lambda: sweep_expired(engine, clock(), sweeps.limit), sweeps.every.total_seconds(), *said)
+    return in_background(sweep, "sweep-expired")
 
 
 BATCH = 200
