@@ -19,7 +19,7 @@ from toolweave.runtime.graphs import GraphRegistry, load_graph
 from toolweave.runtime.models import Assistant, ThreadTtl
 from toolweave.runtime.persistence.opening import Persistence, open_persistence
 from toolweave.runtime.persistence.store import store_options
-from toolweave.runtime.runs.cleaning import Sweeps, sweeping_expired, sweeping_orphans
+from toolweave.runtime.runs.cleaning import Sweeps, delete_orphans, sweeping_expired
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import Runtime
 
@@ -97,9 +97,9 @@ async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterato
         )
         descriptions = {name: entry.description for name, entry in config.graphs.items()}
         graphs = GraphRegistry(targets, descriptions, checkpointer=persistence.checkpointer, store=persistence.store)
+        await delete_orphans(persistence)
         await persistence.assistants.sync_system(graphs.descriptions(), graphs.given_names())
         runtime = Runtime(persistence, graphs, EventLog(persistence.app), Announcements(ThreadLog(persistence.app)))
         engine = await stack.enter_async_context(open_engine(runtime, max_concurrent=settings.max_concurrent_runs))
-        await stack.enter_async_context(sweeping_orphans(persistence))
         await stack.enter_async_context(sweeping_expired(engine, sweeps(config.checkpointer)))
         yield Served(persistence, graphs, engine, WebhookRules.of(config, settings))

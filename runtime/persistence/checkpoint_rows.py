@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -249,20 +249,14 @@ AND NOT EXISTS (
     AND parent.checkpoint_id = checkpoints.parent_checkpoint_id
 )
 """
-# Both tables begin their primary keys with the thread.
-THREADS_AFTER = """
-SELECT thread_id FROM (
-    SELECT thread_id FROM checkpoints WHERE thread_id > :after
-    UNION SELECT thread_id FROM writes WHERE thread_id > :after
-) ORDER BY thread_id LIMIT :most
-"""
-NEWEST_OF_ANY = """
-SELECT MAX(checkpoint_id) FROM (
-    SELECT checkpoint_id FROM checkpoints WHERE thread_id = :thread_id
-    UNION ALL SELECT checkpoint_id FROM writes WHERE thread_id = :thread_id
+# The tables begin their primary keys with the thread: one look-up per thread, however many rows it has.
+THREAD_IDS = """
+WITH RECURSIVE found(thread_id) AS (
+    SELECT MIN(thread_id) FROM {table} UNION ALL
+    SELECT (SELECT MIN(thread_id) FROM {table} WHERE thread_id > found.thread_id) FROM found WHERE thread_id IS NOT NULL
 )
+SELECT thread_id FROM found WHERE thread_id IS NOT NULL
 """
-DELETE_UP_TO = "DELETE FROM {table} WHERE thread_id = :thread_id AND checkpoint_id <= :last"
 
 
 def prune_older(connection: Connection, thread_id: str, serde: Serializer) -> None:
@@ -277,20 +271,11 @@ def prune_older(connection: Connection, thread_id: str, serde: Serializer) -> No
         driver.execute(FORGET_LOST_PARENTS, where)
 
 
-def threads_after(connection: Connection, after: str, most: int) -> dict[str, str]:
-    """Name the next threads that have checkpoints, in order, each with the newest of them in any namespace."""
+def thread_ids(connection: Connection) -> set[str]:
+    """Name the threads that have checkpoints or writes."""
     driver = driver_of(connection)
-    found = driver.execute(THREADS_AFTER, {"after": after, "most": most}).fetchall()
-    return {thread_id: driver.execute(NEWEST_OF_ANY, {"thread_id": thread_id}).fetchone()[0] for (thread_id,) in found}
-
-
-def delete_up_to(connection: Connection, last: Mapping[str, str]) -> None:
-    """Delete all that threads have up to a checkpoint each."""
-    for thread_id, checkpoint_id in last.items():
-        for table in TABLES:
-            driver_of(connection).execute(
-                DELETE_UP_TO.format(table=table), {"thread_id": thread_id, "last": checkpoint_id}
-            )
+    found = (driver.execute(THREAD_IDS.format(table=table)) for table in ("checkpoints", "writes"))
+    return {thread_id for rows in found for (thread_id,) in rows}
 
 
 def _ancestors_needed(connection: Connection, place: tuple[str, str, str], serde: Serializer) -> Sequence[str]:

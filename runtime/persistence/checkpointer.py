@@ -31,10 +31,9 @@ from toolweave.json_values import LARGE_BYTES, collecting_later
 from toolweave.runtime.persistence import checkpoint_rows as sql
 from toolweave.runtime.persistence.checkpoint_rows import (
     ThreadStorage,
-    delete_up_to,
     measure_thread,
     prune_older,
-    threads_after,
+    thread_ids,
 )
 from toolweave.runtime.persistence.database import SqliteDatabase, driver_of
 from toolweave.runtime.persistence.threads import ThreadClaim
@@ -229,13 +228,9 @@ class RunAwareSaver(AsyncSqliteSaver):
         """Measure what a thread takes up here."""
         return await measure_thread(self._database, self.serde, thread_id)
 
-    async def threads_after(self, after: str, most: int) -> dict[str, str]:
-        """Name the next threads that have checkpoints, each with its newest one."""
-        return await self._database.read(partial(threads_after, after=after, most=most))
-
-    async def delete_up_to(self, last: Mapping[str, str]) -> None:
-        """Delete all that threads have up to a checkpoint each."""
-        await self._database.write(partial(delete_up_to, last=last))
+    async def thread_ids(self) -> set[str]:
+        """Name the threads that have checkpoints or writes."""
+        return await self._database.read(thread_ids)
 
     async def take_back(self, thread_id: str, run_id: str) -> None:
         """Delete a run's checkpoints, subgraphs' included, and restore what it replaced in earlier ones."""

@@ -159,22 +159,16 @@ class SqliteStore(BaseStore):
     async def delete_thread(self, thread_id: str) -> None:
         """Delete what the store keeps for a thread; most have nothing, which costs no write."""
         if await self._database.read(partial(store_items.has_items, thread_id=thread_id)):
-            await self._database.write(partial(store_items.delete_items, until={thread_id: self._clock()}))
+            await self._database.write(partial(store_items.delete_items, thread_id=thread_id))
 
     async def copy_thread(self, source: str, target: str) -> None:
         """Keep for a thread what is kept for another one."""
         if await self._database.read(partial(store_items.has_items, thread_id=source)):
             await self._database.write(partial(store_items.copy_items, source=source, target=target))
 
-    async def threads_after(self, after: str, most: int) -> dict[str, datetime]:
-        """Name the next threads for which something is kept, each with the moment at which that was so."""
-        now = self._clock()
-        found = await self._database.read(partial(store_items.threads_with_items, after=after, most=most))
-        return dict.fromkeys(found, now)
-
-    async def delete_up_to(self, until: Mapping[str, datetime]) -> None:
-        """Delete what is kept for threads and was put there up to a moment each."""
-        await self._database.write(partial(store_items.delete_items, until=until))
+    async def thread_ids(self) -> set[str]:
+        """Name the threads for which something is kept."""
+        return await self._database.read(store_items.threads_with_items)
 
     async def _read(self, ops: Sequence[Op]) -> list[Result]:
         vectors = {op.query: await self._vector(op.query) for op in ops if isinstance(op, SearchOp) and op.query}

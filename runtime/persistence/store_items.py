@@ -266,15 +266,15 @@ def _moment(text: str) -> datetime:
 _FIRST, _LAST = "threads.", ".tool_results"
 _KEPT = re.compile(r"threads\.[^-]{8}-[^-]{4}-[^-]{4}-[^-]{4}-[^-]{12}\.tool_results", re.IGNORECASE)
 _HAS = "SELECT 1 FROM store WHERE prefix = :prefix LIMIT 1"
-_DELETE = "DELETE FROM store WHERE prefix = :prefix AND updated_at <= :until"
+_DELETE = "DELETE FROM store WHERE prefix = :prefix"
 _COPY = (
     "INSERT OR REPLACE INTO store (prefix, key, value, created_at, updated_at, expires_at, ttl_minutes) "
     "SELECT :target, key, value, created_at, updated_at, expires_at, ttl_minutes FROM store WHERE prefix = :source"
 )
 # '/' is the character after '.'.
-_AFTER = (
-    "SELECT DISTINCT prefix FROM store WHERE prefix > :after AND prefix >= 'threads.' AND prefix < 'threads/' "  # noqa: S608 - constants
-    f"AND prefix {KEPT_FOR_A_THREAD} ORDER BY prefix LIMIT :most"
+_WITH_ITEMS = (
+    "SELECT DISTINCT prefix FROM store WHERE prefix >= 'threads.' AND prefix < 'threads/' "  # noqa: S608 - constants
+    f"AND prefix {KEPT_FOR_A_THREAD}"
 )
 
 
@@ -288,10 +288,9 @@ def has_items(connection: Connection, thread_id: str) -> bool:
     return driver_of(connection).execute(_HAS, {"prefix": _prefix(thread_id)}).fetchone() is not None
 
 
-def delete_items(connection: Connection, until: Mapping[str, datetime]) -> None:
-    """Delete what threads have had since before a moment each."""
-    rows = [{"prefix": _prefix(thread_id), "until": _text(moment)} for thread_id, moment in until.items()]
-    driver_of(connection).executemany(_DELETE, rows)
+def delete_items(connection: Connection, thread_id: str) -> None:
+    """Delete what a thread has."""
+    driver_of(connection).execute(_DELETE, {"prefix": _prefix(thread_id)})
 
 
 def copy_items(connection: Connection, source: str, target: str) -> None:
@@ -299,10 +298,10 @@ def copy_items(connection: Connection, source: str, target: str) -> None:
     driver_of(connection).execute(_COPY, {"source": _prefix(source), "target": _prefix(target)})
 
 
-def threads_with_items(connection: Connection, after: str, most: int) -> list[str]:
-    """Name the next threads that have any, in the order of their ids."""
-    found = driver_of(connection).execute(_AFTER, {"after": _prefix(after) if after else "", "most": most})
-    return [prefix.removeprefix(_FIRST).removesuffix(_LAST) for (prefix,) in found]
+def threads_with_items(connection: Connection) -> set[str]:
+    """Name the threads that have any."""
+    found = driver_of(connection).execute(_WITH_ITEMS)
+    return {prefix.removeprefix(_FIRST).removesuffix(_LAST) for (prefix,) in found}
 
 
 def _prefix(thread_id: str) -> str:

@@ -1,14 +1,13 @@
 """Prune threads on request and when their time to live is over (langgraph_api.md 2.2), and clear what a crash left."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Protocol, TypeVar
 
 from loguru import logger
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from toolweave.errors import Conflict, NotFound, PersistenceError
 from toolweave.runtime.background import clearing, in_background
@@ -79,60 +78,21 @@ def sweeping_expired(
     return in_background(sweep, "sweep-expired")
 
 
-BATCH = 200
-Last = TypeVar("Last")
-
-
-async def sweep_orphans(persistence: Persistence, *, batch: int = BATCH) -> int:
+async def delete_orphans(persistence: Persistence) -> int:
     """Delete the checkpoints and kept tool results of threads that have no row in app.db; gives how many times.
 
-    They are looked up before their threads, and a thread's row is always there before what it has: one that has no
-    row by then has lost it.
+    Call it before anything runs. A failure of the database waits for the next start.
     """
-    return await _sweep(persistence, persistence.checkpointer, batch) + await _sweep(
-        persistence, persistence.store, batch
-    )
-
-
-class KeepsForThreads(Protocol[Last]):
-    """A place that keeps something for threads."""
-
-    async def threads_after(self, after: str, most: int) -> dict[str, Last]:
-        """Name the next threads for which it keeps something, each with how far that goes."""
-        ...
-
-    async def delete_up_to(self, last: Mapping[str, Last], /) -> None:
-        """Delete what it keeps for threads up to there."""
-        ...
-
-
-async def _sweep(persistence: Persistence, place: KeepsForThreads[Last], batch: int) -> int:
-    swept, after = 0, ""
-    while found := await place.threads_after(after, batch):
-        *_, after = found
-        known = await persistence.app.read(partial(_existing, thread_ids=tuple(found)))
-        orphans = {thread_id: last for thread_id, last in found.items() if thread_id not in known}
-        if orphans:
-            await place.delete_up_to(orphans)
-            swept += len(orphans)
-    return swept
-
-
-def sweeping_orphans(persistence: Persistence) -> AbstractAsyncContextManager[None]:
-    """Sweep once, beside whatever the block does."""
-    return in_background(_sweep_and_say(persistence), "sweep-orphans")
-
-
-async def _sweep_and_say(persistence: Persistence) -> None:
+    checkpointer, store, query = persistence.checkpointer, persistence.store, select(threads.c.thread_id)
     try:
-        swept = await sweep_orphans(persistence)
+        known = await persistence.app.read(lambda connection: set(connection.execute(query).scalars()))
+        checkpointed = await checkpointer.thread_ids() - known
+        kept_for = await store.thread_ids() - known
+        await asyncio.gather(*map(checkpointer.adelete_thread, checkpointed), *map(store.delete_thread, kept_for))
     except PersistenceError as error:
         logger.warning("what deleted threads had could not be cleared: {}", error)
-        return
-    if swept:
-        logger.info("cleared what a crash had left of {} deleted threads", swept)
-
-
-def _existing(connection: Connection, thread_ids: tuple[str, ...]) -> set[str]:
-    query = select(threads.c.thread_id).where(threads.c.thread_id.in_(thread_ids))
-    return {row.thread_id for row in connection.execute(query)}
+        return 0
+    cleared = len(checkpointed) + len(kept_for)
+    if cleared:
+        logger.info("cleared what a crash had left of {} deleted threads", cleared)
+    return cleared

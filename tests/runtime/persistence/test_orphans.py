@@ -1,6 +1,5 @@
 """Checkpoints whose thread a crash has taken go at the next start, and no others (S-05)."""
 
-import asyncio
 from typing import Any
 from uuid import uuid4
 
@@ -8,9 +7,7 @@ import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
 from toolweave.runtime.persistence.opening import Persistence
-from toolweave.runtime.runs.cleaning import sweep_orphans, sweeping_orphans
-
-BOUND_S = 60.0
+from toolweave.runtime.runs.cleaning import delete_orphans
 
 
 async def leave_checkpoint(persistence: Persistence, thread_id: str) -> None:
@@ -30,9 +27,9 @@ async def test_only_checkpoints_without_a_thread_go(persistence: Persistence) ->
         await leave_checkpoint(persistence, f"thread {number}")
     for number in (1, 4, 6):
         await persistence.threads.create(f"thread {number}")
-    assert await sweep_orphans(persistence, batch=2) == 4
+    assert await delete_orphans(persistence) == 4
     assert await threads_left(persistence) == ["thread 1", "thread 4", "thread 6"]
-    assert await sweep_orphans(persistence) == 0
+    assert await delete_orphans(persistence) == 0
 
 
 async def test_only_kept_tool_results_without_a_thread_go(persistence: Persistence) -> None:
@@ -42,38 +39,7 @@ async def test_only_kept_tool_results_without_a_thread_go(persistence: Persisten
         if number in (1, 4, 6):
             await persistence.threads.create(thread_id)
     await persistence.store.aput(("threads", "an", "application's", "tool_results"), "own", {})
-    assert await sweep_orphans(persistence, batch=2) == 4
+    assert await delete_orphans(persistence) == 4
     left = [item.namespace[1] for item in await persistence.store.asearch(("threads",))]
     assert sorted(left) == sorted([ids[1], ids[4], ids[6], "an"])
-    assert await sweep_orphans(persistence) == 0
-
-
-async def test_what_is_kept_for_a_thread_of_the_same_id_meanwhile_stays(persistence: Persistence) -> None:
-    thread_id = str(uuid4())
-    namespace = ("threads", thread_id, "tool_results")
-    await persistence.store.aput(namespace, "old", {"text": "x"})
-    found = await persistence.store.threads_after("", 10)
-    await persistence.store.aput(namespace, "new", {"text": "y"})
-
-    await persistence.store.delete_up_to(found)
-
-    assert [item.key for item in await persistence.store.asearch(namespace)] == ["new"]
-
-
-async def test_what_a_thread_of_the_same_id_writes_meanwhile_stays(persistence: Persistence) -> None:
-    await leave_checkpoint(persistence, "t")
-    found = await persistence.checkpointer.threads_after("", 10)
-    await leave_checkpoint(persistence, "t")
-
-    await persistence.checkpointer.delete_up_to(found)
-
-    assert await threads_left(persistence) == ["t"]
-    newest = await persistence.checkpointer.threads_after("", 10)
-    assert newest["t"] > found["t"]
-
-
-async def test_the_sweep_runs_beside_the_server(persistence: Persistence) -> None:
-    await leave_checkpoint(persistence, "t")
-    async with asyncio.timeout(BOUND_S), sweeping_orphans(persistence):
-        while await threads_left(persistence):
-            pass
+    assert await delete_orphans(persistence) == 0
