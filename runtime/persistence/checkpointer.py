@@ -232,9 +232,10 @@ class RunAwareSaver(AsyncSqliteSaver):
         """Name the threads that have checkpoints or writes."""
         return await self._database.read(thread_ids)
 
-    async def take_back(self, thread_id: str, run_id: str) -> None:
-        """Delete a run's checkpoints, subgraphs' included, and restore what it replaced in earlier ones."""
-        await self._run(*sql.TAKE_BACK, thread_id=thread_id, run_id=run_id)
+    async def take_back(self, claim: ThreadClaim, run_id: str) -> None:
+        """Delete a run's checkpoints, subgraphs' included, and restore what it replaced. Raises ClaimLost."""
+        self.require(claim)
+        await self._run(*sql.TAKE_BACK, thread_id=claim.thread_id, run_id=run_id)
 
     async def asked_again(self, thread_id: str, run_id: str) -> bool:
         """Say whether a task took the answer that a run brought to an earlier run's question and asked again."""

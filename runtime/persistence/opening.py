@@ -96,11 +96,6 @@ class Persistence:
     crons: CronRepository
     webhooks: WebhookRepository
 
-    async def delete_run_checkpoints(self, claim: ThreadClaim, run_id: str) -> None:
-        """Delete what a run has checkpointed and written: its thread's state is as before it. Raises ClaimLost."""
-        self.checkpointer.require(claim)
-        await self.checkpointer.take_back(claim.thread_id, run_id)
-
     async def delete_history(self, claim: ThreadClaim) -> None:
         """Delete all of a thread's checkpoints but the newest of each namespace. Raises ClaimLost."""
         self.checkpointer.require(claim)

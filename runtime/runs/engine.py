@@ -158,7 +158,7 @@ class EmbeddedEngine:
             await self.cancel(thread_id, run_id, "rollback", wait=True)
             return
         async with self.claimed(thread_id) as claim:
-            await self.runtime.persistence.delete_run_checkpoints(claim, run_id)
+            await self.runtime.persistence.checkpointer.take_back(claim, run_id)
             await self.runtime.persistence.runs.delete(thread_id, run_id)
             left = await state_left(self.runtime, run)
             if left is not None:

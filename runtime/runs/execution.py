@@ -204,7 +204,7 @@ async def after_cancel(runtime: Runtime, run: Run, action: CancelAction, why: st
     claim = ThreadClaim.of_run(run)
     runtime.persistence.checkpointer.seal(claim)
     if action == "rollback":
-        await runtime.persistence.delete_run_checkpoints(claim, run.run_id)
+        await runtime.persistence.checkpointer.take_back(claim, run.run_id)
     left = await state_left(runtime, run) or Outcome("interrupted", "idle")
     error = cancellation(action, why)
     outcome = replace(left, status="interrupted", rolled_back=action == "rollback", error=error)

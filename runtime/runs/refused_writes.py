@@ -69,7 +69,7 @@ async def repaired_state(graph: Graph, saver: RunAwareSaver, config: RunnableCon
     await saver.settled(run_id)
     thread_id = config["configurable"]["thread_id"]
     if found is not None and not _is_of_run(found, run_id) and await saver.wrote_only_its_command(thread_id, run_id):
-        await _take_back(saver, config, run_id)
+        await saver.take_back(config["configurable"][CLAIM_KEY], run_id)
     try:
         return await graph.aget_state(config)
     except ToolweaveError:
@@ -87,17 +87,12 @@ async def _repair(graph: Graph, saver: RunAwareSaver, config: RunnableConfig, ru
     if not readable and _is_of_run(found, run_id):
         parent = await saver.aget_tuple(merged(config, found.parent_config)) if found.parent_config else None
         if parent is None or not _is_of_run(parent, run_id):
-            await _take_back(saver, config, run_id)
+            await saver.take_back(config["configurable"][CLAIM_KEY], run_id)
             return
         await saver.delete_checkpoint(merged(config, found.config))
         found, refused = parent, dict.fromkeys(_tasks_with_results(parent), error)
     for task_id, why in refused.items():
         await saver.fail_task(merged(config, found.config), task_id, why)
-
-
-async def _take_back(saver: RunAwareSaver, config: RunnableConfig, run_id: str) -> None:
-    saver.require(config["configurable"][CLAIM_KEY])
-    await saver.take_back(config["configurable"]["thread_id"], run_id)
 
 
 def merged(config: RunnableConfig, place: RunnableConfig) -> RunnableConfig:

@@ -77,7 +77,7 @@ async def test_the_state_is_as_before_the_run_whose_checkpoints_are_deleted(pers
     assert await log(persistence, "t") != ["hello", "hello", "inner"]
 
     with claimed(persistence, "t") as claim:
-        await persistence.delete_run_checkpoints(claim, "second")
+        await persistence.checkpointer.take_back(claim, "second")
 
     assert await stored(persistence, "t") == before
     assert "child" in before[0]
@@ -87,7 +87,7 @@ async def test_deleting_the_only_run_leaves_no_state(persistence: Persistence) -
     await run(persistence, "t", "only", "hello")
 
     with claimed(persistence, "t") as claim:
-        await persistence.delete_run_checkpoints(claim, "only")
+        await persistence.checkpointer.take_back(claim, "only")
 
     assert await stored(persistence, "t") == (set(), 0)
     assert await log(persistence, "t") == []
@@ -99,8 +99,8 @@ async def test_the_same_run_id_on_another_thread_is_left_alone(persistence: Pers
     before = await stored(persistence, "other")
 
     with claimed(persistence, "t") as claim:
-        await persistence.delete_run_checkpoints(claim, "run")
-        await persistence.delete_run_checkpoints(claim, "unknown")
+        await persistence.checkpointer.take_back(claim, "run")
+        await persistence.checkpointer.take_back(claim, "unknown")
 
     assert await stored(persistence, "other") == before
 
@@ -151,7 +151,7 @@ async def test_an_answer_that_is_rolled_back_is_asked_for_again(persistence: Per
     answered = await graph.ainvoke(Command(resume="yes"), config_of("second"))
     assert "answer: yes" in answered["log"]
     with claimed(persistence, "t") as claim:
-        await persistence.delete_run_checkpoints(claim, "second")
+        await persistence.checkpointer.take_back(claim, "second")
 
     after = await graph.aget_state(config_of("reader"), subgraphs=True)
     assert (after.values, after.next, after.interrupts) == (before.values, before.next, before.interrupts)
@@ -190,7 +190,7 @@ async def test_a_cancelled_caller_does_not_leave_a_run_half_taken_back(persisten
     await run(persistence, "t", "only", "hello")
 
     with claimed(persistence, "t") as claim:
-        taking_back = asyncio.ensure_future(persistence.delete_run_checkpoints(claim, "only"))
+        taking_back = asyncio.ensure_future(persistence.checkpointer.take_back(claim, "only"))
         await asyncio.sleep(0)
         taking_back.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -232,7 +232,7 @@ async def test_only_the_claim_that_holds_a_thread_may_write_its_checkpoints(pers
     for refused in (older, None):
         with pytest.raises(ClaimLost):
             await graph.ainvoke({"log": ["late"]}, under(refused))
-    for refusing in (persistence.delete_run_checkpoints(older, "run"), persistence.delete_history(older)):
+    for refusing in (persistence.checkpointer.take_back(older, "run"), persistence.delete_history(older)):
         with pytest.raises(ClaimLost):
             await refusing
     with pytest.raises(ClaimLost):
