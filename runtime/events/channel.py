@@ -163,11 +163,6 @@ class Subscription:
         else:
             self._in_a_row = 0
 
-    async def __aiter__(self) -> AsyncGenerator[StreamEvent]:
-        async for batch in self.batches():
-            for event in batch:
-                yield event
-
 
 class Channel:
     """The live side of a run or a thread: numbers its events and hands each to all listeners at once."""

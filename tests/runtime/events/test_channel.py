@@ -12,7 +12,7 @@ from toolweave.runtime.models import StreamEvent
 
 async def collect(subscription: Subscription) -> list[StreamEvent]:
     async with asyncio.timeout(60):
-        return [event async for event in subscription]
+        return [event async for batch in subscription.batches() for event in batch]
 
 
 async def test_a_listener_hears_what_is_published_after_it_came_and_ends_with_the_channel() -> None:
@@ -50,7 +50,7 @@ async def test_a_listener_that_left_hears_nothing_more() -> None:
 
 async def test_a_reader_too_far_behind_is_cut_off_while_others_go_on() -> None:
     channel = Channel("run", id_prefix=None)
-    slow, quick = channel.listen(), aiter(channel.listen())
+    slow, quick = channel.listen(), channel.listen().batches()
     piece = b"x" * (channel_module.MAX_UNREAD_BYTES // 2 + 1)
     read = 0
     for _ in range(4):

@@ -31,7 +31,7 @@ async def talk(bench: Bench, *, resumable: bool = True) -> tuple[Run, list[Strea
     started = await bench.engine.start(new, listen=True)
     assert started.events is not None
     async with asyncio.timeout(60):
-        return started.run, [event async for event in started.events]
+        return started.run, [event async for batch in started.events.batches() for event in batch]
 
 
 async def test_an_ended_run_is_replayed_from_every_point_without_loss_or_repetition(bench: Bench) -> None:
@@ -49,7 +49,7 @@ async def test_a_reader_who_joins_a_live_run_gets_everything_once(bench: Bench) 
     joined: list[asyncio.Task[list[StreamEvent]]] = []
     heard = []
     async with asyncio.timeout(60):
-        async for event in started.events:
+        async for event in (event async for batch in started.events.batches() for event in batch):
             heard.append(event)
             if event.seq % 100 == 1:
                 joined.append(asyncio.create_task(replay(bench, started.run, event.seq // 2)))

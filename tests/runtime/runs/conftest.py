@@ -64,7 +64,7 @@ class Bench:
         """Start a run and give all its events."""
         started = await self.engine.start(new, listen=True)
         assert started.events is not None
-        return [event async for event in started.events]
+        return [event async for batch in started.events.batches() for event in batch]
 
 
 @asynccontextmanager

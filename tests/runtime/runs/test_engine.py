@@ -162,7 +162,7 @@ async def test_cancelling_keeps_the_state_up_to_the_last_checkpoint(bench: Bench
     assert (thread.status, thread.values) == ("interrupted", {"n": 2, "log": ["first"]})
     assert (await stored(bench, started.run)).status == "interrupted"
     assert started.events is not None
-    assert {event.event async for event in started.events} == {"metadata", "values"}
+    assert {event.event async for batch in started.events.batches() for event in batch} == {"metadata", "values"}
     with pytest.raises(NotFound):
         await bench.engine.cancel(started.run.thread_id, started.run.run_id, "interrupt", wait=True)
 
@@ -185,7 +185,7 @@ async def test_cancelling_a_pending_run_lets_the_ones_after_it_run(bench: Bench,
     await bounded(bench.gates["gated"].reached.wait())
     await bench.engine.cancel(second.run.thread_id, second.run.run_id, action, wait=True)
     assert second.events is not None
-    assert [event async for event in second.events] == []
+    assert [event async for batch in second.events.batches() for event in batch] == []
     bench.gates["gated"].opened.set()
     assert b"second" in await bounded(bench.engine.wait(third.run))
     assert not bench.gates["gated2"].reached.is_set()

@@ -164,7 +164,7 @@ async def test_the_sweeper_goes_on_after_a_failure_and_tells_followers(bench: Be
         async with newer_log.listen(thread_id, lambda _event: True) as newer:
             follower = bench.engine.follow_thread(thread_id, frozenset({"run_modes"}))
             async with asyncio.timeout(BOUND_S), sweeping_expired(bench.engine, Sweeps(timedelta(0)), clock):
-                assert [batch async for batch in follower] == []
+                assert [batch async for batch in follower.batches()] == []
                 assert [batch async for batch in newer.batches()] == []
     assert "expired threads could not be cleared: the disk is full" in said
     assert await thread(bench, thread_id) is None
