@@ -18,8 +18,6 @@ from urllib.parse import urlsplit
 import httpx
 import sqlalchemy as sa
 import typer
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from rich.console import Console
 
 from toolweave.api.langgraph.app import make_importable
@@ -41,7 +39,7 @@ from toolweave.nodes.http_tools.api_calls import credentials_of
 from toolweave.nodes.model_endpoint import ModelEndpoint, chosen_endpoint
 from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
-from toolweave.runtime.persistence.schema import MIGRATIONS
+from toolweave.runtime.persistence.schema import is_newest
 from toolweave.servers.core.files.opening import Roots
 from toolweave.servers.core.query.databases import open_query_database
 from toolweave.servers.databases.database import has_schema
@@ -170,7 +168,7 @@ def check_data_folder(folder: Path) -> Iterator[Finding]:
     else:
         yield from _lock(folder)
         if (database := folder / "app.db").exists():
-            yield _schema(database)
+            yield from _schema(database)
 
 
 def _creatable(folder: Path) -> Finding:
@@ -191,21 +189,16 @@ def _lock(folder: Path) -> Iterator[Finding]:
         yield Finding("warn", "data folder", str(error))
 
 
-def _schema(path: Path) -> Finding:
-    settings = Config()
-    settings.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    scripts = ScriptDirectory.from_config(settings)
+@about("database")
+def _schema(path: Path) -> Iterator[Finding]:
     try:
         seen = _revision(path)
     except sqlite3.Error as error:
         fix = "Restore a backup, or move the file away."
-        return Finding("fail", "database", f"{path} cannot be read: {error}.", fix)
-    if seen == scripts.get_current_head():
-        return Finding("ok", "database", f"{path} has the current schema.")
-    if seen in {script.revision for script in scripts.walk_revisions()}:
-        return Finding("ok", "database", f"{path} has an older schema; the next server upgrades it.")
-    fix = f"Upgrade Toolweave. {ANOTHER}"
-    return Finding("fail", "database", f"{path} was written by a newer Toolweave (schema {seen!r}).", fix)
+        yield Finding("fail", "database", f"{path} cannot be read: {error}.", fix)
+    else:
+        age = "the current schema." if is_newest(path, seen) else "an older schema; the next server upgrades it."
+        yield Finding("ok", "database", f"{path} has {age}")
 
 
 def _revision(path: Path) -> str | None:

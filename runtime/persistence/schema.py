@@ -1,7 +1,7 @@
-"""Define the tables of app.db, run the migrations that create and change them, and compile statements on them.
+"""Define the tables of app.db, create or upgrade them, and compile statements on them.
 
 JSON is text, so that it comes back as it was given; times are microseconds since the epoch. A test compares the tables
-with migrations/.
+with what migrations/ makes of an older file.
 """
 
 import threading
@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -32,36 +31,49 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.sql.elements import ClauseElement
 
-from toolweave.errors import NewerSchema
+from toolweave.errors import NewerSchema, PersistenceError
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.persistence.database import driver_of
 from toolweave.sealing import Seal
 
 MIGRATIONS = Path(__file__).with_name("migrations")
+# The revisions from and to which files are upgraded; their names sort by age.
+OLDEST, NEWEST = "0004", "0006"
 # Alembic hands the connection to its scripts through module globals.
 one_migration_at_a_time = threading.Lock()
 
 
 def upgrade_schema(path: Path, connection: Connection, seal: Seal | None = None) -> None:
-    """Run the migrations that the database at `path` has not seen; `seal` encrypts what earlier versions did not.
+    """Create the tables, or run the migrations that the database at `path` has not seen.
+
+    `seal` encrypts what earlier versions did not. Raises what `is_newest` raises.
+    """
+    seen = MigrationContext.configure(connection).get_current_revision()
+    if is_newest(path, seen):
+        return
+    config = Config(attributes={"connection": connection, "seal": seal})
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    with one_migration_at_a_time:
+        if seen is None:
+            metadata.create_all(connection, checkfirst=False)
+            command.stamp(config, "head")
+        else:
+            command.upgrade(config, "head")
+
+
+def is_newest(path: Path, seen: str | None) -> bool:
+    """Say whether a database that has schema `seen` (None: no tables) needs no migration.
 
     Raises:
-        NewerSchema: it has seen one that this version does not know.
+        NewerSchema: this version does not know the schema.
+        PersistenceError: the schema is older than any that can be upgraded.
     """
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    scripts = ScriptDirectory.from_config(config)
-    known = {script.revision for script in scripts.walk_revisions()}
-    seen = MigrationContext.configure(connection).get_current_revision()
-    if seen == scripts.get_current_head():
-        return
-    if seen is not None and seen not in known:
-        alternative = "use another data folder (--data-dir or TOOLWEAVE_DATA_DIR)"
-        raise NewerSchema.of(str(path), seen, scripts.get_current_head(), alternative)
-    config.attributes["connection"] = connection
-    config.attributes["seal"] = seal
-    with one_migration_at_a_time:
-        command.upgrade(config, "head")
+    alternative = "use another data folder (--data-dir or TOOLWEAVE_DATA_DIR)"
+    if seen is not None and seen > NEWEST:
+        raise NewerSchema.of(str(path), seen, NEWEST, alternative)
+    if seen is not None and seen < OLDEST:
+        raise PersistenceError(f"{path} has schema {seen!r}, older than {OLDEST!r}: {alternative}.")
+    return seen == NEWEST
 
 
 metadata = MetaData()

@@ -127,7 +127,7 @@ def test_the_offline_model_is_fine_when_meant_and_worth_a_warning_when_not() -> 
 
 @pytest.mark.parametrize(
     ("revision", "level", "said"),
-    [("9999", "fail", "newer Toolweave (schema '9999')"), (None, "fail", "cannot be read")],
+    [("9999", "fail", "newer version of Toolweave: it has schema '9999'"), (None, "fail", "cannot be read")],
 )
 def test_a_database_that_cannot_be_used_is_found_without_touching_it(
     revision: str | None, level: str, said: str, tmp_path: Path

@@ -2,8 +2,6 @@
 
 from alembic import context
 
-from toolweave.runtime.persistence.schema import metadata
-
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata, render_as_batch=True)
+context.configure(connection=context.config.attributes["connection"])
 with context.begin_transaction():
     context.run_migrations()

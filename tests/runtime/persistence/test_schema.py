@@ -1,14 +1,13 @@
-"""Migrations and table definitions agree, and newer files are left alone."""
+"""Migrations and table definitions agree, and files of unknown schemas are left alone."""
 
 import re
 import sqlite3
 from functools import partial
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection
 
@@ -17,8 +16,10 @@ from toolweave.runtime.codec import to_json
 from toolweave.runtime.persistence.database import open_database
 from toolweave.runtime.persistence.opening import open_persistence
 from toolweave.runtime.persistence.run_rows import opened_credentials
-from toolweave.runtime.persistence.schema import MIGRATIONS, metadata, one_migration_at_a_time, upgrade_schema
+from toolweave.runtime.persistence.schema import metadata, upgrade_schema
 from toolweave.sealing import seal_of
+
+OLD_FOLDER = Path(__file__).parents[2] / "data_folders" / "schema-0004.zip"
 
 
 def definitions(path: Path) -> set[str]:
@@ -31,18 +32,25 @@ def definitions(path: Path) -> set[str]:
         connection.close()
 
 
-async def test_migrations_make_exactly_the_tables_that_are_defined(tmp_path: Path) -> None:
-    migrated, defined = tmp_path / "migrated.db", tmp_path / "defined.db"
+@pytest.fixture
+def old_file(tmp_path: Path) -> Path:
+    """Give an app.db of schema 0004 with data."""
+    with ZipFile(OLD_FOLDER) as packed:
+        return Path(packed.extract("app.db", tmp_path))
+
+
+async def test_migrations_make_exactly_the_tables_that_are_defined(tmp_path: Path, old_file: Path) -> None:
+    defined = tmp_path / "defined.db"
 
     def differences(connection: Connection) -> list[object]:
         return list(compare_metadata(MigrationContext.configure(connection), metadata))
 
-    async with open_database(migrated, partial(upgrade_schema, migrated)) as database:
-        assert await database.read(differences) == []
-    async with open_database(defined, metadata.create_all):
-        pass
-    assert definitions(migrated) == definitions(defined)
-    assert any("WHERE status" in definition for definition in definitions(migrated))
+    for path in (old_file, defined):
+        async with open_database(path, partial(upgrade_schema, path)) as database:
+            assert await database.read(differences) == []
+    made, upgraded = ({sql for sql in definitions(path) if "INDEX" in sql} for path in (defined, old_file))
+    assert made == upgraded
+    assert any("WHERE status" in definition for definition in made)
 
 
 async def test_opening_again_changes_nothing(tmp_path: Path) -> None:
@@ -57,18 +65,27 @@ async def test_opening_again_changes_nothing(tmp_path: Path) -> None:
     assert definitions(path) == before
 
 
-async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("schema", "error", "told"),
+    [
+        ("9999", NewerSchema, r"app\.db was written by a newer version.*'9999'.*Upgrade Toolweave"),
+        ("0003", PersistenceError, r"app\.db has schema '0003', older than '0004': use another data folder"),
+    ],
+)
+async def test_an_unknown_schema_is_refused_and_left_alone(
+    tmp_path: Path, schema: str, error: type[Exception], told: str
+) -> None:
     path = tmp_path / "app.db"
     async with open_database(path, partial(upgrade_schema, path)):
         pass
     connection = sqlite3.connect(path)
-    connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.execute("UPDATE alembic_version SET version_num = ?", [schema])
     connection.execute("CREATE TABLE from_the_future (id INTEGER)")
     connection.commit()
     connection.close()
     before = definitions(path)
 
-    with pytest.raises(NewerSchema, match=r"app\.db was written by a newer version.*'9999'.*Upgrade Toolweave"):
+    with pytest.raises(error, match=told):
         async with open_database(path, partial(upgrade_schema, path)):
             pytest.fail("opened")
 
@@ -89,29 +106,19 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) 
     assert definitions(path) == before
 
 
-def upgrade_to(revision: str, connection: Connection) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    config.attributes.update(connection=connection, seal=None)
-    # It begins SQLAlchemy's transaction: alembic would otherwise commit that of the writer.
-    assert MigrationContext.configure(connection).get_current_revision() is None
-    with one_migration_at_a_time:
-        command.upgrade(config, revision)
-
-
 @pytest.mark.requirement("R-02")
-async def test_tokens_that_an_earlier_version_stored_are_encrypted_or_removed(tmp_path: Path) -> None:
+async def test_tokens_that_an_earlier_version_stored_are_encrypted_or_removed(tmp_path: Path, old_file: Path) -> None:
     # SQLite stores a long row on several pages, and these are not used again at once.
     token = "secret-token" * 2_000
     user = {"identity": "ada", "display_name": "Ada", "permissions": ["talk"], "token": token}
     kwargs = {"config": {"configurable": {"langgraph_auth_user": user, "langgraph_auth_user_id": "ada"}}}
-    async with open_database(tmp_path / "app.db", partial(upgrade_to, "0004")) as old:
+    async with open_database(old_file) as old:
         await old.write(partial(store_as_version_4, kwargs=to_json(kwargs), user=to_json(user)))
     assert b"secret-token" in (tmp_path / "app.db").read_bytes()
 
     async with open_persistence(tmp_path) as persistence:
         ended, waiting = [await persistence.runs.get("t", run_id) for run_id in ("ended", "waiting")]
-        (cron,) = await persistence.crons.search()
+        (cron,) = await persistence.crons.search(thread_id="t")
         assert await persistence.runs.credentials(ended) == {}
         assert await persistence.runs.credentials(waiting) == {"user": {"token": token}}
         shown = {name: value for name, value in user.items() if name != "token"}
@@ -141,7 +148,7 @@ def store_as_version_4(connection: Connection, kwargs: str, user: str) -> None:
             (run_id, status, given),
         )
     connection.exec_driver_sql(
-        "INSERT INTO crons (cron_id, assistant_id, schedule, payload, metadata, enabled, created_at, updated_at,"
-        " user_members) VALUES ('c', 'a', '* * * * *', '{}', '{}', 1, 0, 0, ?)",
+        "INSERT INTO crons (cron_id, assistant_id, thread_id, schedule, payload, metadata, enabled, created_at,"
+        " updated_at, user_members) VALUES ('c', 'a', 't', '* * * * *', '{}', '{}', 1, 0, 0, ?)",
         (user,),
     )

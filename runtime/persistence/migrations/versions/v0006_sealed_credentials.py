@@ -28,14 +28,11 @@ def upgrade() -> None:
     for table in ("runs", "crons"):
         op.add_column(table, sa.Column("sealed", sa.LargeBinary))
     connection = op.get_bind()
-    is_sqlite = connection.dialect.name == "sqlite"
-    if is_sqlite:
-        # What is replaced here is overwritten in the file, too.
-        connection.exec_driver_sql("PRAGMA secure_delete=ON").close()
+    # What is replaced here is overwritten in the file, too.
+    connection.exec_driver_sql("PRAGMA secure_delete=ON").close()
     _seal_runs(connection)
     _seal_crons(connection)
-    if is_sqlite:
-        connection.exec_driver_sql("PRAGMA secure_delete=OFF").close()
+    connection.exec_driver_sql("PRAGMA secure_delete=OFF").close()
 
 
 def _seal_runs(connection: sa.Connection) -> None:
