@@ -6,8 +6,8 @@ entries must be there in turn, or operators such as {"$gte": 3}. SQLite leaves o
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Mapping
+from math import ceil, floor
 from typing import Any
 
 Comparison = Callable[[Any, Any], bool]
@@ -21,22 +21,18 @@ OPERATORS = ("$eq", "$ne", *ORDERINGS)
 # SQLite compares names as they are written in JSON, and reads texts up to the first NUL.
 _PLAIN_NAME = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]{1,200}')
 _PLAIN_TEXT = re.compile(r"[^\x00\ud800-\udfff]*")
-# SQLite reads some decimal numbers a little differently from Python.
-_TOLERANCE = 1e-9
-_TINY, _HUGE = 1e-300, 1e300
+# SQLite reads some decimal numbers a little differently from Python; integers within this bound are exact in both.
 _EXACT_INTEGERS = 2**53
 # SQLite limits the conditions of a statement.
 _MOST_CONDITIONS = 30
 # {x} is what SQLite finds at a path: numbers sort before texts, true is 1, arrays and objects are their JSON text.
-_IS_NULL, _IS_NOT_NULL = "{x} IS NULL", "{x} IS NOT NULL"
-_BETWEEN = "{x} BETWEEN {low} AND {high}"
-_AT_LEAST = "{x} >= {low}"
-_NUMBER_UP_TO = "({x} <= {high} OR {x} >= '')"
-_TEXT_UP_TO = "{x} BETWEEN '' AND {high}"
-_DIFFERS = (
-    "({x} IS NOT {low} OR json_type(s.value, {path}) NOT IN ('text', 'integer', 'true', 'false') "
-    "OR instr(s.value, '\\u0000'))"
-)
+_CONDITIONS = {
+    "$eq": "{x} BETWEEN {low} AND {high}",
+    "$ne": "({x} IS NOT {low} OR json_type(s.value, {path}) NOT IN ('text', 'integer', 'true', 'false') "
+    "OR instr(s.value, '\\u0000'))",
+    **dict.fromkeys(("$gt", "$gte"), "{x} >= {low}"),
+    **dict.fromkeys(("$lt", "$lte"), "({x} <= {high} OR {x} >= '')"),
+}
 # What `to_json` marks as readable for Python only begins with a blank; a blob sorts behind every text.
 _NO_PLAIN_OBJECT = "s.value < '{' OR s.value >= '|'"
 
@@ -62,57 +58,29 @@ def sql_condition(wanted: Mapping[str, Any]) -> tuple[str, dict[str, object]]:
     """Write a condition on a stored text that is true for every value that fits, and for few others."""
     parts: list[str] = []
     parameters: dict[str, object] = {}
-    for place, (template, path, low, high) in enumerate(islice(_conditions("$", wanted), _MOST_CONDITIONS)):
-        names = {"path": f"path{place}", "low": f"low{place}", "high": f"high{place}"}
-        parameters.update(zip(names.values(), (path, low, high), strict=True))
-        bound = {use: f":{name}" for use, name in names.items()}
-        parts.append(template.format(x=f"json_extract(s.value, {bound['path']})", **bound))
+    for name, inner in wanted.items():
+        operators = inner if isinstance(inner, Mapping) and _is_operators(inner) else {"$eq": inner}
+        for operator, operand in operators.items():
+            bounds = _bounds(operator, operand)
+            if bounds is None or not _PLAIN_NAME.fullmatch(name) or len(parts) == _MOST_CONDITIONS:
+                continue
+            bound = {use: f"{use}{len(parts)}" for use in ("path", "low", "high")}
+            parameters.update(zip(bound.values(), (f'$."{name}"', *bounds), strict=True))
+            named = {use: f":{parameter}" for use, parameter in bound.items()}
+            parts.append(_CONDITIONS[operator].format(x=f"json_extract(s.value, {named['path']})", **named))
     return f"({_NO_PLAIN_OBJECT} OR {' AND '.join(parts)})" if parts else "true", parameters
 
 
-def _conditions(path: str, wanted: Any) -> Iterator[tuple[str, str, Any, Any]]:
-    """Give template, path and bounds of conditions that are true wherever the value at a path fits."""
-    if not isinstance(wanted, Mapping | list | tuple):
-        yield from _conditions(path, {"$eq": wanted})
-    elif isinstance(wanted, list | tuple):
-        for place, inner in enumerate(wanted):
-            yield from _conditions(f"{path}[{place}]", inner)
-    elif _is_operators(wanted):
-        for operator, operand in wanted.items():
-            condition = _condition(operator, operand)
-            if condition is not None:
-                template, low, high = condition
-                yield template, path, low, high
-    else:
-        for name, inner in wanted.items():
-            if isinstance(name, str) and _PLAIN_NAME.fullmatch(name):
-                yield from _conditions(f'{path}."{name}"', inner)
-
-
-def _condition(operator: str, operand: Any) -> tuple[str, Any, Any] | None:
-    """Choose template and bounds for an operator; None where SQLite cannot leave anything out."""
-    if operand is None:
-        return {"$eq": (_IS_NULL, None, None), "$ne": (_IS_NOT_NULL, None, None)}.get(operator)
+def _bounds(operator: str, operand: Any) -> tuple[Any, Any] | None:
+    """Give the bounds of an operand in SQLite; None where SQLite cannot leave anything out."""
     if isinstance(operand, str):
-        return _text_condition(operator, operand)
-    number = _number(operand)
-    if number is None or not (number == 0 or _TINY < abs(number) < _HUGE):
+        # Orderings compare a text that reads as a number with numbers, too.
+        decides = _PLAIN_TEXT.fullmatch(operand) and (operator not in ORDERINGS or _number(operand) is None)
+        return (operand, operand) if decides else None
+    if not isinstance(operand, int | float) or not abs(operand) < _EXACT_INTEGERS:
         return None
-    if operator == "$ne":
-        is_exact = number.is_integer() and abs(number) < _EXACT_INTEGERS
-        return (_DIFFERS, int(number), None) if is_exact else None
-    margin = abs(number) * _TOLERANCE
-    template = {"$eq": _BETWEEN, "$lt": _NUMBER_UP_TO, "$lte": _NUMBER_UP_TO}.get(operator, _AT_LEAST)
-    return template, number - margin, number + margin
-
-
-def _text_condition(operator: str, operand: str) -> tuple[str, Any, Any] | None:
-    if not _PLAIN_TEXT.fullmatch(operand):
-        return None
-    if operator in ORDERINGS and _number(operand) is not None:
-        return _IS_NOT_NULL, None, None
-    template = {"$eq": _BETWEEN, "$ne": _DIFFERS, "$lt": _TEXT_UP_TO, "$lte": _TEXT_UP_TO}.get(operator, _AT_LEAST)
-    return template, operand, operand
+    low, high = floor(operand), ceil(operand)
+    return None if operator == "$ne" and low != high else (low, high)
 
 
 def fits(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

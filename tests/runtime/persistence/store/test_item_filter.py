@@ -160,10 +160,9 @@ async def test_a_filtered_search_decodes_only_items_that_may_fit(database: Sqlit
     await store.aput(("a",), "other", {"kind": "a", "n": 1, "done": True, "o": {"p": 1}})
     with pytest.raises(ValueError, match="surrogate"):
         await store.asearch(("a",), filter={"kind": "b"})
-    kinds = ("a", {"$ne": "b"}, {"$lt": "az"}, {"$gte": "a", "$lte": "aa"})
-    numbers = (1, 1.0, True, {"$eq": 1}, {"$ne": 2}, {"$lt": 1.5}, {"$lte": 1})
-    filters = [{"kind": kind} for kind in kinds] + [{"n": number} for number in numbers]
-    for wanted in (*filters, {"done": True, "gone": None}, {"o": {"p": 1}}):
+    numbers: list[Any] = [1, 1.0, True, {"$eq": 1}, {"$ne": 2}, {"$gte": 0.5, "$lte": 1}]
+    filters: list[dict[str, Any]] = [{"kind": "a"}, {"kind": {"$ne": "b"}}, {"done": True, "gone": None}]
+    for wanted in (*filters, *({"n": number} for number in numbers)):
         assert [item.key for item in await store.asearch(("a",), filter=wanted)] == ["other"], wanted
 
 
