@@ -43,15 +43,10 @@ DELETE_RESULTS = """
 DELETE FROM writes WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
 AND task_id = :task_id AND idx >= 0
 """
+TABLES = ("checkpoints", "writes", "kept_writes")
+DELETE_THREAD = tuple(f"DELETE FROM {table} WHERE thread_id = :thread_id" for table in TABLES)  # noqa: S608 - constants
 DELETE_CHECKPOINT = tuple(
-    f"DELETE FROM {table} WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns "  # noqa: S608 - constants
-    "AND checkpoint_id = :checkpoint_id"
-    for table in ("checkpoints", "writes", "kept_writes")
-)
-DELETE_THREAD = (
-    "DELETE FROM checkpoints WHERE thread_id = :thread_id",
-    "DELETE FROM writes WHERE thread_id = :thread_id",
-    "DELETE FROM kept_writes WHERE thread_id = :thread_id",
+    f"{delete} AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id" for delete in DELETE_THREAD
 )
 COPY_THREAD = (
     """
@@ -228,25 +223,25 @@ def _add(storage: ThreadStorage, rows: Sequence[Any], serde: Serializer) -> None
         storage.checkpoint_bytes += max(0, len(blob) - sum(sizes.values())) + metadata_bytes
 
 
-TABLES = ("checkpoints", "writes", "kept_writes")
-# In a checkpoint's metadata: the channels whose value is rebuilt from what earlier checkpoints hold.
+# In a checkpoint's metadata: the channels whose value is rebuilt from what earlier checkpoints hold, each with its
+# updates and its checkpoints since it was last stored whole.
 DELTAS = "counters_since_delta_snapshot"
-NEWEST = "SELECT checkpoint_ns, MAX(checkpoint_id) FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
-ONE = """
-SELECT parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints
-WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?
-"""
+NEWEST = (
+    "SELECT checkpoint_ns, MAX(checkpoint_id), metadata FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
+)
 DELETE_OLDER = """
+WITH RECURSIVE needed(id, earlier) AS (
+    SELECT :newest, :earlier UNION ALL
+    SELECT parent_checkpoint_id, earlier - 1 FROM checkpoints JOIN needed ON checkpoint_id = id
+    WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND parent_checkpoint_id IS NOT NULL AND earlier > 0
+)
 DELETE FROM {table} WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id < :newest
-AND checkpoint_id NOT IN (SELECT value FROM json_each(:needed))
+AND checkpoint_id NOT IN (SELECT id FROM needed)
 """
 FORGET_LOST_PARENTS = """
-UPDATE checkpoints SET parent_checkpoint_id = NULL
-WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND parent_checkpoint_id IS NOT NULL
-AND NOT EXISTS (
-    SELECT 1 FROM checkpoints AS parent
-    WHERE parent.thread_id = checkpoints.thread_id AND parent.checkpoint_ns = checkpoints.checkpoint_ns
-    AND parent.checkpoint_id = checkpoints.parent_checkpoint_id
+UPDATE checkpoints SET parent_checkpoint_id = NULL WHERE thread_id = :thread_id
+AND (checkpoint_ns, parent_checkpoint_id) NOT IN (
+    SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = :thread_id
 )
 """
 # The tables begin their primary keys with the thread: one look-up per thread, however many rows it has.
@@ -259,16 +254,16 @@ SELECT thread_id FROM found WHERE thread_id IS NOT NULL
 """
 
 
-def prune_older(connection: Connection, thread_id: str, serde: Serializer) -> None:
+def prune_older(connection: Connection, thread_id: str) -> None:
     """Delete what is older than the newest checkpoint of each namespace and not needed to read that one."""
     driver = driver_of(connection)
-    for namespace, checkpoint_id in driver.execute(NEWEST, (thread_id,)).fetchall():
-        needed = _ancestors_needed(connection, (thread_id, namespace, checkpoint_id), serde)
-        where = {"thread_id": thread_id, "checkpoint_ns": namespace}
+    for namespace, newest, metadata in driver.execute(NEWEST, (thread_id,)).fetchall():
+        deltas = json.loads(metadata or "{}").get(DELTAS) or {}
+        earlier = max((checkpoints for _, checkpoints in deltas.values()), default=0)
+        where = {"thread_id": thread_id, "checkpoint_ns": namespace, "newest": newest, "earlier": earlier}
         for table in TABLES:
-            older = {**where, "newest": checkpoint_id, "needed": json.dumps(needed)}
-            driver.execute(DELETE_OLDER.format(table=table), older)
-        driver.execute(FORGET_LOST_PARENTS, where)
+            driver.execute(DELETE_OLDER.format(table=table), where)
+    driver.execute(FORGET_LOST_PARENTS, {"thread_id": thread_id})
 
 
 def thread_ids(connection: Connection) -> set[str]:
@@ -276,22 +271,3 @@ def thread_ids(connection: Connection) -> set[str]:
     driver = driver_of(connection)
     found = (driver.execute(THREAD_IDS.format(table=table)) for table in ("checkpoints", "writes"))
     return {thread_id for rows in found for (thread_id,) in rows}
-
-
-def _ancestors_needed(connection: Connection, place: tuple[str, str, str], serde: Serializer) -> Sequence[str]:
-    """Follow a checkpoint's parents back to where each of its delta channels was last stored whole."""
-    thread_id, namespace, checkpoint_id = place
-    row = driver_of(connection).execute(ONE, place).fetchone()
-    missing = set(json.loads(row[3] or "{}").get(DELTAS) or ()) - _stored(row, serde) if row else set()
-    needed: list[str] = []
-    while missing and row is not None and row[0] is not None and row[0] not in needed:
-        checkpoint_id = row[0]
-        row = driver_of(connection).execute(ONE, (thread_id, namespace, checkpoint_id)).fetchone()
-        if row is not None:
-            needed.append(checkpoint_id)
-            missing -= _stored(row, serde)
-    return needed
-
-
-def _stored(row: Sequence[Any], serde: Serializer) -> set[str]:
-    return set(serde.loads_typed((row[1], row[2])).get("channel_values") or ())

@@ -222,7 +222,7 @@ class RunAwareSaver(AsyncSqliteSaver):
 
     async def prune_older(self, thread_id: str) -> None:
         """Delete what is older than the newest checkpoint of each namespace and not needed to read that one."""
-        await self._database.write(partial(prune_older, thread_id=thread_id, serde=self.serde))
+        await self._database.write(partial(prune_older, thread_id=thread_id))
 
     async def storage(self, thread_id: str) -> ThreadStorage:
         """Measure what a thread takes up here."""
