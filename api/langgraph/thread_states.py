@@ -1,7 +1,7 @@
 """Read, search and write the states of threads through their graphs."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -19,9 +19,8 @@ from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject, NewRun, Thread, ThreadStatus
 from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, FORKED_FROM
 from toolweave.runtime.persistence.threads import ThreadClaim
-from toolweave.runtime.runs.execution import interrupts_by_task
+from toolweave.runtime.runs.execution import interrupts_by_task, states_of
 from toolweave.runtime.runs.graph_call import build_command
-from toolweave.runtime.runs.refused_writes import merged, readable_history, readable_state
 
 NO_GRAPH = (
     "Thread '{thread_id}' has no assigned graph ID. A thread gets its graph with its first run; to work on the state "
@@ -38,7 +37,11 @@ async def read_state(
         return NO_STATE
     config = state_config(thread_id, checkpoint)
     async with open_graph(served, thread) as graph:
-        return thread_state_json(await readable_state(graph, config, subgraphs=subgraphs))
+        if subgraphs:
+            # A subgraph that failed because it refused what a node wrote cannot be read until it has run again.
+            with suppress(Exception):
+                return thread_state_json(await graph.aget_state(config, subgraphs=True))
+        return thread_state_json(await graph.aget_state(config))
 
 
 async def read_history(
@@ -58,7 +61,7 @@ async def read_history(
     until: RunnableConfig | None = {"configurable": {"checkpoint_id": before}} if before else None
     async with open_graph(served, thread) as graph:
         try:
-            states = await readable_history(graph, config, limit=limit, filters=metadata, before=until)
+            states = await states_of(graph, config, limit=limit, filter=metadata, before=until)
         except ValueError as error:
             raise InvalidRequest(f"Invalid history filter: {error}") from error
     return [thread_state_json(state) for state in states]
@@ -91,7 +94,7 @@ async def write_states(
                 made = (await _update(served, graph, config, step))["configurable"]
                 # As on the official server: the first checkpoint names the graph, each later one its origin only.
                 metadata = {FORKED_FROM: made["checkpoint_id"]}
-            await _mirror(served, thread_id, await readable_state(graph, state_config(thread_id)))
+            await _mirror(served, thread_id, await graph.aget_state(state_config(thread_id)))
     return made
 
 
@@ -105,7 +108,7 @@ async def _update(
     try:
         await graph.aget_state(written)
     except Exception:
-        await saver.delete_checkpoint(merged(config, written))
+        await saver.delete_checkpoint(config["configurable"][CLAIM_KEY], written)
         raise
     return written
 

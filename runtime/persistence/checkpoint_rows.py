@@ -29,20 +29,22 @@ PUT_CHECKPOINT = """
 INSERT OR REPLACE INTO checkpoints
 (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
+WRITE = "(thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)"
 # A task's results are stored once; its error, its interrupt and the answer to it are replaced.
-ADD_WRITE = """
-INSERT OR IGNORE INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-REPLACE_WRITE = """
-INSERT OR REPLACE INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+ADD_WRITE = f"INSERT OR IGNORE INTO writes {WRITE} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
+REPLACE_WRITE = f"INSERT OR REPLACE INTO writes {WRITE} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
 # A task's error, interrupt and answers have negative indexes and stay.
-DELETE_RESULTS = """
-DELETE FROM writes WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
-AND task_id = :task_id AND idx >= 0
+RESULTS = """
+FROM writes WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
+AND idx >= 0
 """
+FAIL_TASKS = (
+    f"""
+    INSERT OR REPLACE INTO writes {WRITE}
+    SELECT DISTINCT thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, :idx, :channel, :type, :value {RESULTS}
+    """,
+    f"DELETE {RESULTS}",
+)
 TABLES = ("checkpoints", "writes", "kept_writes")
 DELETE_THREAD = tuple(f"DELETE FROM {table} WHERE thread_id = :thread_id" for table in TABLES)  # noqa: S608 - constants
 DELETE_CHECKPOINT = tuple(
@@ -104,24 +106,6 @@ AND NOT EXISTS (
     AND result.task_id = taken.task_id AND result.channel NOT IN ('__resume__', '__interrupt__')
 )
 LIMIT 1
-"""
-# Its update and its answer, on an earlier run's checkpoint.
-WROTE_ONLY_ITS_COMMAND = """
-SELECT EXISTS (
-    SELECT 1 FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id
-)
-AND NOT EXISTS (
-    SELECT 1 FROM kept_writes AS begun
-    JOIN writes AS made USING (thread_id, checkpoint_ns, checkpoint_id)
-    WHERE begun.thread_id = :thread_id AND begun.run_id = :run_id AND begun.task_id IS NULL
-    AND made.task_id <> :for_all_tasks
-    AND NOT EXISTS (
-        SELECT 1 FROM kept_writes AS before
-        WHERE before.thread_id = :thread_id AND before.run_id = :run_id
-        AND before.checkpoint_ns = made.checkpoint_ns AND before.checkpoint_id = made.checkpoint_id
-        AND before.task_id = made.task_id AND before.idx = made.idx AND before.value = made.value
-    )
-)
 """
 # A checkpoint's metadata is JSON in bytes.
 DELETE_OWN_WRITES = """

@@ -1,10 +1,8 @@
 """Keep checkpoints in SQLite: fast, and so that a run can be taken back exactly (langgraph_api.md 5.8, 5.9)."""
 
-import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -101,8 +99,6 @@ class RunAwareSaver(AsyncSqliteSaver):
         # By thread. In memory is enough: one process has this file, and its writer takes the writes in their order.
         self._claims: dict[str, ThreadClaim] = {}
         self._sealed: set[ThreadClaim] = set()
-        # By run: the writes that are being stored.
-        self._storing: dict[str, set[asyncio.Future[None]]] = {}
 
     def admit(self, claim: ThreadClaim) -> None:
         """Take writes of a thread from now on under this claim only (R-01)."""
@@ -179,30 +175,27 @@ class RunAwareSaver(AsyncSqliteSaver):
             for index, (channel, value) in enumerate(writes)
         ]
         statement = sql.REPLACE_WRITE if replaceable else sql.ADD_WRITE
-        with self._noting(config):
-            await self._prepare(config)
-            self._require_claim(config, place)
-            keep_for = self._first_write_of_run(config, place)
-            work = partial(_put_writes, place=place, statement=statement, rows=rows, keep_for=keep_for)
-            await self._database.write(work)
+        await self._prepare(config)
+        self._require_claim(config, place)
+        keep_for = self._first_write_of_run(config, place)
+        work = partial(_put_writes, place=place, statement=statement, rows=rows, keep_for=keep_for)
+        await self._database.write(work)
 
     def for_update(self) -> "UpdateSaver":
         """Give a saver for one state update."""
         return UpdateSaver(self)
 
-    async def fail_task(self, config: RunnableConfig, task_id: str, error: Exception) -> None:
-        """Replace what a task of a checkpoint wrote by an error; the writes of a Command are deleted."""
-        place = _place_of(config)
-        if task_id != NULL_TASK_ID:
-            await self.aput_writes(config, [(ERROR, error)], task_id)
-        self._require_claim(config, place)
-        await self._run(sql.DELETE_RESULTS, **place._asdict(), task_id=task_id)
+    async def fail_tasks(self, claim: ThreadClaim, config: RunnableConfig, error: BaseException) -> None:
+        """Replace what the tasks of a checkpoint wrote by an error. Raises ClaimLost."""
+        self.require(claim)
+        kind, value = self.serde.dumps_typed(error)
+        failure = {"idx": WRITES_IDX_MAP[ERROR], "channel": ERROR, "type": kind, "value": value}
+        await self._run(*sql.FAIL_TASKS, **_place_of(config)._asdict(), **failure)
 
-    async def delete_checkpoint(self, config: RunnableConfig) -> None:
-        """Delete one checkpoint with its pending writes."""
-        place = _place_of(config)
-        self._require_claim(config, place)
-        await self._run(*sql.DELETE_CHECKPOINT, **place._asdict())
+    async def delete_checkpoint(self, claim: ThreadClaim, config: RunnableConfig) -> None:
+        """Delete one checkpoint with its pending writes. Raises ClaimLost."""
+        self.require(claim)
+        await self._run(*sql.DELETE_CHECKPOINT, **_place_of(config)._asdict())
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete all that is kept of a thread."""
@@ -239,24 +232,14 @@ class RunAwareSaver(AsyncSqliteSaver):
 
     async def asked_again(self, thread_id: str, run_id: str) -> bool:
         """Say whether a task took the answer that a run brought to an earlier run's question and asked again."""
-        return await self._holds_for(sql.ASKED_AGAIN, thread_id, run_id)
-
-    async def wrote_only_its_command(self, thread_id: str, run_id: str) -> bool:
-        """Say whether a run stored what its Command brought onto an earlier run's checkpoint, and nothing since."""
-        return await self._holds_for(sql.WROTE_ONLY_ITS_COMMAND, thread_id, run_id)
-
-    async def settled(self, run_id: str) -> None:
-        """Wait until nothing of a run is being stored."""
-        while storing := self._storing.get(run_id):
-            await asyncio.wait(storing)
-
-    async def _run(self, *statements: str, **values: str | None) -> None:
-        await self._database.write(partial(_run_all, statements=statements, values=values))
-
-    async def _holds_for(self, question: str, thread_id: str, run_id: str) -> bool:
         values = {"thread_id": thread_id, "run_id": run_id, "for_all_tasks": NULL_TASK_ID}
-        row = await self._database.read(lambda connection: driver_of(connection).execute(question, values).fetchone())
-        return row is not None and row[0] == 1
+        asked = await self._database.read(
+            lambda connection: driver_of(connection).execute(sql.ASKED_AGAIN, values).fetchone()
+        )
+        return asked is not None
+
+    async def _run(self, *statements: str, **values: object) -> None:
+        await self._database.write(partial(_run_all, statements=statements, values=values))
 
     async def _prepare(self, config: RunnableConfig) -> None:
         run_id = _run_of(config)
@@ -273,24 +256,6 @@ class RunAwareSaver(AsyncSqliteSaver):
         """Say whether a write names a claim on its own thread; a node may invoke a graph on another one."""
         given: ThreadClaim | None = config["configurable"].get(CLAIM_KEY)
         return given is not None and given.thread_id == place.thread_id
-
-    @contextmanager
-    def _noting(self, config: RunnableConfig) -> Iterator[None]:
-        """Count what the block stores as being stored, for `settled`."""
-        run_id = _run_of(config)
-        if run_id is None:
-            yield
-            return
-        stored = asyncio.get_running_loop().create_future()
-        storing = self._storing.setdefault(run_id, set())
-        storing.add(stored)
-        try:
-            yield
-        finally:
-            stored.set_result(None)
-            storing.discard(stored)
-            if not storing:
-                self._storing.pop(run_id, None)
 
     def _note_loading(
         self, config: RunnableConfig, place: CheckpointPlace, checkpoint_id: str, metadata: CheckpointMetadata
@@ -385,7 +350,7 @@ def _put_writes(
     driver.executemany(statement, rows)
 
 
-def _run_all(connection: Connection, statements: Sequence[str], values: Mapping[str, str | None]) -> None:
+def _run_all(connection: Connection, statements: Sequence[str], values: Mapping[str, object]) -> None:
     for statement in statements:
         driver_of(connection).execute(statement, values)
 

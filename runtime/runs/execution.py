@@ -7,11 +7,13 @@ from functools import partial
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple
+from langgraph.checkpoint.serde.types import ERROR
 from langgraph.errors import UnknownInterruptError
 from langgraph.types import StateSnapshot
 from loguru import logger
 
-from toolweave.errors import RunAbandoned
+from toolweave.errors import RunAbandoned, ToolweaveError
 from toolweave.files import open_files_advice
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.events.announcements import Announcements, RunAnnouncer
@@ -20,20 +22,19 @@ from toolweave.runtime.events.log import EventLog
 from toolweave.runtime.events.thread_stream import ThreadHub
 from toolweave.runtime.graphs import Graph, GraphRegistry
 from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus, cancellation
-from toolweave.runtime.persistence.checkpointer import CLAIM_KEY
+from toolweave.runtime.persistence.checkpointer import RunAwareSaver
 from toolweave.runtime.persistence.opening import Persistence
 from toolweave.runtime.persistence.threads import ThreadClaim
 from toolweave.runtime.runs.graph_call import GraphCall, graph_call, heard_config
 from toolweave.runtime.runs.progress import PROGRESS, RunProgress
-from toolweave.runtime.runs.refused_writes import merged, readable_state, repaired_state
 from toolweave.runtime.runs.streams import INTERRUPT, GraphStream, ProtocolStream
 
 STARTING_POINT = frozenset({"checkpoint_id", "checkpoint_map"})
 
 
-def written_by(snapshot: StateSnapshot, run: Run) -> bool:
+def written_by(found: StateSnapshot | CheckpointTuple, run: Run) -> bool:
     """Say whether a checkpoint is one of the run's own."""
-    return (snapshot.metadata or {}).get("run_id") == run.run_id
+    return (found.metadata or {}).get("run_id") == run.run_id
 
 
 def rest_of(call: GraphCall) -> GraphCall:
@@ -183,7 +184,7 @@ async def _failed(runtime: Runtime, run: Run, channel: Channel, error: BaseExcep
     described: JsonObject = loads(dumps(error))
     if advice := open_files_advice(error):
         described["message"] = f"{described['message']}. {advice}"
-    left = await state_left(runtime, run, repair=True)
+    left = await state_left(runtime, run, error)
     runtime.log.publish(channel, "error", dumps(described))
     if left is not None and isinstance(error, UnknownInterruptError):
         # Refused before anything was written (`strict_resume`): the questions are still there to be answered.
@@ -214,27 +215,63 @@ async def after_cancel(runtime: Runtime, run: Run, action: CancelAction, why: st
     return Execution(outcome, outcome.values_json or b"null")
 
 
-async def state_left(runtime: Runtime, run: Run, *, repair: bool = False) -> Outcome | None:
+async def state_left(runtime: Runtime, run: Run, error: BaseException | None = None) -> Outcome | None:
     """Read how a run's thread stands now; None when the graph cannot say (it is gone, or fails here, too).
 
-    Values are `null` on a thread without a checkpoint. `repair` removes what the run wrote and its graph cannot take.
+    Values are `null` on a thread without a checkpoint. If the run failed with an `error`, what it wrote and its graph
+    cannot take is removed.
     """
+    config = thread_config(run)
     try:
-        async with runtime.graphs.open(run.graph_id, thread_config(run)) as graph:
-            if repair:
-                of_run = {"run_id": run.run_id, CLAIM_KEY: ThreadClaim.of_run(run)}
-                config = merged(thread_config(run), {"configurable": of_run})
-                snapshot = await repaired_state(graph, runtime.persistence.checkpointer, config, run.run_id)
-            else:
-                snapshot = await readable_state(graph, thread_config(run))
+        async with runtime.graphs.open(run.graph_id, config) as graph:
+            if error is not None:
+                await _remove_refused(graph, runtime.persistence.checkpointer, run, error)
+            snapshot = await graph.aget_state(config)
         outcome = _from_snapshot(snapshot).outcome
-    except BaseException as error:
+    except BaseException as unreadable:
         # The graph that failed may fail again here.
-        if _is_stopped(error):
+        if _is_stopped(unreadable):
             raise
-        logger.warning("the state of thread {} cannot be read: {}", run.thread_id, dumps(error).decode())
+        logger.warning("the state of thread {} cannot be read: {}", run.thread_id, dumps(unreadable).decode())
         return None
     return outcome if snapshot.created_at else replace(outcome, values_json=b"null")
+
+
+async def _remove_refused(graph: Graph, saver: RunAwareSaver, run: Run, error: BaseException) -> None:
+    """Remove from a failed run's thread what the graph cannot take, so that the next run can go on from there.
+
+    LangGraph stores what a task or a Command wrote before it applies it. If a reducer then raises, or a pydantic state
+    refuses the new values, it raises the same error whenever it reads the thread's state. The tasks of that step have
+    failed then. A run that failed before its first checkpoint, and in no task, leaves the thread as it was.
+    """
+    claim, config = ThreadClaim.of_run(run), thread_config(run)
+    # LangGraph does not wait for what it is storing when a Command is refused.
+    saver.seal(claim)
+    newest = await saver.aget_tuple(config)
+    if newest is None:
+        return
+    pending = newest.pending_writes or []
+    failed_task = (ERROR, repr(error)) in [write[1:] for write in pending]
+    if await _is_readable(graph, config) and (not pending or failed_task or written_by(newest, run)):
+        return
+    if written_by(newest, run) and all(channel in WRITES_IDX_MAP for _, channel, _ in pending):
+        # The state class refuses the checkpoint itself.
+        await saver.delete_checkpoint(claim, newest.config)
+        newest = await saver.aget_tuple(config)
+    if newest is not None and written_by(newest, run):
+        await saver.fail_tasks(claim, newest.config, error)
+    else:
+        await saver.take_back(claim, run.run_id)
+
+
+async def _is_readable(graph: Graph, config: RunnableConfig) -> bool:
+    try:
+        await graph.aget_state(config)
+    except ToolweaveError:
+        raise
+    except Exception:  # noqa: BLE001 - the graph's own reducers and state classes
+        return False
+    return True
 
 
 def shows_all(graph: Graph) -> bool:
@@ -262,6 +299,16 @@ def _from_snapshot(snapshot: StateSnapshot, *, values: Any = None) -> Execution:
     status: ThreadStatus = "interrupted" if snapshot.next else "idle"
     outcome = Outcome("success", status, kept, interrupts)
     return Execution(outcome, dumps(body))
+
+
+async def states_of(graph: Graph, config: RunnableConfig, **wanted: Any) -> list[StateSnapshot]:
+    """Read a thread's states, newest first; `wanted` are the arguments of LangGraph's `aget_state_history`."""
+    found = []
+    async for state in graph.aget_state_history(config, **wanted):
+        found.append(state)
+        # LangGraph decodes the next state without waiting for anything: others would wait for all of them.
+        await asyncio.sleep(0)
+    return found
 
 
 def interrupts_by_task(snapshot: StateSnapshot) -> JsonObject:

@@ -14,7 +14,7 @@ from toolweave.api.langgraph.served import Served
 from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, loads, utc_now
 from toolweave.runtime.models import TERMINAL, Assistant, JsonObject, Run, Thread, timestamp
-from toolweave.runtime.runs.refused_writes import readable_history
+from toolweave.runtime.runs.execution import states_of
 
 State = Literal["submitted", "working", "input-required", "completed", "canceled", "failed"]
 TERMINAL_STATES: frozenset[State] = frozenset({"completed", "canceled", "failed"})
@@ -383,7 +383,7 @@ async def values_after(here: Served, run: Run) -> Any:
     """Give the state that a run left, or has reached; None when it has written none."""
     config: RunnableConfig = {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": ""}}
     async with here.graphs.open(run.graph_id, config) as graph:
-        states = await readable_history(graph, config, limit=1, filters={"run_id": run.run_id})
+        states = await states_of(graph, config, limit=1, filter={"run_id": run.run_id})
     return loads(dumps(states[0].values)) if states else None
 
 
