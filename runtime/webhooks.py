@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 from langchain_core.utils.uuid import uuid7
 from loguru import logger
@@ -97,8 +96,7 @@ class WebhookService:
     send: Send
     keys: Sequence[bytes]
     clock: Clock
-    attempts: "dict[str, asyncio.Task[None]]" = field(default_factory=dict)
-    hosts: Counter[str] = field(default_factory=Counter)
+    attempts: "dict[asyncio.Task[None], WebhookDelivery]" = field(default_factory=dict)
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -122,56 +120,46 @@ class WebhookService:
         """Break off what is being sent, after a short while; it is sent again at the next start."""
         if not self.attempts:
             return
-        await asyncio.wait(self.attempts.values(), timeout=STOP_SECONDS)
-        broken_off = dict(self.attempts)
-        for attempt in broken_off.values():
+        await asyncio.wait(self.attempts, timeout=STOP_SECONDS)
+        broken_off = {attempt: delivery for attempt, delivery in self.attempts.items() if not attempt.done()}
+        for attempt in broken_off:
             attempt.cancel()
         if broken_off:
-            await asyncio.wait(broken_off.values())
-            await self.deliveries.put_back(list(broken_off))
+            await asyncio.wait(broken_off)
+            await self.deliveries.put_back([delivery.delivery_id for delivery in broken_off.values()])
 
     async def _begin_due(self, now: datetime) -> None:
-        begun = True
-        while begun and len(self.attempts) < MOST_AT_ONCE:
+        while len(self.attempts) < MOST_AT_ONCE:
             # However many wait for a host that is slow, those behind them are seen.
-            full = [host for host, at_once in self.hosts.items() if at_once >= MOST_AT_ONCE_PER_HOST]
-            begun = self._begin(await self.deliveries.due(now, besides=full))
+            at_once = Counter(place_of(delivery.url) for delivery in self.attempts.values())
+            full = [place for place, number in at_once.items() if number >= MOST_AT_ONCE_PER_HOST]
+            besides = [delivery.delivery_id for delivery in self.attempts.values()]
+            delivery = await self.deliveries.begin_next(now, besides=besides, places=full)
+            if delivery is None:
+                return
+            attempt = asyncio.create_task(self._attempt(delivery), name=f"webhook-{delivery.delivery_id}")
+            self.attempts[attempt] = delivery
+            attempt.add_done_callback(self._ended)
 
-    def _begin(self, due: Sequence[tuple[str, str]]) -> bool:
-        before = len(self.attempts)
-        for delivery_id, url in due:
-            host = place_of(url)
-            busy = len(self.attempts) >= MOST_AT_ONCE or self.hosts[host] >= MOST_AT_ONCE_PER_HOST
-            if busy or delivery_id in self.attempts:
-                continue
-            self.hosts[host] += 1
-            attempt = asyncio.create_task(self._attempt(delivery_id), name=f"webhook-{delivery_id}")
-            self.attempts[delivery_id] = attempt
-            attempt.add_done_callback(partial(self._ended, delivery_id, host))
-        return len(self.attempts) > before
+    def _ended(self, attempt: "asyncio.Task[None]") -> None:
+        if not attempt.cancelled() and (error := attempt.exception()) is not None:
+            # What became of it cannot be written: it counts as being sent for a while, and is then sent again.
+            logger.opt(exception=error).error("the attempt of a webhook cannot be written")
+            asyncio.get_running_loop().call_later(RETRY.total_seconds(), self._make_room, attempt)
+        else:
+            self._make_room(attempt)
 
-    def _ended(self, delivery_id: str, host: str, task: "asyncio.Task[None]") -> None:
-        self.attempts.pop(delivery_id, None)
-        self.hosts[host] -= 1
-        # Receivers that were heard of once must not fill the memory.
-        self.hosts = +self.hosts
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.opt(exception=error).error("webhook delivery {} could not be attempted", delivery_id)
-            asyncio.get_running_loop().call_later(RETRY.total_seconds(), self.deliveries.written.set)
-            return
-        # There is room for what had to wait.
+    def _make_room(self, attempt: "asyncio.Task[None]") -> None:
+        del self.attempts[attempt]
         self.deliveries.written.set()
 
-    async def _attempt(self, delivery_id: str) -> None:
-        delivery = await self.deliveries.begin(delivery_id, self.clock.now())
-        if delivery is None:
-            return
+    async def _attempt(self, delivery: WebhookDelivery) -> None:
         if delivery.attempts > MOST_ATTEMPTS:
             await self._give_up(delivery, "the server ended during each of its attempts")
             return
         moment = self.clock.now()
         body = sent(delivery.body, moment)
-        headers = webhook_headers(self.keys, delivery_id, int(moment.timestamp()), body)
+        headers = webhook_headers(self.keys, delivery.delivery_id, int(moment.timestamp()), body)
         try:
             status = await self.send(delivery.url, headers, body)
         except OutboundRefused as error:

@@ -10,9 +10,8 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from toolweave.runtime.codec import from_micros, to_micros, utc_now
 from toolweave.runtime.persistence.database import SqliteDatabase
-from toolweave.runtime.persistence.schema import Compiled, webhook_deliveries
+from toolweave.runtime.persistence.schema import Compiled, record_of, webhook_deliveries
 
-DUE_AT_A_TIME = 1000
 # How long a delivery that was given up can be looked at.
 KEPT = timedelta(days=7)
 
@@ -64,22 +63,35 @@ class WebhookRepository:
         self._clock = clock
         self.written = asyncio.Event()
 
-    async def due(self, now: datetime, *, besides: Collection[str] = ()) -> list[tuple[str, str]]:
-        """Name deliveries that are due, and their URLs, those that are due longest first; at most a thousand.
+    async def begin_next(
+        self, now: datetime, *, besides: Collection[str] = (), places: Collection[str] = ()
+    ) -> WebhookDelivery | None:
+        """Begin an attempt of the delivery that is due longest; None when none is due.
 
-        Those whose URL begins with one of `besides`, each a place as `place_of` gives it, are left out.
+        It is counted before it is made, so that one which takes the process down is counted, too. Left out are the
+        deliveries `besides`, and those whose URL begins with one of `places`, each as `place_of` gives it.
         """
         whole = webhook_deliveries.c.url + "/"
-        query = (
-            select(webhook_deliveries.c.delivery_id, webhook_deliveries.c.url)
+        next_one = (
+            select(webhook_deliveries.c.delivery_id)
             .where(webhook_deliveries.c.next_attempt_at <= to_micros(now))
-            .where(*(func.substr(whole, 1, len(place)) != place for place in besides))
+            .where(webhook_deliveries.c.delivery_id.not_in(besides))
+            .where(*(func.substr(whole, 1, len(place)) != place for place in places))
             .order_by(webhook_deliveries.c.next_attempt_at)
-            .limit(DUE_AT_A_TIME)
+            .limit(1)
         )
-        return await self._database.read(
-            lambda connection: [(row.delivery_id, row.url) for row in connection.execute(query)]
+        statement = (
+            update(webhook_deliveries)
+            .where(webhook_deliveries.c.delivery_id == next_one.scalar_subquery())
+            .values(attempts=webhook_deliveries.c.attempts + 1)
+            .returning(*webhook_deliveries.c)
         )
+
+        def work(connection: Connection) -> WebhookDelivery | None:
+            row = connection.execute(statement).first()
+            return None if row is None else record_of(WebhookDelivery, row)
+
+        return await self._database.write(work)
 
     async def next_due(self, now: datetime) -> datetime | None:
         """Say when the next delivery becomes due, of those that are not yet."""
@@ -87,24 +99,6 @@ class WebhookRepository:
         query = select(func.min(column)).where(column > to_micros(now))
         micros = await self._database.read(lambda connection: connection.execute(query).scalar())
         return None if micros is None else from_micros(micros)
-
-    async def begin(self, delivery_id: str, now: datetime) -> WebhookDelivery | None:
-        """Count an attempt before it is made, so that one which takes the process down is counted, too.
-
-        None when the delivery is gone, was given up, or is not due any more: an earlier attempt has just ended.
-        """
-        statement = (
-            update(webhook_deliveries)
-            .where(_WITH_ID, webhook_deliveries.c.next_attempt_at <= to_micros(now))
-            .values(attempts=webhook_deliveries.c.attempts + 1)
-            .returning(*webhook_deliveries.c)
-        )
-
-        def work(connection: Connection) -> WebhookDelivery | None:
-            row = connection.execute(statement, {"of_delivery": delivery_id}).first()
-            return None if row is None else _delivery_from(row)
-
-        return await self._database.write(work)
 
     async def done(self, delivery_id: str) -> None:
         """Forget a delivery that has been heard."""
@@ -140,7 +134,3 @@ class WebhookRepository:
 
     def _now(self) -> int:
         return to_micros(self._clock())
-
-
-def _delivery_from(row: Any) -> WebhookDelivery:
-    return WebhookDelivery(row.delivery_id, row.run_id, row.url, row.body, row.attempts)
