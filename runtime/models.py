@@ -19,7 +19,7 @@ TERMINAL: frozenset[RunStatus] = frozenset({"success", "error", "interrupted", "
 
 @dataclass(frozen=True, slots=True)
 class Assistant:
-    """One configuration of a graph (langgraph_api.md section 4)."""
+    """One configuration of a graph (langgraph_api.md section 4); one of its versions has no `updated_at`."""
 
     assistant_id: str
     graph_id: str
@@ -30,22 +30,7 @@ class Assistant:
     description: str | None
     version: int
     created_at: datetime
-    updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class AssistantVersion:
-    """What an assistant was after one change; version 1 is what was created."""
-
-    assistant_id: str
-    version: int
-    graph_id: str
-    config: JsonObject
-    context: JsonObject
-    metadata: JsonObject
-    created_at: datetime
-    name: str
-    description: str | None
+    updated_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

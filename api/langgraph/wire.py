@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
 from toolweave.errors import InvalidRequest
-from toolweave.runtime.models import Assistant, AssistantVersion, Cron, JsonObject, Thread, timestamp
+from toolweave.runtime.models import Assistant, Cron, JsonObject, Thread, timestamp
 from toolweave.runtime.runs.streams import checkpoint_ids, shown_metadata
 
 VALUE = "values."
@@ -20,9 +20,9 @@ def row_json(row: object, *names: str) -> JsonObject:
     return {name: timestamp(value) if isinstance(value, datetime) else value for name, value in values}
 
 
-def assistant_json(assistant: Assistant | AssistantVersion) -> JsonObject:
+def assistant_json(assistant: Assistant) -> JsonObject:
     """Give the JSON form of an assistant, or of one of its versions, which have no `updated_at`."""
-    changed = ("updated_at",) if isinstance(assistant, Assistant) else ()
+    changed = () if assistant.updated_at is None else ("updated_at",)
     names = ("assistant_id", "graph_id", "config", "context", "metadata", "name", "created_at", *changed)
     return row_json(assistant, *names, "version", "description")
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, Table, delete, func, insert, select, 
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import to_micros, utc_now
-from toolweave.runtime.models import Assistant, AssistantPatch, AssistantVersion, JsonObject
+from toolweave.runtime.models import Assistant, AssistantPatch, JsonObject
 from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.schema import assistant_versions, assistants, columns_of, crons, record_of
 from toolweave.runtime.persistence.search import LAST_ROW, bindable, page, where_contains, where_visible
@@ -117,17 +117,15 @@ class AssistantRepository:
             row = connection.execute(query).one_or_none()
             if row is None:
                 raise NotFound(f"Version {version} not found for assistant {assistant_id}")
-            chosen = record_of(AssistantVersion, row)
-            taken = ("graph_id", "config", "metadata", "name", "description", "version")
-            active = replace(current, updated_at=now, **{name: getattr(chosen, name) for name in taken})
-            _write(connection, active)
-            return active
+            chosen = record_of(Assistant, row, context=current.context, created_at=current.created_at, updated_at=now)
+            _write(connection, chosen)
+            return chosen
 
         return await self._database.write(work)
 
     async def versions(
         self, assistant_id: str, *, metadata: JsonObject | None = None, limit: int = 10, offset: int = 0
-    ) -> list[AssistantVersion]:
+    ) -> list[Assistant]:
         """Return the versions that contain the metadata, newest first.
 
         Raises:
@@ -140,9 +138,9 @@ class AssistantRepository:
         )
         query = query.order_by(assistant_versions.c.version.desc()).limit(limit).offset(min(offset, LAST_ROW))
 
-        def work(connection: Connection) -> list[AssistantVersion]:
+        def work(connection: Connection) -> list[Assistant]:
             _required(connection, assistant_id)
-            return [record_of(AssistantVersion, row) for row in connection.execute(query)]
+            return [record_of(Assistant, row, updated_at=None) for row in connection.execute(query)]
 
         return await self._database.read(work)
 

@@ -93,7 +93,7 @@ async def test_every_change_is_a_version_after_the_newest(assistants: AssistantR
     for patch in (AssistantPatch(name="second", metadata={"m": 2}), AssistantPatch()):
         changed = await assistants.patch(created.assistant_id, patch)
     assert (changed.version, changed.name, changed.metadata) == (3, "second", {"k": 1, "m": 2})
-    assert changed.created_at == MOMENT < changed.updated_at
+    assert changed.created_at == MOMENT != changed.updated_at
 
     back = await assistants.set_latest(created.assistant_id, 1)
     assert (back.version, back.name, back.metadata) == (1, "Untitled", {"k": 1})
