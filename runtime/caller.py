@@ -25,53 +25,27 @@ HEADERS, USER_MEMBERS = "headers", "user"
 class User:
     """An authenticated user, as `langgraph_sdk.auth.types.BaseUser`; every member is an attribute and an item."""
 
+    identity: str
+    display_name: str
+    is_authenticated: bool
+    permissions: Sequence[str]
+
     def __init__(self, members: Mapping[str, Any]) -> None:
-        identity = str(members["identity"])
-        known = {"identity": identity, "is_authenticated": True, "display_name": identity, "permissions": []}
-        self._members: JsonObject = {**known, **members, "identity": identity}
-
-    @property
-    def identity(self) -> str:
-        """Give the unique name."""
-        return str(self._members["identity"])
-
-    @property
-    def display_name(self) -> str:
-        """Give the name to show."""
-        return str(self._members["display_name"])
-
-    @property
-    def is_authenticated(self) -> bool:
-        """Say whether the user has proved who it is."""
-        return bool(self._members["is_authenticated"])
-
-    @property
-    def permissions(self) -> Sequence[str]:
-        """List what the user may do, in the application's own words."""
-        return list(self._members["permissions"] or ())
-
-    def members(self) -> JsonObject:
-        """Give everything known of the user."""
-        return dict(self._members)
+        identity, permissions = str(members["identity"]), list(members.get("permissions") or ())
+        known = {"is_authenticated": True, "display_name": identity}
+        vars(self).update({**known, **members, "identity": identity, "permissions": permissions})
 
     def __getitem__(self, key: str) -> Any:
-        return self._members[key]
+        return vars(self)[key]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._members
+        return key in vars(self)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
-
-    def __getattr__(self, name: str) -> Any:
-        members: JsonObject = self.__dict__.get("_members", {})
-        try:
-            return members[name]
-        except KeyError:
-            raise AttributeError(name) from None
+        return iter(vars(self))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, User) and other.members() == self._members
+        return isinstance(other, User) and vars(other) == vars(self)
 
     def __hash__(self) -> int:
         return hash(self.identity)
@@ -121,7 +95,7 @@ def user_of_run(configured: Mapping[str, Any], credentials: JsonObject) -> JsonO
 
 
 def _as_json(user: User) -> JsonObject:
-    members: JsonObject = loads(dumps(user.members()))
+    members: JsonObject = loads(dumps(vars(user)))
     return members
 
 
