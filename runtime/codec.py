@@ -26,8 +26,6 @@ from toolweave.json_values import LARGE_BYTES, collecting_later
 
 # A leading blank marks text that only the json module reads back exactly (huge integers, lone surrogates).
 EXACT = " "
-# What can be written on a shallow stack must be readable on a deep one; orjson has about the same limit.
-MOST_LEVELS = 250
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
@@ -51,29 +49,15 @@ def to_json(value: object) -> str:
         return orjson.dumps(value).decode()
     except TypeError:
         pass
-    if _is_deeper(value, MOST_LEVELS):
-        raise InvalidRequest(f"Not storable as JSON: nested more than {MOST_LEVELS} levels deep")
     try:
         return EXACT + json.dumps(value, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequest(f"Not storable as JSON: {error}") from error
 
 
 def from_json(text: str) -> Any:
     """Decode what to_json gave."""
     return loads(text, json.loads if text.startswith(EXACT) else orjson.loads)
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    level: list[object] = [value]
-    for _ in range(levels):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, list | tuple | dict)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return any(isinstance(inner, list | tuple | dict) for inner in level)
 
 
 def to_micros(moment: datetime) -> int:
