@@ -243,19 +243,11 @@ def load_target(target: str, folder: Path, *, what: str = "", source: str = "lan
 def _told(error: BaseException) -> str:
     """Say what was raised, and where in the code that was being imported."""
     text = str(error).strip().rstrip(".")
-    if isinstance(error, ImportError | OSError | SyntaxError):
-        said = text or type(error).__name__
-    else:
-        said = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    if isinstance(error, SyntaxError):
-        return said
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_theirs(frame.filename)]
+    speaks_for_itself = text and isinstance(error, ImportError | OSError | SyntaxError)
+    said = text if speaks_for_itself else f"{type(error).__name__}: {text}".rstrip(": ")
+    ours = (__file__, importlib.__file__, "<")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
     return f"{said} ({frames[-1].filename}:{frames[-1].lineno})" if frames else said
-
-
-def _is_theirs(filename: str) -> bool:
-    path = Path(filename)
-    return path.is_file() and filename != __file__ and path.parent != Path(importlib.__file__).parent
 
 
 def _fix(error: BaseException) -> str:
