@@ -1,8 +1,17 @@
-"""Run work beside a block of code, once or again and again."""
+"""Run work beside a block of code: once, again and again, or as the watchdog of its event loop (R-03)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+import inspect
+import sys
+import sysconfig
+import threading
+import time
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from itertools import takewhile
+from types import CodeType, FrameType
+from typing import Any
 
 from loguru import logger
 
@@ -31,3 +40,107 @@ async def in_background(work: Coroutine[None, None, None], name: str) -> AsyncIt
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+LIMIT_S = 0.1
+BEAT_S = 0.05
+QUIET_S = 60.0
+SHOWN_FRAMES = 30
+LIBRARIES = ("<frozen ", *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")))
+WAITING = ("selectors.py", "windows_events.py")
+SHOWN_NAMES = {"graph_id": "graph_id", "node": "langgraph_node", "thread_id": "thread_id", "run_id": "run_id"}
+ADVICE = (
+    "The server answers nobody meanwhile. If this is a node or tool of yours, make it a plain `def`, which runs on a "
+    "thread, or await asyncio.to_thread(…) for the blocking part."
+)
+
+
+@asynccontextmanager
+async def watching_event_loop(limit_s: float = LIMIT_S) -> AsyncIterator[None]:
+    """Log whatever blocks the running event loop for longer than `limit_s` until the block ends."""
+    outermost = reversed([frame.f_code for frame, _ in traceback.walk_stack(None)])
+    below = takewhile(lambda code: not code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR), outermost)
+    watchdog = LoopWatchdog(asyncio.get_running_loop(), limit_s, frozenset(below))
+    watchdog.beat()
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.stop()
+
+
+class LoopWatchdog(threading.Thread):
+    """Log the stack of the event loop's thread when the loop's heartbeat is late.
+
+    `below` is the code that runs the loop: frames of it and outside of it belong to no callback. Each place is logged
+    once per `QUIET_S`.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit_s: float, below: frozenset[CodeType]) -> None:
+        super().__init__(name="loop-watchdog", daemon=True)
+        self._loop = loop
+        self._limit_s = limit_s
+        self._below = below
+        self._loop_thread = threading.get_ident()
+        self._stopping = threading.Event()
+        self._due = 0.0
+        self._logged: dict[tuple[Any, ...], float] = {}
+
+    def stop(self) -> None:
+        """End the thread and the heartbeat soon."""
+        self._stopping.set()
+
+    def beat(self) -> None:
+        """Say that the loop is not blocked, again and again; call it on the loop's thread."""
+        self._due = time.monotonic() + BEAT_S
+        if not self._stopping.is_set():
+            self._loop.call_later(BEAT_S, self.beat)
+
+    def run(self) -> None:
+        """Watch the heartbeat."""
+        reported = 0.0
+        while not self._stopping.wait(max(BEAT_S, self._due + self._limit_s - time.monotonic())):
+            due = self._due
+            # One report for each time that the loop is blocked.
+            if due != reported and time.monotonic() >= due + self._limit_s:
+                reported = due
+                self._report(due)
+
+    def _report(self, due: float) -> None:
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the one way to see another thread
+        innermost = () if frame is None else traceback.walk_stack(frame)
+        frames = list(takewhile(lambda shown: shown[0].f_code not in self._below, innermost))
+        # The loop may have gone on by now, or nothing but the machine was slow.
+        if not frames or due != self._due or frames[0][0].f_code.co_filename.endswith(WAITING):
+            return
+        in_no_library = (shown for shown in frames if not shown[0].f_code.co_filename.startswith(LIBRARIES))
+        blamed, line = next(in_no_library, frames[0])
+        of_run = _place_in_graph(frame for frame, _ in frames)
+        place = (blamed.f_code, of_run.get("graph_id"), of_run.get("node"))
+        now = time.monotonic()
+        if now - self._logged.get(place, -QUIET_S) < QUIET_S:
+            return
+        self._logged[place] = now
+        logger.bind(**of_run).warning(
+            "the event loop has been blocked for more than {:.0f} ms by {}, {}:{}{}. {}\n{}",
+            self._limit_s * 1000,
+            blamed.f_code.co_qualname,
+            blamed.f_code.co_filename,
+            line,
+            f" (graph {of_run.get('graph_id', 'unknown')}, node {of_run['node']})" if of_run else "",
+            ADVICE,
+            "".join(traceback.StackSummary.extract(reversed(frames[:SHOWN_FRAMES])).format()).rstrip(),
+        )
+
+
+def _place_in_graph(frames: Iterable[FrameType]) -> dict[str, Any]:
+    """Read from the frames' variables in which node of which run they are; empty outside of graphs.
+
+    The watchdog's thread cannot read the context variables of the task that blocks.
+    """
+    for frame in frames:
+        config = frame.f_locals.get("config")
+        metadata = config.get("metadata") if isinstance(config, dict) else None
+        if isinstance(metadata, dict) and "langgraph_node" in metadata:
+            return {shown: metadata[name] for shown, name in SHOWN_NAMES.items() if name in metadata}
+    return {}

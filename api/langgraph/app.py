@@ -44,8 +44,8 @@ from toolweave.api.langgraph.webhooks import sending_webhooks
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
+from toolweave.runtime.background import watching_event_loop
 from toolweave.runtime.crons import running_cron_clock
-from toolweave.runtime.loop_watchdog import watching_event_loop
 from toolweave.runtime.models import JsonObject
 
 

@@ -53,7 +53,7 @@ class Running:
     def stderr(self) -> str:
         """Return what was written so far, without the watchdog's lines: on a busy machine anything blocks the loop."""
         lines = self._stderr.read_text(encoding="utf-8").splitlines(keepends=True)
-        return "".join(line for line in lines if '"toolweave.runtime.loop_watchdog"' not in line)
+        return "".join(line for line in lines if '"toolweave.runtime.background"' not in line)
 
     def line(self) -> str:
         """Wait for the first line on stdout; empty when the command ended without one."""
