@@ -7,13 +7,11 @@ first one, not with the graphs that may never need it (S-04).
 
 import asyncio
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from toolweave.config.settings import load_settings
-from toolweave.errors import PersistenceError
 from toolweave.tool_config import ToolConfig
 
 if TYPE_CHECKING:
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from toolweave.servers.registry.repository import RegisteredTools
 
 MOST_OPENED = 4
-PATIENCE_S = 30.0
 
 
 class RegistrySlot:
@@ -33,12 +30,10 @@ class RegistrySlot:
     No more than MOST_OPENED are opened at a time on each event loop.
     """
 
-    def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        self._patience_s = patience_s
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._published: list[tuple[RegisteredTools, asyncio.AbstractEventLoop]] = []
         self._turns: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
-        self._users: Counter[asyncio.AbstractEventLoop] = Counter()
 
     def publish(self, registry: "RegisteredTools") -> None:
         """Make `registry` the process's, from the event loop that it was opened on."""
@@ -55,17 +50,19 @@ class RegistrySlot:
         """Return the registry published on this loop, else open the one published last, or that of the settings.
 
         Raises:
-            PersistenceError: it cannot be opened, or too many are open on this loop for too long.
+            PersistenceError: it cannot be opened.
             ConfigError: the settings are wrong.
         """
         loop = asyncio.get_running_loop()
         with self._lock:
             published = list(self._published)
+            self._turns = {each: turns for each, turns in self._turns.items() if not each.is_closed()}
+            turn = self._turns.setdefault(loop, asyncio.Semaphore(MOST_OPENED))
         if own := [registry for registry, its_loop in published if its_loop is loop]:
             yield own[-1]
             return
         opened = await asyncio.to_thread(_opened, published[-1][0].url if published else None)
-        async with self._turn(loop), opened as registry:
+        async with turn, opened as registry:
             yield registry
 
     async def find(self, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
@@ -76,28 +73,6 @@ class RegistrySlot:
         """
         async with self.use() as registry:
             return await registry.find(tool_ids)
-
-    @asynccontextmanager
-    async def _turn(self, loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
-        """Wait for a turn on a loop, and have it; nothing is stored of a loop that nothing uses it on."""
-        with self._lock:
-            turns = self._turns.setdefault(loop, asyncio.Semaphore(MOST_OPENED))
-            self._users[loop] += 1
-        try:
-            try:
-                async with asyncio.timeout(self._patience_s):
-                    await turns.acquire()
-            except TimeoutError:
-                raise PersistenceError("The tool registry is busy: too many calls wait for it.") from None
-            try:
-                yield
-            finally:
-                turns.release()
-        finally:
-            with self._lock:
-                self._users[loop] -= 1
-                if not self._users[loop]:
-                    del self._users[loop], self._turns[loop]
 
 
 def _opened(url: "sa.URL | None") -> "AbstractAsyncContextManager[RegisteredTools]":

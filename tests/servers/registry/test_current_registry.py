@@ -127,11 +127,9 @@ async def test_only_some_are_open_at_a_time_and_the_others_wait_their_turn(
     assert await asyncio.gather(*(use() for _ in range(5 * MOST_OPENED))) == [0] * 5 * MOST_OPENED
 
 
-async def test_who_waits_too_long_for_a_turn_hears_that_it_is_busy_and_takes_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_is_cancelled_while_waiting_takes_no_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLWEAVE_DATA_DIR", str(tmp_path))
-    slot = RegistrySlot(patience_s=0.05)
+    slot = RegistrySlot()
     release = asyncio.Event()
     all_open = asyncio.Barrier(MOST_OPENED + 1)
 
@@ -144,9 +142,6 @@ async def test_who_waits_too_long_for_a_turn_hears_that_it_is_busy_and_takes_non
         for _ in range(MOST_OPENED):
             group.create_task(hold())
         await all_open.wait()
-        with pytest.raises(PersistenceError, match="too many calls wait"):
-            async with slot.use():
-                pass
         cancelled = asyncio.create_task(hold())
         await asyncio.sleep(0)
         cancelled.cancel()
