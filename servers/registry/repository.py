@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from toolweave.config.settings import Settings
-from toolweave.errors import Conflict, NotFound, PersistenceError, StaleRevision
+from toolweave.errors import Conflict, NotFound, StaleRevision
 from toolweave.servers.databases.database import BUSY_TIMEOUT_S, Database, open_database
 from toolweave.servers.registry.stored_tools import (
     REVISIONS,
@@ -37,10 +37,8 @@ _IN_ONE_STATEMENT = 1_000
 _TRIED_AT_ONCE = 100
 # Hundreds of requests that come together are all answered, if late.
 _QUEUE_TIMEOUT_S = 30.0
-_CLOSED = "The tool registry cannot be read any more: it is closed."
 _READ = (TOOLS.c.tool_id, TOOLS.c.revision, TOOLS.c.created_at, TOOLS.c.updated_at, TOOLS.c.document)
 OnConflict = Literal["error", "replace", "skip"]
-Tools = Mapping[str, RegisteredTool]
 T = TypeVar("T")
 
 
@@ -61,58 +59,6 @@ class FoundTools:
     total: int
 
 
-class GatheredReads:
-    """Reads for many callers at once: those that come while a read is under way share the next one.
-
-    Hundreds of runs that start together would each wait for a connection; here they wait for two reads. What a caller
-    gets was read after its call.
-    """
-
-    def __init__(self, read: Callable[[list[str]], Awaitable[Tools]]) -> None:
-        self._read = read
-        self._closed = False
-        self._wanted: dict[str, None] = {}
-        self._next: asyncio.Task[Tools] | None = None
-        self._latest: asyncio.Task[Tools] | None = None
-
-    async def find(self, tool_ids: Sequence[str]) -> Tools:
-        """Return tools by id, among them all of those that there are.
-
-        Raises:
-            PersistenceError: they cannot be read, or the registry is closed.
-        """
-        if self._closed:
-            raise PersistenceError(_CLOSED)
-        self._wanted |= dict.fromkeys(tool_ids)
-        if self._next is None:
-            self._next = asyncio.create_task(self._read_after(self._latest))
-        reading = self._next
-        try:
-            return await asyncio.shield(reading)
-        except PersistenceError as error:
-            raise PersistenceError(str(error)) from None
-        except asyncio.CancelledError:
-            if not reading.cancelled():
-                raise
-            raise PersistenceError(_CLOSED) from None
-
-    async def close(self) -> None:
-        """End the read that is under way and the next one, and refuse later callers."""
-        self._closed = True
-        tasks = {task for task in (self._latest, self._next) if task is not None}
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-
-    async def _read_after(self, before: asyncio.Task[Tools] | None) -> Tools:
-        if before is not None:
-            await asyncio.wait({before})
-        wanted, self._wanted = list(self._wanted), {}
-        self._latest, self._next = self._next, None
-        return await self._read(wanted)
-
-
 class RegisteredTools:
     """The tools of one database, for the event loop it was opened on; `clock` is there so that tests own the time.
 
@@ -126,11 +72,6 @@ class RegisteredTools:
         self._database = database
         self._clock = clock
         self._rows = RowReader()
-        self._reads = GatheredReads(self.registered)
-
-    async def close(self) -> None:
-        """End what is read at the moment; the registry is not used after that."""
-        await self._reads.close()
 
     @property
     def url(self) -> sa.URL:
@@ -139,9 +80,8 @@ class RegisteredTools:
 
     async def find(self, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
         """Return those of the tools that there are, by id, in the order of `tool_ids`."""
-        wanted = [tool_id for tool_id in dict.fromkeys(tool_ids) if re.fullmatch(TOOL_ID, tool_id)]
-        tools = await self._reads.find(wanted) if wanted else {}
-        return {tool_id: tools[tool_id].config for tool_id in wanted if tool_id in tools}
+        tools = await self.registered(tool_ids)
+        return {tool_id: tools[tool_id].config for tool_id in dict.fromkeys(tool_ids) if tool_id in tools}
 
     async def get(self, tool_id: str) -> RegisteredTool | None:
         """Return one tool; None when there is none of that id."""
@@ -350,11 +290,7 @@ async def open_registry_at(
     async with open_database(
         url, TOOLS_DATABASE, busy_timeout_s=busy_timeout_s, queue_timeout_s=_QUEUE_TIMEOUT_S
     ) as database:
-        registry = RegisteredTools(database)
-        try:
-            yield registry
-        finally:
-            await registry.close()
+        yield RegisteredTools(database)
 
 
 def database_url(settings: Settings) -> str:

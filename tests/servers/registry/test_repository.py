@@ -51,6 +51,15 @@ async def test_find_returns_those_there_are_in_the_order_asked_for(registry: Reg
     assert await registry.find([]) == {}
 
 
+async def test_hundreds_who_ask_together_get_each_their_own_tools(registry: RegisteredTools) -> None:
+    await registry.import_all(many_tools(300))
+    wanted = [[f"tool_{n % 300}", f"tool_{(n * 7) % 300}", "nobody"] for n in range(600)]
+    found = await asyncio.gather(*(registry.find(tool_ids) for tool_ids in wanted))
+    for tool_ids, tools in zip(wanted, found, strict=True):
+        assert set(tools) == {*tool_ids} - {"nobody"}
+        assert all(config.tool_id == tool_id for tool_id, config in tools.items())
+
+
 @pytest.mark.parametrize("tool_id", ["nobody", "GET_USER", "", "a b", "\ud800", "x" * 100_000])
 async def test_an_unknown_id_is_none_or_not_found(registry: RegisteredTools, tool_id: str) -> None:
     await registry.create(tool("get_user"))
