@@ -4,8 +4,8 @@ The SELECT is written with SQLAlchemy's constructs: every value is bound, every 
 """
 
 import operator
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -36,8 +36,7 @@ from toolweave.servers.tool_server import WHOLE_NUMBER, Absent
 # Of JSON, in one answer; one row alone is never more.
 MOST_BYTES = 500_000
 _MOST_IN_A_ROW = 100_000
-_FETCHED_AT_ONCE = 100
-_ROWS_AT_ONCE = 25
+_ROWS_AT_ONCE = 100
 _HOW_TO_SEE_MORE = (
     "There are more rows. Filter by more, raise the limit, or order by a column and filter for values after the last."
 )
@@ -124,9 +123,10 @@ class Queries:
 
             async def read(connection: AsyncConnection) -> _Page:
                 page = _Page(columns, query.limit, Cells(most))
-                async with aclosing(_portions(connection, statement, query.limit)) as portions:
-                    async for rows in portions:
-                        if not all(map(page.takes, rows)):
+                # Bit by bit: an answer that is large enough needs no more of them.
+                async with connection.stream(statement, execution_options={"yield_per": _ROWS_AT_ONCE}) as rows:
+                    async for row in rows:
+                        if not page.takes(row):
                             break
                 return page
 
@@ -186,22 +186,6 @@ def _condition(table: Table, condition: request.Condition) -> Expression:
             compared: Expression = _COMPARISONS[op](operand, column.bound(value, place))
             return compared
     raise ToolFailed(INVALID_PARAMETER, f"Parameter '{place}' must be text with % and _ as wildcards.")
-
-
-async def _portions(
-    connection: AsyncConnection, statement: sa.Select[Any], limit: int
-) -> AsyncGenerator[Sequence[sa.Row[Any]], None]:
-    """Fetch few rows at once, and many bit by bit: an answer that is large enough needs no more of them."""
-    if limit <= _FETCHED_AT_ONCE:
-        yield (await connection.execute(statement)).all()
-        return
-    result = await connection.stream(statement, execution_options={"yield_per": _ROWS_AT_ONCE})
-    # As its own context it would stay open when this generator is closed half-way.
-    try:
-        async for rows in result.partitions():
-            yield rows
-    finally:
-        await result.close()
 
 
 MOST_COLUMNS = 200
