@@ -1,9 +1,7 @@
 """Let in callers of the core server who show a token: the operator's own, or one signed for this service (C-01)."""
 
 import asyncio
-import base64
 import hmac
-import json
 import math
 import time
 from collections.abc import AsyncIterator
@@ -12,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import httpx
-from fastmcp.server.auth import AccessToken, AuthProvider, JWTVerifier, TokenVerifier
+from fastmcp.server.auth import AccessToken, AuthProvider, JWTVerifier, MultiAuth, TokenVerifier
 from fastmcp.server.http import StarletteWithLifespan, StreamableHTTPASGIApp
 from loguru import logger
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -21,13 +19,12 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolweave.config.settings import Settings
-from toolweave.servers.core.credentials import CALLER, PUBLISHED, CoreCredentials, core_credentials
+from toolweave.servers.core.credentials import CALLER, PUBLISHED, core_credentials
 from toolweave.servers.core.server import open_core_server
 
 KEYS_LIMIT_S = 4.0
 CLOCK_SKEW_S = 60
 OPERATOR = "operator"
-_PARTS = 3
 _LONGEST_TOKEN = 16_384
 
 
@@ -38,34 +35,26 @@ def core_auth(settings: Settings) -> AuthProvider | None:
         ConfigError: as `core_credentials`.
     """
     credentials = core_credentials(settings)
-    return CoreAuth(credentials) if credentials.are_set else None
+    by = partial(SignedTokens, issuer=credentials.issuer, audience=credentials.audience)
+    checks: list[TokenVerifier] = [OperatorToken(credentials.token)] if credentials.token else []
+    if key := credentials.public_key:
+        checks.append(by(public_key=key.pem, algorithm=key.algorithm))
+    if url := credentials.jwks_url:
+        checks += [by(jwks_uri=url, algorithm=algorithm) for algorithm in PUBLISHED]
+    return MultiAuth(verifiers=checks) if checks else None
 
 
-class CoreAuth(TokenVerifier):
-    """Check bearer tokens against all that the operator has set; one that fits is enough.
+class OperatorToken(TokenVerifier):
+    """Check bearer tokens against the operator's own."""
 
-    The algorithm is fixed by the key: a token whose header names another is not looked at.
-    """
-
-    def __init__(self, credentials: CoreCredentials) -> None:
+    def __init__(self, token: str) -> None:
         super().__init__()
-        self._token = credentials.token
-        self._signed: list[SignedTokens] = []
-        by = partial(SignedTokens, issuer=credentials.issuer, audience=credentials.audience)
-        if key := credentials.public_key:
-            self._signed.append(by(public_key=key.pem, algorithm=key.algorithm))
-        if url := credentials.jwks_url:
-            self._signed += [by(jwks_uri=url, algorithm=algorithm) for algorithm in PUBLISHED]
+        self._token = token
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return whom a token stands for, None where it is refused."""
-        if self._token is not None and hmac.compare_digest(token.encode(), self._token.encode()):
-            return AccessToken(token=token, client_id=OPERATOR, scopes=[])
-        algorithm = _algorithm_of(token)
-        for signed in self._signed:
-            if signed.algorithm == algorithm and (known := await signed.verify_token(token)):
-                return known
-        return None
+        """Return the operator for the operator's token, None for another."""
+        is_own = hmac.compare_digest(token.encode(), self._token.encode())
+        return AccessToken(token=token, client_id=OPERATOR, scopes=[]) if is_own else None
 
 
 class SignedTokens(JWTVerifier):
@@ -73,7 +62,7 @@ class SignedTokens(JWTVerifier):
 
     async def load_access_token(self, token: str) -> AccessToken | None:
         """Check a token's signature, issuer, audience, beginning and end."""
-        known = await super().load_access_token(token)
+        known = await super().load_access_token(token) if len(token) <= _LONGEST_TOKEN else None
         if known is None or not _is_number(known.claims.get("exp")):
             return None
         begins = known.claims.get("nbf", 0)
@@ -95,19 +84,6 @@ class SignedTokens(JWTVerifier):
             logger.error("what TOOLWEAVE_CORE_JWKS_URL gives is no set of keys")
             raise ValueError("no keys")  # noqa: TRY004 - what FastMCP expects
         return keys
-
-
-def _algorithm_of(token: str) -> str | None:
-    """Read which algorithm a signed token names; None for what is no such token."""
-    parts = token.split(".")
-    if len(parts) != _PARTS or len(token) > _LONGEST_TOKEN or not token.isascii():
-        return None
-    try:
-        header = json.loads(base64.urlsafe_b64decode(parts[0] + "=" * (-len(parts[0]) % 4)))
-    except (ValueError, RecursionError):
-        return None
-    algorithm = header.get("alg") if isinstance(header, dict) else None
-    return algorithm if isinstance(algorithm, str) else None
 
 
 def _is_number(value: Any) -> bool:
