@@ -1,8 +1,6 @@
 """Describe and open the todo database (T-13)."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -81,7 +79,9 @@ async def create(connection: AsyncConnection) -> None:
 
 async def has_full_text(connection: AsyncConnection) -> bool:
     """Tell whether this database has the full-text index."""
-    return await connection.run_sync(lambda sync: sa.inspect(sync).has_table(FULL_TEXT.name))
+    return connection.dialect.name == "sqlite" and await connection.run_sync(
+        lambda sync: sa.inspect(sync).has_table(FULL_TEXT.name)
+    )
 
 
 TODO_DATABASE = DatabaseKind(
@@ -99,27 +99,6 @@ def database_url(settings: Settings) -> str:
     return settings.todo_database_url or f"sqlite+aiosqlite:///{settings.data_dir.absolute() / 'todo.db'}"
 
 
-@dataclass(frozen=True, slots=True)
-class TodoDatabase(Database):
-    """A todo database whose schema is current; `full_text` tells whether it has the full-text index."""
-
-    full_text: bool
-
-
-@asynccontextmanager
-async def open_todo_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> AsyncIterator[TodoDatabase]:
-    """Open the database at a SQLAlchemy URL; a SQLite file, its folder and the schema are created when absent.
-
-    Whoever holds the database is waited for up to `busy_timeout_s`.
-
-    Raises:
-        ConfigError: the URL is none, or its driver is not installed.
-        NewerSchema: a newer Toolweave wrote the database; nothing was changed.
-        PersistenceError: it cannot be opened; names it and the fix.
-    """
-    async with open_database(url, TODO_DATABASE, busy_timeout_s=busy_timeout_s) as database:
-        async with database.read() as connection:
-            full_text = await has_full_text(connection)
-        yield TodoDatabase(
-            database.engine, database.kind, database.writing, database.patience_s, database.file, full_text
-        )
+def open_todo_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> AbstractAsyncContextManager[Database]:
+    """Open the database at a SQLAlchemy URL, as `open_database` does."""
+    return open_database(url, TODO_DATABASE, busy_timeout_s=busy_timeout_s)

@@ -10,7 +10,8 @@ from typing import Any, Literal, cast
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from toolweave.servers.todo.database import FULL_TEXT, IDEMPOTENT_RESULTS, TODOS, TodoDatabase
+from toolweave.servers.databases.database import Database
+from toolweave.servers.todo.database import FULL_TEXT, IDEMPOTENT_RESULTS, TODOS, has_full_text
 
 Priority = Literal["low", "medium", "high"]
 Status = Literal["active", "completed"]
@@ -130,7 +131,7 @@ def _words(query: str) -> list[str]:
 class TodoRepository:
     """The todos of one database; `clock` is a parameter so that tests own the time."""
 
-    def __init__(self, database: TodoDatabase, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._database = database
         self._clock = clock
 
@@ -167,9 +168,9 @@ class TodoRepository:
 
     async def search(self, query: str, *, limit: int) -> list[Todo]:
         """Return up to `limit` todos whose title, description or tags have every word of the query."""
-        indexed = by_index(query) if self._database.full_text else None
         containing = by_containment(query, without_accents=self._database.is_postgresql)
         async with self._database.read() as connection:
+            indexed = by_index(query) if await has_full_text(connection) else None
             rows = (await connection.execute(indexed.limit(limit))).mappings().all() if indexed is not None else []
             if not rows:
                 rows = (await connection.execute(containing.limit(limit))).mappings().all()

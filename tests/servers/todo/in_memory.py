@@ -3,14 +3,14 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from fastmcp import Client
 from mcp.types import CallToolResult, TextContent
 
-from toolweave.servers.todo.database import open_todo_database
+from toolweave.servers.todo.database import has_full_text, open_todo_database
 from toolweave.servers.todo.repository import TodoRepository
 from toolweave.servers.todo.server import build_todo_server
 
@@ -49,9 +49,13 @@ async def todo_client(
 ) -> AsyncIterator[TodoClient]:
     """Serve the database at `url`; without `full_text` as on a SQLite that has no such index."""
     async with open_todo_database(url, busy_timeout_s=busy_timeout_s) as database:
-        assert database.full_text == (database.engine.dialect.name == "sqlite")
-        todos = TodoRepository(replace(database, full_text=full_text and database.full_text))
-        async with Client(build_todo_server(todos, tool_timeout_s=tool_timeout_s)) as client:
+        async with database.write() as connection:
+            assert await has_full_text(connection) == database.is_sqlite
+            for ending in ("_insert", "_delete", "_update") if database.is_sqlite and not full_text else ():
+                await connection.execute(sa.text(f"DROP TRIGGER todos_fts{ending}"))
+            if database.is_sqlite and not full_text:
+                await connection.execute(sa.text("DROP TABLE todos_fts"))
+        async with Client(build_todo_server(TodoRepository(database), tool_timeout_s=tool_timeout_s)) as client:
             yield TodoClient(client)
 
 

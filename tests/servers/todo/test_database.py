@@ -11,7 +11,7 @@ import pytest
 from tests.servers.databases.held import held_for_writing
 from tests.servers.todo.in_memory import todo_client, todo_url
 from toolweave.errors import NewerSchema
-from toolweave.servers.todo.database import open_todo_database
+from toolweave.servers.todo.database import has_full_text, open_todo_database
 
 pytestmark = pytest.mark.requirement("T-13")
 
@@ -58,8 +58,8 @@ async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 
 async def test_an_in_memory_database_serves_calls_side_by_side() -> None:
-    async with open_todo_database("sqlite://") as database:
-        assert database.full_text
+    async with open_todo_database("sqlite://") as database, database.read() as connection:
+        assert await has_full_text(connection)
 
 
 async def test_a_busy_database_is_an_error_to_try_again_and_nothing_is_written(tmp_path: Path) -> None:
