@@ -6,10 +6,12 @@ what would grow too large, goes to `$defs`. Nothing is ever fetched or opened. `
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import unquote
+
+from jsonschema_rs import ValidationError, meta
 
 from toolweave.schema import MOST_NODES
 
@@ -209,53 +211,15 @@ ONE_SCHEMA = frozenset(
 LISTED_SCHEMAS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "dependentSchemas"))
 ANNOTATIONS = frozenset(("title", "description", "default", "examples", "deprecated"))
-_TYPES = frozenset(("string", "integer", "number", "boolean", "object", "array", "null"))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return _is_number(value) and value >= 0 and value == int(value)
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
-
-
-def _is_type(value: Any) -> bool:
-    kinds = [value] if isinstance(value, str) else value
-    return _is_names(kinds) and bool(kinds) and set(kinds) <= _TYPES
-
-
-# Keywords whose values are no schemas, each with the type of its value or the check of its form. The form is looked at
-# here, keyword by keyword, because looking at a finished schema takes a hundred times as long.
-VALUES: Mapping[str, type | Callable[[Any], bool]] = {
-    "type": _is_type,
-    "required": _is_names,
-    "dependentRequired": lambda value: isinstance(value, dict) and all(map(_is_names, value.values())),
-    "multipleOf": lambda value: _is_number(value) and value > 0,
-    **dict.fromkeys(("const", "default"), object),
-    **dict.fromkeys(("enum", "examples"), list),
-    **dict.fromkeys(("deprecated", "uniqueItems"), bool),
-    **dict.fromkeys(("title", "description", "format", "pattern", "contentEncoding", "contentMediaType"), str),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"), _is_count),
-    **dict.fromkeys(("minProperties", "maxProperties"), _is_count),
-}
-KNOWN = frozenset(VALUES) | ONE_SCHEMA | LISTED_SCHEMAS | NAMED_SCHEMAS
-
-
-def malformed_keyword(schema: Mapping[str, Any]) -> str | None:
-    """Name a keyword whose value has a form that it cannot have."""
-    for keyword, value in schema.items():
-        form = VALUES.get(keyword, object)
-        if not (isinstance(value, form) if isinstance(form, type) else form(value)):
-            return keyword
-        if keyword in LISTED_SCHEMAS and not value:
-            return keyword
-    return None
+_VALUES = frozenset(
+    (
+        *("type", "required", "dependentRequired", "multipleOf", "const", "default", "enum", "examples", "deprecated"),
+        *("uniqueItems", "title", "description", "format", "pattern", "contentEncoding", "contentMediaType", "minimum"),
+        *("maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"),
+        *("minContains", "maxContains", "minProperties", "maxProperties"),
+    )
+)
+KNOWN = _VALUES | ONE_SCHEMA | LISTED_SCHEMAS | NAMED_SCHEMAS
 
 
 LONGEST_TEXT = 2_000
@@ -295,7 +259,7 @@ class SchemaConversion:
             TooLarge: it costs too much.
             UnusablePart: it is no schema, or a reference in it cannot be followed.
         """
-        return self._of(raw, 0)
+        return _well_formed(self._of(raw, 0))
 
     def definitions(self) -> dict[str, JsonSchema]:
         """Convert what the schemas so far refer to, for their `$defs`; raises like `convert`."""
@@ -303,7 +267,7 @@ class SchemaConversion:
         while self._pending:
             pointer = self._pending.pop()
             self._open = [pointer]
-            found[self._names[pointer]] = self._of(self._document.part(pointer), 0)
+            found[self._names[pointer]] = _well_formed(self._of(self._document.part(pointer), 0))
         return dict(sorted(found.items()))
 
     def is_left_out(self, raw: Any) -> bool:
@@ -327,8 +291,6 @@ class SchemaConversion:
             return self._reference(raw, depth)
         schema = {keyword: self._keyword(keyword, raw[keyword], depth) for keyword in raw if keyword in KNOWN}
         schema = in_present_form(schema, raw)
-        if keyword := malformed_keyword(schema):
-            raise UnusablePart(f"the {keyword} of one of its schemas has a form that it cannot have")
         return _or_null(schema) if raw.get("nullable") is True else schema
 
     def _keyword(self, keyword: str, value: Any, depth: int) -> Any:
@@ -388,6 +350,16 @@ class SchemaConversion:
         self._taken[wanted] = number
         self._taken.setdefault(name, 1)
         return name
+
+
+def _well_formed(schema: JsonSchema) -> JsonSchema:
+    """Return a schema; raises UnusablePart when a keyword in it has a value of a form that it cannot have."""
+    try:
+        meta.validate(schema)
+    except ValidationError as error:
+        keyword = next((part for part in reversed(error.instance_path) if part in KNOWN), "value")
+        raise UnusablePart(f"the {keyword} of one of its schemas has a form that it cannot have") from None
+    return schema
 
 
 def in_present_form(schema: JsonSchema, raw: dict[str, Any]) -> JsonSchema:
