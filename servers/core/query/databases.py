@@ -82,7 +82,7 @@ class QueryDatabase:
             if is_another:
                 await self._engine.dispose()
         use = _Use(time.monotonic() + self._timeout_s, may_be_cancelled=self._path is None)
-        reading = asyncio.ensure_future(self._read_anew(work, use))
+        reading = asyncio.ensure_future(self._read(work, use))
         # A cursor whose use is cancelled half-way would stay open: the statement is cancelled instead.
         try:
             async with asyncio.timeout(self._deadline_s):
@@ -99,15 +99,6 @@ class QueryDatabase:
         if self._given_up:
             await asyncio.wait(self._given_up, timeout=_ENDING_LIMIT_S)
         await self._engine.dispose()
-
-    async def _read_anew(self, work: Callable[[AsyncConnection], Awaitable[T]], use: "_Use") -> T:
-        """Read; connections that broke while they waited are opened anew."""
-        try:
-            return await self._read(work, use)
-        except sa.exc.DBAPIError as error:
-            if not error.connection_invalidated:
-                raise
-        return await self._read(work, use)
 
     async def _read(self, work: Callable[[AsyncConnection], Awaitable[T]], use: "_Use") -> T:
         async with self._engine.connect() as connection:
@@ -182,13 +173,14 @@ async def open_query_database(settings: Settings) -> AsyncIterator[QueryDatabase
 
 def _engine(url: sa.URL, timeout_s: float) -> AsyncEngine:
     file = file_of(url)
-    options: dict[str, Any] = {"pool_pre_ping": True}
+    # Connections that broke while they waited are opened anew.
+    options: dict[str, Any] = {"pool_pre_ping": file is None}
     if file:
         name = f"file:{quote(str(file.absolute()))}"
         url = sa.URL.create("sqlite+aiosqlite", database=name, query={"mode": "ro", "uri": "true"})
-        options = {"connect_args": {"timeout": timeout_s}}
+        options["connect_args"] = {"timeout": timeout_s}
     elif url.get_backend_name() == "postgresql":
-        options = {"execution_options": {"postgresql_readonly": True}}
+        options["execution_options"] = {"postgresql_readonly": True}
         if url.drivername == postgresql.DRIVER:
             options["connect_args"] = postgresql.connect_args(url, "query_database")
     pool = {"poolclass": AsyncAdaptedQueuePool, "pool_size": CONNECTIONS, "max_overflow": 0, "pool_timeout": timeout_s}
