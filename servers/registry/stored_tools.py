@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -152,7 +153,6 @@ class RowReader:
 
     def __init__(self) -> None:
         self._told: set[tuple[str, int]] = set()
-        self._remembered: dict[str, ToolConfig] = {}
 
     async def tools(self, rows: Sequence[Mapping[str, Any]]) -> list[RegisteredTool]:
         """Read the tools that can be read, letting others have the event loop in between."""
@@ -165,24 +165,14 @@ class RowReader:
 
     def _tool(self, row: Mapping[str, Any]) -> RegisteredTool | None:
         try:
-            config = self._config(row["document"])
+            read = _config if len(row["document"]) <= _LONGEST_REMEMBERED else _config.__wrapped__
+            config = read(row["document"])
             if config.tool_id != row["tool_id"]:
                 raise ValueError("it has another tool_id than its row")
         except (ValueError, RecursionError) as error:
             self._warn(row["tool_id"], row["revision"], error)
             return None
         return RegisteredTool(config, row["revision"], row["created_at"], row["updated_at"])
-
-    def _config(self, document: str) -> ToolConfig:
-        """Read a document; the same text gives the same configuration, which nothing changes."""
-        if (known := self._remembered.get(document)) is not None:
-            return known
-        config = ToolConfig.stored(json.loads(document))
-        if len(document) <= _LONGEST_REMEMBERED:
-            if len(self._remembered) >= _MOST_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[document] = config
-        return config
 
     def _warn(self, tool_id: str, revision: int, error: Exception) -> None:
         if (tool_id, revision) not in self._told:
@@ -193,6 +183,12 @@ class RowReader:
                 tool_id,
                 _problem(error),
             )
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _config(document: str) -> ToolConfig:
+    """Read a document; the same text gives the same configuration, which nothing changes."""
+    return ToolConfig.stored(json.loads(document))
 
 
 def _problem(error: Exception) -> str:
