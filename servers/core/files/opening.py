@@ -441,18 +441,14 @@ def _failed(error: OSError) -> ToolFailed:
 
 def _is_kernel_file_system(device: int) -> bool:
     """Say whether files on this device (`st_dev`) are made up by the kernel; no where Linux does not say."""
-    number = f"{os.major(device)}:{os.minor(device)}"
+    number = f" {os.major(device)}:{os.minor(device)} "
     try:
-        mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
+        lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return False
-    kinds = []
-    for line in mounts.splitlines():
-        fields = line.split()
-        # After a variable number of optional fields comes "-", then the kind of file system.
-        if fields[2:3] == [number] and "-" in fields[:-1]:
-            kinds.append(fields[fields.index("-") + 1])
-    return not _KERNEL_FILE_SYSTEMS.isdisjoint(kinds)
+    # After a variable number of optional fields comes "-", then the kind of file system.
+    mounts = (line.partition(" - ") for line in lines)
+    return any(number in mount and kind.split()[0] in _KERNEL_FILE_SYSTEMS for mount, _, kind in mounts if kind)
 
 
 def _other_name(name: str) -> str | None:
