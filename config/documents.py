@@ -164,6 +164,7 @@ _EXPECTATIONS = {
     "dict_type": "must be an object",
     "model_type": "must be an object",
     "missing": "is required",
+    "missing_argument": "is required",
     "extra_forbidden": "is not known",
     "greater_than": "must be greater than {gt}",
     "greater_than_equal": "must be at least {ge}",
@@ -172,14 +173,16 @@ _EXPECTATIONS = {
     "literal_error": "must be {expected}",
     "string_pattern_mismatch": "must match {pattern}",
     "too_short": "must hold {min_length} or more",
+    "too_long": "must hold {max_length} or fewer",
     "string_too_short": "must have {min_length} or more characters",
+    "string_too_long": "must have {max_length} or fewer characters",
 }
 
 
 def sentences(error: ValidationError) -> list[tuple[JsonPath, str]]:
     """List (location, what was expected) for each problem, in the order of the fields."""
     details = error.errors(include_url=False, include_input=False)
-    return [(detail["loc"], _expectation(detail)) for detail in details]
+    return [(detail["loc"], expectation(detail)) for detail in details]
 
 
 def shown_path(location: JsonPath) -> str:
@@ -188,7 +191,8 @@ def shown_path(location: JsonPath) -> str:
     return "".join(steps).removeprefix(".")
 
 
-def _expectation(detail: ErrorDetails) -> str:
+def expectation(detail: ErrorDetails) -> str:
+    """Say of one problem what was expected; the text of a ValueError is taken as it is."""
     kind = detail["type"]
     if kind == "value_error":
         return str(detail["ctx"]["error"])

@@ -36,7 +36,6 @@ from toolweave.servers.error_codes import (
     UNKNOWN_PARAMETER,
     ErrorCode,
 )
-from toolweave.servers.parameter_errors import expectation
 from toolweave.servers.todo.server import open_todo_server
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -214,22 +213,64 @@ def _parameters(schema: Mapping[str, Any]) -> str:
     rows = [
         "| " + " | ".join(text.replace("|", "\\|") for text in row) + " |"
         for name, given in schema["properties"].items()
-        for row in _rows(name, given, required=name in schema.get("required", ()), root=schema)
+        for row in _rows(name, given, required=name in schema.get("required", ()))
     ]
     return "\n".join(["| parameter | what it must be | default | what it is |", "|---|---|---|---|", *rows])
 
 
-def _rows(
-    name: str, schema: Mapping[str, Any], *, required: bool, root: Mapping[str, Any]
-) -> Iterator[tuple[str, str, str, str]]:
+def _rows(name: str, schema: Mapping[str, Any], *, required: bool) -> Iterator[tuple[str, str, str, str]]:
     default = "required" if required else f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
     examples = ", ".join(f"`{json.dumps(value, ensure_ascii=False)}`" for value in schema.get("examples", ()))
     meaning = schema.get("description", "") + (f" Such as {examples}." if examples else "")
-    yield f"`{name}`", expectation(schema, root), default, meaning
+    yield f"`{name}`", expectation(schema), default, meaning
     for form in (schema, *schema.get("anyOf", ())):
         entry = form.get("items", {})
         for inner, given in entry.get("properties", {}).items():
-            yield from _rows(f"{name}[].{inner}", given, required=inner in entry.get("required", ()), root=root)
+            yield from _rows(f"{name}[].{inner}", given, required=inner in entry.get("required", ()))
+
+
+def expectation(schema: Mapping[str, Any], *, with_entries: bool = True) -> str:
+    """Put a JSON Schema into words: "a whole number from 1 to 100", "one of low, medium, high"."""
+    forms = dict.fromkeys(_of_form(form, with_entries=with_entries) for form in schema.get("anyOf", [schema]))
+    if "a number" in forms:
+        forms.pop("a whole number", None)
+    # Where a form is a listing, another comma would read as one more of it.
+    return ("; or " if any("," in form for form in forms) else " or ").join(forms)
+
+
+def _of_form(schema: Mapping[str, Any], *, with_entries: bool) -> str:
+    if "enum" in schema:
+        return f"one of {', '.join(str(value) for value in schema['enum'])}"
+    match schema.get("type"):
+        case "string":
+            matching = f" that matches {schema['pattern']}" if "pattern" in schema else ""
+            return f"text{_span(schema, 'minLength', 'maxLength', ' characters')}{matching}"
+        case "integer":
+            return f"a whole number{_span(schema, 'minimum', 'maximum')}"
+        case "number":
+            return f"a number{_span(schema, 'minimum', 'maximum')}"
+        case "boolean":
+            return "true or false"
+        case "array":
+            span = _span(schema, "minItems", "maxItems", " entries")
+            # A list may hold lists of its own kind.
+            entries = expectation(schema.get("items", {}), with_entries=False) if with_entries else None
+            return f"a list{span}, each {entries}" if entries else f"a list{span}"
+        case "object":
+            names = ", ".join(schema.get("properties", {}))
+            return f"an object with {names}" if names else "an object"
+    return "a valid value"
+
+
+def _span(schema: Mapping[str, Any], low: str, high: str, unit: str = "") -> str:
+    # 3.0 is written as 3.
+    least, most = (int(bound) if bound == bound // 1 else bound for bound in (schema.get(low, 0), schema.get(high, 0)))
+    if low not in schema and high not in schema:
+        return ""
+    if low in schema and high in schema:
+        return f" of {least} to {most}{unit}" if unit else f" from {least} to {most}"
+    bound, most_or_least = (most, "most") if high in schema else (least, "least")
+    return f" of at {most_or_least} {bound}{unit.replace('ies', 'y').removesuffix('s') if bound == 1 else unit}"
 
 
 def _settings_section(area: Area) -> list[str]:

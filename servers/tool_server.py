@@ -6,7 +6,7 @@ Callers identify themselves in the `_meta` of a call (T-03).
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -21,19 +21,23 @@ from loguru import logger
 from mcp.types import CallToolRequestParams, ToolAnnotations
 from pydantic import BeforeValidator
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import to_json
 
 from toolweave import __version__
+from toolweave.config.documents import expectation, shown_path
 from toolweave.errors import PersistenceError
 from toolweave.servers.envelope import error_code, failure, finish
 from toolweave.servers.error_codes import (
     INTERNAL,
     INVALID_PARAMETER,
+    MISSING_PARAMETER,
     TIMEOUT,
     UNAVAILABLE,
+    UNKNOWN_PARAMETER,
     UNKNOWN_TOOL,
+    ErrorCode,
     ToolFailed,
 )
-from toolweave.servers.parameter_errors import explain, shown, unwritable
 
 Call = MiddlewareContext[CallToolRequestParams]
 Next = CallNext[CallToolRequestParams, ToolResult]
@@ -95,6 +99,45 @@ def declared_tool(function: Callable[..., Any], title: str, annotations: ToolAnn
         if parameter.get("default", ...) is None:
             del parameter["default"]
     return tool
+
+
+_MOST_NAMED = 5
+_CODES = {
+    "missing_argument": MISSING_PARAMETER,
+    "missing": MISSING_PARAMETER,
+    "unexpected_keyword_argument": UNKNOWN_PARAMETER,
+}
+
+
+def explain(error: pydantic.ValidationError, parameters: Iterable[str]) -> tuple[ErrorCode, str]:
+    """Turn pydantic's findings into the first one's code and a sentence for each of the first: what it must be (C-07).
+
+    A parameter is named by its place, such as `tags[0]`, never by its value; `parameters` are those of the tool.
+    """
+    details = error.errors(include_url=False, include_input=False)[:_MOST_NAMED]
+    sentences = []
+    for detail in details:
+        name = shown(shown_path(detail["loc"]))
+        if _CODES.get(detail["type"]) is UNKNOWN_PARAMETER:
+            sentences.append(f"There is no parameter '{name}'; the tool takes {', '.join(parameters)}.")
+        else:
+            sentences.append(f"Parameter '{name}' {expectation(detail)}.")
+    return _CODES.get(details[0]["type"], INVALID_PARAMETER), " ".join(sentences)
+
+
+def unwritable(arguments: Mapping[str, Any]) -> str | None:
+    """Name the parameter that cannot be written as JSON: from another process none comes, in this one it may."""
+    for name, value in arguments.items():
+        try:
+            to_json({name: value})
+        except ValueError:
+            return name
+    return None
+
+
+def shown(text: str) -> str:
+    """Cut a name that came from outside to what an answer may repeat."""
+    return "".join(character if character.isprintable() else "?" for character in text[:64])
 
 
 class EnvelopeMiddleware(Middleware):
@@ -205,8 +248,7 @@ class EnvelopeMiddleware(Middleware):
         tool = await server.get_tool(context.message.name) if server else None
         if tool is None or not isinstance(error.__cause__, pydantic.ValidationError):
             return failure(INVALID_PARAMETER, "The parameters do not fit the tool's schema.")
-        code, message = explain(error.__cause__, tool.parameters)
-        return failure(code, message)
+        return failure(*explain(error.__cause__, tool.parameters["properties"]))
 
 
 def tool_server(

@@ -72,7 +72,7 @@ _TRUST = "Check the endpoint's host, or ask the operator to trust the certificat
 
 def _no_dot_segment(text: str) -> str:
     if text in (".", ".."):
-        raise ValueError("the id that execute_job gave")
+        raise ValueError("must be the id that execute_job gave")
     return text
 
 

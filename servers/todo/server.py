@@ -46,7 +46,7 @@ def single_line(text: str) -> str:
         ValueError: there is one.
     """
     if any(unicodedata.category(character) == "Cc" for character in text):
-        raise ValueError("a single line of text without control characters")
+        raise ValueError("must be a single line of text without control characters")
     return text
 
 
@@ -58,7 +58,7 @@ def several_lines(text: str) -> str:
     """
     text = text.replace("\r\n", "\n")
     if any(unicodedata.category(character) == "Cc" and character not in _LINE_BREAKS for character in text):
-        raise ValueError("text without control characters other than line breaks")
+        raise ValueError("must be text without control characters other than line breaks")
     return text
 
 
@@ -80,7 +80,7 @@ def canonical_due_date(text: str) -> str:
         moment = datetime.fromisoformat(text)
         moment = moment.astimezone(UTC) if moment.tzinfo else moment
     except (ValueError, OverflowError):
-        raise ValueError("an ISO 8601 date or time such as 2026-12-24 or 2026-12-24T15:00:00Z") from None
+        raise ValueError("must be an ISO 8601 date or time such as 2026-12-24 or 2026-12-24T15:00:00Z") from None
     return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 

@@ -17,7 +17,7 @@ from toolweave.servers.todo.server import open_todo_server
 
 CORE = ("query_database", "execute_job", "check_job_status", "read_file", "search_files")
 TODO = ("create_todo", "list_todos", "update_todo", "search_todos", "delete_todo")
-# What the sentences about wrong parameters do not put into words (servers/parameter_errors.py).
+# What the pages of the tools do not put into words (scripts/tool_pages.py).
 UNSPOKEN = {"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format", "uniqueItems", "minProperties", "not"}
 
 Schema = Mapping[str, Any]

@@ -25,13 +25,13 @@ Result = TypeVar("Result")
 
 def _without_nul(text: str) -> str:
     if "\0" in text:
-        raise ValueError("a path without NUL characters")
+        raise ValueError("must be a path without NUL characters")
     return text
 
 
 def _single_line(text: str) -> str:
     if any(character in text for character in "\0\n\r"):
-        raise ValueError("a single line of text: files are searched line by line")
+        raise ValueError("must be a single line of text: files are searched line by line")
     return text
 
 

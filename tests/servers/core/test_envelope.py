@@ -21,14 +21,14 @@ COLUMNS = "id, customer_id, total, status, placed_on"
 FAILURES: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("read_file", {}, "validation", "missing_parameter", "'path' is required"),
     ("read_file", {"path": "README.md", "lines": 3}, "validation", "unknown_parameter", "'lines'"),
-    ("read_file", {"path": 3}, "validation", "invalid_parameter", "'path' must be text"),
+    ("read_file", {"path": 3}, "validation", "invalid_parameter", "'path' must be a string"),
     ("read_file", {"path": "a\0b"}, "validation", "invalid_parameter", "'path' must be a path without NUL"),
     ("read_file", {"path": "absent.md"}, "not_found", "not_found", "no such file"),
     ("read_file", {"path": "../secret.txt"}, "access", "forbidden_path", "not within the folders"),
     ("read_file", {"path": "logo.png"}, "content", "not_text", "not text"),
-    ("search_files", {"pattern": "*", "limit": 0}, "validation", "invalid_parameter", "'limit' must be a whole number"),
+    ("search_files", {"pattern": "*", "limit": 0}, "validation", "invalid_parameter", "'limit' must be at least 1"),
     ("search_files", {"pattern": "*", "directory": "/etc"}, "access", "forbidden_path", "not within the folders"),
-    ("query_database", {"table": 1}, "validation", "invalid_parameter", "'table' must be text"),
+    ("query_database", {"table": 1}, "validation", "invalid_parameter", "'table' must be a string"),
     ("query_database", {"table": "orders", "limit": 1.5}, "validation", "invalid_parameter", "'limit' must be a whole"),
     ("query_database", {"table": "orders", "columns": ["id", 7]}, "validation", "invalid_parameter", "'columns[1]'"),
     (
@@ -58,7 +58,7 @@ FAILURES: list[tuple[str, dict[str, Any], str, str, str]] = [
         {"endpoint": "{jobs}/count", "job_id": "x", "wait_s": 99},
         "validation",
         "invalid_parameter",
-        "'wait_s' must be a number from 0 to 3",
+        "'wait_s' must be at most 3",
     ),
     ("drop_table", {"table": "orders"}, "not_found", "unknown_tool", "'drop_table'"),
 ]

@@ -185,17 +185,17 @@ async def test_a_directory_that_is_a_file_or_absent_is_refused(files: FileClient
 @pytest.mark.parametrize(
     ("arguments", "names", "expects"),
     [
-        ({}, "'pattern'", "text"),
-        ({"pattern": ""}, "'pattern'", "1 to 500 characters"),
-        ({"pattern": "x" * 501}, "'pattern'", "1 to 500 characters"),
+        ({}, "'pattern'", "required"),
+        ({"pattern": ""}, "'pattern'", "1 or more characters"),
+        ({"pattern": "x" * 501}, "'pattern'", "500 or fewer characters"),
         ({"pattern": "a\nb", "content": True}, "'pattern'", "single line"),
         ({"pattern": "a\0b"}, "'pattern'", "single line"),
-        ({"pattern": "a", "directory": ""}, "'directory'", "1 to 4096"),
+        ({"pattern": "a", "directory": ""}, "'directory'", "1 or more"),
         ({"pattern": "a", "directory": "\0"}, "'directory'", "without NUL"),
         ({"pattern": "a", "content": "true"}, "'content'", "true or false"),
         ({"pattern": "a", "files": "*.py"}, "'files'", "left out unless content is true"),
-        ({"pattern": "a", "limit": 0}, "'limit'", "from 1 to 1000"),
-        ({"pattern": "a", "limit": 1001}, "'limit'", "from 1 to 1000"),
+        ({"pattern": "a", "limit": 0}, "'limit'", "at least 1"),
+        ({"pattern": "a", "limit": 1001}, "'limit'", "at most 1000"),
         ({"pattern": "a", "ignore_case": 1}, "'ignore_case'", "true or false"),
     ],
 )
