@@ -7,6 +7,7 @@ and the insides of tools. Messages never hold a path: what lies outside the root
 """
 
 import errno
+import fnmatch
 import os
 import re
 import stat
@@ -15,7 +16,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
@@ -36,9 +36,7 @@ _MAX_LINKS = 40
 # Not blocked by a pipe nobody writes to; never the terminal of this process.
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _OPEN_ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_ROOT_PROBLEMS = {FileNotFoundError: "does not exist", NotADirectoryError: "is not a folder"}
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
-_DENIED = {errno.EACCES, errno.EPERM}
 _MOUNTS = Path("/proc/self/mountinfo")
 _KERNEL_FILE_SYSTEMS = frozenset(
     (
@@ -48,99 +46,51 @@ _KERNEL_FILE_SYSTEMS = frozenset(
     )
 )
 
-_ANYWHERE = "^(?:.+/)?"
-_FOLDER_MARK = "(?P<ps_d>"
 # Choices of characters that Python announces to read otherwise one day.
 _UNCLEAR = re.compile(r"\[[!^]?\[|\[.*(?:--|&&|~~|\|\|)")
-_Group = tuple[bool, re.Pattern[str] | None, re.Pattern[str] | None]
+# Whether it ignores or includes, and the entries that it is about.
+Rule = tuple[bool, re.Pattern[str]]
 
 
-class RuleSet:
-    """Rules as in a .gitignore; of those that match, the last one counts.
+def read_rule(line: str) -> list[Rule]:
+    """Read a line as in a .gitignore by pathspec; none of a comment.
 
-    pathspec reads them; they are combined to be quick. A walk matches folder by folder: what is in an ignored folder is
-    never matched.
+    A rule matches an entry alone, not what is in it: a walk, which goes folder by folder, never enters an ignored one.
 
     Raises:
-        ValueError: a line is no rule, unless such lines are to be passed by, as git does.
+        ValueError: it is no rule.
     """
-
-    def __init__(self, lines: Iterable[str], *, ignore_case: bool = False, pass_by_others: bool = False) -> None:
-        flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-        rules = [rule for line in lines for rule in _rules(line, pass_by=pass_by_others)]
-        # One expression for all neighbours of one effect, matched from the last on.
-        self._groups: list[_Group] = [
-            (include, *_combined([rule for _, rule in group], flags))
-            for include, group in groupby(reversed(rules), key=lambda rule: rule[0])
-        ]
-
-    def decision(self, parts: Sequence[str], *, is_folder: bool) -> bool | None:
-        """Say whether the rules ignore (True) or include (False) the last of `parts`; None where none matches."""
-        name = f"{parts[-1]}/" if is_folder else parts[-1]
-        path = None
-        for include, for_names, for_paths in self._groups:
-            if for_names and for_names.match(name):
-                return include
-            if for_paths:
-                path = path or "/".join((*parts[:-1], name))
-                if for_paths.search(path):
-                    return include
-        return None
-
-
-def _rules(line: str, *, pass_by: bool) -> list[tuple[bool, str]]:
-    """Read one line: whether it ignores, and what; nothing of a comment."""
     try:
         if _UNCLEAR.search(line):
             raise ValueError
         patterns = GitIgnoreSpec.from_lines([line]).patterns
+        return [(pattern.include, _of_an_entry(pattern.regex)) for pattern in patterns if pattern.include is not None]
     except (ValueError, re.error):
-        if pass_by:
-            return []
         raise ValueError("a line is no rule") from None
-    return [
-        (pattern.include, _rule(str(pattern.regex.pattern)))
-        for pattern in patterns
-        if pattern.include is not None and pattern.regex is not None
-    ]
 
 
-def _rule(expression: str) -> str:
-    """Make a rule of pathspec, which matches files by the folders above them, match the entry alone."""
-    text = expression.replace(_FOLDER_MARK, "(?:")
-    for tail, own in (("(?:(?:/)|$)", "/?$"), ("(?:/)", "/$")):
-        if text.endswith(tail):
-            return text.removesuffix(tail) + own
+def _of_an_entry(expression: re.Pattern[str]) -> re.Pattern[str]:
+    text = expression.pattern.replace("(?P<ps_d>/)", "/$")
     # `folder/**` means what is in the folder, not the folder.
-    return f"{text}." if text.endswith("/") else text
+    return re.compile(f"{text}." if text.endswith("/") else text, re.DOTALL)
 
 
-def _combined(expressions: list[str], flags: int) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
-    """Combine the rules that need a name only, without what makes them fit a path, and those that need the path."""
-    by_name: list[str] = []
-    by_path: list[str] = []
-    for expression in expressions:
-        body = expression.removeprefix(_ANYWHERE)
-        if body != expression and "/" not in body.removesuffix("/?$").removesuffix("/$").replace("[^/]", ""):
-            by_name.append(body)
-        else:
-            by_path.append(expression)
-    return _any_of(by_name, flags), _any_of(by_path, flags)
+def decision(rules: Sequence[Rule], parts: Sequence[str], *, is_folder: bool) -> bool | None:
+    """Say whether the last rule that matches the path ignores (True) or includes (False) it; None where none does."""
+    path = "/".join(parts) + "/" * is_folder
+    return next((include for include, entry in reversed(rules) if entry.search(path)), None)
 
 
-def _any_of(expressions: list[str], flags: int) -> re.Pattern[str] | None:
-    return re.compile("|".join(expressions), flags) if expressions else None
-
-
-DEFAULT_RULES = (
-    *(".git", ".hg", ".svn", ".toolweave", "node_modules", ".venv", "venv", "__pycache__", ".DS_Store"),
+_SECRETS_AND_INSIDES = (
+    *(".git", ".hg", ".svn", ".toolweave", "node_modules", ".venv", "venv", "__pycache__", ".ds_store"),
     *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox"),
-    *(".env*", "*.env", "!.env.example", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk"),
+    *(".env*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk"),
     *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker"),
     *(".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".htpasswd", "*.tfstate", "*.tfstate.*"),
     *(".dockercfg", ".s3cfg", ".vault-token", ".*_history"),
 )
-_ENDS_OF_COPIES = ("~", "#", ".bak", ".backup", ".old", ".orig", ".save", ".copy")
+_USUALLY_HIDDEN = re.compile(r"(?!\.env\.example\Z)(?:" + "|".join(map(fnmatch.translate, _SECRETS_AND_INSIDES)) + ")")
+_COPY = re.compile(r"#?(.+)(?:[~#]|\.(?:bak|backup|old|orig|save|copy))", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +129,7 @@ class Roots:
 
     def __init__(self, folders: Iterable[str], ignore: Iterable[str] = (), *, private_folder: Path) -> None:
         try:
-            self._rules = RuleSet([*DEFAULT_RULES, *ignore], ignore_case=True)
+            self._rules = [rule for line in ignore for rule in read_rule(_plain(line))]
         except ValueError:
             raise ConfigError(
                 "TOOLWEAVE_FILE_IGNORE holds what is no pattern.",
@@ -261,13 +211,15 @@ class Roots:
     def hides(self, parts: Sequence[str], *, is_folder: bool) -> bool:
         """Say whether a rule hides the last of `parts`, the path from its root; what is above it was matched before.
 
-        Capital letters count as small ones: some file systems know no difference. Of a copy, such as notes.txt~, that
-        no rule names itself, the rules for what it was copied from hold.
+        Of a copy, such as notes.txt~, that no rule names itself, the rules for what it was copied from hold.
         """
-        decision = self._rules.decision(parts, is_folder=is_folder)
-        if decision is None and (other := _other_name(parts[-1])):
-            return self.hides((*parts[:-1], other), is_folder=is_folder)
-        return decision is True
+        *above, name = map(_plain, parts)
+        ignored = decision(self._rules, (*above, name), is_folder=is_folder)
+        if ignored is None and _USUALLY_HIDDEN.match(name):
+            return True
+        if ignored is None and (copy := _COPY.fullmatch(name)):
+            return self.hides((*above, copy[1]), is_folder=is_folder)
+        return ignored is True
 
     def is_private(self, info: os.stat_result) -> bool:
         """Say whether this is the private folder, by whichever name it was found."""
@@ -295,7 +247,7 @@ class Roots:
         try:
             folder = os.open(root.path, _OPEN_ROOT)
         except OSError as error:
-            problem = _ROOT_PROBLEMS.get(type(error), f"cannot be opened: {error.strerror}")
+            problem = f"cannot be opened: {error.strerror}"
         else:
             info = os.fstat(folder)
             if _is_kernel_file_system(info.st_dev):
@@ -434,7 +386,7 @@ def _missing() -> ToolFailed:
 def _failed(error: OSError) -> ToolFailed:
     if error.errno in _ABSENT:
         return _missing()
-    if error.errno in _DENIED:
+    if isinstance(error, PermissionError):
         return ToolFailed(ACCESS_DENIED, "The server may not read this file or folder.")
     return ToolFailed(UNAVAILABLE, f"The file or folder cannot be read: {error.strerror}.")
 
@@ -451,17 +403,9 @@ def _is_kernel_file_system(device: int) -> bool:
     return any(number in mount and kind.split()[0] in _KERNEL_FILE_SYSTEMS for mount, _, kind in mounts if kind)
 
 
-def _other_name(name: str) -> str | None:
-    """Return a name that a file has as good as this one: that of what it is a copy of, or one without odd letters."""
-    if not name.isascii():
-        # Some file systems know no difference here either.
-        plain = "".join(
-            letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf"
-        )
-        if plain not in ("", name):
-            return plain
-    end = next((end for end in _ENDS_OF_COPIES if name.lower().endswith(end)), "")
-    original = name[: len(name) - len(end)]
-    if end == "#":
-        original = original.removeprefix("#")
-    return original if end and original else None
+def _plain(name: str) -> str:
+    """Write a name without what some file systems do not tell apart: capital letters, odd forms, what is not seen."""
+    if name.isascii():
+        return name.lower()
+    letters = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(letter for letter in letters if unicodedata.category(letter) != "Cf")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolweave.servers.core.files.opening import MAX_DEPTH, Opened, Root, Roots, RuleSet, open_entry
+from toolweave.servers.core.files.opening import MAX_DEPTH, Opened, Root, Roots, Rule, decision, open_entry, read_rule
 from toolweave.servers.core.files.reading import CallBudget, TextDecoder, encoding_of, read_bytes
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
 
@@ -60,23 +60,17 @@ class Glob:
 _END = re.compile(r"(?!)")
 
 
-@dataclass(frozen=True, slots=True)
-class GitIgnore:
-    """The rules of a folder's .gitignore, and those of the folders above it, which it may undo."""
-
-    rules: RuleSet
-    depth: int
-    above: "GitIgnore | None"
-
-    def ignores(self, parts: Sequence[str], *, is_folder: bool) -> bool:
-        """Say whether the project ignores the last of `parts`, the path from its root."""
-        found = self.rules.decision(parts[self.depth :], is_folder=is_folder)
-        if found is not None:
-            return found
-        return self.above is not None and self.above.ignores(parts, is_folder=is_folder)
+# The rules of the .gitignore files on a way, with the depth of their folders; those of the nearest come first.
+GitIgnore = tuple[tuple[int, list[Rule]], ...]
 
 
-def _with_rules_of(folder: Opened, above: GitIgnore | None) -> GitIgnore | None:
+def _is_ignored(files: GitIgnore, parts: Sequence[str], *, is_folder: bool) -> bool:
+    """Say whether the project ignores the last of `parts`, the path from its root."""
+    decisions = (decision(rules, parts[depth:], is_folder=is_folder) for depth, rules in files)
+    return next((found for found in decisions if found is not None), False)
+
+
+def _with_rules_of(folder: Opened, above: GitIgnore) -> GitIgnore:
     """Add the rules of a folder; one without any, or with a file that cannot be read, changes nothing."""
     with suppress(OSError, ToolFailed):
         descriptor, _ = open_entry(_GIT_IGNORE, folder.descriptor, folder.info.st_dev)
@@ -84,8 +78,11 @@ def _with_rules_of(folder: Opened, above: GitIgnore | None) -> GitIgnore | None:
             text = read_bytes(descriptor, _GIT_IGNORE_BYTES).decode("utf-8-sig", "replace")
         finally:
             os.close(descriptor)
-        quick = (line.removesuffix("\r") for line in text.split("\n")[:_GIT_IGNORE_LINES] if _is_quick(line))
-        return GitIgnore(RuleSet(quick, pass_by_others=True), len(folder.parts), above)
+        rules: list[Rule] = []
+        for line in filter(_is_quick, text.split("\n")[:_GIT_IGNORE_LINES]):
+            with suppress(ValueError):  # git passes such lines by, too
+                rules += read_rule(line.removesuffix("\r"))
+        return ((len(folder.parts), rules), *above)
     return above
 
 
@@ -204,17 +201,17 @@ class FileSearch:
             return False
         return self._text.encode() not in content
 
-    def _rules_above(self, folder: Opened) -> GitIgnore | None:
+    def _rules_above(self, folder: Opened) -> GitIgnore:
         """Gather the .gitignore rules of the folders above; none when they ignore the very folder that is searched."""
-        git = None
+        git: GitIgnore = ()
         for depth in range(len(folder.parts)):
             with self.roots.opened(folder.root, folder.parts[:depth]) as above:
                 git = _with_rules_of(above, git)
-            if git and git.ignores(folder.parts[: depth + 1], is_folder=True):
-                git = None
+            if _is_ignored(git, folder.parts[: depth + 1], is_folder=True):
+                git = ()
         return git
 
-    def _walk(self, folder: Opened, git: GitIgnore | None) -> Iterator[tuple[Opened, str]]:
+    def _walk(self, folder: Opened, git: GitIgnore) -> Iterator[tuple[Opened, str]]:
         """Yield the files in `folder` and below, sorted by name; a folder that was seen before is passed by."""
         identity = (folder.info.st_dev, folder.info.st_ino)
         if identity in self._seen:
@@ -225,7 +222,7 @@ class FileSearch:
             if not self.budget.allows():
                 return
             parts = (*folder.parts, name)
-            if self.roots.hides(parts, is_folder=is_folder) or (git and git.ignores(parts, is_folder=is_folder)):
+            if self.roots.hides(parts, is_folder=is_folder) or _is_ignored(git, parts, is_folder=is_folder):
                 continue
             if is_folder:
                 yield from self._walk_inside(folder, parts, git)
@@ -246,9 +243,7 @@ class FileSearch:
             self.found.unreadable_folders += 1
         return sorted(entries)
 
-    def _walk_inside(
-        self, above: Opened, parts: tuple[str, ...], git: GitIgnore | None
-    ) -> Iterator[tuple[Opened, str]]:
+    def _walk_inside(self, above: Opened, parts: tuple[str, ...], git: GitIgnore) -> Iterator[tuple[Opened, str]]:
         if len(parts) > MAX_DEPTH:
             return
         try:
