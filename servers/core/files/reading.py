@@ -4,13 +4,14 @@ Text is UTF-8, or UTF-16 that says so with its first two bytes. No more is held 
 """
 
 import codecs
-import contextlib
 import io
 import os
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import BinaryIO, Literal
 
 from toolweave.servers.core.files.opening import Opened
 from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_TEXT, TIMEOUT, TOO_LARGE, ToolFailed
@@ -47,43 +48,16 @@ class CallBudget:
         return self.reached is None
 
 
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_LINES_AT_ONCE = 100
 
 
-class TextDecoder:
-    """Turn the bytes of a file into text, piece by piece."""
-
-    def __init__(self) -> None:
-        self.encoding = "utf-8"
-        self._decoder: codecs.IncrementalDecoder | None = None
-
-    def decode(self, piece: bytes, *, final: bool = False) -> str:
-        """Decode the next piece; the first holds at least three bytes, unless it is the last.
-
-        Raises:
-            ToolFailed: there is a NUL character, or a byte that the encoding does not know.
-        """
-        if self._decoder is None:
-            self.encoding, mark = encoding_of(piece)
-            self._decoder = codecs.getincrementaldecoder(self.encoding)()
-            piece = piece[mark:]
-        with contextlib.suppress(UnicodeDecodeError):
-            text = self._decoder.decode(piece, final)
-            if "\0" not in text:
-                return text
-        raise ToolFailed(NOT_TEXT, "The file is not text: it is neither UTF-8, nor UTF-16 with a byte order mark.")
-
-
-def encoding_of(start: bytes) -> tuple[str, int]:
-    """Return the encoding that a byte order mark names, else UTF-8, and the length of the mark."""
-    return next(((name, len(mark)) for mark, name in _MARKS if start.startswith(mark)), ("utf-8", 0))
-
-
-_PIECE_BYTES = 64 * 1024
+def text_of(file: BinaryIO) -> io.TextIOWrapper:
+    """Read a file as text, in the encoding that a byte order mark at its beginning names, else UTF-8."""
+    start = file.read(3)
+    encoding, mark = next(((name, len(mark)) for mark, name in _MARKS if start.startswith(mark)), ("utf-8", 0))
+    file.seek(mark)
+    return io.TextIOWrapper(file, encoding, newline="\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,103 +85,62 @@ def read_part(file: Opened, budget: CallBudget, *, first_line: int, max_lines: i
         ToolFailed: it is no text, too large, has no such line, or the line is too far from the beginning.
         OSError: it cannot be read.
     """
-    pieces = _Pieces(file.descriptor, budget)
-    read = [pieces.after_line(first_line - 1)]
-    while not pieces.ended and _wants_more(read, max_lines, max_bytes):
-        read.append(pieces.next())
-    lines = list(io.StringIO("".join(read)))
-    if not lines and first_line > 1:
-        possible = f"must be a whole number from 1 to {max(pieces.lines, 1)}: the file has {pieces.lines} lines."
+    taken: list[str] = []
+    size, number, is_complete, ended = 0, 0, True, False
+    with os.fdopen(file.descriptor, "rb", closefd=False) as binary, text_of(binary) as text:
+        for number, line in _numbered(text, max_bytes + 1, budget):
+            if number < first_line:
+                continue
+            if is_complete:
+                size += len(line.encode())
+                is_complete = size <= max_bytes and len(taken) != max_lines
+            if is_complete:
+                taken.append(line)
+            elif file.info.st_size > max_bytes:
+                break
+        else:
+            ended = True
+    if number < first_line > 1:
+        possible = f"must be a whole number from 1 to {max(number, 1)}: the file has {number} lines."
         raise ToolFailed(INVALID_PARAMETER, f"Parameter 'start_line' {possible}")
-    taken = lines[: _fitting(lines, max_lines, max_bytes)]
-    complete = pieces.ended and len(taken) == len(lines)
-    if not complete and first_line == 1 and max_lines is None:
+    if not is_complete and first_line == 1 and max_lines is None:
         raise _too_large(f"The file has {file.info.st_size} bytes", max_bytes)
-    if lines and not taken:
+    if not is_complete and not taken:
         raise _too_large(f"Line {first_line} has more bytes than can be read", max_bytes)
-    while not pieces.ended and pieces.bytes_read <= max_bytes:
-        pieces.next()
     last_line = first_line + len(taken) - 1
     return TextPart(
         "".join(taken),
-        pieces.encoding,
+        text.encoding,
         first_line,
         last_line,
-        pieces.lines if pieces.ended else None,
-        None if complete else last_line + 1,
+        number if ended else None,
+        None if is_complete else last_line + 1,
     )
 
 
-def read_bytes(descriptor: int, size: int) -> bytes:
-    """Read `size` bytes, fewer only at the end of the file.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    read: list[bytes] = []
-    left = size
-    while left > 0 and (piece := os.read(descriptor, left)):
-        read.append(piece)
-        left -= len(piece)
-    return b"".join(read)
-
-
-class _Pieces(TextDecoder):
-    """The text of an open file, piece by piece, and how many lines it had so far."""
-
-    def __init__(self, descriptor: int, budget: CallBudget) -> None:
-        super().__init__()
-        self._descriptor = descriptor
-        self._budget = budget
-        self._breaks = 0
-        self._in_line = False
-        self.bytes_read = 0
-        self.ended = False
-
-    @property
-    def lines(self) -> int:
-        return self._breaks + self._in_line
-
-    def next(self) -> str:
-        if not self._budget.allows():
-            raise ToolFailed(
-                TIMEOUT,
-                f"The lines were not reached in time; there are {self.lines} before them.",
-                "Ask for lines nearer to the beginning of the file.",
-            )
-        piece = read_bytes(self._descriptor, _PIECE_BYTES)
-        self.bytes_read += len(piece)
-        self.ended = len(piece) < _PIECE_BYTES
-        text = self.decode(piece, final=self.ended)
-        self._breaks += text.count("\n")
-        if text:
-            self._in_line = not text.endswith("\n")
-        return text
-
-    def after_line(self, number: int) -> str:
-        """Return what follows the first `number` lines in the piece in which they end; nothing if they do not."""
-        text = ""
-        while not self.ended:
-            before = self._breaks
-            text = self.next()
-            if self._breaks >= number:
-                return text.split("\n", number - before)[-1]
-        return ""
+def _numbered(text: io.TextIOWrapper, longest: int, budget: CallBudget) -> Iterator[tuple[int, str]]:
+    """Yield the lines with their numbers; a line of more than `longest` characters comes in several pieces."""
+    number, begins = 0, True
+    try:
+        for count, piece in enumerate(iter(partial(text.readline, longest), "")):
+            if not count % _LINES_AT_ONCE and not budget.allows():
+                raise ToolFailed(
+                    TIMEOUT,
+                    f"The lines were not reached in time; there are {number} before them.",
+                    "Ask for lines nearer to the beginning of the file.",
+                )
+            if "\0" in piece:
+                raise not_text()
+            number += begins
+            begins = piece.endswith("\n")
+            yield number, piece
+    except UnicodeDecodeError:
+        raise not_text() from None
 
 
-def _wants_more(read: list[str], max_lines: int | None, max_bytes: int) -> bool:
-    if sum(map(len, read)) > max_bytes:
-        return False
-    return max_lines is None or sum(piece.count("\n") for piece in read) < max_lines
-
-
-def _fitting(lines: list[str], max_lines: int | None, max_bytes: int) -> int:
-    size = 0
-    for number, line in enumerate(lines):
-        size += len(line.encode())
-        if size > max_bytes or number == max_lines:
-            return number
-    return len(lines)
+def not_text() -> ToolFailed:
+    """Refuse a file that holds a NUL character, or a byte that its encoding does not know."""
+    return ToolFailed(NOT_TEXT, "The file is not text: it is neither UTF-8, nor UTF-16 with a byte order mark.")
 
 
 def _too_large(finding: str, max_bytes: int) -> ToolFailed:

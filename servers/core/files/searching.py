@@ -5,6 +5,7 @@ name. So is what the .gitignore files of a project put aside. No pattern and no 
 """
 
 import fnmatch
+import io
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolweave.servers.core.files.opening import MAX_DEPTH, Opened, Root, Roots, Rule, decision, open_entry, read_rule
-from toolweave.servers.core.files.reading import CallBudget, TextDecoder, encoding_of, read_bytes
+from toolweave.servers.core.files.reading import CallBudget, not_text, text_of
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
 
 _EXCERPT = 200
@@ -74,10 +75,8 @@ def _with_rules_of(folder: Opened, above: GitIgnore) -> GitIgnore:
     """Add the rules of a folder; one without any, or with a file that cannot be read, changes nothing."""
     with suppress(OSError, ToolFailed):
         descriptor, _ = open_entry(_GIT_IGNORE, folder.descriptor, folder.info.st_dev)
-        try:
-            text = read_bytes(descriptor, _GIT_IGNORE_BYTES).decode("utf-8-sig", "replace")
-        finally:
-            os.close(descriptor)
+        with os.fdopen(descriptor, "rb") as file:
+            text = file.read(_GIT_IGNORE_BYTES).decode("utf-8-sig", "replace")
         rules: list[Rule] = []
         for line in filter(_is_quick, text.split("\n")[:_GIT_IGNORE_LINES]):
             with suppress(ValueError):  # git passes such lines by, too
@@ -178,28 +177,23 @@ class FileSearch:
                 yield {"path": path, "line": number, "text": _excerpt(line, at)}
 
     def _lines(self, folder: Opened, name: str) -> list[str]:
-        """Return the lines of a file; none when it cannot be searched or surely does not hold the text."""
+        """Return the lines of a file; none when it cannot be searched or does not hold the text."""
         try:
             descriptor, info = open_entry(name, folder.descriptor, folder.info.st_dev)
-            try:
+            with os.fdopen(descriptor, "rb") as file:
                 if info.st_size > self.max_bytes:
                     self.found.skipped += 1
                     return []
                 if not self.budget.allows(content_bytes=info.st_size):
                     return []
-                content = read_bytes(descriptor, info.st_size)
-            finally:
-                os.close(descriptor)
-            return [] if self._surely_lacks(content) else TextDecoder().decode(content, final=True).split("\n")
-        except (OSError, ToolFailed):
+                content = text_of(io.BytesIO(file.read(info.st_size))).read()
+            if "\0" in content:
+                raise not_text()
+        except (OSError, ToolFailed, UnicodeDecodeError):
             self.found.skipped += 1
             return []
-
-    def _surely_lacks(self, content: bytes) -> bool:
-        """Say by the bytes, which is ten times faster, that a file of plain UTF-8 lacks the text."""
-        if self.ignore_case or b"\0" in content or encoding_of(content)[0] != "utf-8":
-            return False
-        return self._text.encode() not in content
+        # Lines are made of few files.
+        return content.split("\n") if self._text in (content.lower() if self.ignore_case else content) else []
 
     def _rules_above(self, folder: Opened) -> GitIgnore:
         """Gather the .gitignore rules of the folders above; none when they ignore the very folder that is searched."""
