@@ -1,12 +1,11 @@
 """Answer every tool call in one envelope: data on success, else type, code, message and suggestion (C-06)."""
 
 import json
-import math
 from typing import Any
 
 from fastmcp.tools import ToolResult
 from mcp.types import TextContent
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from toolweave.servers.error_codes import TOO_LARGE, ErrorCode
 
@@ -55,33 +54,17 @@ def error_code(result: ToolResult) -> str | None:
     return str(envelope["error"]["code"]) if "error" in envelope else None
 
 
-def parse_json(text: str | bytes, deepest: int) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """Parse JSON that an envelope can carry.
 
     Raises:
-        ValueError: it is no JSON, or holds a number that is not finite, half of a surrogate pair, or more than
-            `deepest` levels.
-        RecursionError: it has far more levels.
+        ValueError: it is no JSON, or holds a number that is not finite, half of a surrogate pair, or more than 200
+            levels.
     """
-    value = json.loads(text, parse_constant=_finite, parse_float=_finite)
-    if not _is_shallow(value, deepest):
-        raise ValueError("too many levels")
-    to_json(value)
+    value = from_json(text, allow_inf_nan=False)
+    # Such as 1e999.
+    json.dumps(value, allow_nan=False)
     return value
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    if not math.isfinite(value):
-        raise ValueError("not a finite number")
-    return value
-
-
-def _is_shallow(value: Any, levels: int) -> bool:
-    if not isinstance(value, dict | list):
-        return True
-    inner = value.values() if isinstance(value, dict) else value
-    return levels > 0 and all(_is_shallow(item, levels - 1) for item in inner)
 
 
 def _result(envelope: dict[str, Any], *, is_error: bool = False) -> ToolResult:

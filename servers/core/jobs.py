@@ -36,6 +36,7 @@ from toolweave.servers.error_codes import (
     NOT_CONFIGURED,
     NOT_FOUND,
     TOO_LARGE,
+    ErrorCode,
     ToolFailed,
 )
 from toolweave.servers.tool_server import Absent, idempotency_key
@@ -44,8 +45,7 @@ SETTING = "TOOLWEAVE_JOB_ENDPOINTS"
 # The ids that services may give to jobs: no character in it means anything in a path.
 JOB_ID = r"[A-Za-z0-9_~.:=@+,-]{1,200}"
 LONGEST_WAIT_S = 3.0
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 0.5
+PAUSE_S = 0.25
 # A last question needs this long to be worth asking.
 LEAST_TIME_S = 0.2
 MOST_SENT_BYTES = 1_000_000
@@ -54,11 +54,9 @@ MOST_READ_BYTES = 500_000
 LONGEST_STATUS = 100
 # A shorter secret could be a part of any word.
 SHORTEST_SECRET = 4
-# As deep as our envelope can carry.
-_DEEPEST = 234
 _MOST_SHOWN = 5
 _LONGEST_SHOWN = 200
-_MOST_REPEATED = 300
+_LONGEST_PROBLEM = 400
 _DONE = re.compile(
     r"(?i)succe(?:ss|ssful|eded)|complete[d]?|done|finished|fail(?:ed|ure)|error(?:ed)?|cancel+ed|aborted"
 )
@@ -66,8 +64,11 @@ _MAY_HAVE_BEGUN = (
     "The job may have begun: find out at the service before you run it again, since a second call could run it twice."
 )
 _ASK_AGAIN = "Call check_job_status again in a moment; asking changes nothing."
-_CHECK_SERVICE = "Check that the service runs, then call again: nothing has begun."
-_TRUST = "Check the endpoint's host, or ask the operator to trust the certificate's maker (SSL_CERT_FILE)."
+_NOTHING_BEGUN = "Check the endpoint and that its service runs, then call again: nothing has begun."
+_CREDENTIALS = "The service wants credentials: ask the operator, who sets TOOLWEAVE_JOB_HEADERS."
+_REDIRECTS = "Redirects are not followed: use the URL that the service itself answers at, if the operator allows it."
+_CORRECT = "Correct the params, or the endpoint, as the service says."
+_BY_STATUS = {401: _CREDENTIALS, 403: _CREDENTIALS, 429: "The service asks to wait: call again later."}
 
 
 def _no_dot_segment(text: str) -> str:
@@ -154,36 +155,20 @@ class JobTools:
         asking again at once.
         """
         called = called_endpoint(endpoint, self._settings)
-        job, questions = await self._followed(called, job_id, wait_s, context)
-        return success(job, endpoint=called.shown, finished=_is_over(job), questions=questions)
-
-    async def _followed(
-        self, called: "CalledEndpoint", job_id: str, wait_s: float, context: Context
-    ) -> tuple[StartedJob, int]:
-        """Poll until the job or the time is over; return the last answer and the number of polls."""
-        started = time.perf_counter()
         request = OutboundRequest("GET", f"{called.target.url.rstrip('/')}/{quote(job_id, safe='')}")
-        job = await self._exchange(called, request, self._timeout_s, job_id)
-        questions, pause, reported = 1, FIRST_PAUSE_S, -1.0
+        started, questions, reported = time.perf_counter(), 0, -1.0
         while True:
-            progress = _percentage(job)
-            if progress is not None and progress > reported:
-                reported = progress
-                await context.report_progress(progress, total=100, message=job["status"])
+            left = round(self._timeout_s - (time.perf_counter() - started), 2)
+            job, questions = await self._exchange(called, request, left, job_id), questions + 1
+            progress = job["progress"]
+            if isinstance(progress, int | float) and not isinstance(progress, bool) and reported < progress <= 100:
+                reported = float(progress)
+                await context.report_progress(reported, total=100, message=job["status"])
+            finished = _DONE.fullmatch(job["status"] or "") is not None
             passed = time.perf_counter() - started
-            if _is_over(job) or passed + pause > min(wait_s, self._timeout_s - LEAST_TIME_S):
-                return job, questions
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_S)
-            try:
-                left = self._timeout_s - (time.perf_counter() - started)
-                job = await self._exchange(called, request, left, job_id)
-            except ToolFailed as failed:
-                if failed.code is not ENDPOINT_TIMEOUT:
-                    raise
-                # There is an answer already, only not the newest.
-                return job, questions
-            questions += 1
+            if finished or passed + PAUSE_S > min(wait_s, self._timeout_s - LEAST_TIME_S):
+                return success(job, endpoint=called.shown, finished=finished, questions=questions)
+            await asyncio.sleep(PAUSE_S)
 
     async def _exchange(
         self, called: "CalledEndpoint", request: OutboundRequest, within_s: float, job_id: str | None = None
@@ -194,21 +179,34 @@ class JobTools:
             ToolFailed: the service cannot be reached or answered with no job; says whether a job may have begun.
         """
         own = [(name, value.get_secret_value()) for name, value in called.headers]
-        exchange = _Exchange(called.shown, job_id is None, time.perf_counter())
+        secrets = _secrets_in(own)
+        since = time.perf_counter()
+        asked = f"{request.method} {called.shown}" + ("" if job_id is None else "/<job_id>")
+        if_unsure = _MAY_HAVE_BEGUN if job_id is None else _ASK_AGAIN
+
+        def failed(code: ErrorCode, problem: str, advice: str) -> ToolFailed:
+            passed_ms = (time.perf_counter() - since) * 1000
+            shown = " ".join(redact_text(secrets.hide(problem)).split())[:_LONGEST_PROBLEM]
+            return ToolFailed(code, f"{asked} failed after {passed_ms:.0f} ms: {shown}", advice)
+
         try:
             with_headers = replace(request, headers=(("Accept", "application/json"), *request.headers, *own))
             answer = await self._send(with_headers, called, within_s)
         except OutboundRefused as error:
-            raise exchange.refused(error) from None
+            raise failed(FORBIDDEN_ENDPOINT, str(error), "Use another, or ask the operator to allow it.") from None
         except OutboundFailed as error:
-            raise exchange.broken(error, within_s) from None
-        secrets = _secrets_in(own)
+            code = {"timeout": ENDPOINT_TIMEOUT, "too_large": TOO_LARGE}.get(error.reason, ENDPOINT_UNREACHABLE)
+            raise failed(code, str(error), if_unsure if error.sent else _NOTHING_BEGUN) from None
         if answer.redirects or answer.status >= 400:
-            raise exchange.status_failure(answer.status, _error_text(answer.body, secrets))
+            problem = f"status {answer.status} {_error_text(answer.body, secrets)}"
+            if answer.status in (404, 410) and job_id is not None:
+                raise failed(NOT_FOUND, problem, "Check the job_id and the endpoint; finished jobs may be forgotten.")
+            other = _REDIRECTS if answer.status < 400 else _CORRECT if answer.status < 500 else if_unsure
+            raise failed(ENDPOINT_ERROR, problem, _BY_STATUS.get(answer.status, other))
         try:
             return _read_job(answer.body, job_id, secrets)
         except ValueError as error:
-            raise exchange.no_job(str(error)) from None
+            raise failed(ENDPOINT_ERROR, f"the answer is no job: {error}.", if_unsure) from None
 
     async def _send(self, request: OutboundRequest, called: "CalledEndpoint", within_s: float) -> OutboundResponse:
         limits = OutboundLimits(
@@ -281,87 +279,6 @@ def _read_endpoint(endpoint: str) -> tuple[OutboundTarget, tuple[str, ...]]:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Exchange:
-    """A request to a service, and why it brought no job: `since` is a reading of perf_counter."""
-
-    endpoint: str
-    starts_a_job: bool
-    since: float
-
-    def __str__(self) -> str:
-        return f"POST {self.endpoint}" if self.starts_a_job else f"GET {self.endpoint}/<job_id>"
-
-    @property
-    def after(self) -> str:
-        seconds = time.perf_counter() - self.since
-        return f"after {seconds:.2f} s" if seconds >= 1 else f"after {seconds * 1000:.0f} ms"
-
-    @property
-    def if_unsure(self) -> str:
-        return _MAY_HAVE_BEGUN if self.starts_a_job else _ASK_AGAIN
-
-    def refused(self, error: OutboundRefused) -> ToolFailed:
-        """Explain that the outbound policy does not let the request go."""
-        advice = "Use another endpoint, or ask the operator to allow what the message names."
-        return ToolFailed(FORBIDDEN_ENDPOINT, f"{self} was not sent: {error}", advice)
-
-    def broken(self, error: OutboundFailed, within_s: float) -> ToolFailed:
-        """Explain that no usable answer came."""
-        code, advice = ENDPOINT_UNREACHABLE, self.if_unsure
-        match error.reason:
-            case "resolve":
-                message = f"{self} was not sent: the host's name cannot be resolved ({self.after})."
-                advice = "Check the endpoint's host, then call again."
-            case "connect" if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                message = f"{self} was not sent: the service's certificate is not trusted here ({self.after})."
-                advice = _TRUST
-            case "connect":
-                message = f"{self} was not sent: the service accepts no connection ({self.after})."
-                advice = _CHECK_SERVICE
-            case "timeout":
-                message = f"{self} got no complete answer within {within_s:.3g} s; it was given up {self.after}."
-                code = ENDPOINT_TIMEOUT
-            case "too_large":
-                message, code = f"{self}, {self.after}: {error}", TOO_LARGE
-                advice = _MAY_HAVE_BEGUN if self.starts_a_job else "Ask the service for less."
-            case _:
-                message = f"{self}: the connection broke {self.after}."
-        return ToolFailed(code, message, advice)
-
-    def status_failure(self, status: int, text: str) -> ToolFailed:
-        """Explain a status of 300 and more; what the service says goes along, shortened and without secrets."""
-        if status in (404, 410) and not self.starts_a_job:
-            return ToolFailed(
-                NOT_FOUND,
-                f"{self}: the service knows no such job ({status} {self.after}).",
-                "Check the job_id and that the endpoint is the one the job was run at; finished jobs may be forgotten.",
-            )
-        repeated = " ".join(redact_text(text).split())[:_MOST_REPEATED]
-        message = f"{self} was answered with the status {status} {self.after}" + (f": {repeated}" if repeated else ".")
-        return ToolFailed(ENDPOINT_ERROR, message, self._advice(status))
-
-    def no_job(self, why: str) -> ToolFailed:
-        """Explain an answer that is no job."""
-        advice = _MAY_HAVE_BEGUN if self.starts_a_job else "Check that the endpoint is that of a job service."
-        message = f"{self} was answered with what is no job ({self.after}): {why}."
-        return ToolFailed(ENDPOINT_ERROR, message, advice)
-
-    def _advice(self, status: int) -> str:
-        if status < 400:
-            return (
-                "Redirects are not followed: use the URL that the service itself answers at, if the operator allows it."
-            )
-        if status in (401, 403):
-            return "The service wants credentials: ask the operator, who sets TOOLWEAVE_JOB_HEADERS."
-        if status == 429:
-            return "The service asks to wait: call again later."
-        if status >= 500:
-            return self.if_unsure
-        correct = "Correct the params, or the endpoint, as the service says."
-        return correct if self.starts_a_job else "Check the endpoint."
-
-
 def _read_job(body: bytes, job_id: str | None, secrets: KnownSecrets) -> StartedJob:
     """Read the answer to a POST, `{job_id | id, status?}`, or to a GET, `{status, progress?, result?, error?}`.
 
@@ -369,8 +286,8 @@ def _read_job(body: bytes, job_id: str | None, secrets: KnownSecrets) -> Started
         ValueError: it is no job; says what is wrong with it.
     """
     try:
-        answer = secrets.hide_in(parse_json(body, _DEEPEST))
-    except (ValueError, RecursionError):
+        answer = secrets.hide_in(parse_json(body))
+    except ValueError:
         raise ValueError("its body is not JSON that can be read") from None
     if not isinstance(answer, dict):
         raise ValueError("its JSON is not an object")  # noqa: TRY004 - the one that the caller catches
@@ -386,19 +303,6 @@ def _read_job(body: bytes, job_id: str | None, secrets: KnownSecrets) -> Started
         raise ValueError("it has no status")
     progress, result, error = (answer.get(name) for name in ("progress", "result", "error"))
     return StartedJob(job_id=own_id, status=status, progress=progress, result=result, error=error)
-
-
-def _is_over(job: StartedJob) -> bool:
-    """Say whether a job has ended, by its status."""
-    return _DONE.fullmatch(job["status"] or "") is not None
-
-
-def _percentage(job: StartedJob) -> float | None:
-    """Return the progress as a number from 0 to 100, None where it is none."""
-    progress = job["progress"]
-    if isinstance(progress, bool) or not isinstance(progress, int | float):
-        return None
-    return float(progress) if 0 <= progress <= 100 else None
 
 
 def _secrets_in(headers: Iterable[tuple[str, str]]) -> KnownSecrets:

@@ -32,7 +32,6 @@ LONGEST_CELL = 10_000
 CUT = " … [cut]"
 # Beyond it some readers of JSON round.
 _EXACT = 2**53 - 1
-_DEEPEST = 50
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _DECIMAL = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?")
@@ -345,8 +344,8 @@ class Cells:
     def document(self, text: str) -> Any:
         """Read JSON; what is cut, too deep or no JSON that can be answered stays text."""
         if len(text) <= self.most:
-            with contextlib.suppress(ValueError, RecursionError):
-                return parse_json(text, _DEEPEST)
+            with contextlib.suppress(ValueError):
+                return parse_json(text)
         return self.cut_to_size(text)
 
     def of(self, value: Any) -> Any:

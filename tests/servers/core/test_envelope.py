@@ -52,7 +52,7 @@ FAILURES: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("execute_job", {"endpoint": "{closed}/x"}, "unavailable", "endpoint_unreachable", "{closed}/x"),
     ("execute_job", {"endpoint": "{silent}/x"}, "timeout", "endpoint_timeout", "3.5 s"),
     ("check_job_status", {"endpoint": "{jobs}/count", "job_id": ".."}, "validation", "invalid_parameter", "'job_id'"),
-    ("check_job_status", {"endpoint": "{jobs}/count", "job_id": "x"}, "not_found", "not_found", "no such job"),
+    ("check_job_status", {"endpoint": "{jobs}/count", "job_id": "x"}, "not_found", "not_found", "404"),
     (
         "check_job_status",
         {"endpoint": "{jobs}/count", "job_id": "x", "wait_s": 99},
