@@ -13,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from typing import Literal
 
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG
 from toolweave.errors import ConfigError
-from toolweave.files import make_file, make_folder
+from toolweave.files import make_folder, opened_folder
 from toolweave.redact import redact_text
 
 # package.json and package-lock.json, and for each Python server a list of everything it needs, with hashes.
@@ -55,7 +54,6 @@ _NPM_RETRIES = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"
 # npm says first what is wrong, pip last.
 _TOLD_CHARACTERS = 400
 _AGAIN = "Make sure that this machine reaches the package registry, and try again; nothing half installed is used."
-_LOOK_AGAIN_S = 0.1
 Say = Callable[[str], None]
 
 
@@ -178,7 +176,7 @@ def install(
     """Install it unless it is there already; what of it was begun before and not finished is done anew.
 
     One process at a time does so. `say` is told what happens. `path` is where npm, node and uv are looked for (default:
-    PATH); `limit_s` bounds each of their commands, and the wait for another process.
+    PATH); `limit_s` bounds each of their commands.
 
     Raises:
         ConfigError: no npm, it failed, the folder cannot be written, …; says what to do.
@@ -186,7 +184,7 @@ def install(
     servers = _servers(data_dir)
     try:
         make_folder(servers)
-        with _alone(servers, say, limit_s) as lock_fd:
+        with _alone(servers, say) as lock_fd:
             if is_installed(installation, data_dir):
                 say(f"{installation.package} {installation.version} is installed.")
                 return
@@ -243,26 +241,12 @@ def _target(installation: Installation, servers: Path) -> Path:
 
 
 @contextmanager
-def _alone(servers: Path, say: Say, limit_s: float) -> Iterator[int]:
+def _alone(servers: Path, say: Say) -> Iterator[int]:
     """Hold the lock on `servers`; gives its file descriptor."""
-    deadline = time.monotonic() + limit_s
-    told = False
-    lock = servers / "installing.lock"
-    make_file(lock)
-    with lock.open("a", encoding="utf-8") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise ConfigError(
-                        f"another process has been installing servers for {limit_s:g} s.",
-                        source=str(servers),
-                        fix="End it, and try again.",
-                    ) from None
-            if not told:
-                say("Waiting for another process that installs servers …")
-                told = True
-            time.sleep(_LOOK_AGAIN_S)
-        yield file.fileno()
+    with opened_folder(servers) as folder:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("Waiting for another process that installs servers …")
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield folder

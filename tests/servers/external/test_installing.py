@@ -1,6 +1,5 @@
 """A server is installed whole or not at all, by one process at a time, and a failure says what to do (C-09)."""
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -143,14 +142,6 @@ def test_two_at_once_install_once(tmp_path: Path, npm: Programs) -> None:
         thread.join(BOUND_S)
     assert is_installed(the("memory"), tmp_path)
     assert len(npm.calls()) == 1
-
-
-def test_one_that_never_lets_go_is_not_waited_for_for_ever(tmp_path: Path, npm: Programs) -> None:
-    (tmp_path / "servers").mkdir()
-    with (tmp_path / "servers" / "installing.lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(ConfigError, match=r"another process has been installing servers for 0\.2 s"):
-            try_install("memory", tmp_path, npm, limit_s=0.2)
 
 
 def test_a_version_that_is_in_use_stays_when_another_is_installed(tmp_path: Path, npm: Programs) -> None:
