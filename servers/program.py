@@ -111,7 +111,10 @@ def quiet_framework_logs() -> None:
 
 
 def _listen(host: str, port: int, *, only_loopback: bool) -> socket.socket:
-    ip = _address(host)
+    try:
+        ip = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        ip = None
     if ip is None or (only_loopback and not ip.is_loopback):
         raise ConfigError(
             f"refusing to listen on {host}: whoever can reach it could use the tools without authentication."
@@ -134,13 +137,6 @@ def _listen(host: str, port: int, *, only_loopback: bool) -> socket.socket:
             fix="Stop the program that uses it, or choose another port.",
         ) from error
     return listener
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
-    except ValueError:
-        return None
 
 
 def run_server(

@@ -58,21 +58,18 @@ def core_credentials(settings: Settings) -> CoreCredentials:
             f"must have at least {SHORTEST_TOKEN} characters, all ASCII and none of them a space.",
             "Draw one by lot: python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
         )
-    signed = settings.core_jwt_public_key or settings.core_jwks_url
-    belonging = {name: getattr(settings, name) for name in ("core_jwt_issuer", "core_jwt_audience")}
-    absent = [variable_name(name) for name, value in belonging.items() if not value]
-    if signed and absent:
+    needed = {
+        f"{variable_name('core_jwks_url')} or {variable_name('core_jwt_public_key')}": settings.core_jwks_url
+        or settings.core_jwt_public_key,
+        variable_name("core_jwt_issuer"): settings.core_jwt_issuer,
+        variable_name("core_jwt_audience"): settings.core_jwt_audience,
+    }
+    absent = [name for name, value in needed.items() if not value]
+    if 0 < len(absent) < len(needed):
         raise ConfigError(
-            f"signed tokens need {' and '.join(absent)}: else every token of that key's owner would be taken, also "
-            "those for other services.",
+            f"signed tokens need {' and '.join(absent)}, too: a key alone would let in every token of its owner.",
             source="settings",
-            fix="Set the issuer as in the tokens' 'iss' and the audience as in their 'aud'.",
-        )
-    if not signed and len(absent) < len(belonging):
-        raise ConfigError(
-            "an issuer or audience of tokens is set, but no key to check them by.",
-            source="settings",
-            fix=f"Set {variable_name('core_jwks_url')} or {variable_name('core_jwt_public_key')}, too.",
+            fix="Set the key, the issuer as in the tokens' 'iss', and the audience as in their 'aud'.",
         )
     key = settings.core_jwt_public_key
     return CoreCredentials(
@@ -88,20 +85,14 @@ def _public_key(path: Path) -> PublicKey:
     field = "core_jwt_public_key"
     try:
         pem = path.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not PEM text"
-        raise _refused(field, f"names a file that cannot be read: {reason}.", "Name a PEM file.") from None
-    if "PRIVATE KEY" in pem:
-        raise _refused(
-            field,
-            "names a file with a private key, which must stay with who signs the tokens.",
-            "Export its public key: openssl pkey -in FILE -pubout.",
-        )
-    try:
         key = load_pem_public_key(pem.encode())
+    except OSError as error:
+        raise _refused(field, f"names a file that cannot be read: {error.strerror}.", "Name a PEM file.") from None
     except (ValueError, UnsupportedAlgorithm):
         raise _refused(
-            field, "names a file without a public key.", "Name a PEM file: -----BEGIN PUBLIC KEY-----."
+            field,
+            "names a file without a public key.",
+            "Name a PEM file: -----BEGIN PUBLIC KEY-----. Of a private key: openssl pkey -in FILE -pubout.",
         ) from None
     if isinstance(key, RSAPublicKey) and key.key_size >= SMALLEST_RSA_BITS:
         return PublicKey(pem, RSA)
