@@ -91,20 +91,9 @@ def _is_quick(line: str) -> bool:
     return names.count("**") <= _MAX_STARS and all(name.count("*") <= _MAX_STARS for name in names)
 
 
-@dataclass(slots=True)
-class FilesFound:
-    """What was found, sorted by path, and how far the search came."""
-
-    matches: list[dict[str, Any]] = field(default_factory=list)
-    files: int = 0
-    skipped: int = 0
-    unreadable_folders: int = 0
-    unusable_roots: list[str] = field(default_factory=list)
-
-
 @dataclass(kw_only=True)
 class FileSearch:
-    """One search; it runs on a thread.
+    """One search, which runs on a thread: how far it came is counted in it.
 
     Of contents it looks for a text as it is written, not as an expression: no text can make this slow. `files` narrows
     that to the files that a glob matches.
@@ -119,26 +108,30 @@ class FileSearch:
     files: str | None = None
     ignore_case: bool = False
     limit: int = 1000
-    found: FilesFound = field(default_factory=FilesFound)
-    _seen: set[tuple[int, int]] = field(default_factory=set)
+    searched: int = field(default=0, init=False)
+    skipped: int = field(default=0, init=False)
+    unreadable_folders: int = field(default=0, init=False)
+    unusable_roots: list[str] = field(default_factory=list, init=False)
+    _seen: set[tuple[int, int]] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self._text = self.pattern.lower() if self.ignore_case else self.pattern
         names = self.files if self.content else self.pattern
         self._glob = Glob(names, ignore_case=self.ignore_case) if names else None
 
-    def run(self) -> FilesFound:
-        """Search until all is seen or the budget is used up.
+    def run(self) -> list[dict[str, Any]]:
+        """List what is found, sorted by path, until all is seen or the budget is used up.
 
         Raises:
             ToolFailed: the directory is outside the roots, absent, no folder, or no root can be used.
         """
+        matches: list[dict[str, Any]] = []
         for match in self._matches():
-            if len(self.found.matches) == self.limit:
+            if len(matches) == self.limit:
                 self.budget.reached = "results"
                 break
-            self.found.matches.append(match)
-        return self.found
+            matches.append(match)
+        return matches
 
     def _matches(self) -> Iterator[dict[str, Any]]:
         place = self.roots.locate(self.directory)
@@ -151,7 +144,7 @@ class FileSearch:
                 yield from self._matches_below(root, [], above=(root.name,))
             except ToolFailed as problem:
                 problems.append(problem)
-                self.found.unusable_roots.append(root.name)
+                self.unusable_roots.append(root.name)
         if len(problems) == len(self.roots.names):
             raise problems[0]
 
@@ -160,7 +153,7 @@ class FileSearch:
             if not top.is_folder:
                 raise ToolFailed(INVALID_PARAMETER, "Parameter 'directory' must be a folder; this is a file.")
             for folder, name in self._walk(top, self._rules_above(top)):
-                self.found.files += 1
+                self.searched += 1
                 path = (*folder.parts, name)
                 if self._glob is None or self._glob.matches((*above, *path[len(top.parts) :])):
                     yield from self._matches_in(folder, name, self.roots.shown(root, path))
@@ -182,7 +175,7 @@ class FileSearch:
             descriptor, info = open_entry(name, folder.descriptor, folder.info.st_dev)
             with os.fdopen(descriptor, "rb") as file:
                 if info.st_size > self.max_bytes:
-                    self.found.skipped += 1
+                    self.skipped += 1
                     return []
                 if not self.budget.allows(content_bytes=info.st_size):
                     return []
@@ -190,7 +183,7 @@ class FileSearch:
             if "\0" in content:
                 raise not_text()
         except (OSError, ToolFailed, UnicodeDecodeError):
-            self.found.skipped += 1
+            self.skipped += 1
             return []
         # Lines are made of few files.
         return content.split("\n") if self._text in (content.lower() if self.ignore_case else content) else []
@@ -234,7 +227,7 @@ class FileSearch:
                     if (is_folder := entry.is_dir(follow_symlinks=False)) or entry.is_file(follow_symlinks=False):
                         entries.append((entry.name, is_folder))
         except OSError:
-            self.found.unreadable_folders += 1
+            self.unreadable_folders += 1
         return sorted(entries)
 
     def _walk_inside(self, above: Opened, parts: tuple[str, ...], git: GitIgnore) -> Iterator[tuple[Opened, str]]:
@@ -243,7 +236,7 @@ class FileSearch:
         try:
             descriptor, info = open_entry(parts[-1], above.descriptor, above.info.st_dev)
         except (OSError, ToolFailed):
-            self.found.unreadable_folders += 1
+            self.unreadable_folders += 1
             return
         try:
             folder = Opened(descriptor, above.root, parts, info)

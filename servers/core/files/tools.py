@@ -160,16 +160,16 @@ class FileTools:
             limit=limit,
         )
         async with self._searches:
-            answer = await on_a_thread(search.run, budget)
+            matches = await on_a_thread(search.run, budget)
         return success(
-            answer.matches,
-            count=len(answer.matches),
+            matches,
+            count=len(matches),
             truncated=budget.reached is not None,
             stopped_by=budget.reached,
-            files_searched=answer.files,
-            files_skipped=answer.skipped,
-            folders_unreadable=answer.unreadable_folders,
-            unusable_roots=answer.unusable_roots,
+            files_searched=search.searched,
+            files_skipped=search.skipped,
+            folders_unreadable=search.unreadable_folders,
+            unusable_roots=search.unusable_roots,
         )
 
 

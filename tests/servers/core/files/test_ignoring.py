@@ -233,5 +233,5 @@ def test_a_search_lists_what_git_would_list(tmp_path: Path, seed: int) -> None:
     expected = subprocess.run(listing, check=True, capture_output=True, text=True, encoding="utf-8").stdout.split("\0")
     roots = Roots([str(tmp_path)], private_folder=tmp_path / "none")
     budget = CallBudget(seconds=60, files=10_000, content_bytes=0)
-    found = FileSearch(roots=roots, budget=budget, max_bytes=0, pattern="*", limit=10_000).run().matches
+    found = FileSearch(roots=roots, budget=budget, max_bytes=0, pattern="*", limit=10_000).run()
     assert sorted(match["path"] for match in found) == sorted(filter(None, expected))

@@ -12,7 +12,7 @@ import pytest
 from tests.servers.core.files.file_client import FileClient, file_client, tree
 from toolweave.servers.core.files.opening import Roots
 from toolweave.servers.core.files.reading import CallBudget
-from toolweave.servers.core.files.searching import FileSearch, FilesFound
+from toolweave.servers.core.files.searching import FileSearch
 from toolweave.servers.core.files.tools import on_a_thread
 
 
@@ -208,7 +208,7 @@ async def test_a_wrong_parameter_is_named_with_what_it_must_be(
     assert expects in error["message"]
 
 
-def search(root: Path, budget: CallBudget, pattern: str = "*", *, content: bool = False) -> FilesFound:
+def search(root: Path, budget: CallBudget, pattern: str = "*", *, content: bool = False) -> list[dict[str, Any]]:
     roots = Roots([str(root)], private_folder=root / "none")
     return FileSearch(roots=roots, budget=budget, max_bytes=1_000_000, pattern=pattern, content=content).run()
 
@@ -219,13 +219,13 @@ def budget(*, seconds: float = 60, files: int = 10**6, content_bytes: int = 10**
 
 def test_a_search_that_runs_out_of_time_files_or_bytes_answers_what_it_has_and_says_why(root: Path) -> None:
     late = budget(seconds=0)
-    assert search(root, late).matches == []
+    assert search(root, late) == []
     assert late.reached == "time"
     few = budget(files=4)
-    assert len(search(root, few).matches) < 5
+    assert len(search(root, few)) < 5
     assert few.reached == "files"
     little = budget(content_bytes=30)
-    assert [match["path"] for match in search(root, little, "e", content=True).matches] == ["docs/deep/er/notes.md"]
+    assert [match["path"] for match in search(root, little, "e", content=True)] == ["docs/deep/er/notes.md"]
     assert little.reached == "bytes"
 
 
@@ -233,7 +233,7 @@ def test_a_cancelled_search_goes_no_further(root: Path) -> None:
     tree(root / "many", {f"{number}.txt": "" for number in range(500)})
     ended = budget()
     ended.cancel()
-    assert search(root, ended).files == 0
+    assert search(root, ended) == []
     assert ended.reached == "cancelled"
 
 
