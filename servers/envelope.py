@@ -12,7 +12,7 @@ from toolweave.servers.error_codes import TOO_LARGE, ErrorCode
 
 def success(data: Any, **metadata: Any) -> ToolResult:
     """Wrap what a tool found; the middleware adds the text and `duration_ms`."""
-    return _result({"status": "success", "data": data, "metadata": metadata})
+    return ToolResult(content=[], structured_content={"status": "success", "data": data, "metadata": metadata})
 
 
 def failure(code: ErrorCode, message: str, suggestion: str | None = None) -> ToolResult:
@@ -23,7 +23,7 @@ def failure(code: ErrorCode, message: str, suggestion: str | None = None) -> Too
         "message": message,
         "suggestion": suggestion or code.suggestion,
     }
-    return _result({"status": "error", "error": error}, is_error=True)
+    return ToolResult(content=[], structured_content={"status": "error", "error": error}, is_error=True)
 
 
 def finish(result: ToolResult, duration_ms: float, *, most_bytes: int) -> ToolResult:
@@ -48,12 +48,6 @@ def finish(result: ToolResult, duration_ms: float, *, most_bytes: int) -> ToolRe
     return result
 
 
-def error_code(result: ToolResult) -> str | None:
-    """Return the code of an error envelope, None of a success."""
-    envelope = result.structured_content or {}
-    return str(envelope["error"]["code"]) if "error" in envelope else None
-
-
 def parse_json(text: str | bytes) -> Any:
     """Parse JSON that an envelope can carry.
 
@@ -65,7 +59,3 @@ def parse_json(text: str | bytes) -> Any:
     # Such as 1e999.
     json.dumps(value, allow_nan=False)
     return value
-
-
-def _result(envelope: dict[str, Any], *, is_error: bool = False) -> ToolResult:
-    return ToolResult(content=[], structured_content=envelope, is_error=is_error)

@@ -26,7 +26,7 @@ from pydantic_core import to_json
 from toolweave import __version__
 from toolweave.config.documents import expectation, shown_path
 from toolweave.errors import PersistenceError
-from toolweave.servers.envelope import error_code, failure, finish
+from toolweave.servers.envelope import failure, finish
 from toolweave.servers.error_codes import (
     INTERNAL,
     INVALID_PARAMETER,
@@ -170,7 +170,7 @@ class EnvelopeMiddleware(Middleware):
         try:
             result = self._finished(context, await self._answer(context, call_next), started)
             await _end_of_cancelling(context)
-            code = error_code(result)
+            code = (result.structured_content or {}).get("error", {}).get("code")
             outcome = "error" if result.is_error else "success"
         finally:
             duration_ms = (time.perf_counter() - started) * 1000

@@ -9,9 +9,8 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from toolweave.servers.core.files.opening import Opened
 from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_TEXT, TIMEOUT, TOO_LARGE, ToolFailed
@@ -60,26 +59,14 @@ def text_of(file: BinaryIO) -> io.TextIOWrapper:
     return io.TextIOWrapper(file, encoding, newline="\n")
 
 
-@dataclass(frozen=True, slots=True)
-class TextPart:
-    """Consecutive lines of a file, counted from 1.
-
-    `last_line` is before `first_line` where there is no line; `next_line` is where to go on, None at the end;
-    `total_lines` is None where the end was not reached.
-    """
-
-    text: str
-    encoding: str
-    first_line: int
-    last_line: int
-    total_lines: int | None
-    next_line: int | None
-
-
-def read_part(file: Opened, budget: CallBudget, *, first_line: int, max_lines: int | None, max_bytes: int) -> TextPart:
+def read_part(
+    file: Opened, budget: CallBudget, *, first_line: int, max_lines: int | None, max_bytes: int
+) -> tuple[str, dict[str, Any]]:
     """Read from `first_line` on: at most `max_lines` lines, at most `max_bytes` bytes of text (as UTF-8).
 
-    A part ends before the line with which it would be too large; a whole file is given or refused.
+    A part ends before the line with which it would be too large; a whole file is given or refused. Beside the text it
+    gives what is known of it, lines counted from 1: `last_line` is before `first_line` where there is no line,
+    `next_line` is where to go on, None at the end, and `total_lines` is None where the end was not reached.
 
     Raises:
         ToolFailed: it is no text, too large, has no such line, or the line is too far from the beginning.
@@ -108,14 +95,14 @@ def read_part(file: Opened, budget: CallBudget, *, first_line: int, max_lines: i
     if not is_complete and not taken:
         raise _too_large(f"Line {first_line} has more bytes than can be read", max_bytes)
     last_line = first_line + len(taken) - 1
-    return TextPart(
-        "".join(taken),
-        text.encoding,
-        first_line,
-        last_line,
-        number if ended else None,
-        None if is_complete else last_line + 1,
-    )
+    return "".join(taken), {
+        "size_bytes": file.info.st_size,
+        "encoding": text.encoding,
+        "first_line": first_line,
+        "last_line": last_line,
+        "total_lines": number if ended else None,
+        "next_line": None if is_complete else last_line + 1,
+    }
 
 
 def _numbered(text: io.TextIOWrapper, longest: int, budget: CallBudget) -> Iterator[tuple[int, str]]:

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from fastmcp.tools import ToolResult
 from pydantic import AfterValidator, Field
@@ -117,18 +116,19 @@ class FileTools:
         """
         budget = _budget()
 
-        def read() -> tuple[str, dict[str, Any]]:
+        def read() -> ToolResult:
             place = self._roots.locate(path)
             if place is None:
                 raise _is_folder()
             with self._roots.opened(*place) as file:
                 if file.is_folder:
                     raise _is_folder()
-                part = read_part(file, budget, first_line=start_line, max_lines=max_lines, max_bytes=self._max_bytes)
-                return self._roots.shown(file.root, file.parts), {"size_bytes": file.info.st_size, **asdict(part)}
+                text, known = read_part(
+                    file, budget, first_line=start_line, max_lines=max_lines, max_bytes=self._max_bytes
+                )
+                return success({"path": self._roots.shown(file.root, file.parts), "content": text}, **known)
 
-        shown, part = await on_a_thread(read, budget)
-        return success({"path": shown, "content": part.pop("text")}, **part)
+        return await on_a_thread(read, budget)
 
     async def search_files(
         self,
