@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, cast
@@ -38,17 +38,6 @@ class Todo(TypedDict):
 
 
 _FIELDS = tuple(Todo.__annotations__)
-
-
-class Fields(TypedDict, total=False):
-    """The fields of a todo that a caller may write; a field that is absent stays as it is."""
-
-    title: str
-    description: str | None
-    status: Status
-    priority: Priority
-    due_date: str | None
-    tags: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +124,7 @@ class TodoRepository:
         self._database = database
         self._clock = clock
 
-    async def create(self, fields: Fields, *, key: str | None = None) -> Kept:
+    async def create(self, fields: Mapping[str, Any], *, key: str | None = None) -> Kept:
         """Add a todo; with the key of an earlier call return that call's todo instead (T-03)."""
         now = _instant(self._clock())
         row = {"status": "active", "priority": "medium", "tags": [], **fields}
@@ -152,8 +141,8 @@ class TodoRepository:
         page = todos[:limit]
         return Page(todos=page, total=total or 0, next_after=page[-1]["id"] if len(todos) > limit else None)
 
-    async def update(self, todo_id: int, fields: Fields) -> Todo | None:
-        """Write the given fields of a todo and return it; None when there is none of that id."""
+    async def update(self, todo_id: int, fields: Mapping[str, Any]) -> Todo | None:
+        """Write the given fields of a todo, no others, and return it; None when there is none of that id."""
         now = _instant(self._clock())
         values: dict[str, Any] = {**fields, "updated_at": now}
         if "tags" in fields:

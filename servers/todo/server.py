@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import astuple
 from datetime import UTC, date, datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from fastmcp import Context, FastMCP
 from fastmcp.tools import ToolResult
@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from toolweave.servers.envelope import failure, success
 from toolweave.servers.error_codes import INVALID_PARAMETER, MISSING_PARAMETER, NOT_FOUND
 from toolweave.servers.todo.database import open_todo_database
-from toolweave.servers.todo.repository import Fields, Kept, Priority, Selection, Status, TodoRepository
+from toolweave.servers.todo.repository import Kept, Priority, Selection, Status, TodoRepository
 from toolweave.servers.tool_server import (
     ADDS,
     OVERWRITES,
@@ -177,13 +177,13 @@ class TodoTools:
 
         Use it whenever something is to be remembered, planned or noted.
         """
-        fields = Fields(
-            title=title,
-            description=description or None,
-            priority=priority,
-            due_date=due_date or None,
-            tags=tags or [],
-        )
+        fields = {
+            "title": title,
+            "description": description or None,
+            "priority": priority,
+            "due_date": due_date or None,
+            "tags": tags or [],
+        }
         return _kept(await self._todos.create(fields, key=idempotency_key(context)))
 
     async def list_todos(
@@ -236,12 +236,8 @@ class TodoTools:
         # An empty text is given and clears the field, None was not given.
         changes = {name: None if value == "" else value for name, value in given.items() if value is not None}
         if not changes:
-            return failure(
-                MISSING_PARAMETER,
-                f"update_todo needs at least one of {', '.join(given)} to change.",
-                "Say what to change.",
-            )
-        todo = await self._todos.update(id, cast("Fields", changes))
+            return failure(MISSING_PARAMETER, f"update_todo needs at least one of {', '.join(given)} to change.")
+        todo = await self._todos.update(id, changes)
         return success(todo) if todo else _no_such_todo(id)
 
     async def search_todos(self, query: Query, limit: Limit = 20) -> ToolResult:
