@@ -66,12 +66,6 @@ def idempotency_key(context: Context) -> str | None:
     return call_meta(context).get("idempotency_key")
 
 
-def has_unusable_key(context: Context | None) -> bool:
-    """Tell whether the caller asks for idempotency with a key that cannot be kept."""
-    key = _given(context).get("idempotency_key")
-    return key is not None and not _is_id(key)
-
-
 def _given(context: Context | None) -> Mapping[str, Any]:
     request = context.request_context if context else None
     meta = request.meta if request else None
@@ -195,7 +189,8 @@ class EnvelopeMiddleware(Middleware):
 
     async def _answer(self, context: Call, call_next: Next) -> ToolResult:
         name = context.message.name
-        if has_unusable_key(context.fastmcp_context):
+        key = _given(context.fastmcp_context).get("idempotency_key")
+        if key is not None and not _is_id(key):
             return failure(
                 INVALID_PARAMETER,
                 f"Parameter '_meta.idempotency_key' must be printable text of 1 to {LONGEST_ID} characters.",
