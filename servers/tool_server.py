@@ -98,7 +98,6 @@ def declared_tool(function: Callable[..., Any], title: str, annotations: ToolAnn
 _MOST_NAMED = 5
 _CODES = {
     "missing_argument": MISSING_PARAMETER,
-    "missing": MISSING_PARAMETER,
     "unexpected_keyword_argument": UNKNOWN_PARAMETER,
 }
 
@@ -108,15 +107,19 @@ def explain(error: pydantic.ValidationError, parameters: Iterable[str]) -> tuple
 
     A parameter is named by its place, such as `tags[0]`, never by its value; `parameters` are those of the tool.
     """
-    details = error.errors(include_url=False, include_input=False)[:_MOST_NAMED]
+    details = error.errors(include_url=False, include_input=False)
+    # A parameter that may be left out may be None, too, which its schema does not show.
+    wrong = [detail for detail in details if detail["type"] != "none_required"][:_MOST_NAMED]
     sentences = []
-    for detail in details:
-        name = shown(shown_path(detail["loc"]))
+    for detail in wrong:
+        # Beside the parameter and the places in its lists pydantic names the type that it tried.
+        parameter, *inside = detail["loc"]
+        name = shown(shown_path((parameter, *(step for step in inside if isinstance(step, int)))))
         if _CODES.get(detail["type"]) is UNKNOWN_PARAMETER:
             sentences.append(f"There is no parameter '{name}'; the tool takes {', '.join(parameters)}.")
         else:
             sentences.append(f"Parameter '{name}' {expectation(detail)}.")
-    return _CODES.get(details[0]["type"], INVALID_PARAMETER), " ".join(sentences)
+    return _CODES.get(wrong[0]["type"], INVALID_PARAMETER), " ".join(sentences)
 
 
 def unwritable(arguments: Mapping[str, Any]) -> str | None:

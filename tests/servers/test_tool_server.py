@@ -299,7 +299,7 @@ async def test_a_session_outlives_a_cancellation_in_whatever_moment_of_a_call(
         ),
         ({"n": 1, "flag": "perhaps"}, "invalid_parameter", "Parameter 'flag' must be true or false."),
         ({"n": 1, "nested": []}, "invalid_parameter", "Parameter 'nested' must be an object."),
-        ({"n": 1, "ratio": -1}, "invalid_parameter", "Parameter 'ratio' must be at least 0."),
+        ({"n": 1, "ratio": -1}, "invalid_parameter", "Parameter 'ratio' must be at least 0.0."),
     ],
 )
 async def test_a_wrong_parameter_is_named_with_what_it_must_be(

@@ -64,7 +64,9 @@ def read_rule(line: str) -> list[Rule]:
         if _UNCLEAR.search(line):
             raise ValueError
         patterns = GitIgnoreSpec.from_lines([line]).patterns
-        return [(pattern.include, _of_an_entry(pattern.regex)) for pattern in patterns if pattern.include is not None]
+        return [
+            (each.include, _of_an_entry(each.regex)) for each in patterns if each.include is not None and each.regex
+        ]
     except (ValueError, re.error):
         raise ValueError("a line is no rule") from None
 

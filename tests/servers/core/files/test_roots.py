@@ -116,9 +116,14 @@ async def test_a_root_that_cannot_be_used_is_named_and_the_others_go_on(root: Pa
     async with file_client(tmp_path / "absent", root, tmp_path / "file") as files:
         error = await files.refusal("read_file", path="absent/x")
         assert error["code"] == "not_configured"
-        assert error["message"] == "TOOLWEAVE_FILE_ROOTS names the folder 'absent', which does not exist."
+        assert (
+            error["message"]
+            == "TOOLWEAVE_FILE_ROOTS names the folder 'absent', which cannot be opened: No such file or directory."
+        )
         error = await files.refusal("search_files", pattern="*", directory="file")
-        assert error["message"] == "TOOLWEAVE_FILE_ROOTS names the folder 'file', which is not a folder."
+        assert (
+            error["message"] == "TOOLWEAVE_FILE_ROOTS names the folder 'file', which cannot be opened: Not a directory."
+        )
         answer = await files.search("*.md", limit=1)
         assert answer["data"][0]["path"] == "root/docs/deep/er/notes.md"
         answer = await files.search("main.*")

@@ -150,7 +150,7 @@ async def test_a_job_id_that_no_service_gave_is_refused_by_name(job_id: str) -> 
     async with serving(always(text(body=b"{}"))) as peer, job_client(job_endpoints=at(peer)) as jobs:
         error = await jobs.error("check_job_status", {"endpoint": at(peer), "job_id": job_id})
         assert error["code"] == "invalid_parameter"
-        assert "Parameter 'job_id' must be" in error["message"]
+        assert "Parameter 'job_id' must " in error["message"]
         assert peer.requests == []
 
 

@@ -139,10 +139,10 @@ async def test_a_view_is_read_as_a_table(shop: QueryClient) -> None:
         ({"order_by": [3]}, "'order_by[0]' must be a column such as"),
         ({"order_by": ""}, "'order_by' must be the name of a column."),
         ({"order_by": ["id"] * 9}, "'order_by' must be a column, or a list of at most 8 columns."),
-        ({"columns": []}, "'columns' must be a list of 1 to 200 entries"),
-        ({"columns": "id"}, "'columns' must be a list of 1 to 200 entries"),
-        ({"limit": 0}, "'limit' must be a whole number from 1 to 100000"),
-        ({"limit": "5"}, "'limit' must be a whole number from 1 to 100000"),
+        ({"columns": []}, "'columns' must hold 1 or more."),
+        ({"columns": "id"}, "'columns' must be a list."),
+        ({"limit": 0}, "'limit' must be at least 1."),
+        ({"limit": "5"}, "'limit' must be a whole number."),
     ],
 )
 async def test_a_wrong_parameter_is_named_down_to_its_entry(
