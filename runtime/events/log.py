@@ -94,12 +94,11 @@ async def fresh_batches(live: Subscription, after: int) -> AsyncGenerator[list[S
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The events of one run, its metadata, and when they are forgotten."""
+    """The events of one run, and its metadata, by which it is known whose it was."""
 
     events: Sequence[StreamEvent]
     metadata: JsonObject
     size: int
-    expiry: asyncio.TimerHandle
 
 
 class EndedStreams:
@@ -117,34 +116,21 @@ class EndedStreams:
 
     def keep(self, run_id: str, events: Sequence[StreamEvent], metadata: JsonObject) -> None:
         """Store a run's events; the oldest ones make room."""
-        self.forget(run_id)
-        expiry = asyncio.get_running_loop().call_later(self._seconds, self.forget, run_id)
-        ended = self._ended[run_id] = Ended(events, metadata, sum(len(event.data) for event in events), expiry)
+        self._forget(run_id)
+        ended = self._ended[run_id] = Ended(events, metadata, sum(len(event.data) for event in events))
         self._bytes += ended.size
+        asyncio.get_running_loop().call_later(self._seconds, self._forget, run_id)
         while self._bytes > self._most_bytes:
-            self.forget(next(iter(self._ended)))
+            self._forget(next(iter(self._ended)))
 
-    def find(self, run_id: str) -> Sequence[StreamEvent] | None:
-        """Give a run's events in order, or None when they are not here."""
-        ended = self._ended.get(run_id)
-        return None if ended is None else ended.events
+    def find(self, run_id: str) -> Ended | None:
+        """Give a run's events in order, and its metadata; None when they are not here."""
+        return self._ended.get(run_id)
 
-    def metadata(self, run_id: str) -> JsonObject | None:
-        """Give a run's metadata, by which it is known whose it was; None when its events are not here."""
-        ended = self._ended.get(run_id)
-        return None if ended is None else ended.metadata
-
-    def forget(self, run_id: str) -> None:
-        """Drop a run's events."""
+    def _forget(self, run_id: str) -> None:
         ended = self._ended.pop(run_id, None)
         if ended is not None:
-            ended.expiry.cancel()
             self._bytes -= ended.size
-
-    def clear(self) -> None:
-        """Drop everything."""
-        for run_id in tuple(self._ended):
-            self.forget(run_id)
 
 
 class EventLog:
@@ -210,7 +196,7 @@ class EventLog:
             # Its row may have gone while the stored ones were read.
             gone = self.ended.find(run.run_id)
             if gone is not None:
-                yield [event for event in gone if event.seq > after]
+                yield [event for event in gone.events if event.seq > after]
             elif live is not None:
                 async with aclosing(fresh_batches(live, after)) as fresh:
                     async for batch in fresh:

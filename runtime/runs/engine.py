@@ -124,10 +124,6 @@ class EmbeddedEngine:
             async for batch in batches:
                 yield batch
 
-    def ended_events(self, run_id: str) -> Sequence[StreamEvent] | None:
-        """Give the events of a resumable run that has ended lately and is gone with its thread (5.13)."""
-        return self.runtime.log.ended.find(run_id)
-
     async def cancel(
         self, thread_id: str, run_id: str, action: CancelAction, *, wait: bool, why: str | None = None
     ) -> None:
@@ -305,7 +301,6 @@ class EmbeddedEngine:
             self.runtime.log.close(live.run.run_id)
             live.ended.cancel()
         self.runtime.log.flush()
-        self.runtime.log.ended.clear()
         self.runtime.announcements.log.flush()
 
     def _live_on(self, thread_id: str) -> list[LiveRun]:

@@ -121,8 +121,8 @@ async def read_stateless_run(asked: AuthRequest) -> None:
     value = {"thread_id": as_uuid(thread_id), "run_id": as_uuid(run_id)}
     wanted = await asked.permit_one("threads", "read", thread_id, value, hidden=hidden)
     if run is None:
-        metadata = None if run_id is None else asked.served.engine.runtime.log.ended.metadata(run_id)
-        if metadata is not None and not allows(wanted, metadata):
+        ended = asked.served.engine.runtime.log.ended.find(run_id or "")
+        if ended is not None and not allows(wanted, ended.metadata):
             raise hidden
     elif asked.request.query_params.get("cancel_on_disconnect"):
         await asked.permit_one("threads", "update", thread_id, {**value, "action": "interrupt"}, hidden=hidden)

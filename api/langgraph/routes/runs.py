@@ -242,12 +242,12 @@ async def join_stateless_stream(request: Request) -> EventStream:
     run = await here.persistence.runs.find(run_id)
     if run is not None:
         return _joined(request, here, run, path, leaves=leaves)
-    ended = here.engine.ended_events(run_id)
+    ended = here.engine.runtime.log.ended.find(run_id)
     if ended is None:
         raise NotFound("Run not found")
     # What is left of a stream whose run is gone.
     _, after = _position(request)
-    left = () if after is None else [event for event in ended if event.seq > after]
+    left = () if after is None else [event for event in ended.events if event.seq > after]
     return EventStream(_only(*left), _located(path, "stream"), shown=_joined_filter(request))
 
 
