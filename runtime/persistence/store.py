@@ -10,7 +10,7 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -171,7 +171,10 @@ class SqliteStore(BaseStore):
         return await self._database.read(store_items.threads_with_items)
 
     async def _read(self, ops: Sequence[Op]) -> list[Result]:
-        vectors = {op.query: await self._vector(op.query) for op in ops if isinstance(op, SearchOp) and op.query}
+        vectors: dict[str, bytes] = {}
+        if self._index is not None:
+            queries = {op.query for op in ops if isinstance(op, SearchOp) and op.query}
+            vectors = {query: await self._index.embed_query(query) for query in queries}
         now = self._clock()
         results, used = await self._database.read(
             partial(_read_all, ops=ops, vectors=vectors, view=store_items.View(now, self._shows_kept))
@@ -179,9 +182,6 @@ class SqliteStore(BaseStore):
         if used:
             await self._database.write(partial(store_items.prolong, items=used, now=now))
         return results
-
-    async def _vector(self, query: str) -> bytes | None:
-        return await self._index.embed_query(query) if self._index is not None else None
 
     async def _write(self, ops: Sequence[PutOp]) -> None:
         items = [
@@ -199,9 +199,7 @@ class SqliteStore(BaseStore):
         texts = [_texts(index, op) for op in ops]
         vectors = iter(await index.embed([text for found in texts for _, text in found]))
         return [
-            store_items.ItemWrite(
-                item.namespace, item.key, item.value, item.ttl, [(name, next(vectors)) for name, _ in found]
-            )
+            replace(item, vectors=[(name, next(vectors)) for name, _ in found])
             for item, found in zip(items, texts, strict=True)
         ]
 
@@ -226,7 +224,7 @@ def _create(connection: Connection) -> None:
 
 
 def _read_all(
-    connection: Connection, ops: Sequence[Op], vectors: Mapping[str, bytes | None], view: store_items.View
+    connection: Connection, ops: Sequence[Op], vectors: Mapping[str, bytes], view: store_items.View
 ) -> tuple[list[Result], list[store_items.Lifetime]]:
     driver = driver_of(connection)
     results: list[Result] = []

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from toolweave.runtime.codec import from_micros, to_micros, utc_now
 from toolweave.runtime.persistence.database import SqliteDatabase
-from toolweave.runtime.persistence.schema import Compiled, record_of, webhook_deliveries
+from toolweave.runtime.persistence.schema import Compiled, columns_of, record_of, webhook_deliveries
 
 # How long a delivery that was given up can be looked at.
 KEPT = timedelta(days=7)
@@ -33,20 +33,8 @@ class WebhookDelivery:
 def insert_delivery(connection: Connection, delivery: WebhookDelivery, now: datetime) -> None:
     """Write a delivery that is due at once; for the transaction that ends its run."""
     moment = to_micros(now)
-    _insert.run(
-        connection,
-        {
-            "delivery_id": delivery.delivery_id,
-            "run_id": delivery.run_id,
-            "url": delivery.url,
-            "body": delivery.body,
-            "attempts": 0,
-            "next_attempt_at": moment,
-            "last_error": None,
-            "created_at": moment,
-            "given_up_at": None,
-        },
-    )
+    row = columns_of(webhook_deliveries, delivery, next_attempt_at=moment, created_at=moment)
+    _insert.run(connection, {"last_error": None, "given_up_at": None, **row})
 
 
 def place_of(url: str) -> str:
