@@ -12,8 +12,7 @@ def events(count: int) -> list[StreamEvent]:
 
 
 def found(ended: EndedStreams, run_id: str) -> Sequence[StreamEvent] | None:
-    kept = ended.find(run_id)
-    return None if kept is None else kept.events
+    return kept.events if (kept := ended.find(run_id)) is not None else None
 
 
 async def test_what_is_kept_is_found() -> None:
