@@ -6,8 +6,7 @@ At every moment there is the old file or the new one, never a part.
 import os
 import re
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -53,8 +52,7 @@ WIDTH = 100
 # A text up to here stays on the line of its key.
 ON_ONE_LINE = 60
 # Blocks would lose them: a reader takes some for ends of lines, cannot read others, and counts blanks as indentation.
-_NOT_IN_BLOCKS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
-_BLANK_AT_AN_EDGE = re.compile(r"(?m)^[^\S\n]|[^\S\n]$|\A\s|\s\Z")
+_NOT_IN_BLOCKS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]|(?m:^[^\\S\n]|[^\\S\n]$)|\\A\\s|\\s\\Z")
 
 
 class ScriptFile:
@@ -88,28 +86,20 @@ class ScriptFile:
         Raises:
             ScriptNotKept: it cannot be written after all; has the script.
         """
+        draft = self.path.with_name(f".{NAME}.{os.urandom(4).hex()}")
         try:
-            with _written_beside(self.path, script_yaml(script)) as draft:
-                draft.replace(self.path)
+            with draft.open("x", encoding="utf-8", newline="\n") as file:
+                file.write(script_yaml(script))
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.path)
         except OSError as error:
             raise ScriptNotKept(
                 f"The script is written, but {self.path} could not be ({_reason(error)}).", script=script
             ) from error
-
-
-@contextmanager
-def _written_beside(path: Path, text: str) -> Iterator[Path]:
-    """Write a file into the same folder, down to the disk; it is gone after the block."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
-    try:
-        with draft.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        yield draft
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
 
 
 def _reason(error: Exception) -> str:
@@ -134,16 +124,9 @@ class _ScriptDumper(yaml.SafeDumper):
 
 
 def _represented(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=_style(text))
-
-
-def _style(text: str) -> str | None:
-    """Choose how a text is written; None lets YAML put it into quotes where it would be read as something else."""
-    if _NOT_IN_BLOCKS.search(text) or _BLANK_AT_AN_EDGE.search(text):
-        return '"'
-    if "\n" in text:
-        return "|"
-    return ">" if len(text) > ON_ONE_LINE else None
+    """Choose how a text is written; YAML puts it into quotes where it would be read as something else."""
+    style = "|" if "\n" in text else ">" if len(text) > ON_ONE_LINE else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _NOT_IN_BLOCKS.search(text) else style)
 
 
 _ScriptDumper.add_representer(str, _represented)
