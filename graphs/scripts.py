@@ -23,7 +23,7 @@ from toolweave.graphs.background_loop import background_loop, refuse_event_loop
 from toolweave.graphs.script_writer import build_script_writer
 from toolweave.nodes.agent import UNATTENDED
 from toolweave.nodes.chat_models import ChatModel, build_chat_model, close_chat_model, script_endpoint
-from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
+from toolweave.nodes.script.fetching.fetch_plain import PlainFetch
 from toolweave.nodes.script.script_file import ScriptFile, VideoScript
 
 P = ParamSpec("P")
@@ -55,21 +55,25 @@ async def run_script_writer(
         ScriptNotKept: there is a script, and it could not be written to `output_dir`.
     """
     file = await asyncio.to_thread(ScriptFile, Path(output_dir)) if output_dir is not None else None
-    told = _Progress(on_progress)
+    tell = _told(on_progress)
     async with _opened(model, settings, job.settings) as writing:
-        graph = build_script_writer(model=writing, read_job=lambda: job, fetch=plain_fetch(settings))
+        graph = build_script_writer(model=writing, read_job=lambda: job, fetch=PlainFetch(settings.outbound_allow))
         nobody_watches: RunnableConfig = {"configurable": {UNATTENDED: True}}
         state: dict[str, Any] = {}
+        event: dict[str, Any] = {}
         given: Any = {"url": url, "language": language}
-        async for mode, part in graph.astream(given, nobody_watches, stream_mode=["custom", "values"]):
-            if mode == "custom":
-                await told.event(part)
-            elif isinstance(part, dict):
+        parts: Any = graph.astream(given, nobody_watches, stream_mode=["custom", "values"])
+        async for mode, part in parts:
+            if mode == "values":
                 state = part
+                continue
+            event = part
+            if event["progress"] < 100.0:
+                await tell(event)
     script = VideoScript.model_validate(state["script"])
     if file:
         await asyncio.to_thread(file.write, script)
-    await told.end()
+    await tell(event)
     return script
 
 
@@ -86,37 +90,24 @@ async def _opened(model: ChatModel | None, settings: Settings, wanted: ScriptSet
         await close_chat_model(made)
 
 
-class _Progress:
-    """Pass progress on, never backwards; its end is held back until all is done."""
+def _told(on_progress: OnProgress | None) -> Callable[[Any], Awaitable[None]]:
+    """Return what passes progress events on, until `on_progress` fails."""
+    told = on_progress
 
-    def __init__(self, on_progress: OnProgress | None) -> None:
-        self._on_progress = on_progress
-        self._reached = 0.0
-        self._end = ""
-
-    async def event(self, event: Any) -> None:
+    async def tell(event: Any) -> None:
+        nonlocal told
         # An event without a message only marks the run as a job.
-        if not isinstance(event, dict) or event.get("type") != "progress" or not event["message"]:
-            return
-        self._reached = max(self._reached, event["progress"])
-        if self._reached >= 100.0:
-            self._end = event["message"]
-        else:
-            await self._tell(self._reached, event["message"])
-
-    async def end(self) -> None:
-        await self._tell(100.0, self._end)
-
-    async def _tell(self, percent: float, message: str) -> None:
-        if self._on_progress is None:
+        if told is None or not event["message"]:
             return
         try:
-            answer = self._on_progress(percent, message)
+            answer = told(event["progress"], event["message"])
             if isawaitable(answer):
                 await answer
         except Exception:  # noqa: BLE001 - the caller's own code; a script that costs money must not be lost for it
             logger.opt(exception=True).warning("on_progress failed; it is not called again")
-            self._on_progress = None
+            told = None
+
+    return tell
 
 
 Config = ScriptSettings | str | Path
