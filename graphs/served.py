@@ -10,7 +10,7 @@ from toolweave.nodes.agent import AGENT_PROMPT
 from toolweave.nodes.chat_models import LazyChatModel, ScriptModels, build_chat_model
 from toolweave.nodes.http_tools.api_calls import api_calls
 from toolweave.nodes.model_endpoint import model_metadata
-from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
+from toolweave.nodes.script.fetching.fetch_plain import PlainFetch
 from toolweave.servers.registry.current import REGISTRY
 
 _settings = load_settings()
@@ -42,6 +42,6 @@ workflow = build_workflow(
 
 script_writer = build_script_writer(
     model=ScriptModels(_settings),
-    fetch=plain_fetch(_settings),
+    fetch=PlainFetch(_settings.outbound_allow),
     agent=AgentFetch(_settings.max_iterations, _settings.max_tools, logged_task_tools(_settings)),
 ).with_config(metadata=model_metadata(_settings))

@@ -1,19 +1,18 @@
 """Fetch a page the plain way: GET requests, no scripts, as each site's robots.txt allows (A-04, W-09)."""
 
 import asyncio
+import http.client
 import re
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from http import HTTPStatus
 
 import httpx
 from protego import Protego
 
 from toolweave import __version__
 from toolweave.config.outbound_allow import AllowedTarget
-from toolweave.config.settings import Settings
 from toolweave.errors import FetchFailed, OutboundFailed, OutboundRefused
-from toolweave.nodes.script.extraction import ExtractionLimits, extract_page
+from toolweave.nodes.script.extraction import extract_page
 from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.script.state import ScriptNode, ScriptState, ScriptUpdate, shown_url, source_of, tell_progress
 from toolweave.outbound import (
@@ -25,7 +24,6 @@ from toolweave.outbound import (
     open_outbound_client,
     redirected,
 )
-from toolweave.outbound_policy import Resolver, resolve
 
 # The rest of a larger file is ignored (RFC 9309, 2.5).
 MOST_CHARACTERS = 512 * 1024
@@ -129,23 +127,7 @@ SECONDS = 30.0
 # Of a whole run; writing comes after.
 BEGUN_PERCENT, DONE_PERCENT = 2.0, 40.0
 LONGEST_TOLD = 80
-_ADVICE = {
-    "resolve": "Check the address.",
-    "connect": "Check the address, or try again later.",
-    "timeout": "Try again later.",
-    "transfer": "Try again later.",
-    "too_large": "Give the address of a smaller page.",
-    "redirects": "Give the address it is meant to end at.",
-}
-_STATUS_ADVICE = {
-    401: "it wants a sign-in. Give the address of a page that everybody may read.",
-    402: "it is for subscribers only. Give the address of a page that everybody may read.",
-    403: "the site refuses us. Give another address, or have it fetched by an agent's tools (MCP_CONFIG_PATH).",
-    404: "there is no such page. Check the address.",
-    410: "the page is gone. Check the address.",
-    429: "the site has had too many requests. Try again later.",
-    451: "the page may not be shown for legal reasons.",
-}
+_ADVICE = "Check the address, try again later, or have it fetched by an agent's tools (MCP_CONFIG_PATH)."
 
 
 class PlainFetch:
@@ -154,10 +136,7 @@ class PlainFetch:
     Args:
         allow: exceptions from the policy, as the settings have them.
         seconds: how long the requests for a page may take together.
-        most_bytes: how large a page may be, unpacked.
-        extraction: bounds of telling the article.
         trust: which certificates count; by default those that other HTTPS clients here trust.
-        resolver: looks names up.
     """
 
     def __init__(
@@ -165,16 +144,12 @@ class PlainFetch:
         allow: Sequence[AllowedTarget] = (),
         *,
         seconds: float = SECONDS,
-        most_bytes: int = MOST_BYTES,
-        extraction: ExtractionLimits | None = None,
         trust: ssl.SSLContext | None = None,
-        resolver: Resolver = resolve,
     ) -> None:
         # Redirects are followed here: each host's robots.txt has to be asked.
-        limits = OutboundLimits(total_seconds=seconds, response_bytes=most_bytes, redirects=0)
-        self._policy = OutboundPolicy(allow=tuple(allow), limits=limits, resolver=resolver)
+        limits = OutboundLimits(total_seconds=seconds, response_bytes=MOST_BYTES, redirects=0)
+        self._policy = OutboundPolicy(allow=tuple(allow), limits=limits)
         self._seconds = seconds
-        self._extraction = extraction
         self._trust = trust
 
     async def fetch(self, url: str) -> ArticlePage:
@@ -191,18 +166,17 @@ class PlainFetch:
             async with asyncio.timeout(self._seconds), open_outbound_client(self._policy, trust=self._trust) as client:
                 answer = await Visit(client).get(url)
         except TimeoutError:
-            raise FetchFailed(f"{subject} was not fetched within {self._seconds:g} s. {_ADVICE['timeout']}") from None
-        except OutboundRefused as error:
+            raise FetchFailed(f"{subject} was not fetched within {self._seconds:g} s. {_ADVICE}") from None
+        except (OutboundRefused, FetchFailed) as error:
             raise FetchFailed(f"{subject} was not fetched: {error}") from None
         except OutboundFailed as error:
-            told = str(error).rstrip(".")
-            raise FetchFailed(f"{subject} was not fetched: {told}. {_ADVICE[error.reason]}") from None
-        except FetchFailed as error:
-            raise FetchFailed(f"{subject} was not fetched: {error}") from None
+            raise FetchFailed(f"{subject} was not fetched: {str(error).rstrip('.')}. {_ADVICE}") from None
         if answer.status >= 300:
-            raise FetchFailed(f"{subject} was not fetched: {_status_text(answer.status)}")
+            phrase = http.client.responses.get(answer.status, "")
+            told = f"the site answered {answer.status} {phrase}".rstrip()
+            raise FetchFailed(f"{subject} was not fetched: {told}. {_ADVICE}")
         content_type = next(iter(answer.all("content-type")), "")
-        return await extract_page(answer.body, url, content_type, final_url=answer.url, limits=self._extraction)
+        return await extract_page(answer.body, url, content_type, final_url=answer.url)
 
 
 def fetch_plain_node(fetch: PlainFetch) -> ScriptNode:
@@ -215,19 +189,3 @@ def fetch_plain_node(fetch: PlainFetch) -> ScriptNode:
         return {"page": page, "source": source_of(page)}
 
     return fetch_page
-
-
-def plain_fetch(settings: Settings) -> PlainFetch:
-    """Make what fetches pages as the settings of this process say."""
-    return PlainFetch(settings.outbound_allow)
-
-
-def _status_text(status: int) -> str:
-    try:
-        phrase = f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        phrase = str(status)
-    told = _STATUS_ADVICE.get(status) or (
-        "the site has a problem. Try again later." if status >= 500 else "Check the address."
-    )
-    return f"the site answered {phrase}: {told}"

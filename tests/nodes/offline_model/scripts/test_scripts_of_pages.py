@@ -9,7 +9,7 @@ from toolweave.config.script_job import ScriptJob
 from toolweave.config.settings import load_settings
 from toolweave.graphs.script_writer import build_script_writer
 from toolweave.nodes.offline_model.model import OfflineChatModel
-from toolweave.nodes.script.fetching.fetch_plain import plain_fetch
+from toolweave.nodes.script.fetching.fetch_plain import PlainFetch
 
 
 @pytest.mark.requirement("A-04")
@@ -40,7 +40,7 @@ async def test_a_section_is_named_by_its_heading_and_shows_its_image(name: str) 
 
 
 async def test_a_page_fetched_by_http_becomes_the_same_script_again(site: WebPages) -> None:
-    fetch = plain_fetch(load_settings({}, outbound_allow="127.0.0.1"))
+    fetch = PlainFetch(load_settings({}, outbound_allow="127.0.0.1").outbound_allow)
     writer = build_script_writer(model=OfflineChatModel(), read_job=ScriptJob, fetch=fetch)
 
     first, second = [await writer.ainvoke({"url": site.page("news.html")}) for _ in range(2)]
