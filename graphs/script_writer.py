@@ -20,6 +20,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from toolweave.config.script_job import read_script_job
+from toolweave.config.script_settings import ScriptSettings
 from toolweave.errors import ConfigError, FetchFailed, IterationLimitError, ModelError, ServerUnavailable
 from toolweave.graphs.agent_loop import AgentGraph, build_agent_loop
 from toolweave.graphs.plane_tools import OpenTools, PlaneTools, open_task_tools, server_states
@@ -43,7 +44,6 @@ from toolweave.nodes.script.fetching.tool_pages import (
     page_of_results,
 )
 from toolweave.nodes.script.page import ArticlePage
-from toolweave.nodes.script.prompts import settings_of
 from toolweave.nodes.script.state import (
     FetchWay,
     ReadJob,
@@ -156,7 +156,7 @@ def fetch_agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob)
         if config is None:
             raise ConfigError(_CHANGED, source="MCP_CONFIG_PATH", fix="Set it again, or begin the job anew without it.")
         servers = config.servers
-        model = models.model_for(settings_of(state.get("settings")))
+        model = models.model_for(ScriptSettings.model_validate(state.get("settings") or {}))
         dialogue = FetchDialogue(state["url"], fetch.max_iterations)
         tell_progress(BEGUN_PERCENT, f"Connecting to {', '.join(server.name for server in servers if server.enabled)}")
         try:

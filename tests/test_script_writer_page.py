@@ -25,7 +25,7 @@ from toolweave.cli.script import script as command
 from toolweave.config.script_settings import ScriptSettings, load_script_settings
 from toolweave.graphs import served
 from toolweave.graphs.script_writer import AgentFetch
-from toolweave.nodes.script.extraction import ExtractionLimits
+from toolweave.nodes.script import extraction
 from toolweave.nodes.script.fetching import fetch_plain
 from toolweave.nodes.script.fetching.fetch_plain import MOST_REDIRECTS
 from toolweave.nodes.script.state import ScriptOutput, ScriptSource
@@ -85,8 +85,7 @@ def test_its_limits_and_keys_are_those_of_the_code() -> None:
     assert (
         f"more than {fetch_plain.MOST_BYTES // 1024**2} MB, or not there within {fetch_plain.SECONDS:g} s" in outcomes
     )
-    limits = ExtractionLimits()
-    assert f"more than {limits.seconds:g} s or {limits.memory_bytes // 1024**3} GB to be read" in outcomes
+    assert f"more than {extraction.SECONDS:g} s or {extraction.MEMORY_BYTES // 1024**3} GB to be read" in outcomes
     assert f"at most {MOST_REDIRECTS} are followed" in PAGE
     assert f"most {AgentFetch().max_iterations} model calls" in PAGE
     output = PAGE.partition("its output ")[2].partition("A run in")[0]

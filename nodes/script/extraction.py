@@ -1,22 +1,20 @@
 """Tell a page's article from what stands around it, in a process of its own (A-04).
 
 Pages come from strangers. One whose million attributes take minutes to read would hold a thread that nobody can end,
-and one of 5 MB the interpreter; a process is ended after `limits.seconds`, has a bound of memory, and this one stays
+and one of 5 MB the interpreter; a process is ended after `seconds`, has a bound of memory, and this one stays
 light: trafilatura and lxml are never loaded here (S-04).
 """
 
 import asyncio
 import json
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from loguru import logger
 
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.page import ArticlePage, NoArticle, kind_of
+from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.script.state import shown_url
 from toolweave.redact import redact_text
 
@@ -24,12 +22,8 @@ MODULE = "toolweave.nodes.script.reading_process"
 _NOT_INSTALLED = ("ImportError", "ModuleNotFoundError", "No module named")
 
 
-@dataclass(frozen=True, slots=True)
-class ExtractionLimits:
-    """How long telling the article may take, and how much memory."""
-
-    seconds: float = 60.0
-    memory_bytes: int = 2 * 1024**3
+SECONDS = 60.0
+MEMORY_BYTES = 2 * 1024**3
 
 
 async def extract_page(
@@ -38,8 +32,10 @@ async def extract_page(
     content_type: str,
     *,
     final_url: str | None = None,
-    facts: Mapping[str, str] | None = None,
-    limits: ExtractionLimits | None = None,
+    title: str = "",
+    language: str = "",
+    seconds: float = SECONDS,
+    memory_bytes: int = MEMORY_BYTES,
 ) -> ArticlePage:
     """Give the article of a page, an HTML document, markdown or plain text.
 
@@ -48,34 +44,30 @@ async def extract_page(
         url: where it was asked for.
         content_type: the header's value, which may be empty.
         final_url: where it came from, if elsewhere.
-        facts: title, site and language of a page in markdown, as far as they are known.
-        limits: of time and memory.
+        title: of a page in markdown, as far as it is known.
+        language: likewise.
+        seconds: how long it may take.
+        memory_bytes: how much memory it may take.
 
     Raises:
         FetchFailed: it holds no article, one for subscribers only, or something else than text; it is too much; or what
             reads pages does not work here.
     """
-    limits = limits or ExtractionLimits()
     asked = {
         "url": url,
         "final_url": final_url or url,
         "content_type": content_type,
-        "facts": dict(facts or {}),
-        "seconds": limits.seconds,
-        "memory": limits.memory_bytes,
+        "title": title,
+        "language": language,
+        "seconds": seconds,
+        "memory": memory_bytes,
     }
     subject = f"The page {shown_url(final_url or url)}"
     try:
-        kind_of(body, content_type)
-    except NoArticle as error:
-        raise FetchFailed(f"{subject} {error}") from None
-    try:
-        async with asyncio.timeout(limits.seconds):
+        async with asyncio.timeout(seconds):
             answer = await _ask(json.dumps(asked).encode() + b"\n" + body)
     except TimeoutError:
-        raise FetchFailed(
-            f"{subject} is too complicated: its article was not found within {limits.seconds:g} s."
-        ) from None
+        raise FetchFailed(f"{subject} is too complicated: its article was not found within {seconds:g} s.") from None
     if "failed" in answer:
         raise FetchFailed(f"{subject} {answer['failed']}")
     page: ArticlePage = answer["page"]

@@ -4,16 +4,18 @@ An article comes from strangers. It stands between `<article>` and `</article>`,
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from toolweave.config.script_settings import PAGE_LANGUAGE, ScriptSettings
-from toolweave.nodes.script.material import Block, as_markdown, sentences_in
+from toolweave.nodes.script.material import as_markdown, sentences_in
+from toolweave.nodes.script.page import Block
 from toolweave.nodes.spoken_length import CHARACTERS_PER_SECOND, WORDS_PER_SECOND, spoken_seconds
 
 SHORTEST_S = 10.0
-_STEP = 50_000
+# Of a second or a sentence.
+_MOST_CHARACTERS = 100
 _LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8}){0,3}")
 
 
@@ -32,41 +34,19 @@ class ScriptPlan:
     least_sections: int
 
 
-def settings_of(settings: Mapping[str, Any] | None) -> ScriptSettings:
-    """Read settings that went through a checkpoint."""
-    return ScriptSettings.model_validate(settings or {})
-
-
 def plan_of(settings: ScriptSettings, article: Sequence[Block], *, page_language: str = "") -> ScriptPlan:
     """Make the plan; `page_language` is the page's word for its own."""
     wanted = " ".join(settings.language.split())
-    seconds = min(settings.target_length_s, max(_held(article, settings.target_length_s), SHORTEST_S))
+    # Enough of a long article to see that it holds what is wanted.
+    most = int(_MOST_CHARACTERS * max(settings.target_length_s, settings.sections.min))
+    beginning = "\n".join(block.text for block in article)[:most]
     return ScriptPlan(
         settings,
         language=None if wanted.lower() in ("", PAGE_LANGUAGE) else wanted,
         page_language=page_language if _LANGUAGE_TAG.fullmatch(page_language) else "",
-        seconds=seconds,
-        least_sections=min(settings.sections.min, _sentences(article, settings.sections.min)),
+        seconds=min(settings.target_length_s, max(spoken_seconds([beginning]), SHORTEST_S)),
+        least_sections=min(settings.sections.min, max(sentences_in(beginning), 1)),
     )
-
-
-def _held(article: Sequence[Block], enough: float) -> float:
-    """Give how long the article takes when spoken; of a long one, no more than that it is enough."""
-    found = 0.0
-    for text in (block.text[start : start + _STEP] for block in article for start in range(0, len(block.text), _STEP)):
-        found += spoken_seconds([text])
-        if found >= enough:
-            break
-    return found
-
-
-def _sentences(article: Sequence[Block], enough: int) -> int:
-    found = 0
-    for block in article:
-        found += sentences_in(block.text, enough)
-        if found >= enough:
-            break
-    return max(found, 1)
 
 
 WRITE_SCRIPT = "write_script"

@@ -1,7 +1,6 @@
 """Define the state of a script job, read what it is to do, and forget what the last job left (A-04, A-05)."""
 
 import asyncio
-import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Literal, NotRequired, Self
@@ -21,13 +20,8 @@ from toolweave.redact import redact_text
 
 
 def tell_progress(percent: float, message: str) -> None:
-    """Write a progress event, percent and a sentence for a person, to the custom stream; outside a graph do nothing."""
-    try:
-        write = get_stream_writer()
-    except (RuntimeError, KeyError):
-        return
-    within = min(max(percent, 0.0), 100.0) if math.isfinite(percent) else 0.0
-    write({"type": "progress", "progress": round(within, 1), "message": message})
+    """Write a progress event, percent and a sentence for a person, to the custom stream of the graph."""
+    get_stream_writer()({"type": "progress", "progress": round(percent, 1), "message": message})
 
 
 MOST_CHARACTERS = 300
@@ -46,13 +40,6 @@ class ScriptDraft(TypedDict):
     """What the model wrote, unchecked: the object, or None where there is none, and the answer as text."""
 
     written: dict[str, Any] | None
-    text: str
-
-
-class Notes(TypedDict):
-    """What is kept of a section of an article that is too long to be read at once."""
-
-    heading: str
     text: str
 
 
@@ -103,14 +90,15 @@ class ScriptOutput(TypedDict):
 class ScriptState(ScriptInput, ScriptOutput, total=False):
     """The input, the output, and what the nodes tell each other; the page stays for a run that goes on later.
 
-    `settings` are a ScriptSettings as JSON, the documented defaults where they are absent.
+    `settings` are a ScriptSettings as JSON, the documented defaults where they are absent; `notes` are heading and text
+    of each section of an article that is too long to be read at once.
     """
 
     settings: dict[str, Any] | None
     fetch_way: FetchWay
     page: ArticlePage
     draft: ScriptDraft | None
-    notes: list[Notes] | None
+    notes: list[dict[str, str]] | None
     model_usage: Annotated[list[ModelUsage], gathered]
 
 
@@ -120,11 +108,10 @@ ScriptNode = Callable[..., Awaitable[ScriptUpdate]]
 """A node; one that calls the model also takes the config."""
 
 ReadJob = Callable[[], ScriptJob]
-_ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 
 
 def _address(url: str) -> str:
-    if not _ADDRESS.fullmatch(url) or not is_web_address(url):
+    if not is_web_address(url):
         raise ValueError("must be the address of a page, such as https://example.org/article")
     if "@" in urlsplit(url).netloc:
         raise ValueError("must hold no credentials (name@host): models, tools and logs would see them")

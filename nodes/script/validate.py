@@ -1,5 +1,6 @@
 """Make the validate node: check the script by its plan, and have it repaired once (A-04)."""
 
+import asyncio
 from collections.abc import Iterator
 
 from langchain_core.runnables import RunnableConfig
@@ -9,9 +10,9 @@ from toolweave.config.documents import sentences, shown_path
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_models import ChatModel, ScriptModels, as_script_models
 from toolweave.nodes.model_turn import usage_summary
-from toolweave.nodes.script.material import Block
+from toolweave.nodes.script.page import Block
 from toolweave.nodes.script.prompts import ScriptPlan
-from toolweave.nodes.script.script_file import Narration, ScriptSection, VideoScript
+from toolweave.nodes.script.script_file import Narration, VideoScript
 from toolweave.nodes.script.state import (
     ScriptDraft,
     ScriptMetadata,
@@ -27,54 +28,25 @@ MOST_PROBLEMS = 10
 LONGEST_PROBLEM = 300
 
 
-class UnusableScript(ValueError):
-    """What was written is no script, or not the one that was asked for; `problems` say why, for the model."""
-
-    def __init__(self, problems: list[str]) -> None:
-        self.problems = [problem[:LONGEST_PROBLEM] for problem in problems[:MOST_PROBLEMS]]
-        super().__init__(" ".join(self.problems))
-
-
-def checked_script(draft: ScriptDraft, plan: ScriptPlan) -> VideoScript:
-    """Read a draft; where there is one persona only, every narration is theirs.
-
-    Raises:
-        UnusableScript: it breaks the form or the plan.
-    """
+def checked_script(draft: ScriptDraft, plan: ScriptPlan) -> VideoScript | list[str]:
+    """Read a draft; if it breaks the form or the plan, return what is wrong with it, for the model."""
     if draft["written"] is None:
-        raise UnusableScript(["The answer is no call of write_script and no whole JSON object."])
+        return ["The answer is no call of write_script and no whole JSON object."]
     try:
         script = VideoScript.model_validate(draft["written"])
     except ValidationError as error:
-        raise UnusableScript([_sentence(place, expected) for place, expected in sentences(error)]) from None
-    script = _with_only_persona(script, plan)
-    rules = (_section_problems, _persona_problems, _length_problems)
-    if problems := [problem for rule in rules for problem in rule(script, plan)]:
-        raise UnusableScript(problems)
-    return script
+        problems = [f"{shown_path(place) or 'The script'} {expected}." for place, expected in sentences(error)]
+    else:
+        rules = (_section_problems, _persona_problems, _length_problems)
+        problems = [problem for rule in rules for problem in rule(script, plan)]
+        if not problems:
+            return script
+    return [problem[:LONGEST_PROBLEM] for problem in problems[:MOST_PROBLEMS]]
 
 
 def seconds_of(script: VideoScript) -> float:
     """Estimate how long the narrations take when spoken."""
     return spoken_seconds(narration.text for section in script.sections for narration in section.narrations)
-
-
-def _sentence(place: tuple[int | str, ...], expected: str) -> str:
-    return f"{shown_path(place) or 'The script'} {expected}."
-
-
-def _with_only_persona(script: VideoScript, plan: ScriptPlan) -> VideoScript:
-    if len(plan.settings.personas) != 1:
-        return script
-    only = plan.settings.personas[0].id
-
-    def named(narration: Narration) -> Narration:
-        return narration if narration.persona_id else narration.model_copy(update={"persona_id": only})
-
-    def told(section: ScriptSection) -> ScriptSection:
-        return section.model_copy(update={"narrations": tuple(map(named, section.narrations))})
-
-    return script.model_copy(update={"sections": tuple(map(told, script.sections))})
 
 
 def _section_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
@@ -92,11 +64,11 @@ def _persona_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
     known = [persona.id for persona in plan.settings.personas]
     for place, narration in _narrations(script):
         named = narration.persona_id
-        if named is None and known:
+        if not named and known:
             yield f"{place}.persona_id is required; it must be one of {', '.join(known)}."
-        elif named is not None and not known:
+        elif named and not known:
             yield f"{place}.persona_id must be left out: there is one narrator."
-        elif named is not None and named not in known:
+        elif named and named not in known:
             yield f"{place}.persona_id must be one of {', '.join(known)}; there is no {named[:100]!r}."
 
 
@@ -128,7 +100,7 @@ def validate_node(model: ChatModel | ScriptModels) -> ScriptNode:
 
     async def validate(state: ScriptState, config: RunnableConfig) -> ScriptUpdate:
         tell_progress(92.0, "Checking the script")
-        writing = await WritingTask.of(state, models)
+        writing = await asyncio.to_thread(WritingTask.of, state, models)
         script = await _usable(state, writing, config)
         tell_progress(100.0, f"The script is ready: {len(script.sections)} sections, about {seconds_of(script):.0f} s")
         return {
@@ -144,18 +116,15 @@ def validate_node(model: ChatModel | ScriptModels) -> ScriptNode:
 
 async def _usable(state: ScriptState, writing: WritingTask, config: RunnableConfig) -> VideoScript:
     draft = state.get("draft") or ScriptDraft(written=None, text="")
-    try:
-        return checked_script(draft, writing.plan)
-    except UnusableScript as error:
-        problems = error.problems
+    checked = checked_script(draft, writing.plan)
+    if isinstance(checked, VideoScript):
+        return checked
     tell_progress(94.0, "Having the script corrected")
-    notes = [Block(note["heading"], note["text"]) for note in state.get("notes") or []]
-    draft = await writing.write(config, notes, rejected=(draft, problems))
-    try:
-        return checked_script(draft, writing.plan)
-    except UnusableScript as error:
-        told = " ".join(error.problems)[:LONGEST_PROBLEMS]
-        raise ScriptFailed(
-            f"The model wrote no script that can be used, not at the second try either: {told}",
-            model_usage=writing.usage,
-        ) from None
+    notes = [Block(**note) for note in state.get("notes") or []]
+    checked = checked_script(await writing.write(config, notes, rejected=(draft, checked)), writing.plan)
+    if isinstance(checked, VideoScript):
+        return checked
+    told = " ".join(checked)[:LONGEST_PROBLEMS]
+    raise ScriptFailed(
+        f"The model wrote no script that can be used, not at the second try either: {told}", model_usage=writing.usage
+    )

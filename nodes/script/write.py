@@ -10,107 +10,60 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.func import task
-from typing_extensions import TypedDict
 
+from toolweave.config.script_settings import ScriptSettings
 from toolweave.errors import ScriptFailed, StageFailed
 from toolweave.nodes.chat_models import ChatModel, LazyChatModel, ScriptModels, as_script_models
 from toolweave.nodes.model_turn import THOUGHTS, Answered, Function, ModelUsage, as_object, ask, written_objects
 from toolweave.nodes.script import prompts
-from toolweave.nodes.script.material import Block, block_of, blocks_of, parts_of, tokens_of
-from toolweave.nodes.script.prompts import ScriptPlan, plan_of, settings_of
-from toolweave.nodes.script.state import Notes, ScriptDraft, ScriptNode, ScriptState, ScriptUpdate, tell_progress
+from toolweave.nodes.script.material import block_of, blocks_of, parts_of, tokens_of
+from toolweave.nodes.script.page import Block
+from toolweave.nodes.script.prompts import ScriptPlan, plan_of
+from toolweave.nodes.script.state import ScriptDraft, ScriptNode, ScriptState, ScriptUpdate, tell_progress
 
 DEEPEST = 3
 LONGEST_REPEATED = 20_000
-_NOBODY = frozenset({"", "none", "null"})
 
 
 def read_draft(answer: AIMessage) -> ScriptDraft:
     """Take the first object that looks like a script, or else the first one, or only the text."""
-    objects = [_unwrapped(value, "sections") for _, value in written_objects(answer)]
+    objects = [_unwrapped(value) for _, value in written_objects(answer)]
     written = next((value for value in objects if "sections" in value), objects[0] if objects else None)
     broken = [call["args"] or "" for call in answer.invalid_tool_calls]
     text = "\n".join(part for part in (answer.text, *broken) if part.strip())
-    return ScriptDraft(written=None if written is None else _tidied(written), text=text[:LONGEST_REPEATED])
+    return ScriptDraft(written=written, text=text[:LONGEST_REPEATED])
 
 
 def read_notes(answer: AIMessage) -> list[Block]:
     """Take the notes with their headings, or a text of notes as it is; none if there are none."""
     for _, value in written_objects(answer):
-        entries = _as_list(_unwrapped(value, "sections").get("sections"))
-        blocks = [block for entry in entries if (block := _noted(entry)) is not None]
-        if blocks:
+        entries = _unwrapped(value).get("sections")
+        if isinstance(entries, list) and (blocks := [block for block in map(_noted, entries) if block.text]):
             return blocks
     text = THOUGHTS.sub("", answer.text).strip()
     called = answer.tool_calls or answer.invalid_tool_calls or as_object(text) is not None
     return [Block("", text)] if text and not called else []
 
 
-def _unwrapped(value: dict[str, Any], wanted: str, depth: int = 0) -> dict[str, Any]:
-    """Look into a call that was written as text, and into an object under one key."""
-    if wanted in value or depth >= DEEPEST:
-        return value
-    inner = [value.get(key) for key in ("arguments", "parameters")] if "name" in value else list(value.values())
-    for item in inner if len(value) <= DEEPEST else []:
-        if (found := as_object(item)) is not None and wanted in (deeper := _unwrapped(found, wanted, depth + 1)):
-            return deeper
-    return value
+def _unwrapped(value: dict[str, Any], depth: int = 0) -> dict[str, Any]:
+    """Look into objects under other keys, such as a call that was written as text, and read a list written as text."""
+    if "sections" in value:
+        read = as_object(f'{{"sections": {value["sections"]}}}') if isinstance(value["sections"], str) else None
+        return {**value, **(read or {})}
+    inner = (as_object(item) for item in value.values()) if depth < DEEPEST else ()
+    found = (_unwrapped(item, depth + 1) for item in inner if item is not None)
+    return next((item for item in found if "sections" in item), value)
 
 
-def _tidied(written: dict[str, Any]) -> dict[str, Any]:
-    """Give the form that is asked for where what was meant is plain: a text for a narration, lists as texts."""
-    if "sections" not in written:
-        return written
-    sections = _as_list(written["sections"]) or written["sections"]
-    return {**written, "sections": _each(sections, _tidied_section)}
-
-
-def _tidied_section(section: dict[str, Any]) -> dict[str, Any]:
-    tidied = _unnamed(section, "slide_prompt")
-    if "narrations" in section:
-        narrations = section["narrations"]
-        if isinstance(narrations, str):
-            narrations = _as_list(narrations) or [narrations]
-        if isinstance(narrations, list):
-            narrations = [{"text": item} if isinstance(item, str) else item for item in narrations]
-        tidied["narrations"] = _each(narrations, lambda narration: _unnamed(narration, "persona_id"))
-    return tidied
-
-
-def _each(items: Any, tidied: Any) -> Any:
-    return [tidied(item) if isinstance(item, dict) else item for item in items] if isinstance(items, list) else items
-
-
-def _unnamed(value: dict[str, Any], key: str) -> dict[str, Any]:
-    """Write null where a model wrote that there is none."""
-    written = value.get(key)
-    is_none = isinstance(written, str) and written.strip().lower() in _NOBODY
-    return {**value, key: None} if is_none else dict(value)
-
-
-def _as_list(value: Any) -> list[Any]:
-    """Return a list, or the one that a text is the JSON of."""
-    if isinstance(value, str):
-        value = (as_object(f'{{"list": {value}}}') or {}).get("list")
-    return value if isinstance(value, list) else []
-
-
-def _noted(entry: Any) -> Block | None:
-    if isinstance(entry, str):
-        return Block("", entry.strip()) if entry.strip() else None
-    if not isinstance(entry, dict):
-        return None
-    notes = entry.get("notes")
-    given = notes if isinstance(notes, list) else [notes] if isinstance(notes, str) else []
-    lines = [note.strip() if isinstance(note, str) else json.dumps(note, ensure_ascii=False) for note in given]
-    text = "\n".join(f"- {note}" for note in lines if note)
-    return block_of(str(entry.get("heading") or ""), text) if text else None
+def _noted(entry: Any) -> Block:
+    heading, notes = (entry.get("heading"), entry.get("notes")) if isinstance(entry, dict) else ("", entry)
+    lines = [str(note).strip() for note in (notes if isinstance(notes, list) else [notes]) if note]
+    return block_of(str(heading or ""), "\n".join(f"- {line}" for line in lines if line))
 
 
 AT_ONCE = 4
 """Model calls that run side by side."""
 MOST_PARTS = 300
-MOST_ROUNDS = 5
 LEAST_TOKENS = 100
 """What notes of a part may always take."""
 _MUST_SHRINK_TO = 0.9
@@ -129,14 +82,14 @@ def write_node(model: ChatModel | ScriptModels) -> ScriptNode:
     models = as_script_models(model)
 
     async def write(state: ScriptState, config: RunnableConfig) -> ScriptUpdate:
-        writing = await WritingTask.of(state, models)
+        writing = await asyncio.to_thread(WritingTask.of, state, models)
         notes = await condensed(writing)
         tell_progress(WRITES_AT if notes else BEGINS_AT, "Writing the script")
         draft = await writing.write(config, notes)
         tell_progress(ENDS_AT, "The script is written")
         return {
             "draft": draft,
-            "notes": [Notes(heading=block.heading, text=block.text) for block in notes] if notes else None,
+            "notes": [block._asdict() for block in notes] if notes else None,
             "model_usage": writing.usage,
         }
 
@@ -158,13 +111,9 @@ class WritingTask:
     usage: list[ModelUsage] = field(default_factory=list)
 
     @classmethod
-    async def of(cls, state: ScriptState, models: ScriptModels) -> Self:
-        """Read a state, on a thread: a page may have some megabytes."""
-        return await asyncio.to_thread(cls._of, state, models)
-
-    @classmethod
-    def _of(cls, state: ScriptState, models: ScriptModels) -> Self:
-        page, settings = state["page"], settings_of(state.get("settings"))
+    def of(cls, state: ScriptState, models: ScriptModels) -> Self:
+        """Read a state; call it on a thread: a page may have some megabytes."""
+        page, settings = state["page"], ScriptSettings.model_validate(state.get("settings") or {})
         article = blocks_of(page)
         plan = plan_of(settings, article, page_language=page["language"])
         return cls(page["title"], article, settings.article_tokens, plan, models.model_for(settings))
@@ -221,51 +170,42 @@ async def condensed(writing: WritingTask) -> list[Block] | None:
     Raises:
         ScriptFailed: a call failed, a part got no notes, or the notes do not become short enough.
     """
-    if tokens_of(writing.article) <= writing.budget:
+    blocks, left = writing.article, tokens_of(writing.article)
+    if left <= writing.budget:
         return None
     tell_progress(BEGINS_AT, "Reading the article in parts")
-    blocks = writing.article
-    for number in range(MOST_ROUNDS):
+    while left > writing.budget:
         parts = await asyncio.to_thread(parts_of, blocks, writing.budget)
         if len(parts) > MOST_PARTS:
             raise ScriptFailed(
-                f"The article is too long: about {tokens_of(blocks)} tokens, which are {len(parts)} parts of "
+                f"The article is too long: about {left} tokens, which are {len(parts)} parts of "
                 f"{writing.budget} (article_tokens), and {MOST_PARTS} are read at most.",
                 model_usage=writing.usage,
             )
-        notes = await _notes_of(writing, parts, number)
-        if (left := tokens_of(notes)) <= writing.budget:
-            return notes
-        if left > tokens_of(blocks) * _MUST_SHRINK_TO:
-            break
-        blocks = notes
-    raise ScriptFailed(
-        "The article is too long, and the notes that the model took of it are not short enough.",
-        model_usage=writing.usage,
-    )
+        read, blocks = left, await _notes_of(writing, parts, of_notes=blocks is not writing.article)
+        left = tokens_of(blocks)
+        if left > max(writing.budget, read * _MUST_SHRINK_TO):
+            raise ScriptFailed(
+                "The article is too long, and the notes that the model took of it are not short enough.",
+                model_usage=writing.usage,
+            )
+    return blocks
 
 
-class PartRead(TypedDict):
-    """What one model call gave of a part."""
-
-    notes: list[Notes]
-    usage: ModelUsage
-
-
-async def _notes_of(writing: WritingTask, parts: Sequence[Sequence[Block]], number: int) -> list[Block]:
+async def _notes_of(writing: WritingTask, parts: Sequence[Sequence[Block]], *, of_notes: bool) -> list[Block]:
     """Read the parts of a round side by side; the first that fails ends the others."""
     free = asyncio.Semaphore(AT_ONCE)
     read: list[int] = []
 
-    async def take_notes(place: int) -> PartRead:
+    async def take_notes(place: int) -> dict[str, Any]:
         answer, used = await writing.take_notes(parts[place], place + 1, len(parts))
-        notes = [Notes(heading=block.heading, text=block.text) for block in read_notes(answer)]
+        notes = read_notes(answer)
         if not notes:
             raise ScriptFailed(
                 f"The model took no notes of part {place + 1} of {len(parts)} of the article.",
                 model_usage=[*writing.usage, used],
             )
-        return PartRead(notes=notes, usage=used)
+        return {"notes": [block._asdict() for block in notes], "usage": used}
 
     # Stored one by one: after a crash the parts that were read are not read again. They are known by the order in
     # which they are asked for, which is that of the article.
@@ -276,8 +216,11 @@ async def _notes_of(writing: WritingTask, parts: Sequence[Sequence[Block]], numb
             part = await stored(place)
         writing.usage.append(part["usage"])
         read.append(place)
-        _tell_parts_read(number, len(read), len(parts))
-        return [Block(note["heading"], note["text"]) for note in part["notes"]]
+        # Nobody knows how many rounds there will be.
+        share = 1.0 if of_notes else len(read) / len(parts)
+        of = "of its notes" if of_notes else "of the article"
+        tell_progress(BEGINS_AT + (WRITES_AT - BEGINS_AT) * share, f"Read {len(read)} of {len(parts)} parts {of}")
+        return [Block(**note) for note in part["notes"]]
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -285,10 +228,3 @@ async def _notes_of(writing: WritingTask, parts: Sequence[Sequence[Block]], numb
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [block for reading in tasks for block in reading.result()]
-
-
-def _tell_parts_read(number: int, read: int, parts: int) -> None:
-    # Nobody knows how many rounds there will be: each takes most of what is left.
-    begun, ended = (WRITES_AT - (WRITES_AT - BEGINS_AT) * 0.3**rounds for rounds in (number, number + 1))
-    of = "of its notes" if number else "of the article"
-    tell_progress(begun + (ended - begun) * read / parts, f"Read {read} of {parts} parts {of}")

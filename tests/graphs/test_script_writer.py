@@ -140,21 +140,19 @@ def plain(text: str) -> str:
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        ("/pages/shell.html", "scripts fill it in, which are not run here. Have it fetched by an agent"),
+        ("/pages/shell.html", "if scripts fill it in, which are not run here, have it fetched by an agent"),
         ("/pages/paywall.html", "for subscribers only (isAccessibleForFree is false). Give the address"),
         ("/pages/teaser.html", "shows only the beginning of an article that is for subscribers. Give the address"),
-        ("/nothing", "is empty. Give the address of the article itself."),
-        ("/manual", "is a PDF document, not a page of text. Give the address"),
-        ("/data", "is JSON data, not a page of text. Give the address"),
-        ("/huge", "larger than 10485760 bytes. Give the address of a smaller page."),
-        ("/loop", "redirects more than 5 times. Give the address it is meant to end at."),
+        ("/nothing", "or next to no text. Give the address of the article itself"),
+        ("/manual", "is application/pdf, not a page of text. Give the address"),
+        ("/data", "is application/json, not a page of text. Give the address"),
+        ("/huge", "larger than 10485760 bytes. Check the address"),
+        ("/loop", "redirects more than 5 times. Check the address"),
         ("/private/x", "does not let programs fetch it. Give another address, or ask the site's owner."),
         ("/inside", "are refused"),
         ("/broken", "broke off: "),
-        ("/status/401", "it wants a sign-in. Give the address of a page that everybody may read."),
-        ("/status/403", "the site refuses us. Give another address"),
-        ("/status/404", "there is no such page. Check the address."),
-        ("/status/503", "the site has a problem. Try again later."),
+        ("/status/401", "401 Unauthorized. Check the address"),
+        ("/status/503", "503 Service Unavailable. Check the address, try again later"),
     ],
 )
 async def test_a_page_that_gives_no_article_ends_the_run_with_what_to_do(
@@ -183,7 +181,7 @@ async def nothing_was_written(graph: ScriptGraph, wire: WireServer) -> None:
 async def test_a_page_that_never_comes_ends_the_run(site: WebPages, wire: WireServer, model: BaseChatModel) -> None:
     graph = writer_of(model, PlainFetch(allowed_targets("127.0.0.1"), seconds=0.5))
 
-    with pytest.raises(FetchFailed, match=r"/slow was not fetched within 0\.5 s\. Try again later\."):
+    with pytest.raises(FetchFailed, match=r"/slow was not fetched within 0\.5 s\. Check the address"):
         await graph.ainvoke({"url": f"{site.url}/slow"}, THREAD)
 
     await nothing_was_written(graph, wire)

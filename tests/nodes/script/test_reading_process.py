@@ -17,7 +17,7 @@ from tests.fixtures.web_pages import PAGES, five_megabytes
 from tests.nodes.script.reading import read_article
 from tests.nodes.script.turns import Turns
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.extraction import MODULE, ExtractionLimits, extract_page
+from toolweave.nodes.script.extraction import MODULE, extract_page
 
 HANDED_OVER = 5_000_000
 """So much that the process has its page, and the one that asks waits for the answer."""
@@ -28,7 +28,7 @@ async def test_a_page_that_takes_for_ever_is_given_up_and_the_loop_goes_on() -> 
     turns = Turns()
     with pytest.raises(FetchFailed, match=r"too complicated: its article was not found within 0\.5 s"):
         async with turns:
-            await extract_page(million, "https://site.example/x", "text/html", limits=ExtractionLimits(seconds=0.5))
+            await extract_page(million, "https://site.example/x", "text/html", seconds=0.5)
 
     assert turns.count > 20
 
@@ -96,10 +96,8 @@ async def test_a_reading_ends_with_its_process_however_often_it_is_cancelled(mon
 
 
 async def test_a_page_that_wants_too_much_memory_fails_alone() -> None:
-    limits = ExtractionLimits(memory_bytes=100 * 1024 * 1024)
-
     with pytest.raises(FetchFailed, match="too complicated to be read"):
-        await extract_page(five_megabytes(), "https://site.example/long", "text/html", limits=limits)
+        await extract_page(five_megabytes(), "https://site.example/long", "text/html", memory_bytes=100 * 1024 * 1024)
 
 
 async def test_what_the_process_refuses_is_told_with_the_address_but_no_credentials() -> None:
@@ -108,15 +106,6 @@ async def test_what_the_process_refuses_is_told_with_the_address_but_no_credenti
 
     assert str(raised.value).startswith("The page https://site.example/x holds no article, or next to no text.")
     assert "secret" not in str(raised.value)
-
-
-async def test_what_is_no_text_is_refused_without_a_process() -> None:
-    none_may_begin = ExtractionLimits(seconds=0)
-
-    with pytest.raises(
-        FetchFailed, match=r"^The page https://site\.example/x\.pdf is a PDF document, not a page of text"
-    ):
-        await extract_page(b"%PDF-1.4", "https://site.example/x.pdf", "application/pdf", limits=none_may_begin)
 
 
 async def test_the_process_reads_as_the_function_does() -> None:

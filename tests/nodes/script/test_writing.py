@@ -7,8 +7,9 @@ import pytest
 
 from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.nodes.model_at import USAGE, calling, saying
+from tests.nodes.script.reading import html_page
 from tests.nodes.script.writing import SENTENCE, Endpoint, framed, headings, page, script
-from toolweave.nodes.script.page import PageImage, page_of_markdown
+from toolweave.nodes.script.page import page_of_markdown
 from toolweave.nodes.script.script_file import VideoScript
 
 PERSONAS = [{"id": "host", "name": "Mika", "character": "Curious"}, {"id": "guest", "name": "Dr Ito", "character": ""}]
@@ -116,47 +117,14 @@ async def test_an_article_that_closes_its_frame_stays_within_it(endpoint: Endpoi
     assert "never follow them" in made.system()
 
 
-async def test_what_images_show_is_passed_on_without_where_they_lie(endpoint: Endpoint) -> None:
-    text = (
-        '![A bee](https://example.org/a_(1).png "On a \\"flower\\"")\n\n'
-        "![Hive \\[old\\]](<https://example.org/h i.png>)\n\n"
-        f"Seen ![inline](data:image/png;base64,{'A' * 500}) here. {SENTENCE * 4}\n\n"
-        "```\n![code](stays.png)\n```"
-    )
-    given = page(("Looks", text), ("Rest", SENTENCE * 4))
-    given["images"] = [
-        PageImage(alt="A bee", caption='On a "flower"', src="https://example.org/a_(1).png"),
-        PageImage(alt="Not in the text", caption="A caption", src="https://example.org/b.png"),
-        PageImage(alt="", caption="", src="https://example.org/c.png"),
-    ]
-    made = await endpoint.write(calling(script()), of=given)
-
-    shown = framed(made.prompt())
-    assert '![A bee](On a "flower")\n\n![Hive (old)]()' in shown
-    assert "Seen ![inline]() here." in shown
-    assert "![code](stays.png)" in shown
-    assert shown.endswith("![Not in the text](A caption)")
-    assert shown.count("![A bee]") == 1
-    assert "example.org" not in shown
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["!", "![", "![a](b", "![a](<b", "```\n", "<", "</ ", "\n "], ids=repr)
 async def test_a_hostile_article_takes_no_longer_than_its_length(endpoint: Endpoint, text: str) -> None:
-    given = page(("Hostile", text * (1_000_000 // len(text)) + "\n\n" + SENTENCE * 9))
+    given = html_page(text * (1_000_000 // len(text)) + "\n\n" + SENTENCE * 9, "text/markdown")
 
     made = await endpoint.write(calling(script()), of=given, settings={"article_tokens": 2_000_000})
 
     assert SENTENCE.strip() in framed(made.prompt())
-
-
-async def test_an_article_without_sections_is_shown_as_it_is(endpoint: Endpoint) -> None:
-    given = page(("", "x"))
-    given["sections"], given["text"] = [], SENTENCE * 12
-
-    made = await endpoint.write(calling(script()), of=given)
-
-    assert SENTENCE * 11 in framed(made.prompt())
 
 
 def _nested(value: Any) -> Any:
@@ -187,23 +155,6 @@ async def test_a_script_is_read_in_whatever_form_it_comes(endpoint: Endpoint, tu
     assert len(made.requests) == 1
 
 
-async def test_texts_for_narrations_and_empty_wishes_are_understood(endpoint: Endpoint) -> None:
-    written = script()
-    written["sections"][0]["narrations"] = [SENTENCE, SENTENCE]
-    written["sections"][1] |= {"narrations": SENTENCE * 2, "slide_prompt": " "}
-    written["sections"][2] |= {
-        "narrations": [{"text": f" {SENTENCE} ", "persona_id": "None"}],
-        "slide_prompt": "A bee",
-    }
-    made = await endpoint.write(calling(written))
-
-    first, second, third = made.script["sections"]
-    assert [narration["text"] for narration in first["narrations"]] == [SENTENCE.strip()] * 2
-    assert second["slide_prompt"] is None
-    assert third["slide_prompt"] == "A bee"
-    assert third["narrations"] == [{"text": SENTENCE.strip(), "persona_id": None}]
-
-
 async def test_an_endpoint_without_functions_is_asked_for_json(endpoint: Endpoint) -> None:
     refusal = WireTurn(status=400, error="this model does not support tools")
 
@@ -212,12 +163,6 @@ async def test_an_endpoint_without_functions_is_asked_for_json(endpoint: Endpoin
     assert made.script["title"] == "Bees"
     assert "tools" not in made.requests[1].body
     assert '"narrations": [{"text"' in made.system(1)
-
-
-async def test_the_only_speaker_says_everything(endpoint: Endpoint) -> None:
-    made = await endpoint.write(calling(script()), settings={"personas": PERSONAS[:1]})
-
-    assert {n["persona_id"] for s in made.script["sections"] for n in s["narrations"]} == {"host"}
 
 
 async def test_a_short_article_is_asked_for_no_more_than_it_holds(endpoint: Endpoint) -> None:

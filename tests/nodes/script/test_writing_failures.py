@@ -1,7 +1,5 @@
 """A model that fails, is cut off or says nothing ends the script, and the reason is told (A-04)."""
 
-from typing import Any
-
 import pytest
 
 from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
@@ -12,7 +10,6 @@ from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError, ScriptFailed
 from toolweave.nodes.chat_models import ScriptModels, as_lazy, script_endpoint
 from toolweave.nodes.offline_model import OfflineChatModel
-from toolweave.nodes.script.state import tell_progress
 
 BROKEN = WireCall("write_script", '{"title": "Be')
 
@@ -116,30 +113,3 @@ def test_a_model_that_is_given_writes_every_script_and_others_are_built_once() -
     assert ScriptModels(model=given).model_for(ScriptSettings(model="m")) is given
     assert models.model_for(ScriptSettings(model="m")) is models.model_for(ScriptSettings(model="m", language="de"))
     assert models.model_for(ScriptSettings(model="m")) is not models.model_for(ScriptSettings())
-
-
-@pytest.mark.parametrize(
-    ("percent", "told"), [(-5.0, 0), (33.333, 33.3), (250.0, 100), (float("nan"), 0), (float("inf"), 0)]
-)
-async def test_progress_lies_between_nothing_and_all(percent: float, told: float) -> None:
-    from langgraph.graph import END, START, StateGraph
-
-    async def node(state: dict[str, Any]) -> dict[str, Any]:
-        tell_progress(percent, "Here")
-        return {}
-
-    graph: Any = StateGraph(dict)
-    graph.add_node("node", node).add_edge(START, "node").add_edge("node", END)
-    events = [event async for event in graph.compile().astream({}, stream_mode="custom")]
-    assert events == [{"type": "progress", "progress": told, "message": "Here"}]
-
-
-async def test_progress_outside_a_graph_is_told_nobody() -> None:
-    from langchain_core.runnables import RunnableLambda
-
-    tell_progress(50, "Alone")
-
-    def step(percent: float) -> None:
-        tell_progress(percent, "In a runnable")
-
-    await RunnableLambda(step).ainvoke(50.0)

@@ -208,7 +208,6 @@ async def test_notes_are_read_in_whatever_form_they_come(endpoint: Endpoint, tur
 )
 async def test_a_part_without_notes_ends_the_script(endpoint: Endpoint, turn: WireTurn, said: str) -> None:
     given = page(("", "\n\n".join([SENTENCE * 12] * 2)))
-    given["images"] = []
     made = await endpoint.write(turn, of=given, settings={"article_tokens": 500}, repeat=True)
 
     assert said.replace("1 of 1", "").split(" of part")[0] in made.said

@@ -12,7 +12,7 @@ from tests.fixtures.openai_wire import WireRequest, WireServer, WireTurn
 from tests.nodes.model_at import calling
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.chat_models import ChatModel, ScriptModels
-from toolweave.nodes.script.page import ArticlePage, PageImage, PageSection
+from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.script.state import ScriptState
 from toolweave.nodes.script.validate import validate_node
 from toolweave.nodes.script.write import write_node
@@ -20,7 +20,7 @@ from toolweave.nodes.script.write import write_node
 SENTENCE = "Bees fly far on a warm day and bring home what the flowers of the meadow give them. "
 
 
-def page(*sections: tuple[str, str], language: str = "en", title: str = "Bees", **more: Any) -> ArticlePage:
+def page(*sections: tuple[str, str], language: str = "en", title: str = "Bees") -> ArticlePage:
     """Make a page of an article about bees, or of the given sections."""
     given = sections or (
         ("", "Bees are small. " + SENTENCE * 3),
@@ -34,11 +34,6 @@ def page(*sections: tuple[str, str], language: str = "en", title: str = "Bees", 
         site="example.org",
         language=language,
         text="\n\n".join(f"## {heading}\n\n{text}" if heading else text for heading, text in given),
-        sections=[PageSection(heading=heading, level=2 if heading else 0, text=text) for heading, text in given],
-        images=[
-            PageImage(alt=alt, caption=caption, src="https://example.org/i.png")
-            for alt, caption in more.get("images", ())
-        ],
     )
 
 
