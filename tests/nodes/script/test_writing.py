@@ -120,7 +120,7 @@ async def test_an_article_that_closes_its_frame_stays_within_it(endpoint: Endpoi
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["!", "![", "![a](b", "![a](<b", "```\n", "<", "</ ", "\n "], ids=repr)
 async def test_a_hostile_article_takes_no_longer_than_its_length(endpoint: Endpoint, text: str) -> None:
-    given = html_page(text * (1_000_000 // len(text)) + "\n\n" + SENTENCE * 9, "text/markdown")
+    given = html_page(SENTENCE * 9 + "\n\n" + text * (1_000_000 // len(text)), "text/markdown")
 
     made = await endpoint.write(calling(script()), of=given, settings={"article_tokens": 2_000_000})
 
