@@ -53,12 +53,8 @@ def plain(tool: ToolConfig) -> JsonObject:
 
 
 def shown(tool: ToolConfig) -> JsonObject:
-    """Give a configuration as JSON values, its secrets hidden."""
-    return hidden(plain(tool))
-
-
-def hidden(config: JsonObject) -> JsonObject:
-    """Give a configuration with `***` in the place of each secret: the same one if it has none."""
+    """Give a configuration as JSON values, with `***` in the place of each secret."""
+    config = plain(tool)
     places = secret_places(config)
     return _replaced(config, places, ()) if places else config
 
@@ -197,7 +193,7 @@ def changed_tool(given: ToolConfig, stored: ToolConfig, variables: ToolVariables
     if given.tool_id not in ("", stored.tool_id):
         problems.append((("tool_id",), OTHER_ID))
     config, kept = put_back(plain(given) | {"tool_id": stored.tool_id}, plain(stored))
-    if kept and _origin(given) != _origin(stored):
+    if kept and read_target(given.api.base_url).origin != read_target(stored.api.base_url).origin:
         problems.append((("api", "base_url"), OTHER_HOST))
     return _checked(config, problems, variables)
 
@@ -207,11 +203,6 @@ def refused_body(problems: Iterable[Problem]) -> RequestValidationError:
     return RequestValidationError(
         [{"type": "value_error", "loc": ("body", *place), "msg": problem} for place, problem in problems]
     )
-
-
-def problems_of(error: RequestValidationError) -> list[Problem]:
-    """Give back what `refused_body` was made of."""
-    return [(tuple(each["loc"][1:]), each["msg"]) for each in error.errors()]
 
 
 def _checked(config: JsonObject, problems: list[Problem], variables: ToolVariables) -> ToolConfig:
@@ -239,10 +230,6 @@ def reference_problems(tool: ToolConfig, variables: ToolVariables) -> list[Probl
     ]
 
 
-def _origin(tool: ToolConfig) -> tuple[str, str, int]:
-    return read_target(tool.api.base_url).origin
-
-
 @dataclass(frozen=True, slots=True)
 class _Read:
     """Tools that may be stored, those that are to be left as they are, and what is wrong with others by position.
@@ -252,7 +239,7 @@ class _Read:
 
     tools: list[ToolConfig] = field(default_factory=list)
     left: list[ToolConfig] = field(default_factory=list)
-    wrong: dict[int, list[Problem]] = field(default_factory=dict)
+    wrong: dict[int, Sequence[Any]] = field(default_factory=dict)
     revisions: dict[str, int] = field(default_factory=dict)
 
 
@@ -277,8 +264,9 @@ async def store_given(
     """
     read = await _read_all(registry, given, variables, on_conflict)
     if read.wrong:
-        wrong = read.wrong.items()
-        found = [(("tools", number, *place), text) for number, problems in wrong for place, text in problems]
+        found = [
+            (("tools", number, *each["loc"][1:]), each["msg"]) for number in read.wrong for each in read.wrong[number]
+        ]
         raise refused_body(found[:MOST_PROBLEMS])
     return await _store(registry, read, on_conflict)
 
@@ -294,7 +282,7 @@ async def store_usable(
     read = await _read_all(registry, made, variables, on_conflict)
     answer = await _store(registry, read, on_conflict)
     for number, problems in read.wrong.items():
-        answer["skipped"].append(_skipped(made[number], " ".join(text for _, text in problems)))
+        answer["skipped"].append(_skipped(made[number], " ".join(each["msg"] for each in problems)))
     return answer
 
 
@@ -329,7 +317,7 @@ def _read_each(
                 if left_hidden(plain(tool)):
                     read.revisions[tool_id] = stored.revision
         except RequestValidationError as error:
-            read.wrong[number] = problems_of(error)
+            read.wrong[number] = error.errors()
     return read
 
 

@@ -42,9 +42,8 @@ from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
 from toolweave.runtime.persistence.schema import is_newest
 from toolweave.servers.core.files.opening import Roots
 from toolweave.servers.core.query.databases import open_query_database
-from toolweave.servers.databases.database import has_schema
+from toolweave.servers.databases.database import has_schema, reason
 from toolweave.servers.databases.engine import file_of, parse_url
-from toolweave.servers.databases.postgresql import reason
 from toolweave.servers.registry.repository import database_url, open_tool_registry
 from toolweave.servers.registry.stored_tools import TOOLS_DATABASE, listed
 from toolweave.servers.todo.database import TODO_DATABASE
@@ -305,7 +304,7 @@ def _is_postgresql(url: str | None) -> bool:
 
 @about(TODO_DATABASE.name)
 def _todos(url: str) -> Iterator[Finding]:
-    place = parse_url(url, TODO_DATABASE).host or "this machine"
+    place = parse_url(url, TODO_DATABASE.setting).host or "this machine"
     there = asyncio.run(has_schema(url, TODO_DATABASE))
     text = f"PostgreSQL on {place}, {'its tables are there' if there else 'without tables yet'}."
     yield Finding("ok", TODO_DATABASE.name, text)
@@ -316,8 +315,7 @@ def _queries(settings: Settings) -> Iterator[Finding]:
     try:
         may_write = asyncio.run(_may_write(settings))
     except (sa.exc.SQLAlchemyError, OSError, UnicodeError) as error:
-        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        yield Finding("fail", QUERIES, f"It {reason(cause)}.", CHECK)
+        yield Finding("fail", QUERIES, f"It {reason(error)}.", CHECK)
         return
     if may_write:
         yield Finding("warn", QUERIES, "PostgreSQL answers, and lets its user write to tables.", READER)
@@ -337,7 +335,7 @@ MOST_NAMED = 3
 @about(REGISTERED_TOOLS)
 def check_registered_tools(settings: Settings) -> Iterator[Finding]:
     """Read the registry, if there is one, and say why calls of its tools could not be sent; none is called."""
-    url = parse_url(database_url(settings), TOOLS_DATABASE)
+    url = parse_url(database_url(settings), TOOLS_DATABASE.setting)
     file = file_of(url)
     if file is not None and not file.exists():
         return

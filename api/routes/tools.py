@@ -28,7 +28,7 @@ from toolweave.config.variables import ToolVariables
 from toolweave.errors import ConfigError, PersistenceError
 from toolweave.servers.registry.current import REGISTRY
 from toolweave.servers.registry.repository import OnConflict, RegisteredTools, open_tool_registry
-from toolweave.servers.registry.stored_tools import RegisteredTool
+from toolweave.servers.registry.stored_tools import RegisteredTool, slug
 from toolweave.tool_config import ToolConfig
 
 
@@ -119,8 +119,8 @@ async def create_tool(request: Request, tool: GivenTool, registry: Registry, var
     and shown as `***` ever after. A `base_url` that the outbound policy refuses is stored all the same: what its host
     stands for is known when it is called, and refused then (`error_stage` api_execution).
     """
-    tool_id = tool.tool_id or await registry.unused_id(tool.name)
-    created = await registry.create(new_tool(tool, tool_id, variables), rename=not tool.tool_id)
+    new = new_tool(tool, tool.tool_id or slug(tool.name), variables)
+    created = await registry.create(new, rename=not tool.tool_id)
     return _tool(created, 201, {"location": f"{request.url.path.rstrip('/')}/{created.config.tool_id}"})
 
 

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -26,7 +25,6 @@ from toolweave.servers.databases.engine import DatabaseKind, OpenedFile, create_
 BUSY_TIMEOUT_S = 3.0
 _RETRY_S = 0.02
 _TOO_MANY = "is busy: too many calls wait for it"
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class Database:
         async with self._transaction("DEFERRED") as connection:
             yield connection
 
-    async def select(self, statement: sa.Select[Any], given: Mapping[str, Any] = NOTHING) -> list[Mapping[str, Any]]:
+    async def select(self, statement: sa.Select[Any], given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Return the rows of one SELECT, which sees one state of the database without a transaction around it.
 
         On SQLite it takes one step on the connection's thread, where SQLAlchemy's own way takes ten; a statement that
@@ -83,15 +81,14 @@ class Database:
         if not self.is_sqlite:
             async with self.read() as connection:
                 return [dict(row) for row in (await connection.execute(statement, given)).mappings()]
-        written = _written(statement)
-        values = [given.get(name, value) for name, value in written.parameters]
+        text, columns, parameters = _written(statement)
         try:
             async with self.engine.connect() as connection:
                 driver: Any = (await connection.get_raw_connection()).driver_connection
-                rows = await driver.execute_fetchall(written.text, values)
+                rows = await driver.execute_fetchall(text, [given[name] for name in parameters])
         except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
-            raise PersistenceError(f"The {self.kind.name} {_reason(error)}.") from error
-        return [dict(zip(written.columns, row, strict=True)) for row in rows]
+            raise PersistenceError(f"The {self.kind.name} {reason(error)}.") from error
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
@@ -164,14 +161,14 @@ class Database:
         except (PersistenceError, OSError, UnicodeError) as error:
             match error:
                 case OSError():
-                    reason = error.strerror
+                    why = error.strerror
                 case UnicodeError():
-                    reason = "its host is no name of a host"
+                    why = "its host is no name of a host"
                 case _:
-                    reason = str(error).removesuffix(".")
+                    why = str(error).removesuffix(".")
             here = "the file and its folder are there for writing"
             raise PersistenceError(
-                f"Cannot open the {self.kind.name} {self.label}: {reason}. Check that "
+                f"Cannot open the {self.kind.name} {self.label}: {why}. Check that "
                 f"{here if self.is_sqlite else 'its server runs and lets you in'}, "
                 f"or set {self.kind.setting} to another database."
             ) from error
@@ -187,7 +184,7 @@ class Database:
                 async with connection.begin():
                     yield connection
         except sa.exc.SQLAlchemyError as error:
-            raise PersistenceError(f"The {self.kind.name} {_reason(error)}.") from error
+            raise PersistenceError(f"The {self.kind.name} {reason(error)}.") from error
         except TimeoutError as error:
             if not limit.expired():
                 raise
@@ -213,7 +210,7 @@ async def open_database(
         NewerSchema: a newer Toolweave wrote the database; nothing was changed.
         PersistenceError: it cannot be opened; names it and the fix.
     """
-    parsed = parse_url(url, kind)
+    parsed = parse_url(url, kind.setting)
     patience_s = busy_timeout_s if queue_timeout_s is None else queue_timeout_s
     # On a thread: importing a driver reads files, and event loops of others watch for that.
     engine = await asyncio.to_thread(create_engine, parsed, kind, busy_timeout_s, patience_s)
@@ -256,24 +253,15 @@ async def _use_write_ahead_log(database: Database) -> None:
                 return
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A statement as SQLite takes it; `parameters` are in order, with the values they have by themselves."""
-
-    text: str
-    columns: tuple[str, ...]
-    parameters: tuple[tuple[str, Any], ...]
-
-
 @lru_cache(maxsize=256)
-def _written(statement: sa.Select[Any]) -> _Written:
-    compiled: Any = statement.compile(dialect=aiosqlite.dialect(), compile_kwargs={"render_postcompile": True})
-    columns = tuple(column.name for column in statement.selected_columns)
-    parameters = tuple((name, compiled.params[name]) for name in compiled.positiontup)
-    return _Written(str(compiled), columns, parameters)
+def _written(statement: sa.Select[Any]) -> tuple[str, list[str], list[str]]:
+    """Write a statement as SQLite takes it, with the names of its columns and, in order, of its parameters."""
+    compiled: Any = statement.compile(dialect=aiosqlite.dialect())
+    return str(compiled), [column.name for column in statement.selected_columns], compiled.positiontup
 
 
-def _reason(error: sa.exc.SQLAlchemyError | sqlite3.Error) -> str:
+def reason(error: BaseException | None) -> str:
+    """Say why a database failed, in words that hold nothing of what the driver says."""
     if isinstance(error, sa.exc.TimeoutError):
         return _TOO_MANY
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error

@@ -16,6 +16,7 @@ from toolweave.errors import ConfigError
 from toolweave.servers.databases import postgresql
 
 CONNECTIONS = 5
+_FIX = "Use a sqlite:// URL, or begin the URL with postgresql:// (pip install 'toolweave[postgres]')."
 _ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": postgresql.DRIVER, "postgres": postgresql.DRIVER}
 
 
@@ -29,7 +30,6 @@ class DatabaseKind:
 
     name: str
     setting: str
-    example: str
     version: int
     version_table: sa.Table
     create: Callable[[AsyncConnection], Awaitable[None]]
@@ -76,20 +76,16 @@ class _SQLiteConnection(sqlite3.Connection):
         super().close()
 
 
-def parse_url(url: str | sa.URL, kind: DatabaseKind) -> sa.URL:
+def parse_url(url: str | sa.URL, setting: str) -> sa.URL:
     """Parse a SQLAlchemy URL, filling in the asynchronous driver.
 
     Raises:
-        ConfigError: it is not a database URL.
+        ConfigError: it is not a database URL; names `setting`.
     """
     try:
         parsed = sa.make_url(url)
     except sa.exc.ArgumentError:
-        raise ConfigError(
-            "this is not a database URL.",
-            source=kind.setting,
-            fix=f"Give one such as {kind.example}, or unset it to use the data folder.",
-        ) from None
+        raise ConfigError("this is not a database URL.", source=setting, fix=_FIX) from None
     return parsed.set(drivername=_ASYNC_DRIVERS.get(parsed.drivername, parsed.drivername))
 
 
@@ -104,49 +100,46 @@ def file_of(url: sa.URL) -> Path | None:
     return None if path in ("", ":memory:") or url.query.get("mode") == "memory" else Path(path)
 
 
-def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float, queue_timeout_s: float) -> AsyncEngine:
-    """Create the engine without connecting; the first one of a process imports its driver.
+def pooled_engine(url: sa.URL, setting: str, name: str, queue_timeout_s: float, **options: Any) -> AsyncEngine:
+    """Create an engine without connecting; the first one of a process imports its driver.
 
     Raises:
-        ConfigError: the URL's driver is absent or not asynchronous.
+        ConfigError: the URL's driver is absent or not asynchronous; names `setting`.
     """
-    is_sqlite, is_postgresql = url.get_backend_name() == "sqlite", url.drivername == postgresql.DRIVER
-    connect_args = {"timeout": busy_timeout_s, "factory": _SQLiteConnection} if is_sqlite else {}
+    is_sqlite = url.get_backend_name() == "sqlite"
+    if url.drivername == postgresql.DRIVER:
+        options["connect_args"] = postgresql.connect_args(url, name)
     try:
-        engine = create_async_engine(
+        return create_async_engine(
             url,
-            connect_args=postgresql.connect_args(url, kind.name) if is_postgresql else connect_args,
             poolclass=AsyncAdaptedQueuePool,
             pool_size=1 if is_sqlite and file_of(url) is None else CONNECTIONS,
             max_overflow=0,
             pool_timeout=queue_timeout_s,
             # A server that was restarted has closed the connections that wait here.
             pool_pre_ping=not is_sqlite,
+            **options,
         )
     except (sa.exc.ArgumentError, sa.exc.InvalidRequestError, ImportError) as error:
-        raise _no_driver(url, kind) from error
+        problem = f"there is no asynchronous driver for {url.drivername} here."
+        raise ConfigError(problem, source=setting, fix=_FIX) from error
+
+
+def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float, queue_timeout_s: float) -> AsyncEngine:
+    """Create the engine of a database that is written to; raises what `pooled_engine` does."""
+    is_sqlite = url.get_backend_name() == "sqlite"
+    connect_args = {"timeout": busy_timeout_s, "factory": _SQLiteConnection} if is_sqlite else {}
+    engine = pooled_engine(url, kind.setting, kind.name, queue_timeout_s, connect_args=connect_args)
     if is_sqlite:
         # Before what SQLAlchemy does with a new connection: that may be cancelled, too.
         sa.event.listen(engine.sync_engine, "connect", _configuring(kind), insert=True)
         begins = {"DEFERRED": "BEGIN DEFERRED", "IMMEDIATE": "BEGIN IMMEDIATE"}
-    elif is_postgresql:
+    elif url.drivername == postgresql.DRIVER:
         begins = postgresql.beginning(kind.version_table.name, busy_timeout_s)
     else:
         return engine
     sa.event.listen(engine.sync_engine, "begin", _beginning(begins))
     return engine
-
-
-def _no_driver(url: sa.URL, kind: DatabaseKind) -> ConfigError:
-    if url.get_backend_name() != "postgresql":
-        fix = f"Use a sqlite or postgresql URL, such as {kind.example}."
-    elif url.drivername == postgresql.DRIVER:
-        fix = "Install it: pip install 'toolweave[postgres]'."
-    else:
-        fix = (
-            "PostgreSQL is reached with psycopg: begin the URL with postgresql:// (pip install 'toolweave[postgres]')."
-        )
-    return ConfigError(f"there is no asynchronous driver for {url.drivername} here.", source=kind.setting, fix=fix)
 
 
 def _beginning(begins: Mapping[str, str]) -> Callable[[sa.Connection], None]:

@@ -49,24 +49,14 @@ _REASONS = {
 
 # Whom the server refuses gets no SQLSTATE, only words.
 _REFUSALS = (
-    (
-        re.compile(r"authentication failed|no password supplied|pg_hba\.conf|role .* (not exist|not permitted)"),
-        _REFUSED,
-    ),
-    (re.compile(r"database .* does not exist"), _REASONS["3D000"]),
-    (re.compile(r"too many (clients|connections)|connection slots"), _CROWDED),
-    (re.compile(r"starting up|shutting down|recovery"), _STARTING),
-    (re.compile(r"permission denied for database"), _REASONS["42501"]),
-    (re.compile(r"SSL|certificate"), "cannot be reached: its server and this URL disagree about TLS"),
-    (re.compile(r"resolve host|translate host name"), "cannot be reached: the name of its host is unknown"),
-    (re.compile(r"invalid (connection|port|URI)|invalid .*value|missing"), "cannot be reached: its URL is wrong"),
-    (
-        re.compile(r"[Rr]efused|time(d )?out|[Nn]o such file|unreachable|[Nn]o route"),
-        "cannot be reached: nobody answers",
-    ),
-    # What the server says in another language.
-    (re.compile(r"connection (failed|is bad)"), "cannot be reached: its server refuses the connection"),
+    (r"authentication failed|no password supplied|pg_hba\.conf|role .* (not exist|not permitted)", _REFUSED),
+    (r"database .* does not exist", _REASONS["3D000"]),
+    (r"too many (clients|connections)|connection slots", _CROWDED),
+    (r"starting up|shutting down|recovery", _STARTING),
+    (r"permission denied for database", _REASONS["42501"]),
 )
+_UNREACHABLE = "cannot be reached: check host, port and options of its URL, and that its server runs"
+UNKNOWN_REASON = "cannot be used"
 
 
 def connect_args(url: sa.URL, name: str) -> dict[str, Any]:
@@ -114,11 +104,11 @@ def reason(error: BaseException | None) -> str:
     """Say why the database failed, in words that hold nothing of what the driver says."""
     state = getattr(error, "sqlstate", None)
     if state:
-        return _REASONS.get(state) or _REASONS.get(state[:2], "cannot be used")
+        return _REASONS.get(state) or _REASONS.get(state[:2], UNKNOWN_REASON)
     said = str(error)
     if "connection" in said and ("closed" in said or "lost" in said):
         return _GONE
-    return next((words for pattern, words in _REFUSALS if pattern.search(said)), "cannot be used")
+    return next((words for pattern, words in _REFUSALS if re.search(pattern, said)), _UNREACHABLE)
 
 
 def _milliseconds(seconds: float) -> int:

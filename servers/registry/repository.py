@@ -28,7 +28,6 @@ from toolweave.servers.registry.stored_tools import (
     matching,
     numbered_ids,
     row_of,
-    slug,
 )
 from toolweave.tool_config import TOOL_ID, ToolConfig
 
@@ -106,13 +105,8 @@ class RegisteredTools:
 
     async def all(self) -> list[ToolConfig]:
         """Return every tool, in the order of their ids."""
-        rows = await self._database.select(sa.select(*_READ).order_by(TOOLS.c.folded_id))
+        rows = await self._database.select(sa.select(*_READ).order_by(TOOLS.c.folded_id), {})
         return [tool.config for tool in await self._rows.tools(rows)]
-
-    async def unused_id(self, name: str) -> str:
-        """Make an id of a name that no tool has now; `create` with `rename` settles who gets it."""
-        async with self._database.read() as connection:
-            return await free_id(connection, slug(name))
 
     async def create(self, config: ToolConfig, *, rename: bool = False) -> RegisteredTool:
         """Register a tool; with `rename` under a numbered id like its own where that is taken.
@@ -188,7 +182,7 @@ class RegisteredTools:
 @lru_cache(maxsize=64)
 def _with_ids(count: int) -> sa.Select[Any]:
     """Select tools by so many ids; the same statement each time, so that it is written out once."""
-    return sa.select(*_READ).where(TOOLS.c.tool_id.in_([sa.bindparam(f"id_{place}", "") for place in range(count)]))
+    return sa.select(*_READ).where(TOOLS.c.tool_id.in_([sa.bindparam(f"id_{place}") for place in range(count)]))
 
 
 async def _expected(connection: AsyncConnection, tool_id: str, revision: int | None) -> sa.RowMapping:

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import sqlalchemy as sa
@@ -50,7 +51,6 @@ async def create(connection: AsyncConnection) -> None:
 TOOLS_DATABASE = DatabaseKind(
     name="tool registry",
     setting="TOOLWEAVE_TOOLS_DATABASE_URL",
-    example="sqlite:////data/tools.db",
     version=VERSION,
     version_table=SCHEMA_VERSION,
     create=create,
@@ -64,18 +64,17 @@ def slug(name: str) -> str:
     """Make an id of a name in any script; one whose letters no id can hold gets its hash."""
     letters = unicodedata.normalize("NFKD", name).casefold().encode("ascii", "ignore").decode()
     made = _OTHERS.sub("_", letters)[:LONGEST_ID].strip("_")
+    if made in RESERVED_IDS:
+        return f"{made}-2"
     return made or f"tool_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
 def numbered_ids(tool_id: str) -> Iterator[str]:
-    """Yield an id and then numbered ones, without end: get_user, get_user-2, get_user-3 …; no reserved one."""
-    if tool_id.lower() not in RESERVED_IDS:
-        yield tool_id
-    number = 2
-    while True:
+    """Yield an id and then numbered ones, without end: get_user, get_user-2, get_user-3 and so on."""
+    yield tool_id
+    for number in count(2):
         ending = f"-{number}"
         yield tool_id[: LONGEST_ID - len(ending)] + ending
-        number += 1
 
 
 def folded(tool_id: str) -> str:

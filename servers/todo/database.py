@@ -87,7 +87,6 @@ async def has_full_text(connection: AsyncConnection) -> bool:
 TODO_DATABASE = DatabaseKind(
     name="todo database",
     setting="TOOLWEAVE_TODO_DATABASE_URL",
-    example="sqlite:////data/todo.db",
     version=VERSION,
     version_table=SCHEMA_VERSION,
     create=create,

@@ -96,7 +96,7 @@ def test_what_cannot_be_reached_fails_without_its_password(elsewhere: Path, monk
     found = list(diagnose(None, elsewhere / "data"))
     failed = {finding.subject: finding for finding in found if finding.level == "fail"}
     for subject in ("todo database", "registered tools", "query database"):
-        assert "cannot be reached: nobody answers" in failed[subject].text
+        assert "cannot be reached: check host" in failed[subject].text
     assert SECRET not in str(found)
 
 

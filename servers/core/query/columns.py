@@ -265,16 +265,10 @@ def _sqlite_value(value: Value) -> Any:
 
 
 def _sqlite_cut(column: Expression, most: int) -> Expression:
-    """Cut what is long as bytes: SQLite's functions of texts end them at a NUL. More than `most` is left of a text."""
-    kind, as_bytes = sa.func.typeof(column), sa.cast(column, sa.BLOB)
-    length, first = sa.func.length(as_bytes), sa.literal(1)
-    enough, more_than_enough = sa.literal(most + 1), sa.literal(_BYTES_OF_A_CHARACTER * (most + 1))
-    long_text = sa.and_(kind == sa.literal("text"), length > more_than_enough)
-    return sa.case(
-        (long_text, sa.cast(sa.func.substr(as_bytes, first, more_than_enough), sa.Text)),
-        (sa.and_(kind == sa.literal("blob"), length > enough), sa.func.substr(column, first, enough)),
-        else_=column,
-    )
+    """Cut what is very long; what is shorter stays whole, because SQLite's functions of texts end them at a NUL."""
+    length = sa.func.length(sa.cast(column, sa.BLOB))
+    beginning = sa.func.substr(column, sa.literal(1), sa.literal(most + 1))
+    return sa.case((length > sa.literal(_BYTES_OF_A_CHARACTER * most), beginning), else_=column)
 
 
 # PostgreSQL: exact types, and whatever it has beyond JSON is sent as JSON text.

@@ -6,194 +6,157 @@ the operator's own function.
 
 import asyncio
 import concurrent.futures
-import importlib
 import inspect
+import pkgutil
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import regex  # type: ignore[import-untyped]
 from loguru import logger
 
-from toolweave.config.settings import AllowedTable, Settings
+from toolweave.config.settings import AllowedTable, Settings, query_tables
 from toolweave.errors import ConfigError
-from toolweave.servers.core.query.databases import Catalogue
+from toolweave.servers.core.query.databases import Table
 from toolweave.servers.core.query.request import TableQuery
 from toolweave.servers.error_codes import GUARDRAIL, ToolFailed
 
+_TABLES_SETTING = "TOOLWEAVE_QUERY_TABLES"
 _PATTERN_SETTING = "TOOLWEAVE_QUERY_FORBIDDEN"
 # Some patterns take ages for some texts: what is not known by then counts as forbidden.
 PATTERN_LIMIT_S = 0.5
 _FUNCTION_SETTING = "TOOLWEAVE_QUERY_GUARDRAIL"
-_FUNCTION_FIX = "Name a function that takes a query, as module:attr, or unset it."
 FUNCTION_LIMIT_S = 1.0
-MOST_AT_ONCE = 8
 _LONGEST_REASON = 300
 _ASK_OPERATOR = "Ask the operator to look into the server's log."
 
-
-@dataclass(frozen=True, slots=True)
-class QueryRefusal:
-    """Why a query may not be run, in words for the caller."""
-
-    reason: str
-    suggestion: str | None = None
+OwnFunction = Callable[[TableQuery], Any]
 
 
-Check = Callable[[TableQuery], Awaitable[QueryRefusal | None]]
+def refused(rule: str, reason: str, suggestion: str | None = None) -> ToolFailed:
+    """Make the refusal of a rule."""
+    return ToolFailed(GUARDRAIL, f"The guardrail '{rule}' refused the query: {reason}", suggestion)
 
 
-async def guardrails(settings: Settings, catalogue: Catalogue) -> Mapping[str, Check]:
-    """Make the chain of checks, by the names of their rules and in their order.
+class Guardrails:
+    """The chain as the settings have it; `forbidden` and `own` are the operator's, where there are any."""
+
+    def __init__(
+        self, tables: Mapping[str, AllowedTable], most_rows: int, forbidden: Any = None, own: OwnFunction | None = None
+    ) -> None:
+        self._tables = tables
+        self._most_rows = most_rows
+        self._forbidden = forbidden
+        self._own = own
+
+    def allowed_table(self, label: str) -> AllowedTable:
+        """Let only allowed tables through; one that does not exist is refused in the same words."""
+        if label not in self._tables:
+            message = "Parameter 'table' must be one of the tables that may be read."
+            raise refused("table_allow_list", message, f"Use {', '.join(self._tables)}.")
+        return self._tables[label]
+
+    async def check(self, query: TableQuery, table: Table) -> None:
+        """Run the other rules in turn. Raises ToolFailed: one refuses; names it."""
+        _check_columns(query, table)
+        _check_operators(query, table)
+        if query.limit > self._most_rows:
+            message = f"Parameter 'limit' must be at most {self._most_rows}."
+            raise refused("limit_cap", message, f"Ask for at most {self._most_rows} rows, or filter by more.")
+        if self._forbidden:
+            await asyncio.to_thread(_check_texts, self._forbidden, query)
+        if self._own and (reason := await _own_reason(self._own, query)) is not None:
+            raise refused("own_guardrail", reason.strip()[:_LONGEST_REASON] or "it gives no reason.")
+
+
+def read_guardrails(settings: Settings) -> Guardrails:
+    """Make the chain of the settings; imports the operator's function, so not on an event loop.
 
     Raises:
         ConfigError: a setting of a guardrail cannot be used.
     """
-    chain: dict[str, Check] = {
-        "table_allow_list": partial(_check_table, catalogue),
-        "column_allow_list": partial(_check_columns, catalogue),
-        "operators": partial(_check_operators, catalogue),
-        "limit_cap": partial(_check_limit, settings.query_max_rows),
-    }
-    if settings.query_forbidden:
-        chain["forbidden_pattern"] = _forbidden_pattern(settings.query_forbidden)
-    if settings.query_guardrail:
-        chain["own_guardrail"] = await _own_guardrail(settings.query_guardrail)
-    return chain
-
-
-async def refuse_by(chain: Mapping[str, Check], query: TableQuery) -> None:
-    """Run each check in turn.
-
-    Raises:
-        ToolFailed: one refuses; names its rule.
-    """
-    for rule, check in chain.items():
-        if refusal := await check(query):
-            message = f"The guardrail '{rule}' refused the query: {refusal.reason}"
-            raise ToolFailed(GUARDRAIL, message, refusal.suggestion)
-
-
-async def _check_table(catalogue: Catalogue, query: TableQuery) -> QueryRefusal | None:
-    """Let only allowed tables through; one that does not exist is refused in the same words."""
-    if query.table in catalogue.labels:
-        return None
-    message = "Parameter 'table' must be one of the tables that may be read."
-    return QueryRefusal(message, f"Use {', '.join(catalogue.labels)}.")
-
-
-async def _check_columns(catalogue: Catalogue, query: TableQuery) -> QueryRefusal | None:
-    """Let only columns through that are there and may be read, wherever they are named."""
-    named = dict(reversed([(column, place) for place, column in query.named_columns()]))
-    table = await catalogue.table(query.table, named)
-    for column, place in reversed(named.items()):
-        if column not in table.columns:
-            message = f"Parameter '{place}' must be a column of '{query.table}' that may be read."
-            return QueryRefusal(message, f"Use {', '.join(table.columns)}.")
-    return None
-
-
-async def _check_operators(catalogue: Catalogue, query: TableQuery) -> QueryRefusal | None:
-    """Let a column be compared and ordered by only as makes sense for what it holds."""
-    columns = (await catalogue.table(query.table)).columns
-    for condition in query.filters.conditions():
-        kind = columns[condition.column].kind
-        if condition.op not in kind.operators:
-            must = f"must use one of {', '.join(kind.operators)}: '{condition.column}' holds {kind.holds}."
-            return QueryRefusal(f"Parameter '{condition.place}' {must}")
-    for ordering in query.order_by:
-        kind = columns[ordering.column].kind
-        if not kind.is_orderable:
-            must = f"must be another column: '{ordering.column}' holds {kind.holds}."
-            return QueryRefusal(f"Parameter '{ordering.place}' {must}")
-    return None
-
-
-async def _check_limit(most: int, query: TableQuery) -> QueryRefusal | None:
-    """Let no query ask for more rows than the operator allows."""
-    if query.limit <= most:
-        return None
-    return QueryRefusal(
-        f"Parameter 'limit' must be at most {most}.", f"Ask for at most {most} rows, or filter by more."
-    )
-
-
-def _forbidden_pattern(pattern: str) -> Check:
-    """Look for the operator's pattern in every text that a column is compared with."""
+    tables = {table.label: table for table in query_tables(settings.query_tables)}
+    for label in [label for label, table in tables.items() if is_closed(table)]:
+        logger.warning("query_database never reads {}, although {} lists it.", label, _TABLES_SETTING)
+        del tables[label]
+    if not tables:
+        raise ConfigError("it lists no table that may be read.", source=_TABLES_SETTING, fix="List some, as in: todos.")
+    pattern, target = settings.query_forbidden, settings.query_guardrail
     try:
-        compiled = regex.compile(pattern)
+        forbidden = regex.compile(pattern) if pattern else None
     except (regex.error, RecursionError, OverflowError) as error:
         raise ConfigError(
             f"it is not a regular expression: {error}.", source=_PATTERN_SETTING, fix="Correct it, or unset it."
         ) from None
-
-    def check(texts: list[tuple[str, str]]) -> QueryRefusal | None:
-        end = time.monotonic() + PATTERN_LIMIT_S
-        for place, text in texts:
-            try:
-                # Others may work meanwhile.
-                found = compiled.search(text, concurrent=True, timeout=max(0.001, end - time.monotonic()))
-            except TimeoutError:
-                return QueryRefusal(f"Parameter '{place}' could not be checked in time.", "Compare with shorter texts.")
-            if found:
-                message = f"Parameter '{place}' must be a text without what the operator forbids."
-                return QueryRefusal(message, "Compare with other texts.")
-        return None
-
-    async def check_texts(query: TableQuery) -> QueryRefusal | None:
-        texts = list(query.texts())
-        return await asyncio.to_thread(check, texts) if texts else None
-
-    return check_texts
+    return Guardrails(tables, settings.query_max_rows, forbidden, _loaded(target) if target else None)
 
 
-async def _own_guardrail(target: str) -> Check:
-    """Load `module:attr`: a function, sync or async, that is given the query and returns None or why it refuses."""
-    function = await asyncio.to_thread(_loaded, target)
-    turns = asyncio.Semaphore(MOST_AT_ONCE)
+def _check_columns(query: TableQuery, table: Table) -> None:
+    """Let only columns through that are there and may be read, wherever they are named."""
+    for place, column in query.named_columns():
+        if column not in table.columns:
+            message = f"Parameter '{place}' must be a column of '{query.table}' that may be read."
+            raise refused("column_allow_list", message, f"Use {', '.join(table.columns)}.")
 
-    async def check(query: TableQuery) -> QueryRefusal | None:
-        if turns.locked():
-            return QueryRefusal("it is busy with other queries.", "Try again in a moment.")
-        await turns.acquire()
-        deciding = asyncio.ensure_future(_answer(function, query))
-        # A function that hangs keeps its turn, so that at most MOST_AT_ONCE can hang.
-        deciding.add_done_callback(lambda _: turns.release())
+
+def _check_operators(query: TableQuery, table: Table) -> None:
+    """Let a column be compared and ordered by only as makes sense for what it holds."""
+    for condition in query.filters.conditions():
+        kind = table.columns[condition.column].kind
+        if condition.op not in kind.operators:
+            must = f"must use one of {', '.join(kind.operators)}: '{condition.column}' holds {kind.holds}."
+            raise refused("operators", f"Parameter '{condition.place}' {must}")
+    for ordering in query.order_by:
+        kind = table.columns[ordering.column].kind
+        if not kind.is_orderable:
+            must = f"must be another column: '{ordering.column}' holds {kind.holds}."
+            raise refused("operators", f"Parameter '{ordering.place}' {must}")
+
+
+def _check_texts(forbidden: Any, query: TableQuery) -> None:
+    """Look for the operator's pattern in every text that a column is compared with."""
+    end = time.monotonic() + PATTERN_LIMIT_S
+    for place, text in query.texts():
         try:
-            await asyncio.wait({deciding}, timeout=FUNCTION_LIMIT_S)
-        finally:
-            deciding.cancel()
-        return _decision(deciding)
+            # Others may work meanwhile.
+            found = forbidden.search(text, concurrent=True, timeout=max(0.001, end - time.monotonic()))
+        except TimeoutError:
+            message = f"Parameter '{place}' could not be checked in time."
+            raise refused("forbidden_pattern", message, "Compare with shorter texts.") from None
+        if found:
+            message = f"Parameter '{place}' must be a text without what the operator forbids."
+            raise refused("forbidden_pattern", message, "Compare with other texts.")
 
-    return check
 
-
-def _decision(deciding: "asyncio.Future[Any]") -> QueryRefusal | None:
+async def _own_reason(function: OwnFunction, query: TableQuery) -> str | None:
+    """Return why the operator's function, sync or async, refuses; it does too where it fails or does not answer."""
+    deciding = asyncio.ensure_future(_decided(function, query))
+    try:
+        await asyncio.wait({deciding}, timeout=FUNCTION_LIMIT_S)
+    finally:
+        deciding.cancel()
     if not deciding.done() or deciding.cancelled():
         logger.error("the guardrail of {} did not answer within {:g} s", _FUNCTION_SETTING, FUNCTION_LIMIT_S)
-        return QueryRefusal("it did not answer in time.", _ASK_OPERATOR)
+        raise refused("own_guardrail", "it did not answer in time.", _ASK_OPERATOR)
     if error := deciding.exception():
         logger.opt(exception=error).error("the guardrail of {} failed", _FUNCTION_SETTING)
-        return QueryRefusal("it failed.", _ASK_OPERATOR)
-    match deciding.result():
-        case None:
-            return None
-        case str(reason):
-            return QueryRefusal(reason.strip()[:_LONGEST_REASON] or "it gives no reason.")
-    logger.error("the guardrail of {} returned neither None nor a text", _FUNCTION_SETTING)
-    return QueryRefusal("it answered neither yes nor no.", _ASK_OPERATOR)
+        raise refused("own_guardrail", "it failed.", _ASK_OPERATOR)
+    return deciding.result()
 
 
-async def _answer(function: Callable[[TableQuery], Any], query: TableQuery) -> Any:
-    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-    answer = function(query) if is_async else await _on_own_thread(partial(function, query))
+async def _decided(function: OwnFunction, query: TableQuery) -> str | None:
+    reason = await _on_own_thread(partial(function, query))
     try:
-        return await answer if inspect.isawaitable(answer) else answer
+        # What an async function returns is run here.
+        if inspect.isawaitable(reason):
+            reason = await reason
     except SystemExit:
         raise RuntimeError("it raised SystemExit") from None
+    if not isinstance(reason, str | None):
+        raise TypeError("it returned neither None nor a text")
+    return reason
 
 
 async def _on_own_thread(call: Callable[[], Any]) -> Any:
@@ -214,25 +177,16 @@ async def _on_own_thread(call: Callable[[], Any]) -> Any:
     return await asyncio.wrap_future(answered)
 
 
-def _loaded(target: str) -> Callable[[TableQuery], Any]:
-    def wrong(problem: str) -> ConfigError:
-        return ConfigError(problem, source=_FUNCTION_SETTING, fix=_FUNCTION_FIX)
-
-    where, _, attribute = target.strip().rpartition(":")
-    if not where or not attribute:
-        raise wrong("it names no module and attribute.")
+def _loaded(target: str) -> OwnFunction:
     try:
-        function: Any = importlib.import_module(where)
-        for name in attribute.split("."):
-            function = getattr(function, name)
-    except AttributeError:
-        raise wrong(f"the module {where} has no {attribute}.") from None
+        function: OwnFunction = pkgutil.resolve_name(target.strip())
+        if not callable(function):
+            raise TypeError("it cannot be called")
     except (Exception, SystemExit) as error:
         logger.opt(exception=error).error("the guardrail of {} cannot be loaded", _FUNCTION_SETTING)
-        raise wrong(f"the module {where} cannot be imported: {type(error).__name__}.") from error
-    if not callable(function):
-        raise wrong(f"{target} cannot be called.")
-    return function  # type: ignore[no-any-return]
+        fix = "Name a function that takes a query, as module:attr, or unset it."
+        raise ConfigError(f"it cannot be loaded: {type(error).__name__}.", source=_FUNCTION_SETTING, fix=fix) from error
+    return function
 
 
 _CLOSED_TABLES = frozenset(

@@ -83,7 +83,7 @@ class TableQuery:
             values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
             for value in values:
                 if isinstance(value, str):
-                    yield f"{condition.place}.value", value
+                    yield condition.value_place, value
 
 
 OPERATORS: tuple[str, ...] = get_args(Operator)
@@ -151,8 +151,8 @@ class _Reader:
         self._conditions = 0
 
     def group(self, given: object, place: str, depth: int) -> tuple[Condition | ConditionGroup, ...]:
-        if not isinstance(given, list):
-            _wrong(place, "a list of conditions" if depth > 1 else "a list of conditions, or one object")
+        if not isinstance(given, list) or (depth > 1 and not given):
+            _wrong(place, "a list of at least one condition" if depth > 1 else "a list of conditions, or one object")
         if depth > DEEPEST:
             _wrong(place, f"nested at most {DEEPEST} deep")
         members: list[Condition | ConditionGroup] = []
@@ -164,16 +164,11 @@ class _Reader:
         if not isinstance(given, Mapping) or not given:
             _wrong(place, _FORMS)
         if set(given) in ({"and"}, {"or"}):
-            (kind,) = given
-            return (self._nested(cast("Literal['and', 'or']", kind), given[kind], place, depth),)
+            kind: Literal["and", "or"] = "and" if "and" in given else "or"
+            return (ConditionGroup(kind, self.group(given[kind], f"{place}.{kind}", depth + 1)),)
         if "column" in given and ("op" in given or "value" in given):
             return (self._condition(given, place),)
         return tuple(self._equality(str(name), value, place) for name, value in given.items())
-
-    def _nested(self, kind: Literal["and", "or"], given: object, place: str, depth: int) -> ConditionGroup:
-        if given == []:
-            _wrong(f"{place}.{kind}", "a list of at least one condition")
-        return ConditionGroup(kind, self.group(given, f"{place}.{kind}", depth + 1))
 
     def _condition(self, given: Mapping[str, Any], place: str) -> Condition:
         for name in given:
@@ -186,28 +181,26 @@ class _Reader:
         if not isinstance(op, str) or op not in OPERATORS:
             _wrong(f"{place}.op", f"one of {', '.join(OPERATORS)}")
         column = _name(given["column"], f"{place}.column")
-        return self._counted(place, _compared(column, cast("Operator", op), given, place, f"{place}.column"))
+        return self._compared(column, cast("Operator", op), given, place, f"{place}.column")
 
     def _equality(self, name: str, value: object, place: str) -> Condition:
         where = f"{place}.{_shown(name)}"
         if isinstance(value, Mapping | list):
             _wrong(where, f'{_SCALAR}, or null; for anything else use {{"column": …, "op": …, "value": …}}')
-        return self._counted(where, _compared(_name(name, where), "eq", {"value": value}, where, where))
+        return self._compared(_name(name, where), "eq", {"value": value}, where, where)
 
-    def _counted(self, place: str, condition: Condition) -> Condition:
+    def _compared(
+        self, column: str, op: Operator, given: Mapping[str, Any], place: str, column_place: str
+    ) -> Condition:
         self._conditions += 1
         if self._conditions > MOST_CONDITIONS:
             _wrong(place, f"one of at most {MOST_CONDITIONS} conditions in all")
-        return condition
-
-
-def _compared(column: str, op: Operator, given: Mapping[str, Any], place: str, column_place: str) -> Condition:
-    value = given.get("value")
-    where = f"{place}.value" if place != column_place else place
-    if value is None and "value" in given and op in ("eq", "ne"):
-        # SQL compares nothing with null, and no caller means that.
-        return Condition(column, "is_null", op == "eq", place, column_place)
-    return Condition(column, op, _value(op, value, where), place, column_place)
+        value = given.get("value")
+        if value is None and "value" in given and op in ("eq", "ne"):
+            # SQL compares nothing with null, and no caller means that.
+            return Condition(column, "is_null", op == "eq", place, column_place)
+        where = f"{place}.value" if place != column_place else place
+        return Condition(column, op, _value(op, value, where), place, column_place)
 
 
 def _value(op: Operator, value: object, place: str) -> Scalar | tuple[Scalar, ...]:

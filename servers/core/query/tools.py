@@ -3,8 +3,9 @@
 The SELECT is written with SQLAlchemy's constructs: every value is bound, every name was looked up (decision 0015).
 """
 
+import asyncio
 import operator
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -16,21 +17,14 @@ from pydantic import Field, WithJsonSchema
 from pydantic_core import to_json
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from toolweave.config.settings import Settings, query_tables
+from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.servers.core.query import request
 from toolweave.servers.core.query.columns import LONGEST_CELL, Cells, Column, Expression
-from toolweave.servers.core.query.databases import (
-    Catalogue,
-    Outdated,
-    QueryDatabase,
-    Table,
-    explain,
-    open_query_database,
-)
-from toolweave.servers.core.query.guardrails import Check, guardrails, is_closed, refuse_by
+from toolweave.servers.core.query.databases import QueryDatabase, Table, described, explain, open_query_database
+from toolweave.servers.core.query.guardrails import Guardrails, read_guardrails
 from toolweave.servers.envelope import failure, success
-from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_CONFIGURED, QUERY_REFUSED, QUERY_TIMEOUT, ToolFailed
+from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_CONFIGURED, QUERY_TIMEOUT, ToolFailed
 from toolweave.servers.tool_server import WHOLE_NUMBER, Absent
 
 # Of JSON, in one answer; one row alone is never more.
@@ -40,14 +34,6 @@ _ROWS_AT_ONCE = 100
 _HOW_TO_SEE_MORE = (
     "There are more rows. Filter by more, raise the limit, or order by a column and filter for values after the last."
 )
-_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-}
 
 
 @dataclass(slots=True)
@@ -93,49 +79,40 @@ class _Page:
 
 
 class Queries:
-    """The queries of one database; each passes the `chain` of guardrails first."""
+    """The queries of one database; each passes the guardrails first."""
 
-    def __init__(self, database: QueryDatabase, catalogue: Catalogue, chain: Mapping[str, Check]) -> None:
+    def __init__(self, database: QueryDatabase, guardrails: Guardrails) -> None:
         self._database = database
-        self._catalogue = catalogue
-        self._chain = chain
+        self._guardrails = guardrails
 
     async def answer(self, query: request.TableQuery) -> ToolResult:
-        """Answer the first rows, up to the limit; a database that has changed under us is looked at again once.
+        """Answer the first rows, up to the limit; the table is described in the same transaction.
 
         Raises:
             ToolFailed: the query is refused, or the database does not answer.
         """
-        for _ in range(2):
-            try:
-                return await self._answer(query)
-            except Outdated:
-                self._catalogue.forget(query.table)
-        raise ToolFailed(QUERY_REFUSED, "The database does not take the query.")
+        allowed = self._guardrails.allowed_table(query.table)
 
-    async def _answer(self, query: request.TableQuery) -> ToolResult:
-        try:
-            await refuse_by(self._chain, query)
-            table = await self._catalogue.table(query.table)
+        async def read(connection: AsyncConnection) -> _Page:
+            table = await connection.run_sync(described, allowed, self._database.backend)
+            await self._guardrails.check(query, table)
             columns = [table.columns[name] for name in query.columns or table.columns]
             most = max(1, min(LONGEST_CELL, _MOST_IN_A_ROW // len(columns)))
+            page = _Page(columns, query.limit, Cells(most))
             statement = self._select(table, query, columns, most)
+            # Bit by bit: an answer that is large enough needs no more of them.
+            async with connection.stream(statement, execution_options={"yield_per": _ROWS_AT_ONCE}) as rows:
+                async for row in rows:
+                    if not page.takes(row):
+                        break
+            return page
 
-            async def read(connection: AsyncConnection) -> _Page:
-                page = _Page(columns, query.limit, Cells(most))
-                # Bit by bit: an answer that is large enough needs no more of them.
-                async with connection.stream(statement, execution_options={"yield_per": _ROWS_AT_ONCE}) as rows:
-                    async for row in rows:
-                        if not page.takes(row):
-                            break
-                return page
-
-            page = await self._database.run(read)
+        try:
+            return (await self._database.run(read)).result()
         except TimeoutError:
             raise ToolFailed(QUERY_TIMEOUT, "The database did not answer in time.") from None
         except (sa.exc.SQLAlchemyError, OSError) as error:
             raise explain(error) from error
-        return page.result()
 
     def _select(self, table: Table, query: request.TableQuery, columns: Sequence[Column], most: int) -> sa.Select[Any]:
         """Select one row more than the limit, so that more are known of."""
@@ -182,8 +159,8 @@ def _condition(table: Table, condition: request.Condition) -> Expression:
             # SQLite's LIKE ignores case itself, and faster.
             like = operand.like if column.sent_as == "sqlite" else operand.ilike
             return like(sa.literal(pattern, sa.Text()), escape="\\")
-        case op, (str() | int() | float()) as value if op in _COMPARISONS:
-            compared: Expression = _COMPARISONS[op](operand, column.bound(value, place))
+        case op, (str() | int() | float()) as value if op != "like":
+            compared: Expression = getattr(operator, op)(operand, column.bound(value, place))
             return compared
     raise ToolFailed(INVALID_PARAMETER, f"Parameter '{place}' must be text with % and _ as wildcards.")
 
@@ -334,22 +311,10 @@ async def open_query_tools(settings: Settings) -> AsyncIterator[QueryTools]:
     async with AsyncExitStack() as open_things:
         queries: Queries | ConfigError
         try:
-            queries = await _queries(settings, open_things)
+            # On a thread: the operator's function may be in a module that takes long to import.
+            guardrails = await asyncio.to_thread(read_guardrails, settings)
+            queries = Queries(await open_things.enter_async_context(open_query_database(settings)), guardrails)
         except ConfigError as error:
             logger.error("query_database cannot be used: {}", error)
             queries = error
         yield QueryTools(queries, settings.query_max_rows)
-
-
-async def _queries(settings: Settings, open_things: AsyncExitStack) -> Queries:
-    listed = query_tables(settings.query_tables)
-    allowed = [table for table in listed if not is_closed(table)]
-    for table in set(listed) - set(allowed):
-        logger.warning("query_database never reads {}, although TOOLWEAVE_QUERY_TABLES lists it.", table.label)
-    if not allowed:
-        raise ConfigError(
-            "it lists no table that may be read.", source="TOOLWEAVE_QUERY_TABLES", fix="List some, as in: todos."
-        )
-    database = await open_things.enter_async_context(open_query_database(settings))
-    catalogue = Catalogue(allowed, database)
-    return Queries(database, catalogue, await guardrails(settings, catalogue))

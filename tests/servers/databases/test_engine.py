@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from toolweave.servers.databases.engine import file_of, parse_url
-from toolweave.servers.registry.stored_tools import TOOLS_DATABASE
-from toolweave.servers.todo.database import TODO_DATABASE
 
 
 @pytest.mark.parametrize(
@@ -24,10 +22,10 @@ from toolweave.servers.todo.database import TODO_DATABASE
     ],
 )
 def test_the_file_of_a_url_is_known_however_it_is_named(url: str, file: str | None) -> None:
-    assert file_of(parse_url(url, TOOLS_DATABASE)) == (Path(file) if file else None)
+    assert file_of(parse_url(url, "X")) == (Path(file) if file else None)
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
 def test_the_usual_names_of_databases_mean_their_asynchronous_drivers(scheme: str) -> None:
-    assert parse_url(f"{scheme}://h/d", TODO_DATABASE).drivername == "postgresql+psycopg"
-    assert parse_url("sqlite://", TODO_DATABASE).drivername == "sqlite+aiosqlite"
+    assert parse_url(f"{scheme}://h/d", "X").drivername == "postgresql+psycopg"
+    assert parse_url("sqlite://", "X").drivername == "sqlite+aiosqlite"

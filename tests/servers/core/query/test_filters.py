@@ -113,7 +113,7 @@ async def test_a_view_is_read_as_a_table(shop: QueryClient) -> None:
         ({"filters": {"id": {"gt": 3}}}, "'filters.id' must be text, a number, true or false, or null; for anything"),
         ({"filters": {"id": "x"}}, "'filters.id' must be a whole number"),
         ({"filters": [{"or": []}]}, "'filters[0].or' must be a list of at least one condition."),
-        ({"filters": [{"or": {"id": 1}}]}, "'filters[0].or' must be a list of conditions."),
+        ({"filters": [{"or": {"id": 1}}]}, "'filters[0].or' must be a list of at least one condition."),
         ({"filters": [{"or": [{"id": 1}, {"id": "x"}]}]}, "'filters[0].or[1].id' must be a whole number"),
         ({"filters": {"or": [{"and": [{"column": "id", "op": "x"}]}]}}, "'filters.or[0].and[0].op' must be one of"),
         ({"filters": [{"id": 1}] * 51}, "'filters[50].id' must be one of at most 50 conditions in all."),

@@ -188,7 +188,7 @@ async def test_the_operators_own_function_decides_and_is_heard(sqlite_url: str, 
         ("raising", "it failed."),
         ("leaving", "it failed."),
         ("leaving_async", "it failed."),
-        ("odd", "it answered neither yes nor no."),
+        ("odd", "it failed."),
         ("empty", "it gives no reason."),
     ],
 )
@@ -220,12 +220,12 @@ async def test_an_own_function_that_hangs_refuses(sqlite_url: str, own: Any, nam
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        ("own_guardrails", "it names no module and attribute."),
-        ("nowhere_at_all:check", "the module nowhere_at_all cannot be imported: ModuleNotFoundError."),
-        ("broken_guardrails:check", "the module broken_guardrails cannot be imported: ZeroDivisionError."),
-        ("own_guardrails:nothing", "the module own_guardrails has no nothing."),
-        ("own_guardrails:number", "own_guardrails:number cannot be called."),
-        ("..:x", "cannot be imported"),
+        ("own_guardrails", "TypeError"),
+        ("nowhere_at_all:check", "ModuleNotFoundError"),
+        ("broken_guardrails:check", "ZeroDivisionError"),
+        ("own_guardrails:nothing", "AttributeError"),
+        ("own_guardrails:number", "TypeError"),
+        ("..:x", "ValueError"),
     ],
 )
 async def test_an_own_function_that_cannot_be_loaded_closes_the_tool_and_nothing_else(
@@ -235,7 +235,7 @@ async def test_an_own_function_that_cannot_be_loaded_closes_the_tool_and_nothing
         error = await client.refused("orders")
         assert error["code"] == "not_configured"
         assert "TOOLWEAVE_QUERY_GUARDRAIL" in error["message"]
-        assert expected in error["message"]
+        assert f"cannot be loaded: {expected}." in error["message"]
         assert (await client.error("read_file", {"path": "x"}))["code"] == "not_configured"
 
 
