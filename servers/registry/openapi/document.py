@@ -7,9 +7,10 @@ finite, nothing contains itself.
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
+from itertools import takewhile
 from typing import Any
 
 import yaml
@@ -111,100 +112,82 @@ def load_yaml(text: str) -> Any:
     Raises:
         DocumentRefused: it is no YAML, nested too deeply, has a key twice or a type that JSON has not.
     """
-    building = _Building()
     try:
-        for event in yaml.parse(text, Loader=_LOADER):
-            building.take(event)
+        return _Yaml(text).document()
     except yaml.MarkedYAMLError as error:
         line = f" (line {error.problem_mark.line + 1})" if error.problem_mark else ""
         raise DocumentRefused(f"The document is not valid YAML: {error.problem or error.context}{line}.") from None
     except yaml.YAMLError:
         raise DocumentRefused("The document is not valid YAML: it holds characters that YAML does not allow.") from None
-    return building.documents[0] if building.documents else None
 
 
-@dataclass
-class _Open:
-    """A collection that is being read; `key` is the one whose value comes next, `merged` what stands under `<<`."""
+class _Yaml:
+    """The values of a document, put together from its events: PyYAML's own loaders read YAML 1.1."""
 
-    values: dict[str, Any] | list[Any]
-    key: str | None = None
-    merged: list[Any] = field(default_factory=list)
-
-    @property
-    def wants_key(self) -> bool:
-        """Say whether the next value is a key."""
-        return isinstance(self.values, dict) and self.key is None
-
-
-class _Building:
-    """The values of a document, put together event by event; the first open collection holds the document itself."""
-
-    def __init__(self) -> None:
-        self.documents: list[Any] = []
-        self._open = [_Open(self.documents)]
+    def __init__(self, text: str) -> None:
+        self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
         self._anchors: dict[str, Any] = {}
-        self._merged = 0
-        self._values = 0
+        self._left = MOST_VALUES
 
-    def take(self, event: Any) -> None:
-        match event:
-            case yaml.DocumentStartEvent() if self.documents:
-                raise DocumentRefused("There is more than one YAML document; send one.")
-            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
-                if len(self._open) > DEEPEST:
-                    raise DocumentRefused(f"The document is nested more than {DEEPEST} levels deep.")
-                if event.tag and event.tag != "!":
-                    _kind(event.tag)
-                values: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
-                self._place(values, event)
-                self._open.append(_Open(values))
-            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                ended = self._open.pop()
-                for value in ended.merged:
-                    self._merge(ended.values, value)
-            case yaml.ScalarEvent():
-                # A key is the text that it is written as.
-                is_key = self._open[-1].wants_key
-                self._place(event.value if is_key else _value(event.value, event.tag, event.implicit[0]), event)
-            case yaml.AliasEvent():
-                if event.anchor not in self._anchors:
-                    raise DocumentRefused(f"The YAML alias *{(event.anchor or '')[:60]} stands for nothing.")
-                self._place(self._anchors[event.anchor], event)
+    def document(self) -> Any:
+        found: list[Any] = []
+        for event in self._events:
+            if isinstance(event, yaml.NodeEvent):
+                if found:
+                    raise DocumentRefused("There is more than one YAML document; send one.")
+                found.append(self._value(event, DEEPEST))
+        return found[0] if found else None
 
-    def _place(self, value: Any, event: Any) -> None:
-        """Take a value as the next key, value or item of the collection that is being read."""
+    def _take(self, values: int) -> None:
+        self._left -= values
+        if self._left < 0:
+            raise DocumentRefused(f"The document has more than {MOST_VALUES:,} values.")
+
+    def _value(self, event: Any, levels: int) -> Any:
+        self._take(1)
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise DocumentRefused(f"The YAML alias *{(event.anchor or '')[:60]} stands for nothing.")
+            return self._anchors[event.anchor]
+        if isinstance(event, yaml.ScalarEvent):
+            value = _value(event.value, event.tag, event.implicit[0])
+        else:
+            value = {} if isinstance(event, yaml.MappingStartEvent) else []
         if event.anchor:
             self._anchors[event.anchor] = value
-        around, line = self._open[-1], event.start_mark.line + 1
-        if around.wants_key:
-            if not isinstance(value, str):
-                raise DocumentRefused(f"A key is a list or an object, or an alias of what is no text (line {line}).")
-            if value in around.values:
-                raise DocumentRefused(f"The key {value[:60]!r} is there twice in one object (line {line}).")
-            around.key = value
-            return
-        self._values += 1
-        if self._values > MOST_VALUES:
-            raise DocumentRefused(f"The document has more than {MOST_VALUES:,} values.")
-        if isinstance(around.values, list):
-            around.values.append(value)
-        elif around.key is not None:
-            if around.key == _MERGE and isinstance(value, dict | list):
-                around.merged.append(value)
+        if isinstance(event, yaml.CollectionStartEvent):
+            if levels == 0:
+                raise DocumentRefused(f"The document is nested more than {DEEPEST} levels deep.")
+            if event.tag and event.tag != "!":
+                _kind(event.tag)
+            inside = takewhile(lambda inner: not isinstance(inner, yaml.CollectionEndEvent), self._events)
+            if isinstance(value, dict):
+                self._fill(value, inside, levels - 1)
             else:
-                around.values[around.key] = value
-            around.key = None
+                value.extend(self._value(inner, levels - 1) for inner in inside)
+        return value
 
-    def _merge(self, values: Any, value: Any) -> None:
-        for source in value if isinstance(value, list) else [value]:
+    def _fill(self, values: dict[str, Any], inside: Iterable[Any], levels: int) -> None:
+        merged: list[Any] = []
+        for event in inside:
+            # A key is the text that it is written as.
+            key = event.value if isinstance(event, yaml.ScalarEvent) else self._value(event, levels)
+            line = f"(line {event.start_mark.line + 1})"
+            if not isinstance(key, str):
+                raise DocumentRefused(f"A key is a list or an object, or an alias of what is no text {line}.")
+            if key in values:
+                raise DocumentRefused(f"The key {key[:60]!r} is there twice in one object {line}.")
+            value = self._value(next(self._events), levels)
+            if key == _MERGE and isinstance(value, dict | list):
+                merged += value if isinstance(value, list) else [value]
+            else:
+                values[key] = value
+        for source in merged:
             if not isinstance(source, dict):
                 raise DocumentRefused("A YAML merge key (<<) takes objects only.")
-            self._merged += len(source)
-            if self._merged > MOST_VALUES:
-                raise DocumentRefused(f"The document merges more than {MOST_VALUES:,} values by YAML merge keys.")
-            for key, inner in list(source.items()):
-                values.setdefault(key, inner)
+            self._take(len(source))
+            for key, value in list(source.items()):
+                values.setdefault(key, value)
 
 
 def _kind(tag: str) -> str:
@@ -285,8 +268,7 @@ def _parsed(text: str) -> Any:
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise DocumentRefused(f"The key {twice[:60]!r} is there twice in one object.")
     return values
 

@@ -1,16 +1,18 @@
 """Make ToolConfigs of the operations of an OpenAPI document: `POST /tools/import/openapi` (W-01)."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from openapi_pydantic import Operation, Parameter
 from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from toolweave.errors import DocumentRefused
+from toolweave.schema import check_size
 from toolweave.servers.registry.openapi.document import read_document
 from toolweave.servers.registry.openapi.requests import (
     RawParameter,
@@ -31,7 +33,6 @@ from toolweave.servers.registry.openapi.schemas import (
     LeftOut,
     OpenApiDocument,
     OutOfSteps,
-    SchemaBudget,
     SchemaConversion,
     TooLarge,
     UnusablePart,
@@ -40,6 +41,7 @@ from toolweave.servers.registry.openapi.schemas import (
 )
 from toolweave.tool_config import LONGEST_PATH, PLACEHOLDER, RESERVED_IDS, WITHOUT_BODY, ApiAuth, Method, ToolConfig
 
+T = TypeVar("T")
 MOST_OPERATIONS = 2_000
 MOST_REPORTED = 2_000
 LONGEST_REASON = 500
@@ -64,27 +66,17 @@ def title_of(operation: Operation, method: str, path: str) -> str:
     return title[:LONGEST_TITLE]
 
 
-def description_of(operation: Operation, method: str, path: str, returned: str) -> str:
+def description_of(operation: Operation, title: str, returned: str) -> str:
     """Join summary, description and what is returned, where these say something."""
-    texts = (operation.summary, operation.description)
-    summary, described = ((text or "")[:LONGEST_DESCRIPTION].strip() for text in texts)
-    parts = [] if summary.rstrip(".") in described else [_sentence(summary)]
-    parts.append(described)
-    if not summary and not described:
-        parts.append(_sentence(title_of(operation, method, path)))
+    said = [text for text in (operation.summary, operation.description) if text and text[:LONGEST_DESCRIPTION].strip()]
+    texts = said or [title]
     if not _SAYS_NOTHING.fullmatch(returned.strip()[:100]):
-        parts.append(f"Returns: {_sentence(returned.strip())}")
+        texts.append(f"Returns: {returned}")
     if operation.deprecated:
-        parts.append("Deprecated: the API asks not to use it any more.")
-    return "\n\n".join(part for part in parts if part)[:LONGEST_DESCRIPTION]
+        texts.append("Deprecated: the API asks not to use it any more.")
+    return "\n\n".join(text[:LONGEST_DESCRIPTION].strip() for text in texts)[:LONGEST_DESCRIPTION]
 
 
-def _sentence(text: str) -> str:
-    return text if not text or text.endswith((".", "!", "?")) else f"{text}."
-
-
-WRITTEN_OUT_PARTS = 600
-"""How large a schema may get by writing references out; larger ones keep them."""
 _STEPS_OF_PLACEHOLDER = 20
 _PLACEHOLDER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
@@ -112,10 +104,7 @@ class ImportOptions:
 
 @dataclass
 class DescribedOperation:
-    """An operation of a document: the raw objects around it, and what the import may spend on it.
-
-    `budgets` are those of all inputs and of all outputs of the import.
-    """
+    """An operation of a document: the raw objects around it, and the document with what reading it may take."""
 
     method: Method
     path: str
@@ -123,7 +112,6 @@ class DescribedOperation:
     raw: dict[str, Any]
     document: OpenApiDocument
     options: ImportOptions
-    budgets: Mapping[LeftOut, SchemaBudget]
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -149,16 +137,14 @@ class DescribedOperation:
         parameters = [one for one in declared if not _shows_who_asks(one, security)]
         self.document.steps.take(_STEPS_OF_PLACEHOLDER * self.path.count("{"))
         path, parameters = _with_placeholders(self.path.partition("#")[0], parameters, self.warnings.append)
-        try:
-            input_schema, mappings, media_type = self._input(parameters, write_out=True)
-        except TooLarge:
-            input_schema, mappings, media_type = self._input(parameters, write_out=False)
+        input_schema, mappings, media_type = self._written_out("readOnly", partial(self._input, parameters))
         output, returned = self._output()
         headers = {**security.headers, "Content-Type": media_type} if media_type else security.headers
+        title = title_of(operation, self.method, self.path)
         config = {
             "tool_id": tool_id,
-            "name": title_of(operation, self.method, self.path),
-            "description": description_of(operation, self.method, self.path, returned),
+            "name": title,
+            "description": description_of(operation, title, returned),
             "api": {
                 "base_url": called,
                 "path": path,
@@ -170,7 +156,7 @@ class DescribedOperation:
             "output_schema": output,
             "field_mappings": {"request": mappings},
         }
-        return _checked(config, self.warnings.append)
+        return _checked(config)
 
     def _security(self) -> Security:
         if self.options.auth is not None:
@@ -179,10 +165,16 @@ class DescribedOperation:
         wanted = self.document.content.get("security") if own is None else own
         return security_of(self.document, wanted, self.warnings.append)
 
+    def _written_out(self, left_out: LeftOut, make: Callable[[SchemaConversion], T]) -> T:
+        """Make something of schemas whose references are written out, or stay where it would be too large."""
+        try:
+            return make(SchemaConversion(self.document, left_out, write_out=True))
+        except TooLarge:
+            return make(SchemaConversion(self.document, left_out, write_out=False))
+
     def _input(
-        self, parameters: list[RawParameter], *, write_out: bool
+        self, parameters: list[RawParameter], schemas: SchemaConversion
     ) -> tuple[dict[str, Any], dict[str, str], str | None]:
-        schemas = self._schemas("readOnly", write_out=write_out)
         fields = parameter_fields(parameters, schemas, self.warnings.append)
         media_type = None
         if (raw := self.raw.get("requestBody")) is not None:
@@ -204,26 +196,14 @@ class DescribedOperation:
             described = response.get("description")
             returned = described[:LONGEST_DESCRIPTION] if isinstance(described, str) else ""
             media_type, raw = json_content(self.document, response)
-            return (self._output_schema(raw) if media_type else {}), returned
+            schema = self._written_out("writeOnly", partial(_standing_alone, raw)) if media_type else {}
+            check_size(schema)
         except ExternalReference:
             raise
-        except UnusablePart as reason:
+        except ValueError as reason:
             self.warnings.append(f"it has no output_schema: {reason}")
             return {}, ""
-
-    def _output_schema(self, raw: Any) -> dict[str, Any]:
-        try:
-            return _standing_alone(self._schemas("writeOnly", write_out=True), raw)
-        except TooLarge:
-            # Only the schema itself is written out.
-            is_reference = isinstance(raw, dict) and raw.keys() == {"$ref"}
-            root = self.document.follow(raw) if is_reference else raw
-            return _standing_alone(self._schemas("writeOnly", write_out=False), root)
-
-    def _schemas(self, left_out: LeftOut, *, write_out: bool) -> SchemaConversion:
-        whole, steps = self.budgets[left_out], self.document.steps
-        budget = whole.for_schema(steps, WRITTEN_OUT_PARTS) if write_out else whole.for_schema(steps)
-        return SchemaConversion(self.document, left_out, budget, write_out=write_out)
+        return schema, returned
 
 
 def success_response(document: OpenApiDocument, responses: Any) -> dict[str, Any]:
@@ -241,8 +221,8 @@ def success_response(document: OpenApiDocument, responses: Any) -> dict[str, Any
     return next(with_json, found[0] if found else {})
 
 
-def _standing_alone(schemas: SchemaConversion, raw: Any) -> dict[str, Any]:
-    schema = schemas.convert(raw)
+def _standing_alone(raw: Any, schemas: SchemaConversion) -> dict[str, Any]:
+    schema = schemas.convert_whole(raw)
     definitions = schemas.definitions()
     return {**schema, "$defs": definitions} if definitions else schema
 
@@ -276,22 +256,15 @@ def _with_placeholders(path: str, parameters: list[RawParameter], warn: Warn) ->
     return path, [*filled, *others]
 
 
-def _checked(config: dict[str, Any], warn: Warn) -> ToolConfig:
+def _checked(config: dict[str, Any]) -> ToolConfig:
     try:
         # What SchemaConversion made is of the right form; looking again takes longer than all the rest.
         return ToolConfig.stored(config)
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False, include_context=False)
-    if all(problem["loc"][:1] == ("output_schema",) for problem in problems) and config["output_schema"]:
-        warn(f"it has no output_schema: {_told(problems[0])}")
-        return _checked({**config, "output_schema": {}}, warn)
-    raise UnusablePart(_told(problems[0])) from None
-
-
-def _told(problem: Any) -> str:
-    place = ".".join(str(step) for step in problem["loc"])
+        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = "".join(f"{step}." for step in problem["loc"]).removesuffix(".")
     said = problem["msg"].removeprefix("Value error, ")
-    return f"{place}: {said}"[:400] if place else said[:400]
+    raise UnusablePart(f"{place}: {said}"[:400] if place else said[:400]) from None
 
 
 class SkippedOperation(TypedDict):
@@ -325,7 +298,6 @@ class _Import:
     def __init__(self, document: OpenApiDocument, options: ImportOptions) -> None:
         self._document = document
         self._options = options
-        self._budgets: Mapping[LeftOut, SchemaBudget] = {"readOnly": SchemaBudget(), "writeOnly": SchemaBudget()}
         self._tools: dict[str, ToolConfig] = {}
         self._skipped: list[SkippedOperation] = []
         self._warnings: dict[str, None] = {}
@@ -377,9 +349,7 @@ class _Import:
                 if name in _METHODS:
                     own = raw if isinstance(raw, dict) else {}
                     document = self._document.for_operation()
-                    yield DescribedOperation(
-                        _METHODS[name], path, path_item, own, document, self._options, self._budgets
-                    )
+                    yield DescribedOperation(_METHODS[name], path, path_item, own, document, self._options)
                 elif name in _OTHER_METHODS:
                     self._skip(f"{name.upper()} {shown(path)}", f"tools do not call {name.upper()}")
 

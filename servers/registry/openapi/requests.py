@@ -11,8 +11,9 @@ gives all of it up for one external reference, and loads a web server when it is
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from typing import Any, TypeVar
 from urllib.parse import urljoin
 
@@ -23,6 +24,8 @@ from toolweave.config.outbound_allow import HEADER_NAME
 from toolweave.errors import OutboundRefused
 from toolweave.outbound_policy import read_target
 from toolweave.servers.registry.openapi.schemas import (
+    ANNOTATIONS,
+    CHARACTERS_OF_A_STEP,
     LONGEST_TEXT,
     OpenApiDocument,
     SchemaConversion,
@@ -30,6 +33,7 @@ from toolweave.servers.registry.openapi.schemas import (
     json_content,
     json_rank,
     shown,
+    size,
 )
 from toolweave.tool_config import (
     MOST_HEADERS,
@@ -96,12 +100,9 @@ def _free_name(one: InputField, taken: dict[str, InputField]) -> str:
         wanted = safe_name(one.target).lower().replace("-", "_")
     else:
         wanted = one.target if _IDENTIFIER.fullmatch(one.target) else safe_name(one.target)
-    names: Sequence[str] = [wanted, f"{wanted[: LONGEST_FIELD_NAME - 7]}_{one.part}"]
-    number = 1
-    while names[0] in taken:
-        number += 1
-        names = names[1:] or [f"{wanted[: LONGEST_FIELD_NAME - 12]}_{one.part}_{number}"]
-    return names[0]
+    numbered = (f"{wanted[: LONGEST_FIELD_NAME - 12]}_{one.part}_{number}" for number in count(2))
+    names = chain([wanted, f"{wanted[: LONGEST_FIELD_NAME - 7]}_{one.part}"], numbered)
+    return next(name for name in names if name not in taken)
 
 
 def _mapping(name: str, one: InputField, method: Method) -> Place | None:
@@ -141,8 +142,8 @@ def read_part(document: OpenApiDocument, model: type[Model], raw: Mapping[str, A
     document.look_through(raw)
     read_here = (name for name in raw if not (name in _READ_ELSEWHERE or name.startswith("x-")))
     own = {name: raw[name] for name in read_here}
-    document.steps.take(_STEPS_OF_MODEL)
-    document.look_into(own, _STEPS_OF_FIELD)
+    parts, characters = size(own, document.steps.left // _STEPS_OF_FIELD)
+    document.steps.take(_STEPS_OF_MODEL + parts * _STEPS_OF_FIELD + characters // CHARACTERS_OF_A_STEP)
     try:
         return model.model_validate(own)
     except ValidationError as error:
@@ -317,22 +318,8 @@ def without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return dict(schema)
 
 
-_MOST_LEVELS = 20
-_TELLING = frozenset(
-    (
-        *("type", "properties", "required", "allOf", "additionalProperties", "title", "description", "example"),
-        *("examples", "default", "deprecated", "externalDocs", "xml", "discriminator", "nullable"),
-    )
-)
+_TELLING = ANNOTATIONS | {"type", "properties", "required", "allOf", "additionalProperties"}
 """What may stand beside properties that are laid out as fields; anything else says more than fields can."""
-
-
-@dataclass
-class ObjectShape:
-    """The properties of an object, those of its `allOf` included, as they stand in the document."""
-
-    properties: dict[str, Any] = field(default_factory=dict)
-    required: set[str] = field(default_factory=set)
 
 
 def body_fields(document: OpenApiDocument, body: Any, schemas: SchemaConversion) -> tuple[list[InputField], str | None]:
@@ -342,7 +329,7 @@ def body_fields(document: OpenApiDocument, body: Any, schemas: SchemaConversion)
         UnusablePart: it has no form in JSON, or none that can be read.
     """
     raw = document.follow(body)
-    media_type, schema = json_content(document, raw)
+    media_type, declared = json_content(document, raw)
     if media_type is None:
         content = raw.get("content")
         if not content:
@@ -351,77 +338,37 @@ def body_fields(document: OpenApiDocument, body: Any, schemas: SchemaConversion)
             raise UnusablePart("the content of its body is no object")
         kinds = ", ".join(shown(kind) for kind in list(content)[:3])
         raise UnusablePart(f"its body is {kinds}, and only JSON is sent")
-    required = raw.get("required") is True
-    schema, required = _without_null(schema, required)
     sent_as = media_type if json_rank(media_type) == 1 else None
-    shape = object_shape(document, schema, schemas)
-    if shape is not None and (required or not shape.required):
-        return _property_fields(shape, schemas), sent_as
-    whole = schemas.convert(schema)
+    may_be_null = schemas.convert_whole(declared)
+    whole = without_null(may_be_null)
+    # A body that may be null may be left out.
+    required = raw.get("required") is True and whole == may_be_null
+    flat = _flat_object(whole)
+    if flat is not None and (required or not flat[1]):
+        properties, needed = flat
+        names = (*properties, *sorted(needed - properties.keys()))
+        return [InputField("body", name, properties.get(name, {}), name in needed) for name in names], sent_as
     if isinstance(said := raw.get("description"), str) and "description" not in whole:
         whole["description"] = said[:LONGEST_TEXT]
     return [InputField("body", "body", whole, required, whole_body=True)], sent_as
 
 
-def object_shape(
-    document: OpenApiDocument, raw: Any, schemas: SchemaConversion, levels: int = _MOST_LEVELS
-) -> ObjectShape | None:
-    """Return the properties of an object; None where the schema says more than that, or is no object.
-
-    Raises:
-        TooLarge: it has more parts than a schema may have.
-        UnusablePart: a reference in it leads nowhere.
-    """
-    schemas.visit()
-    if levels == 0 or not isinstance(raw, dict):
+def _flat_object(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]] | None:
+    """Give the properties of an object and of its `allOf`, and the required ones; None where it says more than that."""
+    properties, parts = dict(schema.get("properties", {})), schema.get("allOf", [])
+    others = schema.get("additionalProperties", True)
+    if schema.keys() - _TELLING or schema.get("type", "object") != "object" or others not in (True, False, {}):
         return None
-    schema = document.follow(raw)
-    document.look_through(schema)
-    telling = {keyword for keyword in schema if not keyword.startswith("x-")}
-    others, parts = schema.get("additionalProperties", True), schema.get("allOf", [])
-    properties, required = schema.get("properties", {}), schema.get("required", [])
-    if telling - _TELLING or schema.get("type", "object") != "object" or others not in (True, False, {}):
-        return None
-    if not isinstance(properties, dict) or not isinstance(parts, list) or not (properties or parts or others is False):
-        return None
-    document.look_through(properties)
-    document.look_through(required if isinstance(required, list) else ())
-    shape = ObjectShape(dict(properties), _names(required))
+    required = set(schema.get("required", ()))
     for part in parts:
-        inner = object_shape(document, part, schemas, levels - 1)
+        inner = _flat_object(part)
         if inner is None:
             return None
-        document.look_through(inner.properties)
-        for name, one in inner.properties.items():
-            known = shape.properties.setdefault(name, one)
-            if known is not one:
-                document.look_into(one)
-                shape.properties[name] = known if known == one else {"allOf": [known, one]}
-        document.look_through(inner.required)
-        shape.required |= inner.required
-    return shape
-
-
-def _names(required: Any) -> set[str]:
-    return {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
-
-
-def _without_null(schema: Any, required: bool) -> tuple[Any, bool]:
-    """Take a body that may be null for one that may be left out."""
-    forms = schema.get("anyOf") if isinstance(schema, dict) else None
-    if isinstance(forms, list) and len(forms) == 2 and {"type": "null"} in forms:
-        return next(form for form in forms if form != {"type": "null"}), False
-    return schema, required
-
-
-def _property_fields(shape: ObjectShape, schemas: SchemaConversion) -> list[InputField]:
-    left_out = {name for name, raw in shape.properties.items() if schemas.is_left_out(raw)}
-    properties = {name: shape.properties.get(name, {}) for name in (*shape.properties, *sorted(shape.required))}
-    return [
-        InputField("body", name, schemas.convert(raw), name in shape.required)
-        for name, raw in properties.items()
-        if name not in left_out
-    ]
+        for name, one in inner[0].items():
+            known = properties.setdefault(name, one)
+            properties[name] = known if known == one else {"allOf": [known, one]}
+        required |= inner[1]
+    return (properties, required) if properties or parts or others is False else None
 
 
 MOST_ALTERNATIVES = 50

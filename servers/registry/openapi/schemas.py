@@ -1,13 +1,14 @@
 """Turn the schemas of OpenAPI 3.0 and 3.1 into JSON Schemas that stand on their own (draft 2020-12).
 
 References inside the document are written out, so that models and people see one schema; what refers to itself, and
-what would grow too large, goes to `$defs`. Nothing is ever fetched or opened. `Steps` bound the work of an import,
-`SchemaBudget` what its tools may hold: shared schemas are copied into every tool that needs them.
+what would grow too large, goes to `$defs`. Nothing is ever fetched or opened. A `Budget` bounds the work of an import,
+others what its tools may hold: shared schemas are copied into every tool that needs them.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import unquote
 
@@ -21,6 +22,11 @@ STEPS_OF_OPERATION = 300_000
 CHARACTERS_OF_A_STEP = 50
 _SHOWN = 100
 OTHER_LENGTH = 8
+PARTS_IN_ALL = 1_000_000
+CHARACTERS_IN_ALL = 40_000_000
+CHARACTERS_OF_SCHEMA = 200_000
+WRITTEN_OUT_PARTS = 600
+"""How large a schema may get by writing references out; larger ones keep them."""
 
 
 class UnusablePart(ValueError):
@@ -41,35 +47,44 @@ def shown(text: Any) -> str:
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text[:_SHOWN])
 
 
-@dataclass(slots=True)
-class Steps:
-    """How many steps of about a microsecond an import may still take; those of an operation are taken from `whole`.
+class TooLarge(UnusablePart):
+    """A schema has more parts, text or levels than a tool may have."""
 
-    References let a few kilobytes stand for any amount of work. So whatever reads a part of a document that a reference
-    can lead to takes steps for its size.
+
+@dataclass(slots=True)
+class Budget:
+    """How much of something may still be taken, also from the `whole`, and the error that says that it is not enough.
+
+    Steps are of about a microsecond. References let a few kilobytes stand for any amount of work: whatever reads a part
+    of a document that a reference can lead to takes steps for its size.
     """
 
-    left: int = STEPS_IN_ALL
-    whole: "Steps | None" = None
+    left: int
+    refusal: Callable[[], Exception]
+    whole: "Budget | None" = None
 
-    def take(self, steps: int) -> None:
-        """Take steps.
-
-        Raises:
-            OutOfSteps: the import has none left.
-            UnusablePart: the operation has none left.
-        """
-        self.left -= steps
-        if self.left < 0:
-            if self.whole is None:
-                raise OutOfSteps
-            self.whole.left -= steps
-            raise UnusablePart(
-                f"reading it with all that it refers to takes more than {STEPS_OF_OPERATION:,} steps;"
-                " let it refer to less, or leave it out"
-            )
+    def take(self, amount: int = 1) -> None:
+        """Take so much, or what is left; raises `refusal` where there is less."""
+        taken = min(amount, self.left)
+        self.left -= taken
         if self.whole is not None:
-            self.whole.take(steps)
+            self.whole.take(taken)
+        if taken < amount:
+            raise self.refusal()
+
+
+_TOO_MANY_STEPS = partial(
+    UnusablePart,
+    f"reading it with all that it refers to takes more than {STEPS_OF_OPERATION:,} steps;"
+    " let it refer to less, or leave it out",
+)
+_TOO_LARGE = partial(
+    TooLarge,
+    f"its schema, with all that it refers to, has more than {MOST_NODES} parts or {CHARACTERS_OF_SCHEMA} characters",
+)
+_TOO_LARGE_TOGETHER = partial(
+    TooLarge, "the schemas of all operations together are too large; import fewer, by `operations` or `tags`"
+)
 
 
 def size(value: Any, most: int) -> tuple[int, int]:
@@ -88,24 +103,24 @@ def size(value: Any, most: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class OpenApiDocument:
-    """An OpenAPI document of plain JSON values (`read_document`), and the steps that reading it may take."""
+    """An OpenAPI document of plain JSON values (`read_document`), and what an import of it may still take.
+
+    `steps` bound reading it, `parts` and `characters` the schemas of all tools together.
+    """
 
     content: dict[str, Any]
-    steps: Steps = field(default_factory=Steps)
+    steps: Budget = field(default_factory=lambda: Budget(STEPS_IN_ALL, OutOfSteps))
+    parts: Budget = field(default_factory=lambda: Budget(PARTS_IN_ALL, _TOO_LARGE_TOGETHER))
+    characters: Budget = field(default_factory=lambda: Budget(CHARACTERS_IN_ALL, _TOO_LARGE_TOGETHER))
 
     def for_operation(self) -> "OpenApiDocument":
         """Return the same document with the steps that one operation may take."""
-        return replace(self, steps=Steps(STEPS_OF_OPERATION, self.steps))
+        return replace(self, steps=Budget(STEPS_OF_OPERATION, _TOO_MANY_STEPS, self.steps))
 
     def look_through(self, values: Collection[Any]) -> None:
         """Take the steps for looking at each key of an object, or each item of a list, but not into them."""
-        characters = sum(len(one) for one in values if isinstance(one, str))
-        self.steps.take(1 + len(values) + characters // CHARACTERS_OF_A_STEP)
-
-    def look_into(self, value: Any, steps_of_part: int = 1) -> None:
-        """Take the steps for looking at a value with everything in it."""
-        parts, characters = size(value, self.steps.left // steps_of_part)
-        self.steps.take(parts * steps_of_part + characters // CHARACTERS_OF_A_STEP)
+        self.steps.take(1 + len(values))
+        self.steps.take(sum(len(one) for one in values if isinstance(one, str)) // CHARACTERS_OF_A_STEP)
 
     def part(self, pointer: str) -> Any:
         """Return what `#/…` points to.
@@ -139,7 +154,7 @@ class OpenApiDocument:
             UnusablePart: the references lead nowhere, elsewhere or in a circle, or not to an object.
         """
         for _ in range(MOST_HOPS):
-            self.steps.take(1)
+            self.steps.take()
             if not isinstance(value, dict):
                 raise UnusablePart("a part of it is no object where the OpenAPI specification wants one")
             pointer = value.get("$ref")
@@ -147,59 +162,6 @@ class OpenApiDocument:
                 return value
             value = self.part(pointer)
         raise UnusablePart(f"its reference {shown(pointer)} leads in a circle")
-
-
-PARTS_IN_ALL = 500_000
-CHARACTERS_IN_ALL = 20_000_000
-CHARACTERS_OF_SCHEMA = 200_000
-
-
-class TooLarge(UnusablePart):
-    """A schema has more parts, text or levels than a tool may have."""
-
-
-@dataclass
-class SchemaBudget:
-    """What may still be spent: parts and characters of schemas; `whole` is that of the document.
-
-    Looking at what is spent takes `steps` of the import.
-    """
-
-    parts: int = PARTS_IN_ALL
-    characters: int = CHARACTERS_IN_ALL
-    whole: "SchemaBudget | None" = field(default=None, repr=False)
-    steps: Steps = field(default_factory=Steps, repr=False)
-
-    def for_schema(self, steps: Steps, parts: int = MOST_NODES) -> "SchemaBudget":
-        """Return the budget of one schema, which is spent from this one."""
-        return SchemaBudget(parts, CHARACTERS_OF_SCHEMA, self, steps)
-
-    def spend(self, value: Any = None) -> None:
-        """Spend what a value takes, with everything in it.
-
-        Raises:
-            TooLarge: there is not so much left.
-        """
-        text = len(value) if isinstance(value, str) else OTHER_LENGTH
-        parts, characters = size(value, self.parts) if isinstance(value, dict | list) else (1, text)
-        self.steps.take(parts)
-        self._take(parts, characters)
-
-    def _take(self, parts: int, characters: int) -> None:
-        self.parts -= parts
-        self.characters -= characters
-        if self.parts >= 0 and self.characters >= 0:
-            if self.whole is not None:
-                self.whole._take(parts, characters)  # noqa: SLF001
-        elif self.whole is None:
-            raise TooLarge(
-                "the schemas of all operations together are too large; import fewer, by `operations` or `tags`"
-            )
-        else:
-            raise TooLarge(
-                f"its schema, with all that it refers to, has more than {MOST_NODES} parts"
-                f" or {CHARACTERS_OF_SCHEMA} characters"
-            )
 
 
 ONE_SCHEMA = frozenset(
@@ -236,17 +198,15 @@ class SchemaConversion:
     Args:
         document: where references lead.
         left_out: fields marked like this are left out: `readOnly` for an input, `writeOnly` for an output.
-        budget: what the schemas may cost together.
         write_out: write references out where they do not lead into themselves.
     """
 
-    def __init__(
-        self, document: OpenApiDocument, left_out: LeftOut, budget: SchemaBudget, *, write_out: bool = True
-    ) -> None:
+    def __init__(self, document: OpenApiDocument, left_out: LeftOut, *, write_out: bool) -> None:
         self._document = document
         self._left_out: LeftOut = left_out
-        self._budget = budget
         self._write_out = write_out
+        self._parts = Budget(WRITTEN_OUT_PARTS if write_out else MOST_NODES, _TOO_LARGE, document.parts)
+        self._characters = Budget(CHARACTERS_OF_SCHEMA, _TOO_LARGE, document.characters)
         self._names: dict[str, str] = {}
         self._taken: dict[str, int] = {}
         self._pending: list[str] = []
@@ -270,16 +230,20 @@ class SchemaConversion:
             found[self._names[pointer]] = _well_formed(self._of(self._document.part(pointer), 0))
         return dict(sorted(found.items()))
 
-    def is_left_out(self, raw: Any) -> bool:
-        """Say whether a property is not for this direction."""
-        return self._document.follow(raw).get(self._left_out) is True if isinstance(raw, dict) else False
+    def convert_whole(self, raw: Any) -> JsonSchema:
+        """Convert the schema of a body or an answer: a reference to it is written out in any case."""
+        is_reference = isinstance(raw, dict) and raw.keys() == {"$ref"}
+        return self.convert(self._document.follow(raw) if is_reference and not self._write_out else raw)
 
-    def visit(self) -> None:
-        """Spend what it costs to look at one schema; raises TooLarge."""
-        self._budget.spend()
+    def _spend(self, value: Any = None) -> None:
+        """Take what a value takes, with everything in it."""
+        parts, characters = size(value, self._parts.left)
+        self._document.steps.take(parts)
+        self._parts.take(parts)
+        self._characters.take(characters)
 
     def _of(self, raw: Any, depth: int) -> JsonSchema:
-        self.visit()
+        self._spend()
         if depth > DEEPEST_SCHEMA:
             raise TooLarge("its schema is nested too deeply")
         if isinstance(raw, bool):
@@ -304,19 +268,22 @@ class SchemaConversion:
             return self._named(keyword, value, depth)
         if keyword in ("title", "description") and isinstance(value, str):
             value = value[:LONGEST_TEXT]
-        self._budget.spend(value)
+        self._spend(value)
         return str(value)[:LONGEST_TEXT] if keyword in ("title", "description") else value
 
     def _named(self, keyword: str, value: Any, depth: int) -> dict[str, JsonSchema]:
         if not isinstance(value, dict):
             raise UnusablePart(f"the {keyword} of one of its schemas are no object")
         for name in value:
-            self._budget.spend(name)
+            self._spend(name)
         return {
             name: self._of(inner, depth + 1)
             for name, inner in value.items()
-            if keyword != "properties" or not self.is_left_out(inner)
+            if keyword != "properties" or not self._is_left_out(inner)
         }
+
+    def _is_left_out(self, raw: Any) -> bool:
+        return isinstance(raw, dict) and self._document.follow(raw).get(self._left_out) is True
 
     def _reference(self, raw: dict[str, Any], depth: int) -> JsonSchema:
         pointer = raw["$ref"]

@@ -15,7 +15,7 @@ import yaml
 from tests.api.routes.tool_bodies import KEY, config, created, stored
 from tests.fixtures.app_server import AppServer
 from tests.fixtures.shop_api import ShopApi, shop_api
-from tests.servers.registry.openapi_bombs import ALL_OF, ONE_OPERATION, STILL_TOOLS, WHOLE
+from tests.servers.registry.openapi_bombs import ONE_OPERATION, STILL_TOOLS, WHOLE
 from toolweave.api.stored_tools import MAX_IMPORTS, in_turn
 
 SERVER_ENV = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1", "TOOLWEAVE_TOOL_ENV": "TOOL_*"}
@@ -272,14 +272,16 @@ async def test_a_document_whose_operations_are_too_much_together_is_422_with_wha
 
 
 async def test_the_operations_beside_an_endless_one_are_imported(http: httpx.AsyncClient) -> None:
-    beside = {**ALL_OF, "paths": {**ALL_OF["paths"], "/beside": operation(f"beside_{uuid4().hex[:8]}")}}
+    endless = ONE_OPERATION["a long pointer"]
+    beside = {**endless, "paths": {**endless["paths"], "/beside": operation(f"beside_{uuid4().hex[:8]}")}}
     told = (await http.post("/tools/import/openapi", json=beside)).json()
     assert ([tool["api"]["path"] for tool in told["tools"]], len(told["skipped"])) == (["/beside"], 1)
 
 
 @pytest.mark.slow
 async def test_eight_endless_documents_at_once_keep_nobody_waiting(http: httpx.AsyncClient) -> None:
-    importing = [asyncio.create_task(http.post("/tools/import/openapi", json=ALL_OF)) for _ in range(8)]
+    endless = ONE_OPERATION["properties behind chains"]
+    importing = [asyncio.create_task(http.post("/tools/import/openapi", json=endless)) for _ in range(8)]
     assert (await created(http))["tool_id"]
     assert {answer.status_code for answer in await asyncio.gather(*importing)} == {201}
 
@@ -288,14 +290,14 @@ async def test_an_import_is_refused_while_twenty_others_wait(http: httpx.AsyncCl
     ended = threading.Event()
     waiting = [asyncio.create_task(in_turn(ended.wait, 60)) for _ in range(MAX_IMPORTS)]
     await asyncio.sleep(0)
-    refused = await http.post("/tools/import/openapi", json=ALL_OF)
+    refused = await http.post("/tools/import/openapi", json=ONE_OPERATION["a long pointer"])
     ended.set()
     await asyncio.gather(*waiting)
     assert (refused.status_code, refused.json()["detail"]) == (
         503,
         "20 imports of tools are waiting already. Try again later.",
     )
-    assert (await http.post("/tools/import/openapi", json=ALL_OF)).status_code == 201
+    assert (await http.post("/tools/import/openapi", json=ONE_OPERATION["a long pointer"])).status_code == 201
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "\n".join(

@@ -81,12 +81,7 @@ def test_an_operation_is_described_by_all_that_the_document_says() -> None:
         )
     )
     assert tool.name == "Get a thing"
-    assert tool.description == "Get a thing.\n\nThings are numbered from 1.\n\nReturns: The thing with its parts."
-
-
-def test_a_summary_that_the_description_repeats_is_said_once() -> None:
-    tool = tool_of(operation(summary="Get a thing.", description="Get a thing, whole."))
-    assert tool.description == "Get a thing, whole."
+    assert tool.description == "Get a thing\n\nThings are numbered from 1.\n\nReturns: The thing with its parts"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +104,7 @@ def test_ids_and_names_come_from_the_operation(raw: dict[str, Any], tool_id: str
     path_item = {"parameters": [parameter("id", "path", required=True)], "get": {"responses": {}, **raw}}
     tool = the_tool(document({"/users/{id}/orders": path_item}))
     assert (tool.tool_id, tool.name) == (tool_id, name)
-    assert tool.description == f"{name}."
+    assert tool.description == name
 
 
 def test_tool_ids_are_unique_and_begin_with_the_prefix() -> None:
