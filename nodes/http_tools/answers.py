@@ -27,7 +27,6 @@ from jsonpath.selectors import Filter, JSONPathSelector
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec
 from toolweave.outbound import OutboundResponse
 from toolweave.redact import HIDDEN, KnownSecrets, longest_first, names_a_secret, redact_text, usual_forms
-from toolweave.schema import well_formed_schema
 from toolweave.tool_config import ToolConfig, answer_path
 
 # Shorter ones could be a part of any word; they are hidden where they stand alone.
@@ -385,7 +384,7 @@ def mapped_output(tool: ToolConfig, response: HTTPResponseSpec) -> Output:
     value, warnings = _mapped(paths, response.body) if paths else (response.body, [])
     without_content = response.body is None and (tool.api.method == "HEAD" or response.status_code in _WITHOUT_CONTENT)
     if tool.output_schema and not without_content:
-        problems = well_formed_schema(tool.output_schema).problems(value)
+        problems = tool.output_check.problems(value)
         warnings += [f"The answer is not what the output_schema says: {_of_output(problem)}." for problem in problems]
     return Output(value, warnings)
 

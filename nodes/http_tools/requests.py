@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from toolweave.errors import OutboundRefused
 from toolweave.outbound_policy import MOST_CHARACTERS, read_target
-from toolweave.schema import well_formed_schema
 from toolweave.tool_config import PLACEHOLDER, WITHOUT_BODY, Method, Place, Steps, ToolConfig
 
 
@@ -89,11 +88,10 @@ def checked_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[st
     if problems := _unsendable(arguments) or _unknown(tool, arguments):
         raise WrongArguments(problems)
     given = _defaults(tool) | dict(arguments)
-    schema = well_formed_schema(tool.input_schema)
-    if problems := schema.problems(given):
+    if problems := tool.input_check.problems(given):
         stated = {name: value for name, value in given.items() if value is not None or name in tool.required_fields}
         if len(stated) < len(given):
-            given, problems = stated, schema.problems(stated)
+            given, problems = stated, tool.input_check.problems(stated)
     if problems:
         raise WrongArguments(problems)
     return given

@@ -128,35 +128,6 @@ class Schema:
             return False
 
 
-class _Same:
-    """A schema that is known by being itself: comparing two takes as long as reading one."""
-
-    __slots__ = ("schema",)
-
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        self.schema = schema
-
-    def __hash__(self) -> int:
-        return id(self.schema)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.schema is self.schema
-
-
-def well_formed_schema(schema: Mapping[str, Any]) -> Schema:
-    """Return a schema whose form was checked before, made once for the same object, which nobody may change.
-
-    Raises:
-        ValueError: it is too large, or nested too deeply.
-    """
-    return _made(_Same(schema))
-
-
-@lru_cache(maxsize=256)
-def _made(same: _Same) -> Schema:
-    return Schema(same.schema, well_formed=True)
-
-
 def _quick_validator(schema: Mapping[str, Any]) -> Validator | None:
     parts = list(_subschemas({keyword: rule for keyword, rule in schema.items() if keyword != "$schema"}))
     patterns = [part for part in parts if isinstance(part, Mapping) and "pattern" in part]

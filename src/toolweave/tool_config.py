@@ -11,7 +11,7 @@ filters look at names and indexes only: an API's answer must not decide what a p
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Annotated, Any, Literal, Self
 
 from jsonpath import JSONPath, JSONPathEnvironment, JSONPathError
@@ -347,6 +347,16 @@ class ToolConfig(_Strict):
         To look at the form of a schema takes milliseconds, longer than all the rest.
         """
         return cls.model_validate(document, context=_WELL_FORMED)
+
+    @cached_property
+    def input_check(self) -> Schema:
+        """Check arguments: the input_schema, made once."""
+        return Schema(self.input_schema, well_formed=True)
+
+    @cached_property
+    def output_check(self) -> Schema:
+        """Check answers: the output_schema, made once."""
+        return Schema(self.output_schema, well_formed=True)
 
     @property
     def input_fields(self) -> dict[str, Any]:
