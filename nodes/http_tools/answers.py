@@ -4,8 +4,8 @@ Checkpoints and streams take neither integers of more than 64 bits, nor NaN, nor
 deep nesting, and millions of values hold up everybody. Here such integers become texts, NaN and infinities null, halves
 a question mark, and what is nested too deeply or has too many values stays text.
 
-Some APIs repeat the request, above all in their errors. Credentials are looked for in the spellings that URLs, JSON,
-HTML and base64 give them; only those that were really sent.
+Some APIs repeat the request, above all in their errors. Credentials are looked for in the forms that URLs, JSON, HTML
+and base64 give them; only those that were really sent.
 """
 
 import json
@@ -16,7 +16,6 @@ from codecs import lookup
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from email.message import Message
-from html import escape
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -31,30 +30,15 @@ from toolweave.tool_config import ToolConfig, answer_path
 
 # Shorter ones could be a part of any word; they are hidden where they stand alone.
 SHORTEST_INSIDE = 8
-# Of longer ones only the usual spellings are looked for: every mixture of them would take long. So would making the
-# expressions for many characters that are spelled in several ways.
-LONGEST_SPELLED = 200
-MOST_SPELLED = 400
-# These stand for themselves everywhere.
-_PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")
-_RUNS = re.compile(r"[A-Za-z0-9_.~-]+|\\+|.", re.DOTALL)
 
 
 class Echoes(KnownSecrets):
     """The credentials of one request."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        longest = longest_first(secrets, 1)
-        patterns, literal, room = [], [], MOST_SPELLED
-        for secret in reversed(longest):
-            room -= len(secret) - sum(map(len, _PLAIN.findall(secret)))
-            if len(secret) > LONGEST_SPELLED or room < 0:
-                literal.append(secret)
-            else:
-                patterns.append(_pattern(secret))
-        self._patterns = tuple(reversed(patterns))
-        spelled = [form for secret in reversed(literal) for form in usual_forms(secret)]
-        super().__init__([*spelled, *self._patterns, *(form for secret in longest for form in _in_base64(secret))])
+        self._secrets = longest_first(secrets, 1)
+        usual = [_standing(secret, form) for secret in self._secrets for form in usual_forms(secret)]
+        super().__init__([*usual, *(form for secret in self._secrets for form in _in_base64(secret))])
 
     def hide_bytes(self, data: bytes) -> bytes:
         """Return bytes without them."""
@@ -64,7 +48,7 @@ class Echoes(KnownSecrets):
     def hide_number(self, number: float) -> float | str:
         """Return a number, unless it is one of them."""
         text = str(number)
-        return HIDDEN if any(pattern.fullmatch(text) for pattern in self._patterns) else number
+        return HIDDEN if text in self._secrets else number
 
     def hide_in(self, value: Any) -> Any:
         """Return JSON values without them, well-formed, in numbers too."""
@@ -75,11 +59,9 @@ class Echoes(KnownSecrets):
         return super().hide_in(value)
 
 
-def _pattern(secret: str) -> re.Pattern[str]:
-    written = "".join(_spellings(run) for run in _RUNS.findall(secret))
-    if len(secret) < SHORTEST_INSIDE:
-        written = rf"(?<![A-Za-z0-9]){written}(?![A-Za-z0-9])"
-    return re.compile(written)
+def _standing(secret: str, form: str) -> str | re.Pattern[str]:
+    alone = len(secret) < SHORTEST_INSIDE
+    return re.compile(rf"(?<![A-Za-z0-9]){re.escape(form)}(?![A-Za-z0-9])") if alone else form
 
 
 def _in_base64(secret: str) -> Iterator[str]:
@@ -89,26 +71,6 @@ def _in_base64(secret: str) -> Iterator[str]:
         end = (before + len(data)) * 8 // 6
         form = b64encode(bytes(before) + data).decode()[(before * 8 + 5) // 6 : end]
         yield from dict.fromkeys((form, form.replace("+", "-").replace("/", "_")))
-
-
-def _spellings(run: str) -> str:
-    """Match plain characters as they are, and another one as it is, percent-encoded, or escaped for JSON or HTML.
-
-    Several backslashes come as one run. Every repetition has an end and never gives back what it has taken, or long
-    runs of backslashes would take quadratic time.
-    """
-    if _PLAIN.fullmatch(run):
-        return re.escape(run)
-    character = run[0]
-    encoded = "".join(f"%(?:25){{0,3}}{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
-    units = character.encode("utf-16-be", "surrogatepass")
-    unicode = "".join(rf"\\{{1,8}}+u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
-    if character == "\\":
-        return rf"(?:(?i:{unicode}){{1,16}}+|(?i:{encoded}){{1,16}}+|\\{{1,16}}+)"
-    spelled = [rf"\\{{0,8}}+{re.escape(character)}", f"(?i:{encoded})", f"(?i:{unicode})"]
-    spelled += [r"\+"] if character == " " else []
-    spelled += [re.escape(escape(character)), f"&#{ord(character)};"] if escape(character) != character else []
-    return f"(?:{'|'.join(spelled)})"
 
 
 DEEPEST = 64

@@ -35,6 +35,7 @@ _ANYWHERE = (
 )
 _AT_THE_END = ("token", "pwd", "jwt", "bearer", "otp")
 _IN_HEADERS = frozenset({"auth", "authentication", "session", "signature"})
+_ESCAPE = re.compile(r"\\u([0-9a-f]{4})")
 _PERCENT = re.compile(r"%[0-9A-F]{2}")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
@@ -142,6 +143,7 @@ def usual_forms(secret: str) -> list[str]:
     encoded += [_PERCENT.sub(lambda found: found.group().lower(), encoded[0]), quote(encoded[0], safe="")]
     in_json = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
     in_json += [in_json[0].replace("/", "\\/"), json.dumps(in_json[0])[1:-1]]
+    in_json += [_ESCAPE.sub(lambda found: f"\\u{found[1].upper()}", in_json[0])]
     return longest_first([secret, escape(secret), quote_plus(secret, errors="replace"), *encoded, *in_json], 1)
 
 
