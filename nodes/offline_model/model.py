@@ -26,13 +26,10 @@ from toolweave.nodes.offline_model.phrases import find_cue
 from toolweave.nodes.offline_model.results import NOTICE, Reply, Turn, call_key, label, read_turns, text_of
 from toolweave.nodes.offline_model.script_tasks import next_fetch, written_call
 from toolweave.nodes.offline_model.tools import (
-    Parameter,
     ToolSpec,
     all_nouns,
     as_openai_tool,
     made_up_value,
-    part_of_tool,
-    read_parameters,
     read_tools,
     resolve,
     wrong_parameters,
@@ -40,8 +37,6 @@ from toolweave.nodes.offline_model.tools import (
 
 _NOTHING_FITS = "None of the offered tools does what these words ask for."
 _NO_OTHER_READING = "I can read these words in no other way, and what I chose was refused."
-_MAX_DEPTH = 8
-_MOST_ITEMS = 20
 NamedCall = tuple[str, dict[str, Any]]
 
 
@@ -116,39 +111,15 @@ def _problem(intents: Sequence[Intent], text: str, today: date) -> str | None:
 
 def _forced_call(text: str, offered: tuple[ToolSpec, ...], today: date) -> NamedCall:
     """Fill the tool that fits best; what the text does not give for a required parameter is made up."""
-    hidden, literals = hide_literals(text[:TEXT_WINDOW])
-    cue = find_cue(without_courtesy(hidden), all_nouns(offered))
-    tool = rank_tools(offered, cue, hidden, literals, today)[0][1]
-    return tool.name, _filled(tool, text[:TEXT_WINDOW], today, 0)
-
-
-def _filled(tool: ToolSpec, text: str, today: date, depth: int) -> dict[str, Any]:
-    """Fill what the text gives, then every required parameter that is still without a value."""
+    text = text[:TEXT_WINDOW]
     hidden, literals = hide_literals(text)
-    arguments = dict(fill_other(tool, without_courtesy(hidden), literals, today).arguments)
+    words = without_courtesy(hidden)
+    tool = rank_tools(offered, find_cue(words, all_nouns(offered)), hidden, literals, today)[0][1]
+    arguments = dict(fill_other(tool, words, literals, today).arguments)
     for parameter in tool.parameters:
         if parameter.required and parameter.name not in arguments:
-            arguments[parameter.name] = _value(parameter, tool, text, today, depth)
-            refused = wrong_parameters(tool.schema, arguments) - wrong_parameters(tool.schema, {parameter.name: None})
-            if parameter.name in refused:
-                arguments[parameter.name] = None
-    return arguments
-
-
-def _value(parameter: Parameter, tool: ToolSpec, text: str, today: date, depth: int) -> Any:
-    """Fill an object from the same text, a list with as many items as it needs, and make up anything else."""
-    given = "default" in parameter.schema or parameter.choices
-    if depth >= _MAX_DEPTH or given or parameter.kind not in ("object", "array"):
-        return made_up_value(parameter, text, today)
-    if parameter.kind == "object":
-        return _filled(part_of_tool(tool, parameter.name, parameter.schema), text, today, depth + 1)
-    items = resolve(parameter.schema.get("items"), tool.schema)
-    item = next(iter(read_parameters({"properties": {parameter.name: items}})), None) if items else None
-    least = parameter.schema.get("minItems")
-    count = least if isinstance(least, int) else int(item is not None and item.kind == "object")
-    if item is None or count <= 0:
-        return []
-    return [_value(item, tool, text, today, depth + 1)] * min(count, _MOST_ITEMS)
+            arguments[parameter.name] = made_up_value(parameter, tool.schema, text, today)
+    return tool.name, arguments
 
 
 _CHARACTERS_PER_TOKEN = 4

@@ -124,7 +124,7 @@ def _arguments(tool: ToolSpec, url: str, today: date) -> dict[str, Any]:
             arguments[parameter.name] = _PREFERRED[parameter.name]
         elif parameter.required:
             asks = parameter.name.lower() in _ASKING and not parameter.choices
-            arguments[parameter.name] = _INSTRUCTION if asks else made_up_value(parameter, url, today)
+            arguments[parameter.name] = _INSTRUCTION if asks else made_up_value(parameter, tool.schema, url, today)
     required = {parameter.name for parameter in tool.parameters if parameter.required}
     refused = wrong_parameters(tool.schema, arguments) - required
     return {name: value for name, value in arguments.items() if name not in refused}

@@ -108,9 +108,9 @@ def _at(reference: str, root: Mapping[str, Any]) -> object:
     return place
 
 
-def read_parameters(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    """List the parameters of an object schema; whatever is malformed in it is skipped."""
-    root = schema
+def read_parameters(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> tuple[Parameter, ...]:
+    """List the parameters of an object schema within `root`; whatever is malformed in it is skipped."""
+    root = root or schema
     schema = resolve(schema, root)
     properties = schema.get("properties")
     required = schema.get("required")
@@ -250,12 +250,6 @@ def _without_prefixes(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
     )
 
 
-def part_of_tool(tool: ToolSpec, name: str, schema: Mapping[str, Any]) -> ToolSpec:
-    """Describe an object within a tool's input as if it were a tool of its own."""
-    definitions = {key: tool.schema[key] for key in ("$defs", "definitions") if key in tool.schema}
-    return read_function({"name": name, "parameters": {**schema, **definitions}})
-
-
 def read_function(function: Mapping[str, Any]) -> ToolSpec:
     """Describe one function as OpenAI's form states it."""
     return _read_function(json.dumps(function, default=str))
@@ -300,17 +294,11 @@ def all_nouns(tools: tuple[ToolSpec, ...]) -> str:
     return either_of(noun for tool in tools for noun in tool.nouns_and_synonyms)
 
 
-_FORMATS = {
-    "time": "00:00:00Z",
-    "uri": "https://example.invalid/",
-    "url": "https://example.invalid/",
-    "email": "nobody@example.invalid",
-    "uuid": "00000000-0000-0000-0000-000000000000",
-}
 _LONGEST_MADE_UP = 10_000
+_MOST_MADE_UP = 20
 
 
-def made_up_value(parameter: Parameter, text: str, today: date) -> Any:
+def made_up_value(parameter: Parameter, root: Mapping[str, Any], text: str, today: date, depth: int = 0) -> Any:
     """Return the least value that a schema allows: a default, a first choice, zero, no, nothing, or the text itself."""
     schema = parameter.schema
     if "default" in schema:
@@ -318,19 +306,18 @@ def made_up_value(parameter: Parameter, text: str, today: date) -> Any:
     if parameter.choices:
         return parameter.choices[0]
     if parameter.kind in ("integer", "number"):
-        least, most = limit_of(schema, "minimum", -math.inf), limit_of(schema, "maximum", math.inf)
-        above = limit_of(schema, "exclusiveMinimum", -math.inf) + 1
-        value = max(least, above, min(0, most))
-        return int(value) if parameter.kind == "integer" or value == int(value) else value
-    plain: dict[str, Any] = {"boolean": False, "null": None, "array": [], "object": {}}
-    if parameter.kind in plain:
-        return plain[parameter.kind]
+        return max(0, int(limit_of(schema, "minimum", 0)), int(limit_of(schema, "exclusiveMinimum", -1)) + 1)
+    if parameter.kind in ("object", "array"):
+        array = parameter.kind == "array"
+        inner = {"properties": {"0": schema.get("items")}, "required": ["0"]} if array else schema
+        parts = read_parameters(inner, root) if depth < _MAX_DEPTH else ()
+        made = {one.name: made_up_value(one, root, text, today, depth + 1) for one in parts if one.required}
+        return list(made.values()) * min(int(limit_of(schema, "minItems", 0)), _MOST_MADE_UP) if array else made
+    if parameter.kind in ("boolean", "null"):
+        return False if parameter.kind == "boolean" else None
     if parameter.role == "date":
         return date_text(today, parameter)
-    if (stated := schema.get("format")) in _FORMATS:
-        return _FORMATS[stated]
-    written = " ".join(text.split()) or parameter.name
-    written = written[: int(limit_of(schema, "maxLength", _LONGEST_MADE_UP))]
+    written = (" ".join(text.split()) or parameter.name)[: int(limit_of(schema, "maxLength", _LONGEST_MADE_UP))]
     return written.ljust(min(int(limit_of(schema, "minLength", 0)), _LONGEST_MADE_UP), ".")
 
 
