@@ -5,13 +5,13 @@ encoded here, too. No value may leave its segment of the path (W-09).
 """
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from json import dumps
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from toolweave.errors import OutboundRefused
@@ -51,13 +51,8 @@ class HTTPResponseSpec(BaseModel):
     body_encoding: str | None = None
 
 
-MOST_VALUES = 20_000
 MOST_CHARACTERS_GIVEN = 1_000_000
-DEEPEST = 32
 LONGEST_NAME = 60
-SMALLEST_INTEGER, LARGEST_INTEGER = -(1 << 63), (1 << 64) - 1
-"""What other programs can read as an integer."""
-_HALF_CHARACTER = re.compile(r"[\ud800-\udfff]")
 
 
 class WrongArguments(ValueError):
@@ -109,46 +104,18 @@ def _unknown(tool: ToolConfig, arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _unsendable(arguments: Mapping[str, Any]) -> list[str]:
-    """Say what is too large, too deep or no JSON; one problem is enough."""
-    characters = 0
-    for values, (name, value, depth) in enumerate(_parts(arguments), start=1):
-        if isinstance(value, str):
-            characters += len(value)
-        if values > MOST_VALUES or characters > MOST_CHARACTERS_GIVEN or depth > DEEPEST:
-            most = f"{MOST_VALUES} values and {MOST_CHARACTERS_GIVEN} characters at most"
-            return [f"{name} is too large: a request has {most}"]
-        if problem := _no_json(value):
-            return [f"{name} {problem}"]
+    """Name the first argument that is too large or no JSON."""
+    room = MOST_CHARACTERS_GIVEN
+    for name, value in arguments.items():
+        try:
+            orjson.dumps(value)  # refuses integers of more than 64 bits, half characters and very deep nesting
+            room -= len(json.dumps(value, allow_nan=False, ensure_ascii=False))
+        except (TypeError, ValueError, RecursionError):
+            rules = "finite numbers, integers of 64 bits and whole characters, nested less than 255 levels deep"
+            return [f"{told_name(name)} must be JSON with {rules}"]
+        if room < 0:
+            return [f"{told_name(name)} is too large: a request has {MOST_CHARACTERS_GIVEN} characters at most"]
     return []
-
-
-def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
-    """Give every value and every key with the name of the field it is in, and how deep it lies."""
-    left = [(told_name(name), value, 1) for name, value in arguments.items()]
-    while left:
-        name, value, depth = left.pop()
-        yield name, value, depth
-        if depth > DEEPEST:
-            continue
-        if isinstance(value, Mapping):
-            yield from ((name, key, depth) for key in value)
-            left += [(name, inner, depth + 1) for inner in value.values()]
-        elif isinstance(value, list | tuple):
-            left += [(name, inner, depth + 1) for inner in value]
-
-
-def _no_json(value: Any) -> str | None:
-    match value:
-        case str() if _HALF_CHARACTER.search(value):
-            return "holds half of a character (a lone surrogate)"
-        case float() if not math.isfinite(value):
-            return "must be a finite number"
-        case int() if not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
-            return f"must be an integer from {SMALLEST_INTEGER} to {LARGEST_INTEGER}, or a text if it may be one"
-        case None | str() | bool() | int() | float() | Mapping() | list() | tuple():
-            return None
-        case _:
-            return f"must be JSON, not {type(value).__name__}"
 
 
 _MOST_WHOLE = 1 << 53

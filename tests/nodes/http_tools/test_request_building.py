@@ -258,18 +258,18 @@ def test_any_texts_in_a_query_come_out_as_they_went_in(one: str, several: list[s
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (math.nan, "must be a finite number"),
-        (-math.inf, "must be a finite number"),
-        (1 << 64, "must be an integer from"),
-        (-(1 << 63) - 1, "must be an integer from"),
-        ([10**5_000], "must be an integer from"),
-        ("a\udfffb", "half of a character"),
-        ({"\ud800": 1}, "half of a character"),
-        ([1, {"a": math.nan}], "must be a finite number"),
+        (math.nan, "must be JSON"),
+        (-math.inf, "must be JSON"),
+        (1 << 64, "must be JSON"),
+        (-(1 << 63) - 1, "must be JSON"),
+        ([10**5_000], "must be JSON"),
+        ("a\udfffb", "must be JSON"),
+        ({"\ud800": 1}, "must be JSON"),
+        ([1, {"a": math.nan}], "must be JSON"),
         ("x" * 1_000_001, "is too large"),
-        ([0] * 20_001, "is too large"),
-        ({1, 2}, "must be JSON, not set"),
-        (b"x", "must be JSON, not bytes"),
+        ([0] * 400_000, "is too large"),
+        ({1, 2}, "must be JSON"),
+        (b"x", "must be JSON"),
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -286,7 +286,7 @@ def test_a_value_nested_too_deeply_is_refused() -> None:
     for _ in range(5_000):
         value = [value]
 
-    assert "too large" in problems(tool("/orders", "POST", {"q": {}}), {"q": value})[0]
+    assert "nested" in problems(tool("/orders", "POST", {"q": {}}), {"q": value})[0]
 
 
 def test_a_url_that_would_be_too_long_is_refused() -> None:
