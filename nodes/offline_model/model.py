@@ -199,24 +199,19 @@ class OfflineChatModel(BaseChatModel):
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002  the signature is LangChain's
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        for chunk in _chunks(self._reply(messages, stop, kwargs)):
-            if run_manager:
-                run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
+        yield from _chunks(self._reply(messages, stop, kwargs))
 
     async def _astream(
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002  the signature is LangChain's
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         for chunk in _chunks(self._reply(messages, stop, kwargs)):
-            if run_manager:
-                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
 
     def _reply(
