@@ -138,8 +138,8 @@ _REPORTS: _Idioms = {
 ITEM_MARK = "\u2029"
 """What stands before each item of a bulleted list."""
 _BULLET = re.compile(r"[:;,.]?[ \t]*\n[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+")
-_NOT_AFTER = r"(?<!\b[a-zA-Z])(?<!\b(?:Dr|Mr|Ms|St|vs|No|no|nr))(?<!\b(?:Mrs|e\.g|i\.e|etc))"
-_SENTENCE_END = re.compile(rf"{_NOT_AFTER}[.!?;](?=\s)\s*|\n+")
+NOT_AFTER = r"(?<!\b[a-zA-Z])(?<!\b(?:Dr|Mr|Ms|St|vs|No|no|nr))(?<!\b(?:Mrs|e\.g|i\.e|etc))"
+_SENTENCE_END = re.compile(rf"{NOT_AFTER}[.!?;](?=\s)\s*|\n+")
 _COURTESY = r"(?:please |then |also |can you |could you |you can |you may |would you |just |now |to )*"
 _THEN = pattern(
     r"\s*,?\s*(?:\band )?(?:\bthen|\bafterwards|\bafter that|\bonce done|\bfinally)\b,?\s+"

@@ -61,8 +61,7 @@ def calls(said: list[AIMessage]) -> list[tuple[str, dict[str, Any]]]:
 def test_the_tool_that_fetches_is_chosen_filled_and_called_once() -> None:
     said = dialogue([SEARCH, MAP, CRAWL_STATUS, SCRAPE], ("success", CONTENT))
 
-    wanted = {"url": PAGE, "formats": ["markdown"], "onlyMainContent": True}
-    assert calls(said) == [("firecrawl_firecrawl_scrape", wanted)]
+    assert calls(said) == [("firecrawl_firecrawl_scrape", {"url": PAGE})]
     assert said[-1].text == "The page is there: firecrawl_firecrawl_scrape gave it.\n(offline model)"
 
 
@@ -72,9 +71,7 @@ def test_the_tool_that_fetches_is_chosen_filled_and_called_once() -> None:
         (tool("jina_read_url", URL, "url"), {"url": PAGE}),
         (tool("tavily_extract", {"urls": {"type": "array", "items": TEXT}}, "urls"), {"urls": [PAGE]}),
         (tool("crawl", {**URL, "depth": {"type": "integer", "minimum": 1}}, "url", "depth"), {"url": PAGE, "depth": 1}),
-        (tool("ask", {**URL, "prompt": TEXT}, "url", "prompt", does="Extracts content from web pages."),
-         {"url": PAGE, "prompt": "Give the whole text of the page as markdown."}),
-        (tool("x_get", {"address": {**TEXT, "format": "uri"}}, "address", does="Get a web page"), {"address": PAGE}),
+        (tool("x_get", {"address": {**TEXT, "format": "uri"}}, "address"), {"address": PAGE}),
     ],
 )  # fmt: skip
 def test_tools_of_other_names_and_schemas_are_known(other: dict[str, Any], arguments: dict[str, Any]) -> None:
@@ -97,18 +94,7 @@ def test_it_gives_up_with_a_sentence_when_all_tools_failed_or_none_fetches() -> 
     assert "I could not fetch" in said[-1].text
     assert "out of credits; fetch: it gave no content" in said[-1].text
     assert calls(without) == []
-    assert "none of my tools takes the URL of a page" in without[-1].text
-
-
-def test_a_page_that_comes_in_pieces_is_fetched_to_its_end_unless_the_whole_is_kept() -> None:
-    more = "{} <error>Content truncated. Call the fetch tool with a start_index of {} to get more content.</error>"
-    said = dialogue(
-        [FETCH], ("success", more.format(CONTENT, 70)), ("success", more.format(CONTENT, 140)), ("success", CONTENT)
-    )
-    kept = dialogue([FETCH], ("success", f"{more.format(CONTENT, 70)}\nThe whole is kept for what follows."))
-
-    assert [args.get("start_index") for _, args in calls(said)] == [None, 70, 140]
-    assert len(calls(kept)) == 1
+    assert "None of my tools takes the URL of a page" in without[-1].text
 
 
 def test_without_the_task_a_message_with_an_address_is_read_as_ever() -> None:
