@@ -19,7 +19,6 @@ from toolweave.nodes.offline_model.english import (
     Literals,
     noun_form,
     pattern,
-    stem,
     words,
 )
 from toolweave.nodes.offline_model.tools import Kind, Parameter, Role, ToolSpec, date_text, tool_nouns
@@ -27,7 +26,7 @@ from toolweave.nodes.offline_model.tools import Kind, Parameter, Role, ToolSpec,
 Scope = Literal["described", "anywhere"]
 
 TEXT_KINDS: tuple[Kind, ...] = ("string", "any")
-_PHRASE_ROLES: tuple[Role, ...] = ("title", "description", "text", "query", "other", "place", "language")
+_PHRASE_ROLES: tuple[Role, ...] = ("title", "description", "text", "query", "other")
 
 
 @dataclass
@@ -94,20 +93,19 @@ def extract_values(draft: Draft, scope: Scope) -> None:
     _extract_limit(draft)
     _extract_named_texts(draft)
     _extract_addresses(draft)
-    _extract_named_words(draft)
+    _extract_named_ids(draft)
     _extract_dates(draft)
     for parameter in draft.tool.parameters:
-        if parameter.name not in draft.arguments and (parameter.choices or parameter.kind == "boolean"):
+        if parameter.name not in draft.arguments and parameter.choices:
             value = extract_choice(parameter, draft, scope)
             if value is not None:
                 draft.arguments[parameter.name] = value
     _extract_numbers(draft)
 
 
-# Enumerations and flags
+# Enumerations
 
 _NEGATION = pattern(r"(?:\bnot|n't|\bnever|\bno longer|\byet to(?: be)?)(?: \w+){0,3} $|\bto (?:get|be|have) $")
-_WITHOUT = pattern(r"(?:\bno|\bnot|n't|\bwithout|\bexcept)(?: the)? $")
 _VERY = r"(?:very |really |super |quite |pretty |rather |extremely |most |so |kind of |a bit )*"
 _LEAD = r"(?:\b(?:with|at|of|in|to|as|has|have|having|and|set) )?(?:\b(?:a|an|the|its|it's) )?"
 _COPULA = r"(?:it's |it is |this is |this one is |that's |which is |is )?"
@@ -136,16 +134,13 @@ def _value_forms(surfaces: tuple[str, ...], name: str, noun: str) -> tuple[list[
 def extract_choice(parameter: Parameter, draft: Draft, scope: Scope) -> Any:
     """Take the value that the text names for a parameter; None when it names none, or several."""
     surfaces = value_surfaces(parameter)
-    if surfaces:
-        described, mention = _value_forms(tuple(sorted(surfaces)), parameter_words(parameter), tool_nouns(draft.tool))
-        for form in described[:2] if scope == "anywhere" else described:
-            match = draft.extract(form)
-            if match:
-                return surfaces[_surface(match["value"], surfaces)]
-        value = _extract_mention(mention, surfaces, draft) if scope == "anywhere" else None
-        if value is not None:
-            return value
-    return _named_flag(parameter, draft.text) if parameter.kind == "boolean" else None
+    described, mention = _value_forms(tuple(sorted(surfaces)), parameter_words(parameter), tool_nouns(draft.tool))
+    flag = parameter.kind == "boolean"
+    for form in described[:2] if flag or scope == "anywhere" else described:
+        match = draft.extract(form)
+        if match:
+            return surfaces[_surface(match["value"], surfaces)]
+    return _extract_mention(mention, surfaces, draft) if scope == "anywhere" and not flag else None
 
 
 def _extract_mention(form: re.Pattern[str], surfaces: Mapping[str, Any], draft: Draft) -> Any:
@@ -164,22 +159,8 @@ def _extract_mention(form: re.Pattern[str], surfaces: Mapping[str, Any], draft: 
     return distinct[0] if len(distinct) == 1 else everything if distinct else None
 
 
-def _named_flag(parameter: Parameter, text: str) -> bool | None:
-    """Take a flag that is named: "recursively" sets `recursive`, "without content" unsets `content`."""
-    wanted = {stem(word) for word in parameter.words if len(word) > 3}
-    for match in re.finditer(r"[^\W_]{4,40}", text):
-        if stem(match.group().removesuffix("ly")) in wanted:
-            return not _WITHOUT.search(text[: match.start()])
-    return None
-
-
 def value_surfaces(parameter: Parameter) -> dict[str, Any]:
     """Map every way to say a value of the parameter to that value; the value's own name wins over a synonym."""
-    if parameter.kind == "boolean":
-        name = parameter.words[-1] if parameter.words else ""
-        concept = next((concept for concept, group in VALUE_SYNONYMS.items() if name in group), "")
-        contrary = VALUE_SYNONYMS.get(OPPOSITE_VALUES.get(concept, ""), ())
-        return dict.fromkeys(contrary, False) | dict.fromkeys(VALUE_SYNONYMS.get(concept, ()), True)
     named = {str(choice).replace("_", " ").lower(): choice for choice in parameter.choices}
     surfaces: dict[str, Any] = {}
     for group in VALUE_SYNONYMS.values():
@@ -351,18 +332,9 @@ def _as_number(text: str, parameter: Parameter) -> int | float:
 # Addresses and texts
 
 _ARTICLE = r"(?:\b(?:with|and|the|a|an|its|has|having|plus) )*"
-_NAMED_WORD = rf"{HIDDEN}|(?!(?:for|of|in|to|and|with)\b)[\w][\w.-]*"
 _CAPITALS = r"[^\W\d_][\w.'’/-]*(?: [A-Z][\w.'’/-]*)*"
 # Case matters: "in New York in fahrenheit" ends where the capitals end.
-_PLACE = re.compile(
-    rf"\b(?:(?i:in|at|near|around)|(?i:for|of|to|from)(?=\s+[A-Z]))\s+(?i:the\s+|my\s+)?(?P<value>{HIDDEN}|{_CAPITALS})"
-)
-_LANGUAGE = re.compile(rf"\b(?i:to|into|in)\s+(?i:the\s+)?(?P<value>{HIDDEN}|[A-Za-z]+)")
-_PERSON = re.compile(rf"\b(?i:to|for|by|with|from)\s+(?P<value>{HIDDEN}|(?=[A-Z]){_CAPITALS})")
-_PROPER_NAME = re.compile(
-    r"(?<![\w'’])(?!(?i:i|the|a|an|my|this|please|create|extract|name|her|his|their|it|we)\b)"
-    r"(?P<value>[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*)"
-)
+_NAME = re.compile(rf"\b(?i:to|into|for|by|with|from|in|at)\s+(?P<value>{HIDDEN}|(?=[A-Z]){_CAPITALS})")
 
 
 def literal_role(literal_kind: str, value: str) -> Role:
@@ -410,20 +382,15 @@ def _extract_named_texts(draft: Draft) -> None:
         draft.take(parameter, *forms)
 
 
-def _extract_named_words(draft: Draft) -> None:
-    """Take single words named by a required parameter: `in repo hello`, `the table todos`, `order A-17`."""
-    for parameter in draft.open_texts("other", "id"):
-        value = _NAMED_WORD if parameter.role == "other" else rf"{HIDDEN}|(?=[\w.-]*\d)\w[\w.-]*\b"
+def _extract_named_ids(draft: Draft) -> None:
+    """Take a word with a digit behind the name of a required identifier: `order A-17`."""
+    for parameter in draft.open_texts("id"):
         names = rf"\b(?:{parameter_words(parameter)})(?: (?:id|number|no\.?|is|named|called))*\s*[:=#]?\s+"
         if parameter.required:
-            draft.take(parameter, rf"(?:\b(?:in|of|from|for|on|with|by|to) )?(?:\bthe )?{names}(?P<value>{value})")
+            draft.take(parameter, rf"{names}(?P<value>{HIDDEN}|(?=[\w.-]*\d)\w[\w.-]*\b)")
 
 
 def extract_names(draft: Draft) -> None:
-    """Take places, languages and people by the preposition before them: "in Tokyo", "to French", "by Jules Verne"."""
-    for parameter in sorted(draft.open_texts("place", "language", "other"), key=lambda one: not one.required):
-        form = {"place": _PLACE, "language": _LANGUAGE}.get(parameter.role, _PERSON)
-        draft.take(parameter, form)
-    for parameter in draft.open_texts("title"):
-        if parameter.required and "name" in parameter.words:
-            draft.take(parameter, _PROPER_NAME)
+    """Take names by the preposition before them: "in Tokyo", "to French", "by Jules Verne"."""
+    for parameter in sorted(draft.open_texts("other"), key=lambda one: not one.required):
+        draft.take(parameter, _NAME)

@@ -189,12 +189,12 @@ _VALUES = {
     "remains, left, unresolved, upcoming, current, unsolved, not done, not finished, not completed, not complete, "
     "to be done, in progress",
     "all": "all, everything, any, every, both",
-    "on": "on, enabled, enable, active, yes, true",
-    "off": "off, disabled, disable, inactive, no, false",
+    "true": "true, yes, on",
+    "false": "false, no, off",
 }
 VALUE_SYNONYMS = {concept: tuple(listed.split(", ")) for concept, listed in _VALUES.items()}
 """The ways to say a value, by the concept they stand for."""
-OPPOSITE_VALUES = {"completed": "active", "active": "completed", "high": "low", "low": "high", "on": "off", "off": "on"}
+OPPOSITE_VALUES = {"completed": "active", "active": "completed", "high": "low", "low": "high"}
 VERB_VALUES = {
     "completed": r"complete|finish|tick|check|cross|close|resolve|(?:cross|tick|check|mark) .+ off",
     "active": r"undo|uncomplete|reopen|re-open|uncheck|untick|unmark|resume|restart|reactivate|restore",

@@ -211,7 +211,7 @@ def _extract_new_texts(draft: Draft) -> None:
 def _extract_implied_values(draft: Draft, cue: Cue, text: str) -> None:
     """Take the value that a verb means: "finish" and the report of a deed set the state to completed."""
     for parameter in draft.tool.parameters:
-        if parameter.name in draft.arguments or not (parameter.choices or parameter.kind == "boolean"):
+        if parameter.name in draft.arguments or not parameter.choices:
             continue
         value: Any = value_of_verb(parameter, text)
         if value is None and cue.manner == "deed" and not draft.arguments:
@@ -262,10 +262,6 @@ def extract_filters(draft: Draft) -> dict[str, Any]:
 
 # Any other tool
 
-_SPOKEN = pattern(
-    r"^[\w-]+(?: (?:after me|back|to me|again|that|the (?:following|text|words?)))*\s*[:,]?\s+(?P<value>.+)$"
-)
-
 
 def fill_other(tool: ToolSpec, text: str, literals: Literals, today: date) -> Intent:
     """Fill whatever the text gives for the tool's parameters."""
@@ -285,11 +281,9 @@ def _extract_main(draft: Draft) -> None:
     value = ""
     if quoted:
         value = quoted[0][1].value
-    elif main.role in ("text", "description") and (spoken := _SPOKEN.match(draft.text)):
-        value = draft.literals.restore(spoken["value"])
     elif main.role == "title":
         value = next(iter(titles_of(draft.text, NEVER, draft.literals)), "")
-    elif main.role not in ("place", "language"):
+    else:
         value = topic_of(draft.text, draft.tool, draft.literals)
     if value:
         draft.arguments[main.name] = value

@@ -28,8 +28,8 @@ from toolweave.schema import Schema
 
 Kind = Literal["string", "integer", "number", "boolean", "array", "object", "null", "any"]
 Role = Literal[
-    "id", "title", "query", "description", "date", "url", "path", "email", "limit", "cursor", "labels", "place",
-    "language", "choice", "flag", "number", "text", "other",
+    "id", "title", "query", "description", "date", "url", "path", "email", "limit", "cursor", "labels", "choice",
+    "number", "text", "other",
 ]  # fmt: skip
 _KINDS: tuple[Kind, ...] = ("string", "integer", "number", "boolean", "array", "object", "null")
 _MAX_DEPTH = 12
@@ -39,8 +39,6 @@ _ROLES: tuple[tuple[Role, str], ...] = (
     ("path", "path file filename filepath directory folder dir source destination src dst"),
     ("cursor", "cursor offset token page continuation"),
     ("labels", "tag tags label labels category categories"),
-    ("place", "city location place timezone tz country region room area town"),
-    ("language", "language lang locale"),
     ("query", "query q search keyword keywords term terms question pattern expression"),
     ("title", "title name subject summary headline task item label"),
     ("description", "description details detail body notes note comment content reason"),
@@ -129,6 +127,8 @@ def _parameter(name: str, schema: dict[str, Any], required: bool) -> Parameter:
     if choices and all(isinstance(choice, str) for choice in choices):
         guessed = "string"
     kind = next((one for one in _KINDS if one in listed and one != "null"), guessed)
+    if kind == "boolean":
+        choices = choices or (False, True)
     parts = name_words(name)
     return Parameter(name, schema, required, kind, _role(kind, parts, schema, choices), choices, parts)
 
@@ -140,7 +140,7 @@ _FORMAT_ROLES: dict[Any, Role] = {
 
 def _role(kind: Kind, parts: tuple[str, ...], schema: Mapping[str, Any], choices: tuple[Any, ...]) -> Role:
     here, last = set(parts), parts[-1] if parts else ""
-    plain: dict[Kind, Role] = {"boolean": "flag", "array": "labels", "object": "other"}
+    plain: dict[Kind, Role] = {"array": "labels", "object": "other"}
     if choices or kind in plain:
         return "choice" if choices else plain[kind]
     if kind in ("integer", "number"):
@@ -160,7 +160,7 @@ def _role(kind: Kind, parts: tuple[str, ...], schema: Mapping[str, Any], choices
     return next((role for role, listed in _ROLE_WORDS if here & listed), "email" if parts == ("to",) else "other")
 
 
-_MAIN_ROLES: tuple[Role, ...] = ("title", "query", "text", "place", "description", "other", "language", "path", "url")
+_MAIN_ROLES: tuple[Role, ...] = ("title", "query", "text", "description", "other", "path", "url")
 
 
 @dataclass(frozen=True)
@@ -313,8 +313,8 @@ def made_up_value(parameter: Parameter, root: Mapping[str, Any], text: str, toda
         parts = read_parameters(inner, root) if depth < _MAX_DEPTH else ()
         made = {one.name: made_up_value(one, root, text, today, depth + 1) for one in parts if one.required}
         return list(made.values()) * min(int(limit_of(schema, "minItems", 0)), _MOST_MADE_UP) if array else made
-    if parameter.kind in ("boolean", "null"):
-        return False if parameter.kind == "boolean" else None
+    if parameter.kind == "null":
+        return None
     if parameter.role == "date":
         return date_text(today, parameter)
     written = (" ".join(text.split()) or parameter.name)[: int(limit_of(schema, "maxLength", _LONGEST_MADE_UP))]
