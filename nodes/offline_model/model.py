@@ -16,6 +16,7 @@ from langchain_core.messages.tool import tool_call, tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
 from toolweave.nodes.offline_model.choose_tool import TEXT_WINDOW, Reader, plan_message, rank_tools
@@ -28,7 +29,6 @@ from toolweave.nodes.offline_model.script_tasks import next_fetch, written_call
 from toolweave.nodes.offline_model.tools import (
     ToolSpec,
     all_nouns,
-    as_openai_tool,
     made_up_value,
     read_tools,
     resolve,
@@ -124,7 +124,6 @@ def _forced_call(text: str, offered: tuple[ToolSpec, ...], today: date) -> Named
 
 _CHARACTERS_PER_TOKEN = 4
 _WORD = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+")
-_ARGUMENTS_PIECE = 24
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,7 @@ class OfflineChatModel(BaseChatModel):
         tool_choice: str | bool | dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Bind tools: BaseTools, functions, classes, OpenAI dicts, or MCP tools with name and inputSchema.
+        """Bind tools: BaseTools, functions, classes, or OpenAI dicts.
 
         Args:
             tools: the tools to choose from.
@@ -175,7 +174,7 @@ class OfflineChatModel(BaseChatModel):
         Raises:
             ValueError: `tool_choice` names a tool that is not among `tools`.
         """
-        bound = [as_openai_tool(tool) for tool in tools]
+        bound = [convert_to_openai_tool(tool) for tool in tools]
         choice = read_tool_choice(tool_choice)
         names = [spec.name for spec in read_tools(bound)]
         if choice.name is not None and choice.name not in names:
@@ -281,15 +280,13 @@ def _usage(messages: Sequence[BaseMessage], text: str, calls: Sequence[tuple[str
 
 
 def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
-    """Yield the text word by word and the arguments of each call piece by piece; usage comes with the last chunk."""
+    """Yield the text word by word, each call whole, and the usage last."""
     for word in _WORD.findall(str(message.content)):
         yield ChatGenerationChunk(message=AIMessageChunk(content=word))
     for index, call in enumerate(message.tool_calls):
         arguments = json.dumps(call["args"], ensure_ascii=False)
-        pieces = [arguments[start : start + _ARGUMENTS_PIECE] for start in range(0, len(arguments), _ARGUMENTS_PIECE)]
-        opening = tool_call_chunk(name=call["name"], args="", id=call["id"], index=index)
-        for piece in [opening, *(tool_call_chunk(args=piece, index=index) for piece in pieces)]:
-            yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=[piece]))
+        whole = tool_call_chunk(name=call["name"], args=arguments, id=call["id"], index=index)
+        yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=[whole]))
     yield ChatGenerationChunk(
         message=AIMessageChunk(
             content="",

@@ -4,15 +4,12 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import lru_cache
 from typing import Any, Literal
-
-from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from toolweave.nodes.offline_model.english import (
     STOP_WORDS,
@@ -214,18 +211,6 @@ class ToolSpec:
     def shares_noun(self, other: "ToolSpec") -> bool:
         """Say whether both tools act on the same things."""
         return bool({stem(noun) for noun in self.nouns} & {stem(noun) for noun in other.nouns})
-
-
-def as_openai_tool(tool: Mapping[str, Any] | type | Callable[..., Any] | BaseTool | object) -> dict[str, Any]:
-    """Bring a tool into OpenAI's form: a BaseTool, a function, a class, a dict, or MCP's name and inputSchema."""
-    if not isinstance(tool, type | BaseTool | Mapping) and hasattr(tool, "inputSchema"):
-        tool = {name: getattr(tool, name, None) for name in ("name", "description", "inputSchema")}
-    if isinstance(tool, Mapping) and "inputSchema" in tool:
-        described = {"name": tool["name"], "description": tool.get("description") or ""}
-        return {"type": "function", "function": {**described, "parameters": tool["inputSchema"]}}
-    if isinstance(tool, Mapping) and "type" in tool and "function" not in tool and "properties" not in tool:
-        return dict(tool)
-    return convert_to_openai_tool(tool)  # type: ignore[arg-type]
 
 
 def read_tools(tools: Sequence[object]) -> tuple[ToolSpec, ...]:

@@ -18,7 +18,7 @@ def _tool(
     name: str, description: str, required: dict[str, Any], optional: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     schema = {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
-    return {"name": name, "description": description, "inputSchema": schema}
+    return {"name": name, "description": description, "parameters": schema}
 
 
 SERVERS = {
