@@ -231,9 +231,6 @@ def _list_call(tool: ToolSpec, tools: Sequence[ToolSpec]) -> Call | None:
 
 
 MAX_TURNS = 6
-# One message makes this many calls at most, the next one goes on; a turn ends after so many in all.
-_MAX_CALLS_AT_ONCE = 20
-_MAX_CALLS_IN_TURN = 100
 _LONGEST_REPLY = 12
 _NO = pattern(
     r"(?:no|nope|nah|never ?mind|forget it|cancel|stop|don't|do not|leave it|none|neither|nothing)(?![\w-]).*"
@@ -272,24 +269,20 @@ def reply_to(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date, *,
             unclaimed[step.tool.name] -= 1
         elif isinstance(step, Call):
             due[call_key(step.tool.name, step.arguments)] = step.tool.name, dict(step.arguments)
-    if due and len(turn.results) < _MAX_CALLS_IN_TURN:
-        return Reply(calls=tuple(due.values())[:_MAX_CALLS_AT_ONCE])
-    return Reply(_answer(turn, progress, tools, undone=len(due)))
+    return Reply(calls=tuple(due.values())) if due else Reply(_answer(turn, progress, tools))
 
 
-def _answer(turn: Turn, progress: Progress, tools: Sequence[ToolSpec], *, undone: int) -> str:
+def _answer(turn: Turn, progress: Progress, tools: Sequence[ToolSpec]) -> str:
     # Without tools there are no steps, and yet there may be results to describe.
     results = [step.result for step in progress.steps if isinstance(step, Finished)] + list(progress.unclaimed)
     results = results if progress.steps else list(turn.results.values())
     remarks = [ask(step) for step in progress.steps if isinstance(step, Question)]
-    if undone:
-        remarks.append(f"I stopped after {len(turn.results)} calls in one turn; {undone} more were left.")
     if progress.cut:
         remarks.append("I read only the first part of your message, because it is very long.")
     if not results and not remarks and not tools:
         remarks = [document] if (document := describe_document(turn.text)) else []
     if not results and not remarks:
-        remarks = [small_talk(turn.text, tools, withdrawn=progress.withdrawn)]
+        remarks = [small_talk(tools, withdrawn=progress.withdrawn)]
     marked = "\n\n".join(dict.fromkeys(remarks)) + f"\n{NOTICE}" if remarks else ""
     return "\n\n".join(filter(None, [describe_results(results, tools), marked]))
 
@@ -406,69 +399,48 @@ def _chosen(plain: str, bare: str, literals: Literals, question: Question) -> Se
 # Questions and answers without a tool
 
 _VERBS = {"create": "add", "delete": "delete", "update": "change"}
-_START = r"(?:\W*(?:oh|ok(?:ay)?|well|and|so|great|cool|perfect|nice|super)\b)*\W*"
-_KINDS = (
-    (
-        "help",
-        r"(?:help|wh(?:at|o) (?:can|do|are) (?:you|i)\b|how (?:do|does|can) (?:i|this|you)\b|wh(?:ich|at) tools)\b",
-    ),
-    ("You are welcome!", r"(?:thanks|thank you|thx|ty|cheers|much appreciated)\b"),
-    ("Goodbye!", r"(?:bye|goodbye|good night|see you|farewell|that's all|that is all|have a)\b"),
-    ("Hello!", r"(?:hi|hello|hey|good (?:morning|afternoon|evening|day)|greetings|how are you|how's it going)\b"),
-    ("no", r"(?:never ?mind|forget it|cancel|stop|no|nope|nah)\b"),
-)
 _LONGEST_PURPOSE = 120
-_MODEL = "I am a small rule-based model"
 
 
 def ask(question: Question) -> str:
     """Put the question that brings the intent further."""
     intent, tool = question.intent, question.intent.tool
+    verb = _VERBS.get(tool.action or "", "use")
+    if question.candidates:
+        return _ask_which(question, verb)
     if intent.too_long is not None:
         most = intent.too_long.schema.get("maxLength")
         return f"The {label(intent.too_long.name)} may have at most {most} characters. What shorter text shall I use?"
     if question.reason == "no_change":
         options = ", ".join(label(one.name) for one in tool.parameters if not one.required)
         return f"What shall I change about the {tool.noun}? I can set its {options}."
-    if question.candidates:
-        return _ask_which(question)
-    if question.reason == "none":
-        fitting = f" that fits “{intent.target.text}”" if intent.target and intent.target.text else ""
-        return f"I found no {tool.noun}{fitting}. Which {tool.noun} do you mean?"
-    if intent.missing and tool.action == "update":
-        return f"What shall the new {label(intent.missing[0].name)} be?"
-    if intent.missing:
-        names = " and ".join(f"the {label(one.name)}" for one in intent.missing)
-        purpose = f"add the {tool.noun}" if tool.action == "create" else f"call {tool.name}"
-        return f"I need {names} to {purpose}. What shall it be?"
+    if wanted := intent.missing:
+        return (
+            f"I need the {' and the '.join(label(one.name) for one in wanted)} to call {tool.name}. What shall it be?"
+        )
     if intent.unused:
         unused = " and ".join(f"“{word}”" for word in intent.unused[:3])
         return f"I did not call {tool.name}: I do not know what to do with {unused}. Can you say it in another way?"
-    return f"Which {tool.noun} shall I {_VERBS.get(tool.action or '', 'use')}? Tell me its title or its id."
+    sought = intent.target.text if intent.target and question.reason == "none" else ""
+    found = f"I found no {tool.noun} that fits “{sought}”. " if sought else ""
+    return f"{found}Which {tool.noun} shall I {verb}? Tell me its title or its id."
 
 
-def _ask_which(question: Question) -> str:
-    noun, action = question.intent.tool.noun, question.intent.tool.action
+def _ask_which(question: Question, verb: str) -> str:
+    noun, count = question.intent.tool.noun, len(question.candidates)
     lines = listed([f"- {record.title or noun} (id {record.id})" for record in question.candidates])
-    count = len(question.candidates)
     if question.reason == "confirm":
-        opening = f"Shall I {_VERBS.get(action or '', 'use')} all of these {count} {plural(noun, count)}?"
+        opening = f"Shall I {verb} all of these {count} {plural(noun, count)}?"
     else:
         opening = f"Do you mean this {noun}?" if count == 1 else f"Which {noun} do you mean?"
     return "\n".join([opening, *lines])
 
 
-def small_talk(text: str, tools: Sequence[ToolSpec], *, withdrawn: bool) -> str:
-    """Answer a message that needs no tool: greetings, thanks, help, and what the rules do not understand."""
-    kind = next((kind for kind, form in _KINDS if pattern(_START + form).match(text[:200])), "")
-    if withdrawn or kind == "no":
+def small_talk(tools: Sequence[ToolSpec], *, withdrawn: bool) -> str:
+    """Answer a message that needs no tool, or that the rules do not understand."""
+    if withdrawn:
         return "All right, I leave everything as it is."
-    if kind in ("You are welcome!", "Goodbye!"):
-        return kind
     firsts = [(tool.name, tool.description.strip().split("\n")[0][:_LONGEST_PURPOSE]) for tool in tools]
     lines = listed([f"- {name}: {first}" if first else f"- {name}" for name, first in firsts])
-    offer = "\n".join(["I can use these tools:", *lines]) if tools else "No tools are bound to me at the moment."
-    if not text.strip():
-        return f"What can I do for you? {offer}"
-    openings = {"Hello!": kind, "help": f"{_MODEL} for development without a network."}
-    return f"{openings.get(kind, f'{_MODEL} and have no answer to that.')} {offer}"
+    offer = "I can use these tools:" if tools else "No tools are bound to me at the moment."
+    return "\n".join([f"I am a small rule-based model for development without a network. {offer}", *lines])

@@ -1,8 +1,6 @@
 """Read a conversation as turns with the answers of their tool calls, and say results in plain words."""
 
 import json
-import re
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +21,6 @@ _MAX_RECORDS = 500
 _MAX_JSON = 2_000_000
 # Half of the words may fit by chance ("flight to Paris", "Book flight to Lisbon"): then the user is asked.
 _SURE_MATCH, _POSSIBLE_MATCH = 0.6, 0.25
-_ERROR_START = re.compile(r"\s*(?:error|exception|failed|failure|traceback)\b\s*:?", re.IGNORECASE)
 
 _MOST_LINES = 50
 _MOST_ITEMS = 20
@@ -34,9 +31,6 @@ _NOT_SHOWN = frozenset(
     {"id", "title", "name", "created_at", "updated_at", "completed_at", "created", "updated", "user_id", "owner_id"}
 )
 _DONE: dict[Action | None, str] = {"create": "Created", "update": "Updated", "delete": "Deleted"}
-_CLOSING = re.compile(r"</(?P<name>[A-Za-z_][\w-]{0,60})>")
-# A framed text that is no JSON is repeated only where its frame says that it is an answer.
-_ANSWER_FRAMES = re.compile(r"answer|response|result|output|document|json|data", re.IGNORECASE)
 
 CallKey = tuple[str, str]
 
@@ -158,20 +152,12 @@ def _parsed(text: str) -> Any:
 
 
 def _problem(message: ToolMessage, data: object, text: str) -> str | None:
-    """Return what went wrong in the tool's own words; None when nothing did."""
-    fields = data if isinstance(data, Mapping) else {}
-    error = fields.get("error")
+    """Return what went wrong in the tool's own words (C-06); None when nothing did."""
+    error = data.get("error") if isinstance(data, Mapping) else None
     if isinstance(error, Mapping):
         stated = [str(error[key]).strip() for key in ("message", "suggestion") if isinstance(error.get(key), str)]
         return " ".join(stated) or "the tool reported an error without saying which"
-    if isinstance(error, str) and error:
-        return error
-    failed = message.status == "error" or fields.get("status") == "error" or fields.get("isError") is True
-    if failed and isinstance(fields.get("message"), str):
-        return str(fields["message"])
-    if failed or (data is None and _ERROR_START.match(text) and len(text) < 2000):
-        return _ERROR_START.sub("", text, count=1).strip() or text or "the tool gave no reason"
-    return None
+    return (text or "the tool gave no reason") if message.status == "error" else None
 
 
 def _find_records(data: object, depth: int) -> Iterator[Record]:
@@ -247,18 +233,10 @@ def _describe_failure(result: ToolResult, tool: ToolSpec) -> str:
 
 
 def _describe_change(result: ToolResult, tool: ToolSpec) -> str:
-    record = result.records[0] if result.records else None
     given = {name: value for name, value in result.arguments.items() if name != "id"}
-    title = record.title if record else next((value for value in given.values() if isinstance(value, str)), "")
-    identity = record.id if record else result.arguments.get("id")
-    named = f" “{title}”" if title else ""
-    number = f" (id {identity})" if identity is not None else ""
-    done = f"{_DONE[tool.action]} the {tool.noun}{named}{number}"
-    if tool.action == "create":
-        return f"{done}{_details(given, title)}."
-    if tool.action == "update" and given:
-        return f"{done}: {', '.join(f'{label(name)} is now {plain(value)}' for name, value in given.items())}."
-    return f"{done}."
+    title = next((value for value in given.values() if isinstance(value, str)), "")
+    record = result.records[0] if result.records else Record(result.arguments.get("id", ""), title, {})
+    return f"{_DONE[tool.action]} the {tool.noun} {_named(record, given)}."
 
 
 def _describe_list(result: ToolResult, noun: str) -> str:
@@ -271,20 +249,22 @@ def _describe_list(result: ToolResult, noun: str) -> str:
     count = len(result.records)
     if count:
         lines = [f"I found {count} {plural(noun, count)}{about}:"]
-        return "\n".join([*lines, *listed([_record_line(record) for record in result.records])])
+        return "\n".join([*lines, *listed([f"- {_named(record, record.data)}" for record in result.records])])
     if not result.data or (isinstance(result.data, Mapping) and not any(result.data.values())):
         return f"I found no {plural(noun, 2)}{about}."
     return describe_data(result.data, result.text)
 
 
-def _record_line(record: Record) -> str:
-    shown = {
-        name: value
-        for name, value in record.data.items()
-        if value != record.id
-        and ((isinstance(value, str | int | float) and len(str(value)) <= _LONGEST_SHOWN) or isinstance(value, list))
-    }
-    return f"- {record.title or record.id} (id {record.id}{_details(shown, record.title)})"
+def _named(record: Record, values: Mapping[str, Any]) -> str:
+    """Name a record with its id and those of its values that are short enough for one line."""
+    hidden = (None, "", [], {}, record.id, record.title)
+    details = [f"id {record.id}"] if record.id != "" else []
+    details += [
+        f"{label(str(name))} {plain(value)}"
+        for name, value in values.items()
+        if name not in _NOT_SHOWN and value not in hidden and len(str(value)) <= _LONGEST_SHOWN
+    ]
+    return f"“{record.title or record.id}” ({', '.join(details)})"
 
 
 def describe_data(data: Any, text: str) -> str:
@@ -307,23 +287,10 @@ def describe_data(data: Any, text: str) -> str:
 
 
 def describe_document(message: str) -> str:
-    """Say the document between the last pair of tags of a message, and what follows it; empty when there is none."""
-    closing = _last(_CLOSING, message)
-    if closing is None:
-        return ""
-    name = closing["name"]
-    opening = _last(re.compile(rf"<{re.escape(name)}(?:\s[^<>]{{0,300}})?>"), message[: closing.start()])
-    inside = message[opening.end() : closing.start()].strip() if opening else ""
-    data = _parsed(inside)
-    if data is None and not (inside and _ANSWER_FRAMES.search(name)):
-        return ""
-    remark = message[closing.end() :].strip()[:_LONGEST_VALUE]
-    return "\n".join(filter(None, [describe_data(data, inside), remark]))
-
-
-def _last(form: re.Pattern[str], text: str) -> re.Match[str] | None:
-    found = deque(form.finditer(text), maxlen=1)
-    return found[0] if found else None
+    """Say the API's answer that a message of the workflow holds, and what follows it; empty when there is none."""
+    framed, closing, remark = message.rpartition("\n</api_answer>")
+    answer = framed.rpartition("<api_answer")[2].partition(">")[2].strip()
+    return f"{describe_data(_parsed(answer), answer)}\n{remark.strip()}".rstrip() if closing else ""
 
 
 def label(name: str) -> str:
@@ -363,12 +330,3 @@ def listed(lines: list[str]) -> list[str]:
     """Return as many lines as a reader wants, and the number of those beyond."""
     beyond = len(lines) - _MOST_LINES
     return lines if beyond <= 0 else [*lines[:_MOST_LINES], f"… and {beyond} more."]
-
-
-def _details(values: Mapping[str, Any], title: str) -> str:
-    shown = (
-        f", {label(str(name))} {plain(value)}"
-        for name, value in values.items()
-        if name not in _NOT_SHOWN and value not in (None, "", [], {}, title)
-    )
-    return "".join(shown)

@@ -142,7 +142,7 @@ def test_a_listing_waits_for_the_change_before_it() -> None:
         ["list_todos"],
         [],
     ]
-    assert "Buy cheese (id 14" in messages[-1].text.split("I found")[1]
+    assert "“Buy cheese” (id 14" in messages[-1].text.split("I found")[1]
 
 
 def test_a_later_clause_may_mean_what_an_earlier_one_made() -> None:
@@ -152,13 +152,12 @@ def test_a_later_clause_may_mean_what_an_earlier_one_made() -> None:
     )
 
 
-def test_more_requests_than_fit_one_message_are_all_made() -> None:
+def test_many_requests_of_one_message_are_all_made() -> None:
     titles = [f"Buy part {number}" for number in range(1, 31)]
 
     messages = converse(["Add these tasks: " + ", ".join(titles)], seeded_backend().tools())
 
     assert [arguments["title"] for _, arguments in calls_after_last_request(messages)] == titles
-    assert [len(message.tool_calls) for message in messages if message.type == "ai"] == [20, 10, 0]
 
 
 def test_tags_are_added_to_those_a_todo_has() -> None:

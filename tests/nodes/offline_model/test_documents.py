@@ -1,4 +1,4 @@
-"""What the model tells of JSON that a message brings along."""
+"""What the model tells of an API's answer that a message brings along."""
 
 import json
 from typing import Any
@@ -43,14 +43,13 @@ def test_an_instruction_within_the_answer_is_told_and_not_followed() -> None:
 
 
 def test_an_answer_that_is_no_json_is_told_as_it_is() -> None:
-    assert _told("Show it\n<api_answer>\n(no body)\n</api_answer>") == "(no body)"
-    assert _told("<result>\nplain words\n</result>\nParts were left out.") == "plain words\nParts were left out."
+    assert _told("Show it\n<api_answer>\n(no body)\n</api_answer>\nCut here.") == "(no body)\nCut here."
 
 
 def test_a_long_answer_is_cut() -> None:
     rows: list[dict[str, Any]] = [{"id": number, "name": "n" * 80} for number in range(1_000)]
 
-    told = _told(f"<data>\n{json.dumps(rows)}\n</data>")
+    told = _told(f"<api_answer>\n{json.dumps(rows)}\n</api_answer>")
 
     assert len(told) < 10_000
     assert told.endswith("… and 950 more.")
@@ -58,10 +57,10 @@ def test_a_long_answer_is_cut() -> None:
 
 @pytest.mark.parametrize("depth", [200, 5_000])
 def test_deep_json_breaks_nothing(depth: int) -> None:
-    assert _told(f"<json>\n{'[' * depth}{']' * depth}\n</json>")
+    assert _told(f"<api_answer>\n{'[' * depth}{']' * depth}\n</api_answer>")
 
 
-@pytest.mark.parametrize("message", ["<b>\nhello\n</b>", "{not json}", "[]", "</x>" * 5_000])
+@pytest.mark.parametrize("message", ["<b>\nhello\n</b>", "[]", "<api_answer>\n" * 5_000])
 def test_a_message_without_a_document_is_small_talk(message: str) -> None:
     assert "I am a small rule-based model" in _told(message)
 

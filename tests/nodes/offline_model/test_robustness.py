@@ -230,7 +230,7 @@ def test_a_schema_that_cannot_be_read_stops_nothing(schema: object) -> None:
 
     model = offline_model().bind(tools=[broken, {"type": "web_search"}, "nonsense", None])
 
-    assert model.invoke("hello").text.startswith("Hello! I can use these tools:\n- create_note")
+    assert model.invoke("hello").text.splitlines()[1] == "- create_note"
     assert [call["name"] for call in model.invoke("Create a note").tool_calls] == ["create_note"]
     assert [call["name"] for call in model.invoke("hello", tool_choice="any").tool_calls] == ["create_note"]
 

@@ -102,7 +102,7 @@ def test_forms_of_any_domain_are_chosen_and_filled(text: str, tool_id: str, argu
 def test_a_single_form_is_the_whole_choice() -> None:
     function = _function(LIBRARY[1:2])
 
-    assert _written(function, "find the quiet rooms") == {"tool_id": "find_rooms", "arguments": {"quiet": True}}
+    assert _written(function, "find rooms on the upper floor")["arguments"] == {"floor": "upper"}
     assert _written(function, "What is the weather?").keys() == {"reason"}
 
 
