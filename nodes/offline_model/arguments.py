@@ -21,7 +21,7 @@ from toolweave.nodes.offline_model.english import (
     pattern,
     words,
 )
-from toolweave.nodes.offline_model.tools import Kind, Parameter, Role, ToolSpec, date_text, tool_nouns
+from toolweave.nodes.offline_model.tools import Kind, Parameter, Role, ToolSpec, date_text
 
 Scope = Literal["described", "anywhere"]
 
@@ -134,7 +134,7 @@ def _value_forms(surfaces: tuple[str, ...], name: str, noun: str) -> tuple[list[
 def extract_choice(parameter: Parameter, draft: Draft, scope: Scope) -> Any:
     """Take the value that the text names for a parameter; None when it names none, or several."""
     surfaces = value_surfaces(parameter)
-    described, mention = _value_forms(tuple(sorted(surfaces)), parameter_words(parameter), tool_nouns(draft.tool))
+    described, mention = _value_forms(tuple(sorted(surfaces)), parameter_words(parameter), draft.tool.any_noun)
     flag = parameter.kind == "boolean"
     for form in described[:2] if flag or scope == "anywhere" else described:
         match = draft.extract(form)
@@ -261,7 +261,7 @@ def _extract_tags(draft: Draft) -> None:
         return
     labels = [match["items"] for match in iter(lambda: draft.extract(_HASHTAG), None)]
     for form in _LABEL_FORMS:
-        match = noun_form(form, tool_nouns(draft.tool)).search(draft.text)
+        match = noun_form(form, draft.tool.any_noun).search(draft.text)
         if match:
             kept = match.groupdict().get("kept") or ""
             draft.text = f"{draft.text[: match.start()].rstrip()}{kept} {draft.text[match.end() :].lstrip()}".strip()
@@ -292,7 +292,7 @@ def _extract_limit(draft: Draft) -> None:
     parameter = draft.tool.parameter("limit")
     if parameter is None or parameter.name in draft.arguments:
         return
-    match = draft.extract(_LIMIT) or draft.extract(pattern(rf"\b{_COUNT}(?= (?:\w+ )?{tool_nouns(draft.tool)}\b)"))
+    match = draft.extract(_LIMIT) or draft.extract(pattern(rf"\b{_COUNT}(?= (?:\w+ )?{draft.tool.any_noun}\b)"))
     if match:
         draft.arguments[parameter.name] = _as_number(next(filter(None, match.groups())), parameter)
 

@@ -43,7 +43,7 @@ from toolweave.nodes.offline_model.results import (
     plural,
 )
 from toolweave.nodes.offline_model.titles import Target, read_target
-from toolweave.nodes.offline_model.tools import ToolSpec, tool_nouns, wrong_parameters
+from toolweave.nodes.offline_model.tools import ToolSpec, wrong_parameters
 
 Reason = Literal["missing", "ambiguous", "none", "unsure", "no_change", "confirm"]
 _POINTING = frozenset({"both", "them", "these", "those"})
@@ -354,7 +354,7 @@ def _read_reply(text: str, question: Question, today: date) -> list[Intent] | No
     chosen = _chosen(plain, bare, literals, question) if question.candidates else []
     if chosen:
         return [replace(intent, target=Target("ids", ids=tuple(record.id for record in chosen)), missing=())]
-    if find_cue(bare, tool_nouns(intent.tool)).strength >= SURE:
+    if find_cue(bare, intent.tool.any_noun).strength >= SURE:
         return None
     if intent.missing or intent.too_long:
         return _completed(intent, bare, literals, today)

@@ -37,7 +37,7 @@ from toolweave.nodes.offline_model.english import (
 )
 from toolweave.nodes.offline_model.phrases import Cue
 from toolweave.nodes.offline_model.titles import ORDINALS, Target, read_target, states_topic, titles_of, topic_of
-from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, limit_of, tool_nouns, wrong_parameters
+from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, limit_of, wrong_parameters
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def fill_new(tool: ToolSpec, body: str, literals: Literals, today: date) -> list
     extract_values(draft, "described")
     main = tool.main
     named = main is None or main.name in draft.arguments
-    titles = [] if named else titles_of(draft.text, tool_nouns(draft.tool), literals)
+    titles = [] if named else titles_of(draft.text, draft.tool.any_noun, literals)
     if main is None or not titles:
         return [checked(Intent(tool, draft.arguments))]
     return [checked(Intent(tool, {main.name: title, **draft.arguments})) for title in titles]

@@ -20,7 +20,7 @@ from toolweave.nodes.offline_model.english import (
     words,
 )
 from toolweave.nodes.offline_model.phrases import ITEM_MARK, OBLIGATION
-from toolweave.nodes.offline_model.tools import ToolSpec, tool_nouns
+from toolweave.nodes.offline_model.tools import ToolSpec
 
 _COUNT = r"(?:\d{1,2}|two|three|four|five|six|some|several|both|these|the following)"
 _NAMING = r"(?:called|named|titled|entitled|saying|that says|with (?:the )?(?:title|name)|(?:title|name)\s*[:=])"
@@ -140,7 +140,7 @@ def _candidates(text: str, tool: ToolSpec) -> Iterator[str]:
     sought = _SOUGHT.fullmatch(text)
     if sought:
         yield sought["topic"]
-    things = rf"(?:{tool_nouns(tool)}|{VAGUE}|{CONTAINER})"
+    things = rf"(?:{tool.any_noun}|{VAGUE}|{CONTAINER})"
     for form in (
         rf".*?\b{things} (?:for|on|with|of|called|named|titled|to) (?!me\b|us\b|do\b)(?P<topic>.+)",
         rf".*?\b{things}\s*[:?]\s*(?P<topic>.+)",
@@ -153,7 +153,7 @@ def _candidates(text: str, tool: ToolSpec) -> Iterator[str]:
 
 def _trimmed(text: str, tool: ToolSpec, aspects: frozenset[str]) -> str:
     """Cut from both ends the words that carry no content of their own."""
-    noun = tool_nouns(tool)
+    noun = tool.any_noun
     things = pattern(rf"(?:{noun}|{CONTAINER}|{VAGUE})")
     own = {stem(word) for word in (*tool.nouns, tool.verb) if word} | aspects
     text = without_filing(text, noun, anywhere=True)
@@ -203,7 +203,7 @@ class Target:
 
 def read_target(text: str, tool: ToolSpec, literals: Literals) -> Target:
     """Read the target from what is left of a request once its verb and its new values are gone."""
-    text, noun = text.strip(" ,;:.!?-–—"), tool_nouns(tool)
+    text, noun = text.strip(" ,;:.!?-–—"), tool.any_noun
     ids = _named_ids(text, noun, literals) if tool.key and tool.key.kind == "string" else _numbers(text, noun)
     if ids:
         return Target("ids", ids=ids)

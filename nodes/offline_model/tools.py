@@ -3,12 +3,11 @@
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from toolweave.nodes.offline_model.english import (
@@ -172,29 +171,20 @@ class ToolSpec:
     verb: str
     nouns: tuple[str, ...]
 
-    def parameter(self, *roles: Role, required: bool | None = None) -> Parameter | None:
-        """Return the first parameter that has one of the roles, in the order of the roles."""
-        for role in roles:
-            for parameter in self.parameters:
-                if parameter.role == role and required in (None, parameter.required):
-                    return parameter
-        return None
+    def parameter(self, role: Role) -> Parameter | None:
+        """Return the first parameter that has a role."""
+        return next((one for one in self.parameters if one.role == role), None)
 
     @property
     def main(self) -> Parameter | None:
-        """Return the string parameter that takes what the request is about."""
-        strings = [one for one in self.parameters if one.kind in ("string", "any") and not one.choices]
-        for required in (True, False):
-            for role in _MAIN_ROLES:
-                for parameter in strings:
-                    if parameter.role == role and parameter.required is required:
-                        return parameter
-        return None
+        """Return the text parameter that takes what the request is about."""
+        texts = [one for one in self.parameters if one.kind in ("string", "any") and one.role in _MAIN_ROLES]
+        return min(texts, key=lambda one: (not one.required, _MAIN_ROLES.index(one.role)), default=None)
 
     @property
     def key(self) -> Parameter | None:
         """Return the required identifier of the thing the tool acts on."""
-        return self.parameter("id", required=True)
+        return next((one for one in self.parameters if one.role == "id" and one.required), None)
 
     @property
     def noun(self) -> str:
@@ -208,6 +198,11 @@ class ToolSpec:
         """List the nouns with all their synonyms."""
         return frozenset(member for noun in self.nouns for member in noun_family(noun))
 
+    @cached_property
+    def any_noun(self) -> str:
+        """Return the alternative of the words for what the tool acts on, synonyms included."""
+        return either_of(self.nouns_and_synonyms)
+
     def shares_noun(self, other: "ToolSpec") -> bool:
         """Say whether both tools act on the same things."""
         return bool({stem(noun) for noun in self.nouns} & {stem(noun) for noun in other.nouns})
@@ -220,57 +215,27 @@ def read_tools(tools: Sequence[object]) -> tuple[ToolSpec, ...]:
         function = tool.get("function") if isinstance(tool, Mapping) else None
         if isinstance(function, Mapping) and isinstance(function.get("name"), str) and function["name"]:
             specs.append(read_function(function))
-    return _without_prefixes(specs)
-
-
-def _without_prefixes(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Drop the first word that several tools share (their server's name), where other nouns remain."""
-    firsts = Counter(name_words(spec.name)[:1] for spec in specs)
-    shared = {first[0] for first, count in firsts.items() if count > 1 and first and first[0] not in TOOL_VERBS}
-    return tuple(
-        replace(spec, nouns=spec.nouns[1:])
-        if len(spec.nouns) > 1 and spec.nouns[0] in shared and name_words(spec.name)[0] == spec.nouns[0]
-        else spec
-        for spec in specs
-    )
+    return tuple(specs)
 
 
 def read_function(function: Mapping[str, Any]) -> ToolSpec:
     """Describe one function as OpenAI's form states it."""
-    return _read_function(json.dumps(function, default=str))
-
-
-@lru_cache(maxsize=512)
-def _read_function(function_json: str) -> ToolSpec:
-    function = json.loads(function_json)
-    name, description = function["name"], function.get("description")
-    schema = function.get("parameters")
-    schema = schema if isinstance(schema, dict) else {}
+    name, given = function["name"], function.get("parameters")
+    description = about if isinstance(about := function.get("description"), str) else ""
+    first = next(iter(words(description[:80])), "")
+    schema = given if isinstance(given, Mapping) else {}
     parts = name_words(name)
     verb = next((part for part in parts if part in TOOL_VERBS), "")
     nouns = tuple(dict.fromkeys(part for part in parts if part != verb and part not in STOP_WORDS and len(part) > 1))
     return ToolSpec(
         name=name,
-        description=description if isinstance(description, str) else "",
+        description=description,
         schema=schema,
         parameters=read_parameters(schema),
-        action=TOOL_VERBS.get(verb) or _described_action(description),
+        action=TOOL_VERBS.get(verb) or TOOL_VERBS.get(first) or TOOL_VERBS.get(first.removesuffix("s")),
         verb=verb,
         nouns=nouns,
     )
-
-
-def _described_action(description: object) -> Action | None:
-    first = words(description[:80])[:1] if isinstance(description, str) else []
-    if not first:
-        return None
-    return TOOL_VERBS.get(first[0]) or TOOL_VERBS.get(first[0].removesuffix("s"))
-
-
-@lru_cache(maxsize=256)
-def tool_nouns(tool: ToolSpec) -> str:
-    """Return the alternative of the words for what one tool acts on, synonyms included."""
-    return either_of(tool.nouns_and_synonyms)
 
 
 @lru_cache(maxsize=64)
