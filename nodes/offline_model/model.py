@@ -4,9 +4,8 @@ import hashlib
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -126,12 +125,8 @@ _CHARACTERS_PER_TOKEN = 4
 _WORD = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+")
 
 
-@dataclass(frozen=True)
-class ToolChoice:
-    """Whether the next message must, may or must not call a tool; `name` says which one must be called."""
-
-    mode: Literal["auto", "none", "required"] = "auto"
-    name: str | None = None
+_FREE = (None, False, "", "auto", "none")
+_ANY = (True, "any", "required")
 
 
 def _now() -> datetime:
@@ -161,25 +156,24 @@ class OfflineChatModel(BaseChatModel):
         self,
         tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
         *,
-        tool_choice: str | bool | dict[str, Any] | None = None,
+        tool_choice: str | bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Bind tools: BaseTools, functions, classes, or OpenAI dicts.
 
         Args:
             tools: the tools to choose from.
-            tool_choice: "auto", "none", "any"/"required"/True, a tool's name, or OpenAI's or Anthropic's dict form.
+            tool_choice: "auto", "none", "any"/"required"/True, or a tool's name.
             **kwargs: passed on; `parallel_tool_calls=False` limits a message to one call.
 
         Raises:
             ValueError: `tool_choice` names a tool that is not among `tools`.
         """
         bound = [convert_to_openai_tool(tool) for tool in tools]
-        choice = read_tool_choice(tool_choice)
         names = [spec.name for spec in read_tools(bound)]
-        if choice.name is not None and choice.name not in names:
+        if tool_choice not in (*_FREE, *_ANY, *names):
             raise ValueError(
-                f"tool_choice names {choice.name!r}, which is not bound; bound are: {', '.join(names) or 'none'}."
+                f"tool_choice names {tool_choice!r}, which is not bound; bound are: {', '.join(names) or 'none'}."
             )
         if tool_choice is not None:
             kwargs["tool_choice"] = tool_choice
@@ -217,8 +211,7 @@ class OfflineChatModel(BaseChatModel):
         self, messages: Sequence[BaseMessage], stop: Sequence[str] | None, options: Mapping[str, Any]
     ) -> AIMessage:
         tools = read_tools(options.get("tools") or ())
-        choice = read_tool_choice(options.get("tool_choice"))
-        reply = decide(messages, tools, choice, self.clock().date())
+        reply = decide(messages, tools, options.get("tool_choice"), self.clock().date())
         calls = reply.calls[:1] if options.get("parallel_tool_calls") is False else reply.calls
         places = [place for word in stop or () if word and (place := reply.text.find(word)) >= 0]
         text = reply.text[: min(places)] if places else reply.text
@@ -237,31 +230,17 @@ class OfflineChatModel(BaseChatModel):
         )
 
 
-def decide(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], choice: ToolChoice, today: date) -> Reply:
+def decide(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], choice: object, today: date) -> Reply:
     """Decide the next message; the same messages always lead to the same decision (O-01)."""
     turns = read_turns(messages, most=MAX_TURNS)
-    if choice.mode == "required" and tools:
-        call = written_call(messages, tools, choice.name) or structured_call(turns, tools, choice.name, today)
+    if tools and choice not in _FREE:
+        name = next((tool.name for tool in tools if tool.name == choice), None)
+        call = written_call(messages, tools, name) or structured_call(turns, tools, name, today)
         if call:
             return Reply(calls=(call,))
-    if choice.mode == "auto" and tools and (fetching := next_fetch(messages, turns[-1], tools, today)):
+    elif tools and choice != "none" and (fetching := next_fetch(messages, turns[-1], tools, today)):
         return fetching
-    return reply_to(turns, tools, today, may_call=choice.mode != "none")
-
-
-def read_tool_choice(choice: object) -> ToolChoice:
-    """Read `tool_choice` in any of the forms that LangChain callers use."""
-    if isinstance(choice, Mapping):
-        function = choice.get("function")
-        name = function.get("name") if isinstance(function, Mapping) else choice.get("name")
-        if isinstance(name, str):
-            return ToolChoice("required", name)
-        choice = choice.get("type")
-    if choice in (None, False, "auto", ""):
-        return ToolChoice()
-    if choice == "none":
-        return ToolChoice("none")
-    return ToolChoice("required", None if choice in (True, "any", "required") else str(choice))
+    return reply_to(turns, tools, today, may_call=choice != "none")
 
 
 def _call_id(messages: Sequence[BaseMessage], place: int, name: str, arguments: Mapping[str, Any]) -> str:

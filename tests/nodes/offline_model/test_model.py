@@ -149,8 +149,6 @@ def test_names_of_a_server_before_the_tools_do_not_matter() -> None:
         ("auto", []),
         ("none", []),
         ("read_file", ["read_file"]),
-        ({"type": "function", "function": {"name": "read_file"}}, ["read_file"]),
-        ({"type": "tool", "name": "read_file"}, ["read_file"]),
     ],
 )
 def test_the_choice_of_a_tool_is_honoured(choice: Any, names: list[str]) -> None:
@@ -159,7 +157,7 @@ def test_the_choice_of_a_tool_is_honoured(choice: Any, names: list[str]) -> None
     assert [call["name"] for call in reply.tool_calls] == names
 
 
-@pytest.mark.parametrize("choice", ["any", "required", True, {"type": "any"}])
+@pytest.mark.parametrize("choice", ["any", "required", True])
 def test_a_required_call_is_made_even_for_small_talk(choice: Any) -> None:
     assert len(offline_model().bind_tools(OTHER_TOOLS, tool_choice=choice).invoke("hello").tool_calls) == 1
 
