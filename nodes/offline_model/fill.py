@@ -299,46 +299,31 @@ def read_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Litera
 
 
 # Words of requests themselves, whatever they ask for.
-_OF_REQUESTS = frozenset(
-    stem(word)
-    for word in words(
-        "want need like love look know tell help try new called named titled says saying current now today tomorrow "
-        "many much cost list number question detail details information info available exist call use using word "
-        "another following back sure longer anymore need rid mistake quick quickly small little short simple extra "
-        "additional further separate single soon possible asap somehow sometime maybe certainly definitely simply just "
-        "note memo entry line job matter whole entire everything moment nice great good reminder put make sense"
-    )
-)
+_OF_REQUESTS = """
+want need like love look know tell help try new called named titled says saying current now today tomorrow
+many much cost list number question detail details information info available exist call use using word
+another following back sure longer anymore need rid mistake quick quickly small little short simple extra
+additional further separate single soon possible asap somehow sometime maybe certainly definitely simply just
+note memo entry line job matter whole entire everything moment nice great good reminder put make sense
+"""
 _WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
 
 
 def unused_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
     """List the words of a request that neither the arguments and targets nor the tool itself explain (U-04)."""
-    known = {*_OF_REQUESTS, *map(stem, (*CONTAINERS, *VAGUE_NOUNS))}
     text = without_filing(text, anywhere=True)
+    explained = [_OF_REQUESTS, *CONTAINERS, *VAGUE_NOUNS, str(len(intents))]
     for intent in intents:
         tool, target = intent.tool, intent.target
+        explained += [tool.name, tool.description, *tool.nouns_and_synonyms, *map(str, intent.arguments.values())]
+        if target:
+            explained += [target.text, *map(str, target.ids), *ORDINALS]
+        for one in tool.parameters:
+            explained += [*one.words, one.description, parameter_words(one), *value_surfaces(one)]
         if tool.parameter("date"):
             for found in reversed(find_dates(text, today)):
                 text = f"{text[: found.start]} {text[found.end :]}"
-        if target:
-            known |= {stem(word) for word in (*words(target.text), *map(str, target.ids), *ORDINALS)}
-        known |= {stem(word) for value in intent.arguments.values() for word in words(str(value).replace("_", " "))}
-        known |= {stem(word) for word in words(f"{tool.description} {tool.name.replace('_', ' ')}")}
-        known |= {stem(word) for noun in tool.nouns_and_synonyms for word in words(noun)}
-        for one in tool.parameters:
-            known |= {stem(word) for word in (*one.words, *words(one.description), *words(parameter_words(one)))}
-            known |= {stem(word) for surface in value_surfaces(one) for word in words(surface)}
-    counts = {str(len(intents)), *known}
-    known |= {word for word, number in NUMBER_WORDS.items() if str(number) in counts}
+    known = {stem(word) for part in explained for word in words(part.replace("_", " "))} | VERBS | STOP_WORDS
+    known |= {word for word, number in NUMBER_WORDS.items() if str(number) in known}
     listed = dict.fromkeys(match.group().removesuffix("'s") for match in _WORD.finditer(text))
-    return [
-        word
-        for word in listed
-        if not (
-            word.lower() in STOP_WORDS
-            or word.lower() in VERBS
-            or stem(word) in known
-            or set(map(stem, words(word))) <= known
-        )
-    ]
+    return [word for word in listed if word.lower() not in known and not {*map(stem, words(word))} <= known]
