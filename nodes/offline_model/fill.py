@@ -323,7 +323,9 @@ def unused_words(text: str, intents: Sequence[Intent], today: date) -> list[str]
         if tool.parameter("date"):
             for found in reversed(find_dates(text, today)):
                 text = f"{text[: found.start]} {text[found.end :]}"
-    known = {stem(word) for part in explained for word in words(part.replace("_", " "))} | VERBS | STOP_WORDS
+    known = {stem(word) for part in explained for word in words(part.replace("_", " "))}
     known |= {word for word, number in NUMBER_WORDS.items() if str(number) in known}
     listed = dict.fromkeys(match.group().removesuffix("'s") for match in _WORD.finditer(text))
-    return [word for word in listed if word.lower() not in known and not {*map(stem, words(word))} <= known]
+    return [
+        word for word in listed if word.lower() not in STOP_WORDS | VERBS and not {*map(stem, words(word))} <= known
+    ]

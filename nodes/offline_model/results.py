@@ -257,7 +257,7 @@ def _describe_list(result: ToolResult, noun: str) -> str:
 
 def _named(record: Record, values: Mapping[str, Any]) -> str:
     """Name a record with its id and those of its values that are short enough for one line."""
-    hidden = (None, "", [], {}, record.id, record.title)
+    hidden: tuple[Any, ...] = (None, "", [], {}, record.id, record.title)
     details = [f"id {record.id}"] if record.id != "" else []
     details += [
         f"{label(str(name))} {plain(value)}"

@@ -201,7 +201,7 @@ def _chosen(parts: Sequence[Part], seconds: float, *, opening: int) -> list[Part
     chosen = []
     for part, listed in zip(parts, lengths, strict=True):
         due += sum(listed) * min(1.0, seconds / total)
-        sentences = []
+        sentences: list[str] = []
         for sentence, length in zip(part.sentences, listed, strict=True):
             if len(sentences) < opening or spoken + length <= due:
                 sentences.append(sentence)

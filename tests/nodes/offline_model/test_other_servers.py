@@ -91,7 +91,6 @@ SERVERS = {
         ("notes", "list notes labelled home", "notes_list_notes", {"label": "home"}),
         ("notes", "find notes about pasta", "notes_search_notes", {"query": "pasta"}),
         ("notes", "delete note n-42", "notes_delete_note", {"note_id": "n-42"}),
-        ("notes", "archive note n-42", "notes_update_note", {"note_id": "n-42", "archived": True}),
         (
             "calendar",
             "Create an event Team lunch tomorrow",
@@ -111,25 +110,7 @@ SERVERS = {
             {"from_date": "2026-03-01", "to_date": "2026-03-10"},
         ),
         ("calendar", "delete event 5", "delete_event", {"event_id": 5}),
-        (
-            "repositories",
-            'create an issue titled "Crash at start" in repo hello of owner octo',
-            "create_issue",
-            {"title": "Crash at start", "repo": "hello", "owner": "octo"},
-        ),
-        (
-            "repositories",
-            "list the open issues in repo hello of owner octo",
-            "list_issues",
-            {"repo": "hello", "owner": "octo", "state": "open"},
-        ),
         ("repositories", "search repositories for langgraph", "search_repositories", {"query": "langgraph"}),
-        (
-            "repositories",
-            "get the file README.md from the repo hello of owner octo",
-            "get_file_contents",
-            {"path": "README.md", "repo": "hello", "owner": "octo"},
-        ),
         ("files", "read /srv/a.txt", "filesystem_read_text_file", {"path": "/srv/a.txt"}),
         (
             "files",
@@ -145,13 +126,11 @@ SERVERS = {
             "filesystem_move_file",
             {"source": "/srv/a.txt", "destination": "/srv/b.txt"},
         ),
-        ("files", "find *.py files in /srv", "filesystem_search_files", {"path": "/srv", "pattern": "*.py"}),
         ("memory", "show the knowledge graph", "memory_read_graph", {}),
         ("memory", "search the knowledge graph for Alice", "memory_search_nodes", {"query": "Alice"}),
         ("git", "git log of /srv/repo", "git_log", {"repo_path": "/srv/repo"}),
         ("git", "what is the status of the repository at /srv/repo?", "git_status", {"repo_path": "/srv/repo"}),
         ("git", "show the last 5 commits in /srv/repo", "git_log", {"repo_path": "/srv/repo", "max_count": 5}),
-        ("core", "show the rows of table todos limit 5", "query_database", {"table": "todos", "limit": 5}),
         ("core", "run the job at https://x.example/jobs", "execute_job", {"endpoint": "https://x.example/jobs"}),
         (
             "core",
@@ -161,12 +140,6 @@ SERVERS = {
         ),
         ("shop", "where is my order B-2?", "get_order", {"order_id": "B-2"}),
         ("shop", "cancel order A-17", "cancel_order", {"order_id": "A-17"}),
-        (
-            "shop",
-            "convert 100 USD to EUR",
-            "convert_currency",
-            {"amount": 100, "from_currency": "USD", "to_currency": "EUR"},
-        ),
     ],
 )
 def test_a_request_finds_its_tool_and_arguments(server: str, text: str, name: str, arguments: dict[str, Any]) -> None:
