@@ -103,13 +103,8 @@ class CallContext:
 
     def ids(self) -> dict[str, str]:
         """Return the ids that are known."""
-        known = {
-            "thread_id": self.thread_id,
-            "run_id": self.run_id,
-            "user_id": self.user_id,
-            "correlation_id": self.correlation_id,
-        }
-        return {key: value for key, value in known.items() if value is not None}
+        known = {name: getattr(self, name) for name in ("thread_id", "run_id", "user_id", "correlation_id")}
+        return {name: value for name, value in known.items() if value is not None}
 
     def meta(self) -> dict[str, str]:
         """Return the `_meta` object of a request that leaves now.

@@ -100,12 +100,7 @@ def log_line(record: CallRecord) -> None:
 
     The call log has every call; successful ones appear here on level DEBUG only.
     """
-    facts = {
-        "server": record.server,
-        "tool": record.tool,
-        "outcome": record.outcome,
-        "duration_ms": record.duration_ms,
-    }
+    facts = {name: getattr(record, name) for name in ("server", "tool", "outcome", "duration_ms")}
     logger.bind(**record.context.ids()).log(
         "WARNING" if record.reason else "DEBUG" if record.outcome == "ok" else "INFO",
         "MCP call {server}/{tool} {outcome} in {duration_ms} ms{}",
@@ -337,15 +332,9 @@ class CallLog:
 
     def _facts(self, record: CallRecord) -> dict[str, Any]:
         redaction = record.redaction
-        facts: dict[str, Any] = {
-            "timestamp": record.started.isoformat(),
-            "server": record.server,
-            "tool": record.tool,
-            "outcome": record.outcome,
-            "reason": record.reason,
-            "attempts": record.attempts,
-            "duration_ms": record.duration_ms,
-        }
+        facts: dict[str, Any] = {"timestamp": record.started.isoformat()}
+        for name in ("server", "tool", "outcome", "reason", "attempts", "duration_ms"):
+            facts[name] = getattr(record, name)
         for name in ("thread_id", "run_id", "user_id", "correlation_id", "tool_call_id"):
             given: str | None = getattr(record.context, name)
             facts[name] = given and given[:LONGEST_ID]

@@ -32,12 +32,8 @@ class Redaction:
     """
 
     def __init__(self, config: McpServerConfig) -> None:
-        url = urlsplit(config.url or "")
-        candidates = [*config.env.values(), *config.headers.values(), url.query, url.password or ""]
-        candidates += [header.partition(" ")[2] for header in config.headers.values()]
-        if config.auth is not None:
-            candidates.append(config.auth.client_secret or "")
-        candidates += [password for url in _database_urls(config) for password in _passwords(url)]
+        candidates = [*_credentials(config), *config.env.values(), *config.headers.values()]
+        candidates += [urlsplit(config.url or "").query, *(text.partition(" ")[2] for text in config.headers.values())]
         # A variable that names a folder or an interpreter is no secret, and errors are about it.
         candidates += [value for value in config.filled_in if not _is_a_place(value)]
         self._configured = {form for text in candidates for form in _forms(text)}

@@ -123,12 +123,12 @@ def classify(error: BaseException, server: str, tool: str | None = None) -> Tool
     return results.not_understood(server, tool)
 
 
-def describe(error: BaseException, *, command: str | None = None) -> str:
+def describe(error: BaseException) -> str:
     """Describe `error` in one line for a log, `last_error` and `doctor`."""
     found = list(leaves(error))
     # A cancellation beside a real error only says that the SDK's other tasks were stopped because of it.
     real = [leaf for leaf in found if not isinstance(leaf, asyncio.CancelledError)] or found
-    told = "; ".join(dict.fromkeys(_describe_one(leaf, command) for leaf in real))
+    told = "; ".join(dict.fromkeys(map(_describe_one, real)))
     advice = open_files_advice(error)
     return f"{told}. {advice}" if advice else told
 
@@ -145,22 +145,18 @@ def _fault(error: BaseException) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _describe_one(error: BaseException, command: str | None) -> str:
+def _describe_one(error: BaseException) -> str:
     match error:
         case McpError():
             return error.error.message
-        case FileNotFoundError():
-            return f"{error.filename or command} was not found"
-        case PermissionError():
-            return f"{error.filename or command} may not be executed"
+        case OSError() if error.filename:
+            return f"{error.filename} {error.strerror}"
         case httpx.HTTPStatusError():
             return status_line(error.response.status_code)
         case httpx.HTTPError():
             return in_short(error)
         case asyncio.CancelledError():
             return "the transport failed"
-        case NotADirectoryError():
-            return f"its working directory {error.filename} was not found"
         case _:
             return in_brief(error)
 

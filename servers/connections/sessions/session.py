@@ -247,14 +247,14 @@ class McpSession:
         """Return whether a tool call is waiting for its answer."""
         return self._elicitations.has_calls
 
-    async def initialize(self, command: str | None) -> None:
+    async def initialize(self) -> None:
         """Initialise the session, and ask the server for its log messages."""
         try:
             await self.link.race(self._session.initialize())
         except Exception as error:
             # Before its process ends because of it, which is the lesser reason.
             self.link.declined = faults.declines_caller(error)
-            self.link.lose(faults.describe(error, command=command))
+            self.link.lose(faults.describe(error))
             raise
         self.link.spawn(ask_for_messages(self._session))
 
@@ -393,11 +393,11 @@ async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[Mcp
         client = SupervisedClient(config, link, elicitations)
         async with client.session(config.name, auto_initialize=False) as opened:
             session = McpSession(opened, link, elicitations)
-            await session.initialize(config.command)
+            await session.initialize()
             yield session
     except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
         link.declined = link.declined or faults.declines_caller(error)
-        link.lose(faults.describe(error, command=config.command))
+        link.lose(faults.describe(error))
         raise
 
 

@@ -378,12 +378,12 @@ def launch_line(command: str, args: tuple[str, ...], *, cwd: str | None, search_
         OSError: the working directory or the program is not there, or may not be executed; has the path.
     """
     if cwd is not None and not Path(cwd).is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "not a directory", cwd)
+        raise NotADirectoryError(errno.ENOTDIR, "was not found", f"its working directory {cwd}")
     program = Path(cwd or "", command).absolute()
     if shutil.which(program if os.sep in command else command, path=search_path) is None:
         if os.sep in command and program.exists():
-            raise PermissionError(errno.EACCES, "not executable", command)
-        raise FileNotFoundError(errno.ENOENT, "not found", command)
+            raise PermissionError(errno.EACCES, "may not be executed", command)
+        raise FileNotFoundError(errno.ENOENT, "was not found", command)
     return [*death_guard(), command, *args]
 
 
