@@ -334,7 +334,7 @@ def _as_number(text: str, parameter: Parameter) -> int | float:
 _ARTICLE = r"(?:\b(?:with|and|the|a|an|its|has|having|plus) )*"
 _CAPITALS = r"[^\W\d_][\w.'’/-]*(?: [A-Z][\w.'’/-]*)*"
 # Case matters: "in New York in fahrenheit" ends where the capitals end.
-_NAME = re.compile(rf"\b(?i:to|into|for|by|with|from|in|at)\s+(?P<value>{HIDDEN}|(?=[A-Z]){_CAPITALS})")
+_NAME = rf"\b(?i:to|into|for|by|with|from|in|at)\s+(?i:(?:{{P}})\s+)?(?P<value>{HIDDEN}|(?=[A-Z]){_CAPITALS})"
 
 
 def literal_role(literal_kind: str, value: str) -> Role:
@@ -393,4 +393,4 @@ def _extract_named_ids(draft: Draft) -> None:
 def extract_names(draft: Draft) -> None:
     """Take names by the preposition before them: "in Tokyo", "to French", "by Jules Verne"."""
     for parameter in sorted(draft.open_texts("other"), key=lambda one: not one.required):
-        draft.take(parameter, _NAME)
+        draft.take(parameter, re.compile(_NAME.replace("{P}", parameter_words(parameter))))
