@@ -121,25 +121,23 @@ def test_what_clients_send_passes(value: dict[str, Any]) -> None:
 
 
 MANY = {str(number): number for number in range(5000)}
-DEEP = [{"assistant_id": "a", "input": MANY}, {"assistant_id": "a", "config": {"metadata": MANY, "tags": [5]}}]
 
 
 @pytest.mark.requirement("R-03")
 @pytest.mark.parametrize(
-    ("name", "value", "says", "place"),
+    ("name", "value", "ends"),
     [
-        ("ThreadCreate", {"metadata": "x" * 100_000}, '… is not of type "object"', '["metadata"]'),
-        ("RunCreateStateful", {"input": MANY}, ' does not satisfy {"required":["assistant_id"]}', ""),
-        ("RunBatchCreate", [{"assistant_id": "a"}] * 3000, ' does not satisfy {"maxItems":1000}', ""),
-        ("RunBatchCreate", DEEP, '5 is not of type "string"', '[1]["config"]["tags"][0]'),
-        ("ThreadStateSearch", {"metadata": MANY | {"n": 2**64}}, f"the maximum of {2**63 - 1}", '["metadata"]["n"]'),
+        ("ThreadCreate", {"metadata": "x" * 100_000}, 'x" is not of type "object"'),
+        ("RunCreateStateful", {"input": MANY}, " RunCreateStateful of /openapi.json."),
+        ("RunBatchCreate", [{"assistant_id": "a"}] * 3000, " RunBatchCreate of /openapi.json."),
+        ("ThreadStateSearch", {"metadata": MANY | {"n": 2**64}}, " ThreadStateSearch of /openapi.json."),
     ],
 )
-def test_a_problem_of_a_large_body_is_named_too(name: str, value: Any, says: str, place: str) -> None:
+def test_the_schema_that_a_large_body_does_not_fit_is_named(name: str, value: Any, ends: str) -> None:
     message = problem(name, value)
-    assert f"{says}\n" in message
-    assert f"\n\nOn instance{place}:\n" in message
-    assert len(message) < 3000
+    assert message.startswith(f"The request body does not fit the schema {name} of /openapi.json.")
+    assert message.endswith(ends)
+    assert len(message) < 400
 
 
 def test_all_published_schemas_compile() -> None:
