@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolweave.api.errors import detail_response
 from toolweave.config.langgraph_json import CorsRules
@@ -14,7 +15,6 @@ from toolweave.config.settings import Settings
 from toolweave.origins import host_name, is_loopback, split_origin
 
 STUDIO_ORIGIN = "https://smith.langchain.com"
-METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY"
 EXPOSED = (
     "x-pagination-total, x-pagination-next, content-location, location, x-ignored-fields, etag, mcp-session-id, "
     "www-authenticate"
@@ -69,25 +69,44 @@ class HttpGuard:
     """ASGI middleware that refuses strangers and gives the browsers of friends their CORS headers."""
 
     def __init__(self, app: ASGIApp, visitors: Visitors) -> None:
-        self._app = app
         self._visitors = visitors
+        cors = visitors.cors
+
+        def marking(origins: tuple[str, ...], *, credentials: bool) -> CORSMiddleware:
+            return CORSMiddleware(
+                app,
+                allow_origins=origins,
+                # Other origins have been refused already.
+                allow_origin_regex=".*",
+                allow_methods=("*",) if cors.allow_methods is None else cors.allow_methods,
+                allow_headers=("*",) if cors.allow_headers is None else cors.allow_headers,
+                allow_credentials=credentials,
+                allow_private_network=True,
+                expose_headers=(EXPOSED, *cors.expose_headers),
+                max_age=cors.max_age,
+            )
+
+        self._named = marking((), credentials=cors.allow_credentials)
+        self._any = marking(("*",), credentials=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check Host and Origin, answer preflights, and mark every other response for CORS."""
         if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
+            await self._named(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        origin = headers.get("origin")
-        refusal = self._refusal(headers.get("host", ""), origin)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        refusal = self._refusal(host, origin)
         if refusal is not None:
             await self._refuse(refusal, scope, receive, send)
-        elif scope["type"] == "websocket":
-            await self._app(scope, receive, send)
-        elif origin and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-            await self._preflight(headers, origin)(scope, receive, send)
+            return
+        visitors = self._visitors
+        # The `*` of TOOLWEAVE_CORS_ORIGINS lets every page in, but not with the credentials that langgraph.json allows.
+        meant = "*" in visitors.cors.allow_origins or (origin is not None and visitors.names_origin(origin, host))
+        if visitors.any_origin and not (visitors.cors.allow_credentials and meant):
+            await self._any(scope, receive, send)
         else:
-            await self._app(scope, receive, self._marking(send, origin, headers.get("host", "")))
+            await self._named(scope, receive, send)
 
     def _refusal(self, host: str, origin: str | None) -> Response | None:
         if not self._visitors.allow_host(host):
@@ -103,48 +122,3 @@ class HttpGuard:
             await send({"type": "websocket.close", "code": 1008, "reason": "Host or Origin not allowed"})
             return
         await refusal(scope, receive, send)
-
-    def _preflight(self, headers: Headers, origin: str) -> Response:
-        cors = self._visitors.cors
-        answer = {
-            "vary": "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, "
-            "Access-Control-Request-Private-Network",
-            "access-control-allow-methods": _listed(cors.allow_methods, METHODS),
-            "access-control-max-age": str(cors.max_age),
-            "access-control-allow-private-network": "true",
-            **self._allowed(origin, headers.get("host", "")),
-        }
-        wanted = headers.get("access-control-request-headers")
-        if wanted is not None:
-            answer["access-control-allow-headers"] = _listed(cors.allow_headers, wanted)
-        return PlainTextResponse("OK", headers=answer)
-
-    def _allowed(self, origin: str, host: str) -> dict[str, str]:
-        visitors = self._visitors
-        # The `*` of TOOLWEAVE_CORS_ORIGINS lets every page in, but not with the credentials that langgraph.json allows.
-        meant = "*" in visitors.cors.allow_origins or visitors.names_origin(origin, host)
-        if visitors.cors.allow_credentials and meant:
-            # With credentials, browsers take no *.
-            return {"access-control-allow-origin": origin, "access-control-allow-credentials": "true"}
-        return {"access-control-allow-origin": "*" if self._visitors.any_origin else origin}
-
-    def _marking(self, send: Send, origin: str | None, host: str) -> Send:
-        extra = [(b"vary", b"Origin")]
-        if origin is not None:
-            exposed = ", ".join((EXPOSED, *self._visitors.cors.expose_headers))
-            marks = {**self._allowed(origin, host), "access-control-expose-headers": exposed}
-            extra += [(name.encode(), value.encode("latin-1")) for name, value in marks.items()]
-        ours = {name for name, _ in extra} - {b"vary"}
-
-        async def marked(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                # An application may bring CORS middleware of its own; browsers refuse a header that is there twice.
-                kept = [pair for pair in message.get("headers", ()) if pair[0].lower() not in ours]
-                message["headers"] = [*kept, *extra]
-            await send(message)
-
-        return marked
-
-
-def _listed(allowed: tuple[str, ...] | None, otherwise: str) -> str:
-    return otherwise if allowed is None or "*" in allowed else ", ".join(allowed)

@@ -180,7 +180,7 @@ def test_cors_wishes_come_on_top_of_what_is_allowed_anyhow(tmp_path: Path) -> No
             } == {
                 "allow-origin": origin,
                 "allow-methods": "GET",
-                "allow-headers": "x-one",
+                "allow-headers": "Accept, Accept-Language, Content-Language, Content-Type, x-one",
                 "allow-credentials": "true",
                 "max-age": "5",
             }
