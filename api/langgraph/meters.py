@@ -9,16 +9,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-from prometheus_client import (
-    REGISTRY,
-    CollectorRegistry,
-    Counter,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-    generate_latest,
-)
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,9 +31,6 @@ class Meters:
     def __init__(self, *, workers: int) -> None:
         self.registry = CollectorRegistry()
         self.workers = workers
-        PlatformCollector(registry=self.registry)
-        ProcessCollector(registry=self.registry)
-        GCCollector(registry=self.registry)
         self._requests = Counter(
             "lg_api_http_requests",
             "Answered requests by method, route and status.",
@@ -57,8 +45,6 @@ class Meters:
             registry=self.registry,
         )
 
-        self.registry.register(_RegisteredElsewhere(self.registry))
-
     @contextmanager
     def watching(self, engine: EmbeddedEngine) -> Iterator[None]:
         """Show an engine's figures while the block runs."""
@@ -72,9 +58,10 @@ class Meters:
     def as_text(self) -> bytes:
         """Give all figures in the text format of Prometheus, of the type `CONTENT_TYPE_LATEST`.
 
-        What the application has registered with prometheus_client itself is among them.
+        The default registry of prometheus_client is among them: the process, its platform and its garbage collector,
+        and what the application has registered itself.
         """
-        return generate_latest(self.registry)
+        return generate_latest(REGISTRY) + generate_latest(self.registry)
 
     def measure(self, method: str, path: str, status: int, seconds: float) -> None:
         """Count one answered request."""
@@ -144,20 +131,6 @@ class _EngineFigures(Collector):
         for status in sorted(TERMINAL):
             ended.add_metric([status], self._engine.ended[status])
         yield ended
-
-
-class _RegisteredElsewhere(Collector):
-    """Pass on the metrics of prometheus_client's default registry, except those that are shown already."""
-
-    def __init__(self, shown: CollectorRegistry) -> None:
-        # The process, its platform and its garbage collector are in every registry.
-        self._shown = {metric.name for metric in shown.collect()}
-
-    def collect(self) -> Iterator[Metric]:
-        """Give the figures of this moment."""
-        for metric in REGISTRY.collect():
-            if metric.name not in self._shown:
-                yield metric
 
 
 class MeasureRequests:
