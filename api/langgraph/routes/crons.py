@@ -20,7 +20,7 @@ from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import cron_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound
 from toolweave.runtime.caller import NOBODY, USER, Caller, User, calling, current_caller
-from toolweave.runtime.crons import Fire, next_firing, time_zone
+from toolweave.runtime.crons import Fire, next_firing
 from toolweave.runtime.models import Assistant, Cron, JsonObject, NewRun
 from toolweave.runtime.persistence.crons import Claim
 
@@ -30,23 +30,8 @@ DECIDE_WHEN = frozenset({"schedule", "timezone", "end_time", "enabled"})
 endpoints = Endpoints("Crons", "disable_runs")
 
 
-def check_cron_fields(fields: JsonObject) -> None:
-    """Check what the schema cannot express; endpoints call it before they look up what the fields name.
-
-    Raises:
-        BadRequest: both `context` and `config.configurable` are given.
-        InvalidRequest: the schedule, the time zone or the end is none, or the schedule never fires.
-    """
-    check_run_fields(Body({**fields, "config": _unmarked(fields.get("config", {}))}), stateless=False)
-    zone = fields.get("timezone")
-    time_zone(zone)
-    _end_of(fields.get("end_time"))
-    if (schedule := fields.get("schedule")) is not None:
-        _require_moments(schedule, zone, datetime.now(UTC))
-
-
-def new_cron(fields: JsonObject, assistant_id: str, thread_id: str | None) -> Cron:
-    """Make the caller's cron out of a request's fields.
+def new_cron(fields: JsonObject, thread_id: str | None) -> Cron:
+    """Make the caller's cron out of a request's fields, for the assistant as they name it.
 
     Raises:
         InvalidRequest: the schedule, the time zone or the end is none, or nothing will ever fire.
@@ -56,7 +41,7 @@ def new_cron(fields: JsonObject, assistant_id: str, thread_id: str | None) -> Cr
     caller = current_caller()
     cron = Cron(
         cron_id=cron_id,
-        assistant_id=assistant_id,
+        assistant_id=fields["assistant_id"],
         thread_id=thread_id,
         user_id="" if caller.user is None else caller.user.identity,
         user=caller.configurable().get(USER),
@@ -64,7 +49,7 @@ def new_cron(fields: JsonObject, assistant_id: str, thread_id: str | None) -> Cr
         schedule=fields["schedule"],
         timezone=fields.get("timezone"),
         end_time=_end_of(fields.get("end_time")),
-        payload={**fields, "assistant_id": assistant_id, "config": _marked(fields.get("config", {}), cron_id)},
+        payload={**fields, "config": _marked(fields.get("config", {}), cron_id)},
         metadata=fields.get("metadata", {}),
         on_run_completed=fields.get("on_run_completed", "delete") if thread_id is None else None,
         enabled=fields.get("enabled", True),
@@ -230,10 +215,13 @@ async def delete(request: Request) -> Response:
 
 async def _create(request: Request, body: Body, thread_id: str | None) -> Response:
     here = served(request)
-    check_cron_fields(body.fields)
+    # What is wrong by itself is refused before anything is looked up.
+    check_run_fields(Body({**body.fields, "config": _unmarked(body.get("config", {}))}), stateless=False)
+    cron = new_cron(body.fields, thread_id)
     await here.webhooks.require(body.get("webhook"))
     assistant = await _assistant(here, body.fields["assistant_id"])
-    cron = new_cron(body.fields, assistant.assistant_id, thread_id)
+    payload = {**cron.payload, "assistant_id": assistant.assistant_id}
+    cron = replace(cron, assistant_id=assistant.assistant_id, payload=payload)
     # What is refused of a run is refused now, not at every firing.
     cron_run(here, cron, assistant)
     kept = await here.persistence.crons.create(cron)
