@@ -1,7 +1,7 @@
 """The MCP endpoint: stateless streamable HTTP, every assistant a tool (langgraph_api.md section 8)."""
 
 import re
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.api.langgraph.run_requests import STATELESS, cancelling, run_request
 from toolweave.api.langgraph.served import Served, served
 from toolweave.errors import InvalidRequest, NotFound
-from toolweave.runtime.codec import loads
+from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.models import Assistant, JsonObject
 
 # Characters and length that every MCP client and every model API takes in a tool's name.
@@ -139,25 +139,14 @@ def failed_result(text: str) -> JsonObject:
 def _with_used_definitions(schema: JsonObject, definitions: JsonObject) -> JsonObject:
     """Keep only the definitions that something still points to."""
     schema = {name: part for name, part in schema.items() if name != "$defs"}
-    used: dict[str, Any] = {}
-    waiting = list(_references(schema))
-    while waiting:
-        name = waiting.pop()
-        if name in definitions and name not in used:
-            used[name] = definitions[name]
-            waiting.extend(_references(definitions[name]))
+    used: JsonObject = {}
+    found = schema
+    while found:
+        text = dumps(found)
+        unused = definitions.keys() - used.keys()
+        found = {name: definitions[name] for name in unused if dumps(f"#/$defs/{name}") in text}
+        used |= found
     return {**schema, "$defs": used} if used else schema
-
-
-def _references(schema: Any) -> Iterator[str]:
-    if isinstance(schema, dict):
-        if isinstance(target := schema.get("$ref"), str):
-            yield target.removeprefix("#/$defs/")
-        for part in schema.values():
-            yield from _references(part)
-    elif isinstance(schema, list):
-        for part in schema:
-            yield from _references(part)
 
 
 async def permit_message(asked: AuthRequest) -> None:
