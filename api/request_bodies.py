@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from fastapi import HTTPException
 from fastapi.routing import APIRoute
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -45,21 +45,42 @@ class BodyLimit:
         if pattern is None:
             await self._app(scope, receive, send)
             return
-        body, more = bytearray(), True
-        size, limit = _announced(scope), self._limits[pattern]
-        while more and size <= limit.size:
-            message = await receive()
-            if message["type"] != "http.request":
-                return
-            body += message.get("body", b"")
-            size = max(size, len(body))
-            more = message.get("more_body", False)
-        if size > limit.size:
-            await _refuse(f"The request body is larger than {limit.size // MIB} MiB.", scope, receive, send)
-        elif await has_more_values(bytes(body), limit.values):
-            await _refuse(too_many_values(limit.values), scope, receive, send)
-        else:
-            await self._app(scope, replaying(bytes(body), receive), send)
+        try:
+            body = await read_limited(Request(scope, receive), self._limits[pattern])
+        except ClientDisconnect:
+            return
+        except HTTPException as refused:
+            answer = detail_response(refused.status_code, refused.detail, {"connection": "close"})
+            await answer(scope, receive, send)
+            return
+        await self._app(scope, replaying(body, receive), send)
+
+
+async def read_limited(request: Request, limit: Limit) -> bytes:
+    """Read a body.
+
+    Raises:
+        HTTPException: 413, it has more bytes or values than the limit allows.
+        ClientDisconnect: the client has left before its end.
+    """
+    too_large = HTTPException(
+        413,
+        f"The request body is larger than {limit.size // MIB} MiB. Send less at a time, or store the data elsewhere "
+        "and send its address.",
+    )
+    announced = request.headers.get("content-length", "")
+    # More digits than any body has bytes: Python refuses to read thousands of them.
+    if announced.isdecimal() and int(announced[:DIGITS]) > limit.size:
+        raise too_large
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit.size:
+            raise too_large
+    data = bytes(body)
+    if await has_more_values(data, limit.values):
+        raise HTTPException(413, too_many_values(limit.values))
+    return data
 
 
 def first_match(scope: Scope, paths: Iterable[re.Pattern[str]]) -> re.Pattern[str] | None:
@@ -68,16 +89,6 @@ def first_match(scope: Scope, paths: Iterable[re.Pattern[str]]) -> re.Pattern[st
         return None
     path = scope["path"].removeprefix(scope.get("root_path", ""))
     return next((pattern for pattern in paths if pattern.match(path)), None)
-
-
-async def _refuse(text: str, scope: Scope, receive: Receive, send: Send) -> None:
-    await detail_response(413, text, {"connection": "close"})(scope, receive, send)
-
-
-def _announced(scope: Scope) -> int:
-    length = dict(scope["headers"]).get(b"content-length", b"")
-    # More digits than any body has bytes: Python refuses to read thousands of them.
-    return int(length[:DIGITS]) if length.isdigit() else 0
 
 
 def replaying(body: bytes, receive: Receive) -> Receive:

@@ -7,19 +7,18 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from toolweave.api.langgraph.json_schema import MAX_INTEGER, MAX_LIMIT, BodySchema
-from toolweave.api.request_bodies import deeper_than
+from toolweave.api.request_bodies import MIB, Limit, deeper_than, read_limited
 from toolweave.errors import InvalidRequest
-from toolweave.json_values import LARGE_BYTES, has_more_values, too_many_values
+from toolweave.json_values import LARGE_BYTES
 from toolweave.runtime.codec import loads
 from toolweave.runtime.models import JsonObject
 
 Handler = Callable[[Request], Awaitable[ASGIApp]]
-MAX_BODY_BYTES = 32 * 1024 * 1024
+LIMIT = Limit(32 * MIB)
 # What is stored and sent back wraps a value in a few objects more; beyond 254 levels it cannot be encoded.
 MAX_DEPTH = 200
 SHOWN_IGNORED = 20
@@ -50,27 +49,9 @@ def ignored_header(names: Sequence[str]) -> dict[str, str]:
     return {"x-ignored-fields": shown}
 
 
-async def read_bytes(request: Request) -> bytes:
-    """Read the body. Raises HTTPException 413 when it has more bytes or values than are parsed."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and (len(announced) > 15 or int(announced) > MAX_BODY_BYTES):
-        raise _too_large()
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            raise _too_large()
-        chunks.append(chunk)
-    data = b"".join(chunks)
-    if await has_more_values(data):
-        raise HTTPException(413, too_many_values())
-    return data
-
-
 async def read_json(request: Request) -> Any:
     """Decode the body, whatever its content type says. Raises InvalidRequest for anything that is not JSON."""
-    data = await read_bytes(request)
+    data = await read_limited(request, LIMIT)
     value = parsed(data)
     if len(data) >= LARGE_BYTES:
         # What handlers do with a large value takes its time, too: others come in between.
@@ -79,7 +60,7 @@ async def read_json(request: Request) -> Any:
 
 
 def parsed(data: bytes) -> Any:
-    """Decode a body that `read_bytes` gave. Raises InvalidRequest for what is not JSON, or nested too deeply."""
+    """Decode a body. Raises InvalidRequest for what is not JSON, or nested too deeply."""
     try:
         value = loads(data)
     except ValueError:
@@ -102,14 +83,6 @@ def checked_body(value: JsonObject, schema: BodySchema) -> Body:
     for name in schema.integers & fields.keys():
         fields[name] = int(fields[name])
     return Body(fields, tuple(name for name in value if name not in schema.known), value)
-
-
-def _too_large() -> HTTPException:
-    return HTTPException(
-        413,
-        f"The request body is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB. Send less at a time, or store the "
-        "data elsewhere and send its address.",
-    )
 
 
 Choice = TypeVar("Choice", bound=str)

@@ -43,7 +43,7 @@ async def test_a_larger_body_is_413_whether_announced_or_not() -> None:
     async with client() as http:
         for content in (b"x" * (MIB + 1), pieces(5)):
             answer = await http.post("/", content=content)
-            assert (answer.status_code, answer.json()) == (413, {"detail": "The request body is larger than 1 MiB."})
+            assert (answer.status_code, "larger than 1 MiB" in answer.json()["detail"]) == (413, True)
 
 
 async def test_a_body_in_very_many_pieces_costs_no_more_than_one_in_few() -> None:
@@ -109,5 +109,5 @@ async def test_a_path_may_have_a_limit_of_its_own() -> None:
     async with httpx.AsyncClient(transport=StreamingAsgiTransport(app), base_url="http://127.0.0.1") as http:
         assert (await http.post("/large", content=b"x" * 2 * MIB)).text == str(2 * MIB)
         answer = await http.post("/large", content=b"x" * (2 * MIB + 1))
-        assert (answer.status_code, answer.json()) == (413, {"detail": "The request body is larger than 2 MiB."})
+        assert (answer.status_code, "larger than 2 MiB" in answer.json()["detail"]) == (413, True)
         assert (await http.post("/small", content=b"x" * (MIB + 1))).status_code == 413

@@ -20,8 +20,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolweave.api.errors import detail_response, status_of
 from toolweave.api.langgraph.custom_app import CustomRoutes
-from toolweave.api.langgraph.requests import read_bytes
-from toolweave.api.request_bodies import replaying
+from toolweave.api.langgraph.requests import LIMIT
+from toolweave.api.request_bodies import read_limited, replaying
 from toolweave.config.langgraph_json import AuthCache, HeaderRules, LangGraphJson
 from toolweave.errors import ConfigError, Forbidden, Unauthenticated
 from toolweave.runtime.caller import TRACE, Caller, User, calling
@@ -234,7 +234,7 @@ class Authentication:
             return user, receive
         body = None
         if "body" in handlers.wanted and scope["type"] == "http":
-            data = await read_bytes(Request(scope, receive))
+            data = await read_limited(Request(scope, receive), LIMIT)
             receive = replaying(data, receive)
             body = _json_or_none(data)
         route = self._route(scope)

@@ -11,9 +11,9 @@ from starlette.types import ASGIApp
 
 from toolweave.api.langgraph.auth.authentication import AuthHandlers
 from toolweave.api.langgraph.components import body_schema
-from toolweave.api.langgraph.requests import Handler, is_uuid, parsed, read_bytes
+from toolweave.api.langgraph.requests import LIMIT, Handler, is_uuid, parsed
 from toolweave.api.langgraph.served import Served, served
-from toolweave.api.request_bodies import replaying
+from toolweave.api.request_bodies import read_limited, replaying
 from toolweave.errors import InvalidRequest, NotFound, Unauthenticated
 from toolweave.runtime.caller import User, calling, current_caller
 from toolweave.runtime.codec import dumps
@@ -131,7 +131,7 @@ def authorized(handler: Handler, rule: Rule, body: str | None, handlers: AuthHan
         user = request.scope.get("user")
         if not isinstance(user, User):
             raise Unauthenticated("Unauthorized")
-        data = b"" if request.method in ("GET", "HEAD") else await read_bytes(request)
+        data = b"" if request.method in ("GET", "HEAD") else await read_limited(request, LIMIT)
         given = _parsed(data)
         if schema is not None and given is not None:
             # Before the handlers see it: they rely on metadata that is an object.
