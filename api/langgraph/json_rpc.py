@@ -1,10 +1,12 @@
-"""Write JSON-RPC 2.0 answers, for the protocols that speak it: MCP and A2A (langgraph_api.md section 8)."""
+"""Read and answer JSON-RPC 2.0 messages, for the protocols that speak it: MCP and A2A (langgraph_api.md section 8)."""
 
 from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.errors import RequestError
+from toolweave.api.langgraph.requests import read_json
+from toolweave.errors import InvalidRequest, RequestError
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.models import JsonObject
 
@@ -39,6 +41,23 @@ def error_message(request_id: RequestId, error: RpcError) -> bytes:
 def rpc_answer(body: bytes, *, status: int = 200) -> Response:
     """Answer with an encoded message."""
     return Response(body, status, media_type="application/json")
+
+
+async def read_message(request: Request) -> JsonObject:
+    """Read a message, one and no batch. Raises RpcError when the body is no JSON object."""
+    try:
+        message = await read_json(request)
+    except InvalidRequest as error:
+        raise RpcError(PARSE_ERROR, str(error)) from None
+    if not isinstance(message, dict):
+        raise RpcError(INVALID_REQUEST, "Invalid message format: send one object, batches are not supported")
+    return message
+
+
+def require_version(message: JsonObject) -> None:
+    """Accept a message of JSON-RPC 2.0. Raises RpcError."""
+    if message.get("jsonrpc") != "2.0":
+        raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC message: missing or invalid jsonrpc version")
 
 
 def params_of(message: JsonObject) -> JsonObject:

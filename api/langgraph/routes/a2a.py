@@ -17,7 +17,7 @@ from toolweave.api.langgraph.auth.authorization import AuthRequest, checked_id
 from toolweave.api.langgraph.endpoints import Endpoints, QueryParam
 from toolweave.api.langgraph.graph_description import input_schema
 from toolweave.api.langgraph.json_schema import STRING, one_of
-from toolweave.api.langgraph.requests import checked_body, is_uuid, read_json, uuid_of
+from toolweave.api.langgraph.requests import checked_body, is_uuid, uuid_of
 from toolweave.api.langgraph.routes import a2a_tasks as tasks
 from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.api.langgraph.run_requests import STATEFUL, run_request
@@ -285,12 +285,9 @@ async def message(request: Request) -> ASGIApp:
     """
     request_id: json_rpc.RequestId = None
     try:
-        received = await _object(request)
+        received = await json_rpc.read_message(request)
         request_id = json_rpc.request_id_of(received)
-        if received.get("jsonrpc") != "2.0":
-            raise json_rpc.RpcError(
-                json_rpc.INVALID_REQUEST, "Invalid JSON-RPC message: missing or invalid jsonrpc version"
-            )
+        json_rpc.require_version(received)
         if "method" not in received and ("result" in received or "error" in received):
             return Response(None, 202)
         return await _called(request, request_id, _method_of(received), json_rpc.params_of(received))
@@ -363,16 +360,6 @@ async def _send(call: tasks.AgentCall, request_id: json_rpc.RequestId, *, stream
 
 async def _finished(request_id: json_rpc.RequestId, revision: tasks.Revision, task: Awaitable[JsonObject]) -> bytes:
     return json_rpc.result_message(request_id, revision.task_answer(await task))
-
-
-async def _object(request: Request) -> JsonObject:
-    try:
-        received = await read_json(request)
-    except InvalidRequest:
-        raise json_rpc.RpcError(json_rpc.PARSE_ERROR, "Invalid JSON payload") from None
-    if not isinstance(received, dict):
-        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid message format: expected object")
-    return received
 
 
 def _method_of(received: JsonObject) -> str:

@@ -16,11 +16,11 @@ from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.auth.authorization import AuthRequest
 from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.graph_description import input_schema
-from toolweave.api.langgraph.requests import checked_body, read_json
+from toolweave.api.langgraph.requests import checked_body
 from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.api.langgraph.run_requests import STATELESS, cancelling, run_request
 from toolweave.api.langgraph.served import Served, served
-from toolweave.errors import InvalidRequest, NotFound
+from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.models import Assistant, JsonObject
 
@@ -182,10 +182,14 @@ async def message(request: Request) -> ASGIApp:
     if not any(kind in request.headers.get("accept", "") for kind in WANTED_TYPES):
         return json_answer({"error": NOT_ACCEPTED}, status=400)
     try:
-        received = checked_message(await _parsed(request))
+        received = await json_rpc.read_message(request)
+        json_rpc.require_version(received)
+        request_id = json_rpc.request_id_of(received)
+        answers = "result" in received or "error" in received
+        if not isinstance(received.get("method"), str) and ("method" in received or not answers):
+            raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid JSON-RPC message. Missing or invalid method.")
     except json_rpc.RpcError as error:
         return json_rpc.rpc_answer(json_rpc.error_message(None, error), status=400)
-    request_id: json_rpc.RequestId = received.get("id")
     if request_id is None or "method" not in received:
         # A notification, or an answer to a question that nobody asked.
         return Response(None, 202)
@@ -199,30 +203,6 @@ async def message(request: Request) -> ASGIApp:
 async def end_session(_request: Request) -> Response:
     """End a session, of which there are none."""
     return Response(None, 404)
-
-
-def checked_message(received: Any) -> JsonObject:
-    """Check the form of a JSON-RPC message. Raises RpcError."""
-    if isinstance(received, list):
-        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Batches are not supported: send one message per request.")
-    if not isinstance(received, dict):
-        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid message format.")
-    if received.get("jsonrpc") != "2.0":
-        raise json_rpc.RpcError(
-            json_rpc.INVALID_REQUEST, "Invalid JSON-RPC message. Missing or invalid jsonrpc version."
-        )
-    json_rpc.request_id_of(received)
-    answers = "result" in received or "error" in received
-    if not isinstance(received.get("method"), str) and ("method" in received or not answers):
-        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid JSON-RPC message. Missing or invalid method.")
-    return received
-
-
-async def _parsed(request: Request) -> Any:
-    try:
-        return await read_json(request)
-    except InvalidRequest as error:
-        raise json_rpc.RpcError(json_rpc.PARSE_ERROR, str(error)) from None
 
 
 async def _called(here: Served, request_id: json_rpc.RequestId, method: str, params: JsonObject) -> ASGIApp:
