@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
@@ -48,27 +48,21 @@ class LargeJson(Response):
         self._slices = dumps_slices(value)
 
     async def pieces(self) -> list[bytes]:
-        """Encode the value, once, with a break after each piece; pieces of a size to send."""
+        """Encode the value, once, with a break after each piece."""
         found: list[bytes] = []
-        group: list[bytes] = []
-        size = 0
-        for encoded in self._slices:
-            group.append(encoded)
-            size += len(encoded)
-            if size >= PIECE_BYTES:
-                found.append(b"".join(group))
-                group, size = [], 0
+        for piece in self._slices:
+            found.append(piece)
             await asyncio.sleep(0)
-        return [*found, b"".join(group)]
+        return found
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's signature
         """Encode and send."""
         pieces = await self.pieces()
         self.headers["content-length"] = str(sum(map(len, pieces)))
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for piece in pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        for piece in _grouped(pieces):
+            await send(_part(piece))
+        await send(_part(b"", more=False))
 
 
 async def page_answer(
@@ -199,22 +193,10 @@ class EventStream(LiveAnswer):
         """Send one frame per event; those that are there at the same time go out together."""
         async with aclosing(self._batches) as batches:
             async for batch in batches:
-                for piece in self._pieces(batch):
+                events = (event for event in batch if self._shown is None or self._shown.shows(event))
+                for piece in _grouped(frame(event.event, event.data, event.id) for event in events):
                     await send(_part(piece))
         return b""
-
-    def _pieces(self, batch: Sequence[StreamEvent]) -> Iterator[bytes]:
-        frames: list[bytes] = []
-        size = 0
-        for event in batch:
-            if self._shown is None or self._shown.shows(event):
-                frames.append(frame(event.event, event.data, event.id))
-                size += len(frames[-1])
-            if size > PIECE_BYTES:
-                yield b"".join(frames)
-                frames, size = [], 0
-        if frames:
-            yield b"".join(frames)
 
 
 class SlowJson(LiveAnswer):
@@ -244,3 +226,17 @@ def frame(event: str, data: bytes, event_id: str | None = None) -> bytes:
 
 def _part(body: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+def _grouped(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Join parts of a body to pieces of a size to send."""
+    group: list[bytes] = []
+    size = 0
+    for part in parts:
+        group.append(part)
+        size += len(part)
+        if size >= PIECE_BYTES:
+            yield b"".join(group)
+            group, size = [], 0
+    if group:
+        yield b"".join(group)
