@@ -123,7 +123,7 @@ async def delete(request: Request) -> Response:
     "POST /assistants/{assistant_id}/versions",
     rules.read_assistant,
     "AssistantVersionsSearchRequest",
-    "AssistantVersion[]",
+    "Assistant[]",
 )
 async def versions(request: Request, assistant_id: str, body: Body) -> Response:
     """List an assistant's versions.
@@ -172,7 +172,7 @@ async def _delete_threads(here: Served, assistant_id: str) -> None:
                 await here.engine.delete_thread(thread.thread_id)
 
 
-@endpoints("GET /assistants/{assistant_id}/graph", rules.read_assistant, answer="Graph", query=_XRAY)
+@endpoints("GET /assistants/{assistant_id}/graph", rules.read_assistant, answer="Any", query=_XRAY)
 async def graph(request: Request) -> Response:
     """Draw a graph.
 
@@ -188,7 +188,7 @@ async def graph(request: Request) -> Response:
         return json_answer(await drawn_graph(opened, xray=xray))
 
 
-@endpoints("GET /assistants/{assistant_id}/schemas", rules.read_assistant, answer="GraphSchema")
+@endpoints("GET /assistants/{assistant_id}/schemas", rules.read_assistant, answer="Any")
 async def schemas(request: Request) -> Response:
     """Get a graph's schemas.
 
@@ -205,11 +205,11 @@ async def schemas(request: Request) -> Response:
 @endpoints(
     "GET /assistants/{assistant_id}/subgraphs/{namespace}",
     rules.read_assistant,
-    answer="Subgraphs",
+    answer="Any",
     query=_RECURSE,
     summary="Get the schemas of one subgraph",
 )
-@endpoints("GET /assistants/{assistant_id}/subgraphs", rules.read_assistant, answer="Subgraphs", query=_RECURSE)
+@endpoints("GET /assistants/{assistant_id}/subgraphs", rules.read_assistant, answer="Any", query=_RECURSE)
 async def subgraphs(request: Request) -> Response:
     """Get the schemas of subgraphs.
 

@@ -327,19 +327,17 @@ def _agent_tree(events: Sequence[StreamEvent]) -> JsonObject | None:
     "POST /threads/{thread_id}/commands",
     rules.send_command,
     "ProtocolCommand",
-    "ProtocolAnswer",
+    "Any",
     read=False,
     errors=(400,),
-    error_answers={400: "ProtocolRefusal"},
 )
 @endpoints(
     "POST /threads/{thread_id}/commands",
     rules.send_command,
     "ProtocolCommand",
-    "ProtocolAnswer",
+    "Any",
     read=False,
     errors=(400,),
-    error_answers={400: "ProtocolRefusal"},
 )
 async def command(request: Request) -> Response:
     """Send a protocol command.

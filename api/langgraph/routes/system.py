@@ -25,8 +25,8 @@ unpublished = Endpoints("System")
 _CHECK_DB = (QueryParam("check_db", BOOLEAN),)
 
 
-@endpoints("GET /", None, answer="Ok", errors=(422, 503), query=_CHECK_DB)
-@endpoints("GET /ok", None, answer="Ok", errors=(422, 503), query=_CHECK_DB)
+@endpoints("GET /", None, answer="Any", errors=(422, 503), query=_CHECK_DB)
+@endpoints("GET /ok", None, answer="Any", errors=(422, 503), query=_CHECK_DB)
 async def ok(request: Request) -> Response:
     """Say that the server is up.
 
@@ -40,7 +40,7 @@ async def ok(request: Request) -> Response:
 @endpoints(
     "GET /metrics",
     None,
-    answer="Metrics",
+    answer="Any",
     media_type="text/plain",
     switch="disable_meta",
     query=(QueryParam("format", one_of(*FORMATS)),),
@@ -57,7 +57,7 @@ async def metrics(request: Request) -> Response:
     return Response(meters.as_text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
-@endpoints("GET /info", None, switch="disable_meta", answer="Info", errors=())
+@endpoints("GET /info", None, switch="disable_meta", answer="Any", errors=())
 async def info(request: Request) -> Response:
     """Describe the server.
 

@@ -34,7 +34,7 @@ _LIMIT = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 1}
 endpoints = Endpoints("Threads", "disable_threads")
 
 
-@endpoints("POST /threads/prune", rules.prune_threads, "ThreadPruneRequest", "ThreadsPruned")
+@endpoints("POST /threads/prune", rules.prune_threads, "ThreadPruneRequest", "Any")
 async def prune(request: Request, body: Body) -> Response:
     """Delete threads or their histories.
 
@@ -45,7 +45,7 @@ async def prune(request: Request, body: Body) -> Response:
     return json_answer({"pruned_count": pruned}, headers=body.headers())
 
 
-@endpoints("GET /threads/{thread_id}/storage", rules.read_thread, answer="ThreadStorage")
+@endpoints("GET /threads/{thread_id}/storage", rules.read_thread, answer="Any")
 async def storage(request: Request) -> Response:
     """Measure a thread.
 
@@ -246,7 +246,7 @@ def _position(request: Request) -> Position | None:
     "POST /threads/{thread_id}/state",
     rules.update_state,
     "ThreadStateUpdate",
-    "ThreadStateUpdated",
+    "Any",
     errors=(400, 404, 409, 422),
 )
 async def post_state(request: Request, thread_id: str, body: Body) -> Response:
