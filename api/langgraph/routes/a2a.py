@@ -1,6 +1,6 @@
 """The A2A endpoints: assistants as agents, and the cards that describe them (langgraph_api.md section 8)."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,14 +17,14 @@ from toolweave.api.langgraph.auth.authorization import AuthRequest, checked_id
 from toolweave.api.langgraph.endpoints import Endpoints, QueryParam
 from toolweave.api.langgraph.graph_description import input_schema
 from toolweave.api.langgraph.json_schema import STRING, one_of
-from toolweave.api.langgraph.requests import checked_body, is_uuid, uuid_of
+from toolweave.api.langgraph.requests import checked_body, uuid_of
 from toolweave.api.langgraph.routes import a2a_tasks as tasks
 from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.api.langgraph.run_requests import STATEFUL, run_request
 from toolweave.api.langgraph.served import Served, served
 from toolweave.errors import InvalidRequest, NotFound, RequestError
-from toolweave.runtime.codec import loads, utc_now
-from toolweave.runtime.models import Assistant, JsonObject, NewRun, StreamEvent, timestamp
+from toolweave.runtime.codec import loads
+from toolweave.runtime.models import Assistant, JsonObject, StreamEvent
 from toolweave.runtime.runs.engine import StartedRun
 
 MODES = ["application/json", "text/plain"]
@@ -98,97 +98,84 @@ class SentMessage:
     """A message that a client sent, the task it belongs to and the run that it started."""
 
     call: tasks.AgentCall
-    message: tasks.Incoming
     name: tasks.TaskName
-    since: str | None
-    history_length: int | None
+    begun_by: str | None
     started: StartedRun
 
-    async def finished(self) -> JsonObject:
-        """Wait for the run and give the task as it stands then."""
+    async def finished(self) -> bytes:
+        """Wait for the run and answer with the task as it stands then."""
         state, values, text = await self.outcome()
-        status = self.name.status(self.call.revision, state, text)
-        if state in ("failed", "canceled"):
-            return self.name.task(status, [])
-        history = self.name.history(self.call.revision, values, since=self.since)
-        return self.name.task(
-            status, tasks.latest(history, self.history_length), artifacts=self.artifacts(state, values)
-        )
+        questions = _questions(values)
+        return self._answer(self.call.task(self.name, self.begun_by, state, values, questions, text=text))
 
-    def submitted(self) -> JsonObject:
-        """Give the task before anything has happened."""
-        shown = self.message.shown
-        said = self.name.message(
-            self.call.revision.role(user=self.message.from_user), shown["parts"], self.message.message_id
-        )
-        return self.name.task(self.name.status(self.call.revision, "submitted"), [said])
+    def submitted(self) -> bytes:
+        """Answer with the task before anything has happened."""
+        message = self.call.params.fields["message"]
+        said = self.name.message(message["parts"], message["messageId"], user=_is_users(message))
+        return self._answer(self.name.task(self.name.status("submitted"), [said]))
 
-    async def updates(self, request_id: json_rpc.RequestId) -> AsyncGenerator[Sequence[StreamEvent]]:
+    async def updates(self) -> AsyncGenerator[Sequence[StreamEvent]]:
         """Give the stream's events: the task, what is said meanwhile, its artifacts, and how it ended."""
-        yield self._event(request_id, self.call.revision.task_answer(self.submitted()))
+        yield _event(self.submitted())
         assert self.started.events is not None  # noqa: S101 - asked for
         async with aclosing(self.started.events.batches()) as batches:
-            async for said in spoken(batches):
-                status = {
-                    "state": self.call.revision.state("working"),
-                    "message": self.name.message(self.call.revision.role(user=False), said),
-                    "timestamp": timestamp(utc_now()),
-                }
-                yield self._event(request_id, self._status_update(status, final=False))
+            async for parts in spoken(batches):
+                status = {**self.name.status("working"), "message": self.name.message(parts)}
+                yield self._update("status", status=status, final=False)
         state, values, text = await self.outcome()
-        for artifact in self.artifacts(state, values):
-            update = {**self.name.ids(), "kind": "artifact-update", "artifact": artifact}
-            yield self._event(request_id, {**update, "append": False, "lastChunk": True})
-        yield self._event(
-            request_id, self._status_update(self.name.status(self.call.revision, state, text), final=True)
-        )
+        for artifact in self.call.artifacts(state, values, _questions(values)):
+            yield self._update("artifact", artifact=artifact, append=False, lastChunk=True)
+        yield self._update("status", status=self.name.status(state, text), final=True)
 
     async def outcome(self) -> tuple[tasks.State, Any, str | None]:
         """Wait for the run; gives the task's state, the graph's values, and what there is to say about it."""
         try:
             values = loads(await self.started.result())
         except NotFound:
-            return "canceled", None, "Task was canceled"
+            return "canceled", None, tasks.CANCELED_TEXT
         if isinstance(values, dict) and isinstance(error := values.get("__error__"), dict):
             return "failed", None, f"Error executing assistant: {error.get('error')}: {error.get('message')}"
         run = await self.call.here.persistence.runs.find(self.started.run.run_id)
         if run is None or run.status == "interrupted":
-            return "canceled", None, "Task was canceled"
-        asks = isinstance(values, dict) and bool(values.get("__interrupt__"))
-        return "input-required" if asks else "completed", values, None
+            return "canceled", None, tasks.CANCELED_TEXT
+        return "input-required" if _questions(values) else "completed", values, None
 
-    def artifacts(self, state: tasks.State, values: Any) -> list[JsonObject]:
-        """Give the task's result, or the questions it waits with."""
-        if state == "input-required":
-            return tasks.questions_of(values["__interrupt__"])
-        return tasks.artifacts_of(values, self.call.assistant.assistant_id) if state == "completed" else []
+    def _answer(self, task: JsonObject) -> bytes:
+        """Encode a task; since revision 1.0 the answer to a message says that it is one."""
+        return self.call.answer({"task": task} if self.call.later else task)
 
-    def _status_update(self, status: JsonObject, *, final: bool) -> JsonObject:
-        return {**self.name.ids(), "kind": "status-update", "status": status, "final": final}
-
-    def _event(self, request_id: json_rpc.RequestId, result: object) -> Sequence[StreamEvent]:
-        return (StreamEvent(0, "message", json_rpc.result_message(request_id, result), None),)
+    def _update(self, kind: str, **what: object) -> Sequence[StreamEvent]:
+        return _event(self.call.answer({**self.name.ids(), "kind": f"{kind}-update", **what}))
 
 
 async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
-    """Check a message and start its run.
+    """Start the run of a message.
 
     Raises:
-        RpcError: the message is malformed, its task is unknown or has ended, or the graph takes no messages.
+        RpcError: a part is neither text nor data, its task is unknown or has ended, or the graph takes no messages.
     """
-    configuration = call.params.get("configuration") or {}
-    if not isinstance(configuration, dict):
-        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "Invalid params: 'configuration' must be an object")
-    history_length = tasks.checked_length(configuration)
-    message = tasks.incoming(call.params)
-    task = None if message.task_id is None else await _open_task(call, message)
-    if message.content is not None and (task is None or not task.questions):
-        await _require_messages(call)
-    new = _new_run(call, message, task, streams=listen)
-    name = tasks.TaskName(new.thread_id, new.run_id) if task is None else task.name
-    begins_with = message.message_id if task is None else task.first_message_id
-    started = await call.here.engine.start(new, listen=listen)
-    return SentMessage(call, message, name, begins_with if call.task_only else None, history_length, started)
+    message = call.params.fields["message"]
+    text, data = tasks.content_of(message["parts"])
+    task = await _open_task(call, message)
+    fields: JsonObject = {"assistant_id": call.assistant.assistant_id, "if_not_exists": "create"}
+    if listen:
+        fields["stream_mode"] = ["messages"]
+    if task is not None and task.questions:
+        # The task waits: what comes is the answer.
+        fields["command"] = {"resume": text if data is None else data}
+    else:
+        fields["input"] = data or {}
+        if text is not None:
+            await _require_messages(call)
+            said = {"role": "human" if _is_users(message) else "ai", "content": text, "id": message["messageId"]}
+            fields["input"] = {"messages": [said], **fields["input"]}
+    context_id = task.name.context_id if task is not None else message.get("contextId") or str(uuid4())
+    marks = {"message_id": message["messageId"], **({} if task is None else {"task_id": task.name.task_id})}
+    fields["metadata"] = {"a2a": marks}
+    new = run_request(call.here, checked_body(fields, STATEFUL), call.assistant, uuid_of(context_id, "thread")).new
+    name = tasks.TaskName(call.later, new.thread_id, new.run_id) if task is None else task.name
+    begun_by = message["messageId"] if task is None else task.first_message_id
+    return SentMessage(call, name, begun_by, await call.here.engine.start(new, listen=listen))
 
 
 async def spoken(batches: AsyncIterable[Sequence[StreamEvent]]) -> AsyncGenerator[list[JsonObject]]:
@@ -200,44 +187,36 @@ async def spoken(batches: AsyncIterable[Sequence[StreamEvent]]) -> AsyncGenerato
                     yield parts
 
 
+def _event(answer: bytes) -> Sequence[StreamEvent]:
+    return (StreamEvent(0, "message", answer, None),)
+
+
+def _questions(values: Any) -> Sequence[JsonObject]:
+    return values.get("__interrupt__", ()) if isinstance(values, dict) else ()
+
+
+def _is_users(message: JsonObject) -> bool:
+    return message["role"] in ("user", "ROLE_USER")
+
+
 async def _require_messages(call: tasks.AgentCall) -> None:
-    assistant = call.assistant
-    fields = (await input_schema(call.here, assistant.graph_id) or {}).get("properties", {})
+    fields = (await input_schema(call.here, call.assistant.graph_id) or {}).get("properties", {})
     if "messages" not in fields:
-        raise json_rpc.RpcError(
-            json_rpc.INVALID_PARAMS,
-            f"Assistant '{assistant.assistant_id}' (graph '{assistant.graph_id}') does not support A2A conversational "
-            "messages. Graph input schema must include a 'messages' field to accept text or file parts. "
-            f"Available input fields: {list(fields)}",
+        raise InvalidRequest(
+            f"The graph {call.assistant.graph_id} takes no text: its input must include a 'messages' field. "
+            f"It has: {', '.join(fields)}."
         )
 
 
-async def _open_task(call: tasks.AgentCall, message: tasks.Incoming) -> tasks.Task:
-    task = await tasks.find_task(call, message.task_id or "")
-    if message.context_id not in (None, task.name.context_id):
-        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "contextId does not match the task's context")
+async def _open_task(call: tasks.AgentCall, message: JsonObject) -> tasks.Task | None:
+    if not message.get("taskId"):
+        return None
+    task = await tasks.find_task(call, message["taskId"])
+    if message.get("contextId") not in (None, "", task.name.context_id):
+        raise InvalidRequest("contextId does not match the task's context")
     if task.state in tasks.TERMINAL_STATES:
         raise json_rpc.RpcError(UNSUPPORTED, "A terminal task cannot accept another message")
     return task
-
-
-def _new_run(call: tasks.AgentCall, message: tasks.Incoming, task: tasks.Task | None, *, streams: bool) -> NewRun:
-    context_id = task.name.context_id if task is not None else message.context_id or str(uuid4())
-    if not is_uuid(context_id):
-        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "Failed to create run: Invalid thread ID")
-    marks: JsonObject = {"message_id": message.message_id}
-    fields: JsonObject = {"assistant_id": call.assistant.assistant_id, "if_not_exists": "create"}
-    if streams:
-        fields["stream_mode"] = ["messages"]
-    if task is not None:
-        marks["task_id"] = task.name.task_id
-    if task is not None and task.questions:
-        # The task waits: what comes is the answer.
-        fields["command"] = {"resume": message.answer()}
-    else:
-        fields["input"] = message.graph_input()
-    fields["metadata"] = {"a2a": marks}
-    return run_request(call.here, checked_body(fields, STATEFUL), call.assistant, context_id.lower()).new
 
 
 async def permit_message(asked: AuthRequest) -> None:
@@ -288,14 +267,13 @@ async def message(request: Request) -> ASGIApp:
         json_rpc.require_version(received)
         if "method" not in received and ("result" in received or "error" in received):
             return Response(None, 202)
-        return await _called(request, request_id, _method_of(received), json_rpc.params_of(received))
-    except json_rpc.RpcError as error:
-        return json_rpc.rpc_answer(json_rpc.error_message(request_id, error))
+        return await _called(request, request_id, received)
     except RequestError as error:
-        # Of the run that was asked for: its thread, its assistant, its graph.
-        return json_rpc.rpc_answer(
-            json_rpc.error_message(request_id, json_rpc.RpcError(json_rpc.INVALID_PARAMS, str(error)))
+        # Beside a JSON-RPC error that of the run that was asked for: its thread, its assistant, its graph.
+        refused = (
+            error if isinstance(error, json_rpc.RpcError) else json_rpc.RpcError(json_rpc.INVALID_PARAMS, str(error))
         )
+        return json_rpc.rpc_answer(json_rpc.error_message(request_id, refused))
 
 
 @endpoints(
@@ -316,66 +294,44 @@ async def card(request: Request) -> Response:
     here = served(request)
     try:
         if not assistant_id:
-            raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "Missing required query parameter: assistant_id")
-        assistant = await _assistant(here, assistant_id, f"Failed to get assistant '{assistant_id[:200]}': ")
-    except json_rpc.RpcError as error:
-        return json_answer({"error": {"code": error.code, "message": str(error)}}, status=400)
+            raise InvalidRequest("Missing required query parameter: assistant_id")
+        assistant = await _assistant(here, assistant_id)
+    except RequestError as error:
+        return json_answer({"error": {"code": json_rpc.INVALID_PARAMS, "message": str(error)}}, status=400)
     schema = await input_schema(here, assistant.graph_id) or {}
     return json_answer(agent_card(assistant, schema, base_url=str(request.base_url), version=API_VERSION))
 
 
-async def _called(request: Request, request_id: json_rpc.RequestId, method: str, params: JsonObject) -> ASGIApp:
+async def _called(request: Request, request_id: json_rpc.RequestId, received: JsonObject) -> ASGIApp:
+    if "method" not in received:
+        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid JSON-RPC request: missing 'method' field")
+    method = str(received["method"])
     if method not in tasks.METHODS:
         raise json_rpc.RpcError(json_rpc.METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
-    operation, revision = tasks.METHODS[method]
+    operation, later = tasks.METHODS[method]
+    given, schema = json_rpc.params_of(received), tasks.PARAMS[operation]
+    schema.check(given)
     accepted = request.headers.get("accept", "*/*")
     if operation == "stream" and "text/event-stream" not in accepted and "*/*" not in accepted:
-        tasks.incoming(params)
         return json_answer({"error": STREAM_NOT_ACCEPTED}, status=400)
-    assistant = await _assistant(served(request), request.path_params["assistant_id"])
-    call = tasks.AgentCall(served(request), assistant, revision, params, _task_only(request))
-    if operation in ("send", "stream"):
-        return await _send(call, request_id, streams=operation == "stream")
-    return json_rpc.rpc_answer(json_rpc.result_message(request_id, await TASK_OPERATIONS[operation](call)))
-
-
-async def _send(call: tasks.AgentCall, request_id: json_rpc.RequestId, *, streams: bool) -> ASGIApp:
-    sent = await send_message(call, listen=streams)
-    if streams:
-        return EventStream(sent.updates(request_id), {})
-    configuration = call.params.get("configuration") or {}
-    if configuration.get("blocking") is False or configuration.get("returnImmediately") is True:
-        return json_rpc.rpc_answer(json_rpc.result_message(request_id, call.revision.task_answer(sent.submitted())))
-    return SlowJson(_finished(request_id, call.revision, sent.finished()), {})
-
-
-async def _finished(request_id: json_rpc.RequestId, revision: tasks.Revision, task: Awaitable[JsonObject]) -> bytes:
-    return json_rpc.result_message(request_id, revision.task_answer(await task))
-
-
-def _method_of(received: JsonObject) -> str:
-    method = received.get("method")
-    if method is None:
-        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid JSON-RPC request: missing 'method' field")
-    if not isinstance(method, str):
-        raise json_rpc.RpcError(json_rpc.METHOD_NOT_FOUND, "Method not found: method must be a string")
-    return method
-
-
-def _task_only(request: Request) -> bool:
     scope = request.headers.get(HISTORY_SCOPE_HEADER, SCOPES[0])
     if scope not in SCOPES:
-        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "historyScope must be 'context' or 'task'")
-    return scope == "task"
+        raise InvalidRequest("historyScope must be 'context' or 'task'")
+    here = served(request)
+    assistant = await _assistant(here, request.path_params["assistant_id"])
+    call = tasks.AgentCall(here, assistant, request_id, later, checked_body(given, schema), scope == "task")
+    if operation in TASK_OPERATIONS:
+        return json_rpc.rpc_answer(call.answer(await TASK_OPERATIONS[operation](call)))
+    sent = await send_message(call, listen=operation == "stream")
+    if operation == "stream":
+        return EventStream(sent.updates(), {})
+    configuration = call.params.get("configuration", {})
+    if configuration.get("blocking") is False or configuration.get("returnImmediately") is True:
+        return json_rpc.rpc_answer(sent.submitted())
+    return SlowJson(sent.finished(), {})
 
 
-async def _assistant(here: Served, assistant_id: str, doing: str = "") -> Assistant:
-    try:
-        assistant = await here.persistence.assistants.get(uuid_of(assistant_id, "assistant"))
-    except InvalidRequest as error:
-        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, f"{doing}{error}") from None
-    except NotFound:
-        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, f"Assistant '{assistant_id}' not found") from None
-    if assistant.graph_id not in here.graphs.names():
-        raise json_rpc.RpcError(json_rpc.INTERNAL_ERROR, f"Graph '{assistant.graph_id[:200]}' is not served any more")
+async def _assistant(here: Served, assistant_id: str) -> Assistant:
+    assistant = await here.persistence.assistants.get(uuid_of(assistant_id, "assistant"))
+    here.require_graph(assistant.graph_id)
     return assistant
