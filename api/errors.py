@@ -9,7 +9,8 @@ from loguru import logger
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
+from starlette.types import ExceptionHandler
+from starlette.websockets import WebSocket
 
 from toolweave import errors
 from toolweave.runtime.codec import dumps
@@ -82,35 +83,18 @@ async def answer_bad_body(request: Request, error: Exception) -> Response:
     return json_response({"detail": wrong}, 422)
 
 
+async def answer_unexpected(request: Request | WebSocket, error: Exception) -> Response:
+    """Log what nothing below caught, and answer 500; a WebSocket breaks off."""
+    if isinstance(request, WebSocket):
+        raise error
+    logger.opt(exception=error).error("{} {} failed", request.method, request.url.path)
+    return detail_response(500, "Internal Server Error")
+
+
 EXCEPTION_HANDLERS: Mapping[type[Exception], ExceptionHandler] = {
     errors.ToolweaveError: answer_error,
     HTTPException: answer_http_exception,
     ClientDisconnect: answer_disconnect,  # type: ignore[dict-item]
 }
-
-
-class UnexpectedErrors:
-    """The top-level handler: log what nothing below caught and answer 500, in JSON."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; a half-sent response can only be broken off."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started = False
-
-        async def noticing(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, noticing)
-        except Exception as error:
-            if started:
-                raise
-            logger.opt(exception=error).error("{} {} failed", scope["method"], scope["path"])
-            await detail_response(500, "Internal Server Error")(scope, receive, send)
+# Outside of all middleware of the application.
+LAST_HANDLERS: Mapping[type[Exception], ExceptionHandler] = {**EXCEPTION_HANDLERS, Exception: answer_unexpected}

@@ -9,13 +9,14 @@ from typing import Any
 from loguru import logger
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.api.clients import PREFIX
-from toolweave.api.errors import EXCEPTION_HANDLERS, UnexpectedErrors, detail_response
+from toolweave.api.errors import EXCEPTION_HANDLERS, LAST_HANDLERS, detail_response
 from toolweave.api.http_guard import HttpGuard, Visitors
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.auth.authentication import Authentication, load_auth
@@ -171,7 +172,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
             Middleware(StartupReport),
             Middleware(HttpGuard, visitors=visitors),
             Middleware(MeasureRequests, meters=meters),
-            Middleware(UnexpectedErrors),
+            Middleware(ExceptionMiddleware, handlers=LAST_HANDLERS),
             *([Middleware(MountPrefix, prefix=config.http.mount_prefix)] if config.http.mount_prefix else []),
             *in_order(custom, authentication, config.http.middleware_order),
         ],
