@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolweave.api.clients import PREFIX
+from toolweave.api.clients import PREFIX, SERVED_BY
 from toolweave.api.errors import EXCEPTION_HANDLERS, LAST_HANDLERS, detail_response
 from toolweave.api.http_guard import HttpGuard, Visitors
 from toolweave.api.langgraph.answers import json_answer
@@ -59,6 +59,8 @@ class StartupReport:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass everything on; hold back the router's traceback of a failed start or stop."""
         if scope["type"] != "lifespan":
+            # The application's own middleware and routes see it as the application in the scope.
+            scope[SERVED_BY] = scope["app"]
             await self._app(scope, receive, send)
             return
         failed: list[Message] = []

@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from toolweave.api.clients import PREFIX, SERVED_BY
+from toolweave.api.clients import PREFIX
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import ConfigError
 from toolweave.runtime.graphs import load_target
@@ -72,10 +72,7 @@ class CustomRoutes(BaseRoute):
 
 
 class Around:
-    """ASGI middleware before the application's own: that looks for the application in the scope, with its state.
-
-    The server is found under its own key in the scope.
-    """
+    """ASGI middleware before the application's own: that looks for the application in the scope, with its state."""
 
     def __init__(self, app: ASGIApp, application: Starlette) -> None:
         self._app = app
@@ -84,27 +81,8 @@ class Around:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on as one to the application."""
         if scope["type"] in ("http", "websocket"):
-            scope[SERVED_BY], scope["app"] = scope["app"], self._application
+            scope["app"] = self._application
         await self._app(scope, receive, send)
-
-
-class Within:
-    """ASGI middleware after the application's own: for the routes, the application is the whole server again."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on as one to the server; middleware outside still sees its own, and which route it was."""
-        if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
-            return
-        inner = {**scope, "app": scope[SERVED_BY]}
-        try:
-            await self._app(inner, receive, send)
-        finally:
-            if "route" in inner:
-                scope["route"] = inner["route"]
 
 
 def in_order(
@@ -120,7 +98,7 @@ def in_order(
     custom.user_middleware = []
     custom.middleware_stack = custom.build_middleware_stack()
     custom.user_middleware = own
-    around = [Middleware(Around, application=custom), *own, Middleware(Within)]
+    around = [Middleware(Around, application=custom), *own]
     return [authentication, *around] if order == "auth_first" else [*around, authentication]
 
 

@@ -8,6 +8,7 @@ from typing import cast
 
 from starlette.requests import Request
 
+from toolweave.api.clients import SERVED_BY
 from toolweave.api.langgraph.requests import is_uuid
 from toolweave.api.langgraph.webhooks import WebhookRules
 from toolweave.config.langgraph_json import CheckpointerEntry, LangGraphJson
@@ -56,7 +57,7 @@ class Served:
 
 def served(request: Request) -> Served:
     """Give a request's handler what it works with."""
-    return cast("Served", request.app.state.served)
+    return cast("Served", request.scope[SERVED_BY].state.served)
 
 
 def configured_ttl(entry: CheckpointerEntry) -> ThreadTtl | None:

@@ -1,12 +1,11 @@
 """Endpoints of the server itself: its health, what it is, what it does."""
 
-from typing import cast
-
 from langgraph.version import __version__ as langgraph_version
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from toolweave.api.clients import SERVED_BY
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import Endpoints, QueryParam
@@ -50,7 +49,7 @@ async def metrics(request: Request) -> Response:
 
     In the text format of Prometheus, or as JSON.
     """
-    meters = cast("Meters", request.app.state.meters)
+    meters: Meters = request.scope[SERVED_BY].state.meters
     if query_choice(request, "format", FORMATS) == "json":
         return json_answer(meters.as_json(served(request).engine))
     # The response's own media types would get a second charset.
@@ -63,7 +62,7 @@ async def info(request: Request) -> Response:
 
     Clients learn which API they talk to and which of its parts are there.
     """
-    paths = {getattr(route, "path", "") for route in request.app.routes}
+    paths = {getattr(route, "path", "") for route in request.scope[SERVED_BY].routes}
     return json_answer(
         {
             "version": API_VERSION,
