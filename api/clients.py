@@ -12,7 +12,7 @@ from loguru import logger
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.api.errors import detail_response
-from toolweave.api.request_bodies import first_match
+from toolweave.api.request_bodies import first_match, replaying
 
 # How long a closed response waits for the application to notice before its task is cancelled.
 LEAVE_SECONDS = 3.0
@@ -53,85 +53,66 @@ class StreamingAsgiTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Start the application on the request and return once it has sent its status and headers."""
-        exchange = _Exchange(await request.aread())
-        exchange.task = asyncio.create_task(_run(self._app, _scope(request), exchange))
+        body, left = await request.aread(), asyncio.Event()
+        # None follows the application's last message.
+        messages: asyncio.Queue[Message | None] = asyncio.Queue(UNREAD_MESSAGES)
+
+        async def gone() -> Message:
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            # After the client has left, messages are dropped.
+            if not left.is_set():
+                await messages.put(message)
+
+        async def run() -> None:
+            try:
+                await self._app(_scope(request), replaying(body, gone), send)
+            finally:
+                if not left.is_set():
+                    await messages.put(None)
+
+        answer = _Body(messages, left, asyncio.create_task(run()))
         try:
-            start = await exchange.next_message()
+            start = await messages.get()
         except asyncio.CancelledError:
             # Whoever asked has a limit of time and has gone: nobody else would ever end the application's task.
-            exchange.left.set()
-            exchange.task.cancel()
+            left.set()
+            answer.task.cancel()
             raise
         if start is None:
-            await exchange.leave()
+            await answer.aclose()
             raise httpx.RemoteProtocolError("the application ended without a response", request=request)
-        return httpx.Response(start["status"], headers=start.get("headers", []), stream=_Body(exchange))
-
-
-class _Exchange:
-    """One request and its response, between the client's task and the application's."""
-
-    def __init__(self, body: bytes) -> None:
-        self.body: bytes | None = body
-        self.left = asyncio.Event()
-        self.messages: asyncio.Queue[Message | None] = asyncio.Queue(UNREAD_MESSAGES)
-        self.task: asyncio.Task[None] | None = None
-
-    async def receive(self) -> Message:
-        """Give the request body once, then nothing until the client leaves."""
-        if self.body is not None:
-            body, self.body = self.body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self.left.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(self, message: Message) -> None:
-        """Pass a message on; after the client has left, drop it."""
-        if not self.left.is_set():
-            await self.messages.put(message)
-
-    async def next_message(self) -> Message | None:
-        """Wait for the application's next message; None when it has ended."""
-        return await self.messages.get()
-
-    async def leave(self) -> None:
-        """Tell the application that the client is gone, and end it when it does not notice."""
-        self.left.set()
-        while not self.messages.empty():
-            self.messages.get_nowait()
-        if self.task is not None and not self.task.done():
-            await asyncio.wait([self.task], timeout=LEAVE_SECONDS)
-            self.task.cancel()
-            await asyncio.wait([self.task])
+        return httpx.Response(start["status"], headers=start.get("headers", []), stream=answer)
 
 
 class _Body(httpx.AsyncByteStream):
-    def __init__(self, exchange: _Exchange) -> None:
-        self._exchange = exchange
-        self._complete = False
+    """The rest of a response; closing it tells the application that the client is gone."""
+
+    def __init__(self, messages: asyncio.Queue[Message | None], left: asyncio.Event, task: asyncio.Task[None]) -> None:
+        self._messages = messages
+        self._left = left
+        self.task = task
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while True:
-            message = await self._exchange.next_message()
-            if message is None:
-                if not self._complete:
-                    raise httpx.RemoteProtocolError("the application ended in the middle of a response")
-                return
+        complete = False
+        while (message := await self._messages.get()) is not None:
             if message["type"] == "http.response.body":
-                self._complete = not message.get("more_body", False)
+                complete = not message.get("more_body", False)
                 if chunk := message.get("body"):
                     yield chunk
+        if not complete:
+            raise httpx.RemoteProtocolError("the application ended in the middle of a response")
 
     async def aclose(self) -> None:
-        await self._exchange.leave()
-
-
-async def _run(app: ASGIApp, scope: Scope, exchange: _Exchange) -> None:
-    try:
-        await app(scope, exchange.receive, exchange.send)
-    finally:
-        if not exchange.left.is_set():
-            await exchange.messages.put(None)
+        """End the application when it does not notice."""
+        self._left.set()
+        while not self._messages.empty():
+            self._messages.get_nowait()
+        await asyncio.wait([self.task], timeout=LEAVE_SECONDS)
+        self.task.cancel()
+        await asyncio.wait([self.task])
 
 
 def _scope(request: httpx.Request) -> Scope:
@@ -154,17 +135,9 @@ def _scope(request: httpx.Request) -> Scope:
     }
 
 
-class NoApi(httpx.AsyncBaseTransport):
-    """The way to an API that is not there."""
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Refuse the request.
-
-        Raises:
-            ConnectError: always.
-        """
-        text = "No LangGraph API serves this application. Start it with toolweave serve, or set TOOLWEAVE_API_URL."
-        raise httpx.ConnectError(text, request=request)
+def _no_api(request: httpx.Request) -> httpx.Response:
+    text = "No LangGraph API serves this application. Start it with toolweave serve, or set TOOLWEAVE_API_URL."
+    raise httpx.ConnectError(text, request=request)
 
 
 def api_client(request: Request) -> LangGraphClient:
@@ -186,7 +159,7 @@ def api_client(request: Request) -> LangGraphClient:
         # The client that it has for this itself goes past its authentication, whoever asked us.
         served_by = sys.modules[OFFICIAL_SERVER].app
         prefix = getattr(sys.modules[OFFICIAL_CONFIG], "MOUNT_PREFIX", None) or ""
-    transport = StreamingAsgiTransport(served_by) if served_by is not None else NoApi()
+    transport = httpx.MockTransport(_no_api) if served_by is None else StreamingAsgiTransport(served_by)
     http = httpx.AsyncClient(
         transport=transport,
         base_url=f"http://127.0.0.1{prefix}",
