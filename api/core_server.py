@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -43,79 +42,61 @@ NOT_NAMED = (
     "Pages of just any origin may not use the core tools without a token: name this page's in TOOLWEAVE_CORS_ORIGINS, "
     "where * does not count for them, or set TOOLWEAVE_CORE_TOKEN."
 )
+AGAIN_AFTER_S = 1.0
 MOUNTED_AT = "/ai"
 PATH = "/mcp"
-AGAIN_AFTER_S = 2.0
 
 
 class CoreOnDemand:
     """ASGI application that is the core server from the first request on.
 
-    Loading it takes half a second and few need it: that is done on a thread, and the request waits. While the server
-    cannot be opened requests are answered with 503 and the reason; it is tried again on request, at most every
-    `again_after_s`.
+    Loading it takes half a second and few need it: that is done on a thread, and the requests wait. While the server
+    cannot be opened they are answered with 503 and the reason; at most every second it is tried again, on request.
     """
 
-    def __init__(self, path: str, again_after_s: float) -> None:
+    def __init__(self, path: str, settings: Settings) -> None:
         self._path = path
-        self._again_after_s = again_after_s
+        self._settings = settings
         self._app: ASGIApp | None = None
-        self._fault = ""
-        self._wanted = asyncio.Event()
+        self._fault = f"It did not open within {OPEN_LIMIT_S:g} s."
+        self._owner: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
         self._ending = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request to the server."""
-        if self._app is None:
-            self._wanted.set()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(OPEN_LIMIT_S):
-                    await self._settled.wait()
-        await _to_its_end(self._app or self._unavailable(), scope, receive, send)
-
-    @asynccontextmanager
-    async def running(self, settings: Settings) -> AsyncIterator[None]:
-        """Answer requests until the block ends; the server is closed then."""
-        owner = asyncio.create_task(self._own(settings), name="core-server")
-        try:
-            yield
-        finally:
-            self._ending.set()
-            self._wanted.set()
-            await owner
-
-    async def _own(self, settings: Settings) -> None:
-        """Open the server when it is wanted, hold it to the end and close it, all in this task."""
-        while True:
-            await self._wanted.wait()
-            if self._ending.is_set():
-                return
-            try:
-                await asyncio.to_thread(loading.load)
-                async with loading.open_http_app(settings, self._path) as self._app:
-                    self._settled.set()
-                    await self._ending.wait()
-            except Exception as error:  # noqa: BLE001 - whatever it is, nothing else may suffer from it
-                self._fault = str(error) if isinstance(error, ToolweaveError) else "The log says why."
-                logger.opt(exception=error).error("the core server cannot be used")
-            self._app = None
-            await self._rest()
-
-    async def _rest(self) -> None:
-        """Have requests refused at once for a while; the next one after it has the server opened again."""
-        self._settled.set()
+        if self._owner is None or self._owner.done():
+            self._settled.clear()
+            self._owner = asyncio.create_task(self._own(), name="core-server")
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._again_after_s):
-                await self._ending.wait()
-        self._settled.clear()
-        if not self._ending.is_set():
-            self._wanted.clear()
+            async with asyncio.timeout(OPEN_LIMIT_S):
+                await self._settled.wait()
+        text = f"The core server cannot be used right now. {self._fault}"
+        answer = self._app or rpc_error(503, INTERNAL_ERROR, text, {"retry-after": "1"})
+        await _to_its_end(answer, scope, receive, send)
 
-    def _unavailable(self) -> ASGIApp:
-        reason = self._fault or f"It did not open within {OPEN_LIMIT_S:g} s."
-        text = f"The core server cannot be used right now. {reason}"
-        return rpc_error(503, INTERNAL_ERROR, text, {"retry-after": f"{math.ceil(self._again_after_s)}"})
+    async def close(self) -> None:
+        """Close the server, if it was opened."""
+        self._ending.set()
+        if self._owner is not None:
+            await self._owner
+
+    async def _own(self) -> None:
+        """Open the server, hold it to the end and close it, all in this task."""
+        try:
+            await asyncio.to_thread(loading.load)
+            async with loading.open_http_app(self._settings, self._path) as self._app:
+                self._settled.set()
+                await self._ending.wait()
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing else may suffer from it
+            self._fault = str(error) if isinstance(error, ToolweaveError) else "The log says why."
+            logger.opt(exception=error).error("the core server cannot be used")
+        self._app = None
+        self._settled.set()
+        # Meanwhile requests are refused at once.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(AGAIN_AFTER_S):
+                await self._ending.wait()
 
 
 async def _to_its_end(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -231,8 +212,7 @@ def _is_at_home(scope: Scope, end: str) -> bool:
 class CoreMount:
     """ASGI application to be mounted at /ai, whose one path is /mcp."""
 
-    def __init__(self, again_after_s: float = AGAIN_AFTER_S) -> None:
-        self._again_after_s = again_after_s
+    def __init__(self) -> None:
         # Two servers in one process may serve the same application.
         self._on: dict[asyncio.AbstractEventLoop, ASGIApp] = {}
 
@@ -243,15 +223,13 @@ class CoreMount:
         Raises:
             ConfigError: a `core_…` setting cannot be used.
         """
-        server = CoreOnDemand(PATH, self._again_after_s)
-        guard = CoreGuard(settings, server)
-        loop = asyncio.get_running_loop()
-        async with server.running(settings):
-            self._on[loop] = guard
-            try:
-                yield
-            finally:
-                del self._on[loop]
+        server, loop = CoreOnDemand(PATH, settings), asyncio.get_running_loop()
+        self._on[loop] = CoreGuard(settings, server)
+        try:
+            yield
+        finally:
+            del self._on[loop]
+            await server.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request to the server's path."""

@@ -38,13 +38,12 @@ CLIENTS = 50
 @asynccontextmanager
 async def mounted(
     *,
-    core: CoreMount | None = None,
     client: tuple[str, int] | None = LOOPBACK,
     url: str = "http://127.0.0.1",
     **settings: Any,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Mount the core server in an application of somebody's, without our server around it."""
-    core, app = core or CoreMount(), FastAPI()
+    core, app = CoreMount(), FastAPI()
 
     @app.get(f"{MOUNTED_AT}/ours")
     def ours() -> str:
@@ -249,7 +248,7 @@ async def test_while_it_cannot_be_opened_the_rest_works_and_it_heals(tmp_path: P
     key = tmp_path / "key.pem"
     key.write_text(public_pem(rsa_key()), encoding="ascii")
     settings: dict[str, Any] = {"core_jwt_public_key": key, "core_jwt_issuer": ISSUER, "core_jwt_audience": AUDIENCE}
-    async with mounted(core=CoreMount(again_after_s=0.01), **settings, core_token=TOKEN) as http:
+    async with mounted(**settings, core_token=TOKEN) as http:
         moved = key.rename(tmp_path / "elsewhere.pem")
         shown = {"authorization": f"Bearer {TOKEN}"}
         refused = await hello(http, **shown)
