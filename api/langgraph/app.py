@@ -162,7 +162,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
 
     published = enabled(ENDPOINTS, config.http)
     endpoints = guarded((*published, *enabled(system.unpublished, config.http)), auth)
-    sockets = event_sockets(guarded(enabled(protocol.sockets, config.http), auth))
+    sockets = event_sockets(guarded(enabled(protocol.sockets, config.http), auth), endpoints)
     routes: list[BaseRoute] = [*resources(endpoints), *sockets, *_documentation(published, config, custom)]
     if custom is not None:
         routes = [CustomRoutes(custom, last=False), *routes, CustomRoutes(custom, last=True)]

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 from starlette.requests import Request
@@ -23,20 +23,12 @@ from toolweave.runtime.events.channel import CHANNELS, PROTOCOL_MODES, EventFilt
 from toolweave.runtime.models import TERMINAL, JsonObject, Namespace, NewRun, Run, StreamEvent
 from toolweave.runtime.persistence.search import MetadataFilter, allows, filter_in_force
 
-ErrorCode = Literal[
-    "invalid_argument",
-    "unknown_command",
-    "unknown_error",
-    "no_such_run",
-    "no_such_subscription",
-    "no_such_interrupt",
-    "no_such_checkpoint",
-]
+COMMANDS, EVENTS = "/threads/{thread_id}/commands", "/threads/{thread_id}/stream/events"
 MALFORMED = "Protocol commands must include an integer id and string method."
 NOT_JSON = "Protocol commands must be valid JSON."
 
 endpoints = Endpoints("Thread Protocol", "disable_runs")
-# What stands behind the WebSocket on the path of the events; not published, as OpenAPI knows no WebSockets.
+# Lets clients in to the WebSocket on the path of the events; not published, as OpenAPI knows no WebSockets.
 sockets = Endpoints("Thread Protocol", "disable_runs")
 MOST_ENTRIES = 500
 SHOWN_ENTRIES = 10
@@ -53,7 +45,7 @@ NO_RUN = "No active run is bound to this thread."
 class RefusedCommand(BadRequest):
     """A command that is not carried out; its code is one of the protocol's."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
+    def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
 
@@ -93,7 +85,7 @@ def refused(command: ProtocolCommand, error: ToolweaveError) -> JsonObject:
     return refusal(command.id, "unknown_error", f"{status_of(error)}: {error}")
 
 
-def refusal(command_id: Any, code: ErrorCode, message: str) -> JsonObject:
+def refusal(command_id: Any, code: str, message: str) -> JsonObject:
     """Give the envelope of an error."""
     return {"type": "error", "id": command_id, "error": code, "message": message}
 
@@ -323,22 +315,7 @@ def _agent_tree(events: Sequence[StreamEvent]) -> JsonObject | None:
     return nodes.get(())
 
 
-@sockets(
-    "POST /threads/{thread_id}/commands",
-    rules.send_command,
-    "ProtocolCommand",
-    "Any",
-    read=False,
-    errors=(400,),
-)
-@endpoints(
-    "POST /threads/{thread_id}/commands",
-    rules.send_command,
-    "ProtocolCommand",
-    "Any",
-    read=False,
-    errors=(400,),
-)
+@endpoints(f"POST {COMMANDS}", rules.send_command, "ProtocolCommand", "Any", read=False, errors=(400,))
 async def command(request: Request) -> Response:
     """Send a protocol command.
 
@@ -354,14 +331,7 @@ async def command(request: Request) -> Response:
         return json_answer(refused(given, error))
 
 
-@endpoints(
-    "POST /threads/{thread_id}/stream/events",
-    rules.listen,
-    "EventStreamRequest",
-    read=False,
-    media_type=SSE,
-    errors=(400, 422),
-)
+@endpoints(f"POST {EVENTS}", rules.listen, "EventStreamRequest", read=False, media_type=SSE, errors=(400, 422))
 async def events(request: Request) -> EventStream:
     """Stream a thread's protocol events.
 
@@ -403,7 +373,7 @@ async def _shows(wanted: MetadataFilter, here: Served, thread_id: str) -> bool:
         return False
 
 
-@sockets("GET /threads/{thread_id}/stream/events", rules.listen, status=101)
+@sockets(f"GET {EVENTS}", rules.listen, status=101)
 async def admit(request: Request) -> Response:
     """Speak the protocol over a WebSocket.
 

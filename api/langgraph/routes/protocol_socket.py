@@ -146,20 +146,19 @@ class SocketSession:
             await self._websocket.send_text(event.data.decode())
 
 
-def event_sockets(endpoints: Iterable[Endpoint]) -> list[WebSocketRoute]:
-    """Make the route out of what admits a client (GET) and what takes its commands (POST); none without them."""
-    found = {endpoint.method: endpoint for endpoint in endpoints}
-    if found.keys() != {"GET", "POST"}:
-        return []
-    admit, command = found["GET"].handler, found["POST"].handler
+def event_sockets(admitting: Iterable[Endpoint], endpoints: Iterable[Endpoint]) -> list[WebSocketRoute]:
+    """Make the route of what admits a client; the endpoint for commands takes those that it sends."""
+    handlers = {each.path: each.handler for each in endpoints}
+    return [
+        WebSocketRoute(each.path, partial(_connect, each.handler, handlers[protocol.COMMANDS])) for each in admitting
+    ]
 
-    async def connect(websocket: WebSocket) -> None:
-        await websocket.accept()
-        code, reason = await _serve(websocket, admit, command)
-        if code is not None:
-            await websocket.close(code, reason)
 
-    return [WebSocketRoute(found["GET"].path, connect)]
+async def _connect(admit: Handler, command: Handler, websocket: WebSocket) -> None:
+    await websocket.accept()
+    code, reason = await _serve(websocket, admit, command)
+    if code is not None:
+        await websocket.close(code, reason)
 
 
 async def _serve(websocket: WebSocket, admit: Handler, command: Handler) -> tuple[int | None, str]:
