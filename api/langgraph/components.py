@@ -208,7 +208,6 @@ STORE: Schema = {
         "type": ["object", "null"],
     },
 }
-MAX_EXTRACTS = 10
 # SQLite takes 32 766 parameters in a statement.
 MAX_IDS = 10_000
 _MINUTES: Schema = {"type": "number", "minimum": 0, "maximum": MAX_TTL_MINUTES}
@@ -268,7 +267,12 @@ THREADS: Schema = {
             "ids": {**list_of(UUID), "maxItems": MAX_IDS},
             **_THREAD_FILTER,
             **paging("thread_id", "status", "created_at", "updated_at", "state_updated_at", select=tuple(_THREAD)),
-            "extract": {"type": "object", "additionalProperties": STRING, "maxProperties": MAX_EXTRACTS},
+            "extract": {
+                "type": "object",
+                "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+                "additionalProperties": {**STRING, "pattern": r"^(values|metadata|config|interrupts)([.\[]|$)"},
+                "maxProperties": 10,
+            },
         },
         description="Filter threads; `extract` maps names to paths such as `values.messages[-1]`.",
     ),

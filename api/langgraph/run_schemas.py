@@ -127,7 +127,10 @@ RUNS: Schema = {
             {"status": one_of("pending", "running", "all"), "thread_id": UUID, "run_ids": list_of(UUID)},
             description="Which runs to cancel: some of a thread, or all of a status.",
         ),
-        "oneOf": [{"required": ["status"]}, {"required": ["thread_id", "run_ids"]}],
+        "oneOf": [
+            {"required": ["status"], "properties": {"thread_id": False, "run_ids": False}},
+            {"required": ["thread_id", "run_ids"], "properties": {"status": False}},
+        ],
     },
     "Run": body(_RUN, description="One execution of an assistant's graph."),
 }

@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import EventStream, SlowJson, json_answer, run_filter, selected
 from toolweave.api.langgraph.auth import rules
-from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.endpoints import SSE, Endpoints, QueryParam
 from toolweave.api.langgraph.json_schema import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
 from toolweave.api.langgraph.requests import (
@@ -45,11 +44,8 @@ from toolweave.runtime.runs.engine import EmbeddedEngine
 ACTIONS: tuple[CancelAction, ...] = ("interrupt", "rollback")
 CANCEL, CANCEL_MANY = "/threads/{thread_id}/runs/{run_id}/cancel", "/runs/cancel"
 NOTHING_TO_CANCEL = "No runs found to cancel."
-STATUS_ALONE = "A `status` cancels all runs that have it, of every thread: leave out `thread_id` and `run_ids`."
-STATUS_OR_RUNS = "Either `status`, or both `thread_id` and `run_ids`, must be given."
 # In a 200 answer, where the reference server has it: clients of join read the error out of the body.
 UNKNOWN_RUN = {"error": "HTTPException", "message": "404: Run not found"}
-RUNS_TO_CANCEL = body_schema("RunsCancel")
 
 endpoints = Endpoints("Thread Runs", "disable_runs")
 stateless = Endpoints("Stateless Runs", "disable_runs")
@@ -275,10 +271,8 @@ async def cancel(request: Request) -> Response | SlowJson:
     return SlowJson(_ended(here.engine, run), _located(run_path(run), "join")) if waits else Response(None, 202)
 
 
-@endpoints(
-    f"POST {CANCEL_MANY}", rules.cancel_runs, "RunsCancel", read=False, status=204, errors=(404, 422), query=(_ACTION,)
-)
-async def cancel_many(request: Request) -> Response:
+@endpoints(f"POST {CANCEL_MANY}", rules.cancel_runs, "RunsCancel", status=204, errors=(404, 422), query=(_ACTION,))
+async def cancel_many(request: Request, body: Body) -> Response:
     """Cancel runs.
 
     Those that have ended by now are passed over, but one at least must be there to cancel.
@@ -286,7 +280,7 @@ async def cancel_many(request: Request) -> Response:
     action = query_choice(request, "action", ACTIONS) or "interrupt"
     here = served(request)
     cancelled = 0
-    for thread_id, run_id in await _chosen(await read_body(request, RUNS_TO_CANCEL), here):
+    for thread_id, run_id in await _chosen(body, here):
         with suppress(NotFound):
             await here.engine.cancel(thread_id, run_id, action, wait=False, why=_why(action, CANCEL_MANY))
             cancelled += 1
@@ -322,17 +316,14 @@ async def _found(body: Body, here: Served, thread_id: str | None) -> RunRequest:
 
 async def _chosen(body: Body, here: Served) -> list[tuple[str, str]]:
     """Name the runs to cancel by thread and run id, the last to start first: no run begins on a freed thread."""
-    status, thread_id, run_ids = (body.get(name) for name in ("status", "thread_id", "run_ids"))
-    if status is not None:
-        if thread_id is not None or run_ids is not None:
-            raise InvalidRequest(STATUS_ALONE)
+    if status := body.get("status"):
         wanted = ("pending", "running") if status == "all" else (status,)
         active = await here.persistence.runs.active()
         return [(run.thread_id, run.run_id) for run in reversed(active) if run.status in wanted]
-    if thread_id is None or run_ids is None:
-        raise InvalidRequest(STATUS_OR_RUNS)
-    thread_id = uuid_of(thread_id, "thread")
-    return [(thread_id, run_id) for run_id in sorted({uuid_of(given, "run") for given in run_ids}, reverse=True)]
+    thread_id = uuid_of(body.fields["thread_id"], "thread")
+    return [
+        (thread_id, run_id) for run_id in sorted({uuid_of(given, "run") for given in body.get("run_ids")}, reverse=True)
+    ]
 
 
 def _joined(request: Request, here: Served, run: Run, path: str, *, leaves: bool) -> EventStream:
