@@ -18,7 +18,7 @@ from toolweave.api.langgraph.auth.authentication import AuthHandlers
 from toolweave.api.langgraph.auth.authorization import Rule, authorized
 from toolweave.api.langgraph.components import COMPONENTS, body_schema
 from toolweave.api.langgraph.json_schema import list_of, ref
-from toolweave.api.langgraph.requests import Handler, path_uuid, read_body
+from toolweave.api.langgraph.requests import Handler, QueryParam, path_uuid, read_body
 from toolweave.config.langgraph_json import HttpEntry, LangGraphJson
 from toolweave.runtime.models import JsonObject
 
@@ -26,15 +26,6 @@ JSON = "application/json"
 SSE = "text/event-stream"
 UUID_IDS = frozenset({"assistant_id", "thread_id", "run_id", "cron_id"})
 AnyHandler = TypeVar("AnyHandler", bound=Callable[..., Awaitable[ASGIApp]])
-
-
-@dataclass(frozen=True, slots=True)
-class QueryParam:
-    """A query parameter or header of an endpoint, for the published description."""
-
-    name: str
-    schema: Mapping[str, Any]
-    where: str = "query"
 
 
 @dataclass(frozen=True, slots=True)

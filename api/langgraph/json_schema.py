@@ -65,6 +65,8 @@ Schema = dict[str, Any]
 OBJECT: Schema = {"type": "object"}
 STRING: Schema = {"type": "string"}
 BOOLEAN: Schema = {"type": "boolean"}
+# A query parameter that is absent is false.
+FLAG: Schema = {"type": "boolean", "default": False}
 ANY: Schema = {}
 UUID: Schema = {"type": "string", "format": "uuid"}
 TIMESTAMP: Schema = {"type": "string", "format": "date-time"}

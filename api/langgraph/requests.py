@@ -1,20 +1,22 @@
 """Read requests: JSON bodies of bounded size and depth, checked and with typos named; ids; query parameters."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
+from jsonschema_rs import is_valid
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from toolweave.api.langgraph.json_schema import MAX_INTEGER, MAX_LIMIT, BodySchema
+from toolweave.api.langgraph.json_schema import BodySchema, Schema, page_of
 from toolweave.api.request_bodies import MIB, Limit, deeper_than, read_limited
 from toolweave.errors import InvalidRequest
 from toolweave.json_values import LARGE_BYTES
-from toolweave.runtime.codec import loads
+from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.models import JsonObject
 
 Handler = Callable[[Request], Awaitable[ASGIApp]]
@@ -85,9 +87,8 @@ def checked_body(value: JsonObject, schema: BodySchema) -> Body:
     return Body(fields, tuple(name for name in value if name not in schema.known), value)
 
 
-Choice = TypeVar("Choice", bound=str)
-_TRUE = frozenset({"1", "true", "yes", "on"})
-_FALSE = frozenset({"0", "false", "no", "off", ""})
+FLAGS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off", ""), False)}
+INTEGER = re.compile("-?[0-9]{1,19}")
 
 
 def is_uuid(text: str) -> bool:
@@ -110,32 +111,31 @@ def path_uuid(request: Request, what: str) -> str:
     return uuid_of(request.path_params[f"{what}_id"], what)
 
 
-def query_flag(request: Request, name: str) -> bool:
-    """Read a boolean query parameter: true/false, 1/0; absent it is false."""
-    text = request.query_params.get(name)
-    if text is None:
-        return False
-    word = text.strip().lower()
-    if word not in _TRUE and word not in _FALSE:
-        raise InvalidRequest(f"Invalid {name} value: must be true or false")
-    return word in _TRUE
+@dataclass(frozen=True, slots=True)
+class QueryParam:
+    """A query parameter or header of an endpoint, published and read by its schema."""
+
+    name: str
+    schema: Schema
+    where: str = "query"
+
+    def of(self, request: Request) -> Any:
+        """Read a parameter that is no list, or its default. Raises InvalidRequest when it does not fit the schema."""
+        text = request.query_params.get(self.name)
+        if text is None:
+            return self.schema.get("default")
+        value: Any = text
+        word = text.strip().lower()
+        if "integer" in self.schema["type"] and INTEGER.fullmatch(word):
+            value = int(word)
+        elif "boolean" in self.schema["type"]:
+            value = FLAGS.get(word, text)
+        if not is_valid(self.schema, value):
+            raise InvalidRequest(f"Invalid {self.name} value: must fit {dumps(self.schema).decode()}")
+        return value
 
 
-def query_integer(request: Request, name: str, *, default: int, least: int, most: int) -> int:
-    """Read a bounded integer query parameter."""
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    digits = text.strip().removeprefix("-")
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 19 or not least <= int(text) <= most:
-        raise InvalidRequest(f"Invalid {name} value: must be an integer from {least} to {most}")
-    return int(text)
-
-
-def query_page(request: Request) -> tuple[int, int]:
-    """Read limit and offset."""
-    limit = query_integer(request, "limit", default=10, least=1, most=MAX_LIMIT)
-    return limit, query_integer(request, "offset", default=0, least=0, most=MAX_INTEGER)
+LIMIT_PARAM, OFFSET_PARAM = (QueryParam(name, schema) for name, schema in page_of().items())
 
 
 def query_words(request: Request, name: str, *, keep_empty: bool = False) -> tuple[str, ...]:
@@ -144,17 +144,6 @@ def query_words(request: Request, name: str, *, keep_empty: bool = False) -> tup
     for text in request.query_params.getlist(name):
         words.extend(_json_words(text) if text.startswith("[") else [text])
     return tuple(word for word in words if word or keep_empty)
-
-
-def query_choice(request: Request, name: str, choices: tuple[Choice, ...]) -> Choice | None:
-    """Read a parameter out of a closed set."""
-    text = request.query_params.get(name)
-    for choice in choices:
-        if choice == text:
-            return choice
-    if text is not None:
-        raise InvalidRequest(f"Invalid {name} value: must be one of {', '.join(choices)}")
-    return None
 
 
 def _json_words(text: str) -> list[str]:

@@ -14,10 +14,10 @@ from toolweave.api.langgraph import json_rpc
 from toolweave.api.langgraph.answers import EventStream, SlowJson, json_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.auth.authorization import AuthRequest, checked_id
-from toolweave.api.langgraph.endpoints import Endpoints, QueryParam
+from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.graph_description import input_schema
 from toolweave.api.langgraph.json_schema import STRING, one_of
-from toolweave.api.langgraph.requests import checked_body, uuid_of
+from toolweave.api.langgraph.requests import QueryParam, checked_body, uuid_of
 from toolweave.api.langgraph.routes import a2a_tasks as tasks
 from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.api.langgraph.run_requests import STATEFUL, run_request

@@ -13,10 +13,10 @@ from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import json_answer, page_answer
 from toolweave.api.langgraph.auth import rules
-from toolweave.api.langgraph.endpoints import Endpoints, QueryParam
+from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.graph_description import drawn_graph, graph_schemas, subgraph_schemas
-from toolweave.api.langgraph.json_schema import BOOLEAN
-from toolweave.api.langgraph.requests import Body, path_uuid, query_flag, uuid_of
+from toolweave.api.langgraph.json_schema import FLAG
+from toolweave.api.langgraph.requests import Body, QueryParam, path_uuid, uuid_of
 from toolweave.api.langgraph.run_requests import CONTEXT_CONFLICT
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import assistant_json
@@ -27,9 +27,9 @@ from toolweave.runtime.models import Assistant, AssistantPatch, mirrored
 UNTITLED = "Untitled"
 THREADS_AT_A_TIME = 100
 endpoints = Endpoints("Assistants", "disable_assistants")
-_RECURSE = (QueryParam("recurse", BOOLEAN),)
-_XRAY = (QueryParam("xray", {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 1}]}),)
-_DELETE_THREADS = (QueryParam("delete_threads", BOOLEAN),)
+_RECURSE = QueryParam("recurse", FLAG)
+_XRAY = QueryParam("xray", {"type": ["boolean", "integer"], "minimum": 1, "default": False})
+_DELETE_THREADS = QueryParam("delete_threads", FLAG)
 
 
 @endpoints("POST /assistants", rules.create_assistant, "AssistantCreate", "Assistant", errors=(400, 404, 409, 422))
@@ -104,14 +104,14 @@ async def patch(request: Request, assistant_id: str, body: Body) -> Response:
     return json_answer(assistant_json(changed), headers=body.headers())
 
 
-@endpoints("DELETE /assistants/{assistant_id}", rules.delete_assistant, status=204, query=_DELETE_THREADS)
+@endpoints("DELETE /assistants/{assistant_id}", rules.delete_assistant, status=204, query=(_DELETE_THREADS,))
 async def delete(request: Request) -> Response:
     """Delete an assistant.
 
     Its crons go with it and, with `delete_threads`, the threads that it ran on last.
     """
     assistant_id = path_uuid(request, "assistant")
-    with_threads = query_flag(request, "delete_threads")
+    with_threads = _DELETE_THREADS.of(request)
     here = served(request)
     if with_threads:
         await _delete_threads(here, assistant_id)
@@ -172,13 +172,13 @@ async def _delete_threads(here: Served, assistant_id: str) -> None:
                 await here.engine.delete_thread(thread.thread_id)
 
 
-@endpoints("GET /assistants/{assistant_id}/graph", rules.read_assistant, answer="Any", query=_XRAY)
+@endpoints("GET /assistants/{assistant_id}/graph", rules.read_assistant, answer="Any", query=(_XRAY,))
 async def graph(request: Request) -> Response:
     """Draw a graph.
 
     The name of a graph is accepted too.
     """
-    xray = _xray(request.query_params.get("xray"))
+    xray = _XRAY.of(request)
     here = served(request)
     try:
         assistant = await here.assistant(request.path_params["assistant_id"])
@@ -206,10 +206,10 @@ async def schemas(request: Request) -> Response:
     "GET /assistants/{assistant_id}/subgraphs/{namespace}",
     rules.read_assistant,
     answer="Any",
-    query=_RECURSE,
+    query=(_RECURSE,),
     summary="Get the schemas of one subgraph",
 )
-@endpoints("GET /assistants/{assistant_id}/subgraphs", rules.read_assistant, answer="Any", query=_RECURSE)
+@endpoints("GET /assistants/{assistant_id}/subgraphs", rules.read_assistant, answer="Any", query=(_RECURSE,))
 async def subgraphs(request: Request) -> Response:
     """Get the schemas of subgraphs.
 
@@ -218,7 +218,7 @@ async def subgraphs(request: Request) -> Response:
     here = served(request)
     assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
     namespace = request.path_params.get("namespace")
-    recurse = query_flag(request, "recurse")
+    recurse = _RECURSE.of(request)
     async with opened_for(here, assistant) as opened:
         made = await asyncio.to_thread(subgraph_schemas, opened, namespace=namespace, recurse=recurse)
     return json_answer(made)
@@ -228,13 +228,3 @@ def opened_for(here: Served, assistant: Assistant) -> AbstractAsyncContextManage
     """Open the graph as the assistant configures it: a factory may make another one for each."""
     config = cast("RunnableConfig", {"configurable": {}, **assistant.config})
     return here.graphs.open(assistant.graph_id, config, access="assistants.read")
-
-
-def _xray(text: str | None) -> bool | int:
-    if text is None or text.lower() == "false":
-        return False
-    if text.lower() == "true":
-        return True
-    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) == 0:
-        raise InvalidRequest("Invalid xray value")
-    return int(text)

@@ -9,17 +9,17 @@ from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import EventStream, SlowJson, json_answer, run_filter, selected
 from toolweave.api.langgraph.auth import rules
-from toolweave.api.langgraph.endpoints import SSE, Endpoints, QueryParam
-from toolweave.api.langgraph.json_schema import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
+from toolweave.api.langgraph.endpoints import SSE, Endpoints
+from toolweave.api.langgraph.json_schema import FLAG, STRING, list_of, one_of
 from toolweave.api.langgraph.requests import (
+    LIMIT_PARAM,
+    OFFSET_PARAM,
     Body,
+    QueryParam,
     checked_body,
     ignored_header,
     is_uuid,
     path_uuid,
-    query_choice,
-    query_flag,
-    query_page,
     query_words,
     read_body,
     uuid_of,
@@ -41,7 +41,6 @@ from toolweave.runtime.events.channel import EventFilter, parse_event_id
 from toolweave.runtime.models import CancelAction, Run, StreamEvent, run_json
 from toolweave.runtime.runs.engine import EmbeddedEngine
 
-ACTIONS: tuple[CancelAction, ...] = ("interrupt", "rollback")
 CANCEL, CANCEL_MANY = "/threads/{thread_id}/runs/{run_id}/cancel", "/runs/cancel"
 NOTHING_TO_CANCEL = "No runs found to cancel."
 # In a 200 answer, where the reference server has it: clients of join read the error out of the body.
@@ -51,14 +50,15 @@ endpoints = Endpoints("Thread Runs", "disable_runs")
 stateless = Endpoints("Stateless Runs", "disable_runs")
 _CREATED = (400, 404, 409, 422)
 _CREATED_STATELESS = (400, 404, 422)
+_STATUS = QueryParam("status", one_of(*RUN_STATUSES))
 _LIST_QUERY = (
-    QueryParam("limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 10}),
-    QueryParam("offset", {"type": "integer", "minimum": 0, "default": 0}),
-    QueryParam("status", one_of(*RUN_STATUSES)),
+    LIMIT_PARAM,
+    OFFSET_PARAM,
+    _STATUS,
     QueryParam("select", list_of(one_of(*RUN_FIELDS))),
 )
-_CANCEL_ON_DISCONNECT = QueryParam("cancel_on_disconnect", BOOLEAN)
-_ACTION = QueryParam("action", one_of(*ACTIONS))
+_CANCEL_ON_DISCONNECT, _WAIT = QueryParam("cancel_on_disconnect", FLAG), QueryParam("wait", FLAG)
+_ACTION = QueryParam("action", {**one_of("interrupt", "rollback"), "default": "interrupt"})
 _STREAM_QUERY = (QueryParam("namespace", list_of(STRING)),)
 _JOIN_QUERY = (
     QueryParam("stream_mode", list_of(one_of(*STREAM_MODES))),
@@ -90,8 +90,7 @@ async def list_runs(request: Request) -> Response:
     The newest come first.
     """
     thread_id = path_uuid(request, "thread")
-    limit, offset = query_page(request)
-    status = query_choice(request, "status", RUN_STATUSES)
+    limit, offset, status = (each.of(request) for each in (LIMIT_PARAM, OFFSET_PARAM, _STATUS))
     select = query_words(request, "select")
     for name in select:
         if name not in RUN_FIELDS:
@@ -196,7 +195,7 @@ async def join(request: Request) -> SlowJson:
     Answer with its result as soon as it has ended (5.2).
     """
     here = served(request)
-    leaves = query_flag(request, "cancel_on_disconnect")
+    leaves = _CANCEL_ON_DISCONNECT.of(request)
     headers = _located("/threads/{}/runs/{}".format(*_ids(request)), "join")
     try:
         run = await here.persistence.runs.get(*_ids(request))
@@ -216,7 +215,7 @@ async def join_stream(request: Request) -> EventStream:
     Those of a resumable run come from Last-Event-ID on, as far as they were stored (`_joined`).
     """
     here = served(request)
-    leaves = query_flag(request, "cancel_on_disconnect")
+    leaves = _CANCEL_ON_DISCONNECT.of(request)
     path = "/threads/{}/runs/{}".format(*_ids(request))
     try:
         run = await here.persistence.runs.get(*_ids(request))
@@ -232,7 +231,7 @@ async def join_stateless_stream(request: Request) -> EventStream:
     The Location of a stateless stream names this path; stored events as in `_joined`.
     """
     here = served(request)
-    leaves = query_flag(request, "cancel_on_disconnect")
+    leaves = _CANCEL_ON_DISCONNECT.of(request)
     run_id = path_uuid(request, "run")
     path = f"/runs/{run_id}"
     run = await here.persistence.runs.find(run_id)
@@ -253,15 +252,15 @@ async def join_stateless_stream(request: Request) -> EventStream:
     answer="Any",
     errors=(202, 404, 422),
     # `reason` marks input as taken up elsewhere, for servers that keep a record of that.
-    query=(QueryParam("wait", BOOLEAN), _ACTION, QueryParam("reason", STRING)),
+    query=(_WAIT, _ACTION, QueryParam("reason", STRING)),
 )
 async def cancel(request: Request) -> Response | SlowJson:
     """Cancel a run.
 
     With `wait` the answer comes when it has ended (5.8).
     """
-    action = query_choice(request, "action", ACTIONS) or "interrupt"
-    waits = query_flag(request, "wait")
+    action = _ACTION.of(request)
+    waits = _WAIT.of(request)
     here = served(request)
     try:
         run = await here.persistence.runs.get(*_ids(request))
@@ -277,7 +276,7 @@ async def cancel_many(request: Request, body: Body) -> Response:
 
     Those that have ended by now are passed over, but one at least must be there to cancel.
     """
-    action = query_choice(request, "action", ACTIONS) or "interrupt"
+    action = _ACTION.of(request)
     here = served(request)
     cancelled = 0
     for thread_id, run_id in await _chosen(body, here):

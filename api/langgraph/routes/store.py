@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.auth import rules
-from toolweave.api.langgraph.endpoints import Endpoints, QueryParam
+from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.json_schema import BOOLEAN, STRING
-from toolweave.api.langgraph.requests import Body, query_flag
+from toolweave.api.langgraph.requests import Body, QueryParam
 from toolweave.api.langgraph.served import served
 from toolweave.api.langgraph.wire import row_json
 from toolweave.errors import BadRequest, RequestError
@@ -23,7 +23,8 @@ RESERVED_ROOT = "langgraph"
 ITEM = ("namespace", "key", "value", "created_at", "updated_at")
 
 endpoints = Endpoints("Store", "disable_store")
-_GET_QUERY = (QueryParam("namespace", STRING), QueryParam("key", STRING), QueryParam("refresh_ttl", BOOLEAN))
+_REFRESH = QueryParam("refresh_ttl", BOOLEAN)
+_GET_QUERY = (QueryParam("namespace", STRING), QueryParam("key", STRING), _REFRESH)
 
 
 class BadLabelError(RequestError):
@@ -61,8 +62,7 @@ async def get(request: Request) -> Response:
     key = request.query_params.get("key")
     if not key:
         return json_answer({"error": "Key is required"}, status=400)
-    refresh = query_flag(request, "refresh_ttl") if "refresh_ttl" in request.query_params else None
-    item = await _store(request).aget(namespace, key, refresh_ttl=refresh)
+    item = await _store(request).aget(namespace, key, refresh_ttl=_REFRESH.of(request))
     return json_answer(None if item is None else row_json(item, *ITEM))
 
 

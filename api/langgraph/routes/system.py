@@ -8,30 +8,30 @@ from starlette.responses import PlainTextResponse, Response
 from toolweave.api.clients import SERVED_BY
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.auth import rules
-from toolweave.api.langgraph.endpoints import Endpoints, QueryParam
-from toolweave.api.langgraph.json_schema import BOOLEAN, one_of
+from toolweave.api.langgraph.endpoints import Endpoints
+from toolweave.api.langgraph.json_schema import FLAG, one_of
 from toolweave.api.langgraph.meters import Meters
-from toolweave.api.langgraph.requests import query_choice, query_flag, read_json
+from toolweave.api.langgraph.requests import QueryParam, read_json
 from toolweave.api.langgraph.served import served
 
 # The version of the LangGraph API spoken here: clients such as Studio switch features by it.
 API_VERSION = "0.16.7"
-FORMATS = ("prometheus", "json")
 
 endpoints = Endpoints("System")
 # What clients ask for and never get; the published description leaves it out, as the official server's does.
 unpublished = Endpoints("System")
-_CHECK_DB = (QueryParam("check_db", BOOLEAN),)
+_CHECK_DB = QueryParam("check_db", FLAG)
+_FORMAT = QueryParam("format", one_of("prometheus", "json"))
 
 
-@endpoints("GET /", None, answer="Any", errors=(422, 503), query=_CHECK_DB)
-@endpoints("GET /ok", None, answer="Any", errors=(422, 503), query=_CHECK_DB)
+@endpoints("GET /", None, answer="Any", errors=(422, 503), query=(_CHECK_DB,))
+@endpoints("GET /ok", None, answer="Any", errors=(422, 503), query=(_CHECK_DB,))
 async def ok(request: Request) -> Response:
     """Say that the server is up.
 
     With `check_db`, its database can be written too (503 if not).
     """
-    if query_flag(request, "check_db"):
+    if _CHECK_DB.of(request):
         await served(request).persistence.app.require_writable()
     return json_answer({"ok": True, "services": {}})
 
@@ -42,7 +42,7 @@ async def ok(request: Request) -> Response:
     answer="Any",
     media_type="text/plain",
     switch="disable_meta",
-    query=(QueryParam("format", one_of(*FORMATS)),),
+    query=(_FORMAT,),
 )
 async def metrics(request: Request) -> Response:
     """Show figures for operators.
@@ -50,7 +50,7 @@ async def metrics(request: Request) -> Response:
     In the text format of Prometheus, or as JSON.
     """
     meters: Meters = request.scope[SERVED_BY].state.meters
-    if query_choice(request, "format", FORMATS) == "json":
+    if _FORMAT.of(request) == "json":
         return json_answer(meters.as_json(served(request).engine))
     # The response's own media types would get a second charset.
     return Response(meters.as_text(), headers={"content-type": CONTENT_TYPE_LATEST})

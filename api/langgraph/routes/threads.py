@@ -12,9 +12,9 @@ from starlette.types import ASGIApp
 
 from toolweave.api.langgraph.answers import EventStream, json_answer, page_answer
 from toolweave.api.langgraph.auth import rules
-from toolweave.api.langgraph.endpoints import SSE, Endpoints, QueryParam
-from toolweave.api.langgraph.json_schema import BOOLEAN, MAX_LIMIT, STRING, list_of, one_of
-from toolweave.api.langgraph.requests import Body, path_uuid, query_flag, query_integer, query_words, uuid_of
+from toolweave.api.langgraph.endpoints import SSE, Endpoints
+from toolweave.api.langgraph.json_schema import FLAG, STRING, list_of, one_of, page_of
+from toolweave.api.langgraph.requests import Body, QueryParam, path_uuid, query_words, uuid_of
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import read_history, read_state, state_update, write_states
 from toolweave.api.langgraph.wire import selected_state, thread_json
@@ -25,8 +25,8 @@ from toolweave.runtime.runs.cleaning import prune_threads
 
 MODES: tuple[ThreadStreamMode, ...] = get_args(ThreadStreamMode)
 _SELECT = QueryParam("select", list_of(STRING))
-_SUBGRAPHS = (QueryParam("subgraphs", BOOLEAN), _SELECT)
-_LIMIT = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 1}
+_SUBGRAPHS = QueryParam("subgraphs", FLAG)
+_LIMIT = QueryParam("limit", {**page_of()["limit"], "default": 1})
 
 endpoints = Endpoints("Threads", "disable_threads")
 
@@ -268,18 +268,18 @@ async def post_state_at(request: Request, thread_id: str, body: Body) -> Respons
     "GET /threads/{thread_id}/state/{checkpoint_id}",
     rules.read_thread,
     answer="ThreadState",
-    query=_SUBGRAPHS,
+    query=(_SUBGRAPHS, _SELECT),
     summary="Get the state at a checkpoint",
 )
-@endpoints("GET /threads/{thread_id}/state", rules.read_thread, answer="ThreadState", query=_SUBGRAPHS)
+@endpoints("GET /threads/{thread_id}/state", rules.read_thread, answer="ThreadState", query=(_SUBGRAPHS, _SELECT))
 async def get_state(request: Request) -> Response:
     """Get the state.
 
     The newest one, or that at the path's checkpoint; an unknown checkpoint has an empty state.
     """
     checkpoint = {"checkpoint_id": request.path_params.get("checkpoint_id")}
-    subgraphs = query_flag(request, "subgraphs")
-    state = await read_state(served(request), path_uuid(request, "thread"), checkpoint, subgraphs=subgraphs)
+    thread_id, subgraphs = path_uuid(request, "thread"), _SUBGRAPHS.of(request)
+    state = await read_state(served(request), thread_id, checkpoint, subgraphs=subgraphs)
     return json_answer(selected_state(state, query_words(request, "select")))
 
 
@@ -287,17 +287,21 @@ async def get_state(request: Request) -> Response:
     "GET /threads/{thread_id}/history",
     rules.read_thread,
     answer="ThreadState[]",
-    query=(QueryParam("limit", _LIMIT), QueryParam("before", STRING), _SELECT),
+    query=(_LIMIT, QueryParam("before", STRING), _SELECT),
 )
 async def get_history(request: Request) -> Response:
     """Get the history.
 
     The newest state comes first.
     """
-    limit = query_integer(request, "limit", default=1, least=1, most=MAX_LIMIT)
     before = request.query_params.get("before")
     states = await read_history(
-        served(request), path_uuid(request, "thread"), limit=limit, before=before, metadata=None, checkpoint=None
+        served(request),
+        path_uuid(request, "thread"),
+        limit=_LIMIT.of(request),
+        before=before,
+        metadata=None,
+        checkpoint=None,
     )
     return json_answer([selected_state(state, query_words(request, "select")) for state in states])
 
