@@ -79,7 +79,7 @@ class Endpoints:
     ) -> Callable[[AnyHandler], AnyHandler]:
         """Add an endpoint: `operation` is its method and path, the others are fields of `Endpoint`.
 
-        The handler takes the ids of the path and the body, both checked; without `read` it reads them itself. The first
+        The handler takes the UUIDs of the path and the body, checked; without `read` it reads them itself. The first
         line of its docstring is the summary. What has an id in its path may be 404.
         """
         method, path = operation.split()
@@ -88,7 +88,7 @@ class Endpoints:
         shared: JsonObject = {"tag": self._tag, "switch": self._switch, **more}
 
         def add(handler: AnyHandler) -> AnyHandler:
-            called = _with_body(path, body, handler) if body is not None and read else handler
+            called = _with_arguments(path, body, handler) if read else handler
             title = summary or (handler.__doc__ or "").partition("\n")[0].removesuffix(".")
             self._endpoints.append(Endpoint(method, path, called, title, rule, body, answer, errors, **shared))
             return handler
@@ -96,13 +96,15 @@ class Endpoints:
         return add
 
 
-def _with_body(path: str, name: str, handler: Callable[..., Awaitable[ASGIApp]]) -> Handler:
-    schema = body_schema(name)
-    ids = [found.removesuffix("_id") for found in _names_in(path)]
+def _with_arguments(path: str, body: str | None, handler: Callable[..., Awaitable[ASGIApp]]) -> Handler:
+    schema = None if body is None else body_schema(body)
+    ids = [name.removesuffix("_id") for name in _names_in(path) if name in UUID_IDS]
 
     async def answer(request: Request) -> ASGIApp:
-        checked = [path_uuid(request, what) for what in ids]
-        return await handler(request, *checked, await read_body(request, schema))
+        checked: list[Any] = [path_uuid(request, what) for what in ids]
+        if schema is not None:
+            checked.append(await read_body(request, schema))
+        return await handler(request, *checked)
 
     return answer
 

@@ -182,11 +182,11 @@ def _is_reserved(name: str, value: object) -> bool:
     return name.startswith(RESERVED) and not (name == RESUMING and isinstance(value, bool))
 
 
-def cancelling(engine: EmbeddedEngine, run: Run) -> WhenGone:
-    """Cancel the run when its client leaves; a run that has ended meanwhile is left alone (5.10)."""
+def cancelling(engine: EmbeddedEngine, run: Run, *, wanted: bool = True) -> WhenGone | None:
+    """Cancel the run when its client leaves, if wanted; a run that has ended meanwhile is left alone (5.10)."""
 
     async def cancel() -> None:
         with suppress(NotFound):
             await engine.cancel(run.thread_id, run.run_id, "interrupt", wait=False, why=CLIENT_GONE)
 
-    return cancel
+    return cancel if wanted else None

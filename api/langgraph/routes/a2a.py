@@ -280,11 +280,12 @@ async def message(request: Request) -> ASGIApp:
     "GET /.well-known/agent-card.json",
     permit_card,
     answer="Any",
+    read=False,
     errors=(400,),
     query=(QueryParam("assistant_id", STRING),),
 )
-@endpoints("GET /a2a/{assistant_id}/.well-known/agent-card.json", permit_card, answer="Any", errors=(400,))
-@endpoints("GET /a2a/{assistant_id}", permit_card, answer="Any", errors=(400,))
+@endpoints("GET /a2a/{assistant_id}/.well-known/agent-card.json", permit_card, answer="Any", read=False, errors=(400,))
+@endpoints("GET /a2a/{assistant_id}", permit_card, answer="Any", read=False, errors=(400,))
 async def card(request: Request) -> Response:
     """Describe an agent.
 

@@ -16,7 +16,7 @@ from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.graph_description import drawn_graph, graph_schemas, subgraph_schemas
 from toolweave.api.langgraph.json_schema import FLAG
-from toolweave.api.langgraph.requests import Body, QueryParam, path_uuid, uuid_of
+from toolweave.api.langgraph.requests import Body, QueryParam, uuid_of
 from toolweave.api.langgraph.run_requests import CONTEXT_CONFLICT
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.wire import assistant_json
@@ -84,9 +84,9 @@ async def count(request: Request, body: Body) -> Response:
 
 
 @endpoints("GET /assistants/{assistant_id}", rules.read_assistant, answer="Assistant")
-async def get(request: Request) -> Response:
+async def get(request: Request, assistant_id: str) -> Response:
     """Get an assistant."""
-    assistant = await served(request).persistence.assistants.get(path_uuid(request, "assistant"))
+    assistant = await served(request).persistence.assistants.get(assistant_id)
     return json_answer(assistant_json(assistant))
 
 
@@ -105,12 +105,11 @@ async def patch(request: Request, assistant_id: str, body: Body) -> Response:
 
 
 @endpoints("DELETE /assistants/{assistant_id}", rules.delete_assistant, status=204, query=(_DELETE_THREADS,))
-async def delete(request: Request) -> Response:
+async def delete(request: Request, assistant_id: str) -> Response:
     """Delete an assistant.
 
     Its crons go with it and, with `delete_threads`, the threads that it ran on last.
     """
-    assistant_id = path_uuid(request, "assistant")
     with_threads = _DELETE_THREADS.of(request)
     here = served(request)
     if with_threads:
@@ -172,7 +171,7 @@ async def _delete_threads(here: Served, assistant_id: str) -> None:
                 await here.engine.delete_thread(thread.thread_id)
 
 
-@endpoints("GET /assistants/{assistant_id}/graph", rules.read_assistant, answer="Any", query=(_XRAY,))
+@endpoints("GET /assistants/{assistant_id}/graph", rules.read_assistant, answer="Any", read=False, query=(_XRAY,))
 async def graph(request: Request) -> Response:
     """Draw a graph.
 
@@ -189,13 +188,13 @@ async def graph(request: Request) -> Response:
 
 
 @endpoints("GET /assistants/{assistant_id}/schemas", rules.read_assistant, answer="Any")
-async def schemas(request: Request) -> Response:
+async def schemas(request: Request, assistant_id: str) -> Response:
     """Get a graph's schemas.
 
     They are JSON Schemas of what the assistant's graph takes, gives and stores.
     """
     here = served(request)
-    assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
+    assistant = await here.persistence.assistants.get(assistant_id)
     async with opened_for(here, assistant) as opened:
         # Making schemas takes pydantic a tenth of a second, which the event loop does not have.
         made = await asyncio.to_thread(graph_schemas, opened)
@@ -210,13 +209,13 @@ async def schemas(request: Request) -> Response:
     summary="Get the schemas of one subgraph",
 )
 @endpoints("GET /assistants/{assistant_id}/subgraphs", rules.read_assistant, answer="Any", query=(_RECURSE,))
-async def subgraphs(request: Request) -> Response:
+async def subgraphs(request: Request, assistant_id: str) -> Response:
     """Get the schemas of subgraphs.
 
     All of them, or the one at a namespace.
     """
     here = served(request)
-    assistant = await here.persistence.assistants.get(path_uuid(request, "assistant"))
+    assistant = await here.persistence.assistants.get(assistant_id)
     namespace = request.path_params.get("namespace")
     recurse = _RECURSE.of(request)
     async with opened_for(here, assistant) as opened:

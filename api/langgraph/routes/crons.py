@@ -13,7 +13,7 @@ from starlette.responses import Response
 from toolweave.api.langgraph.answers import json_answer, page_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import Endpoints
-from toolweave.api.langgraph.requests import Body, path_uuid, uuid_of
+from toolweave.api.langgraph.requests import Body, uuid_of
 from toolweave.api.langgraph.run_requests import check_run_fields, run_request
 from toolweave.api.langgraph.run_schemas import GIVEN_TO_RUNS
 from toolweave.api.langgraph.served import Served, served
@@ -180,9 +180,9 @@ async def count(request: Request, body: Body) -> Response:
 
 
 @endpoints("GET /runs/crons/{cron_id}", rules.read_cron, answer="Cron")
-async def get(request: Request) -> Response:
+async def get(request: Request, cron_id: str) -> Response:
     """Get a cron."""
-    return json_answer(cron_json(await served(request).persistence.crons.get(path_uuid(request, "cron"))))
+    return json_answer(cron_json(await served(request).persistence.crons.get(cron_id)))
 
 
 @endpoints("PATCH /runs/crons/{cron_id}", rules.update_cron, "CronPatch", "Cron", errors=(400, 404, 422))
@@ -204,12 +204,12 @@ async def patch(request: Request, cron_id: str, body: Body) -> Response:
 
 
 @endpoints("DELETE /runs/crons/{cron_id}", rules.delete_cron, status=204)
-async def delete(request: Request) -> Response:
+async def delete(request: Request, cron_id: str) -> Response:
     """Delete a cron.
 
     Runs that it has started go on.
     """
-    await served(request).persistence.crons.delete(path_uuid(request, "cron"))
+    await served(request).persistence.crons.delete(cron_id)
     return Response(None, 204)
 
 

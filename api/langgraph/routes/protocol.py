@@ -373,13 +373,12 @@ async def _shows(wanted: MetadataFilter, here: Served, thread_id: str) -> bool:
         return False
 
 
-@sockets(f"GET {EVENTS}", rules.listen, status=101)
-async def admit(request: Request) -> Response:
+@sockets(f"GET {EVENTS}", rules.listen, read=False, status=101)
+async def admit(_request: Request) -> Response:
     """Speak the protocol over a WebSocket.
 
     Let the client in.
     """
-    path_uuid(request, "thread")
     return Response(None, 204)
 
 

@@ -41,7 +41,8 @@ from toolweave.runtime.events.channel import EventFilter, parse_event_id
 from toolweave.runtime.models import CancelAction, Run, StreamEvent, run_json
 from toolweave.runtime.runs.engine import EmbeddedEngine
 
-CANCEL, CANCEL_MANY = "/threads/{thread_id}/runs/{run_id}/cancel", "/runs/cancel"
+RUN = "/threads/{thread_id}/runs/{run_id}"
+CANCEL, CANCEL_MANY = f"{RUN}/cancel", "/runs/cancel"
 NOTHING_TO_CANCEL = "No runs found to cancel."
 # In a 200 answer, where the reference server has it: clients of join read the error out of the body.
 UNKNOWN_RUN = {"error": "HTTPException", "message": "404: Run not found"}
@@ -84,12 +85,11 @@ async def create(request: Request) -> Response:
 
 
 @endpoints("GET /threads/{thread_id}/runs", rules.list_runs, answer="Run[]", query=_LIST_QUERY)
-async def list_runs(request: Request) -> Response:
+async def list_runs(request: Request, thread_id: str) -> Response:
     """List runs.
 
     The newest come first.
     """
-    thread_id = path_uuid(request, "thread")
     limit, offset, status = (each.of(request) for each in (LIMIT_PARAM, OFFSET_PARAM, _STATUS))
     select = query_words(request, "select")
     for name in select:
@@ -131,7 +131,7 @@ async def stream(request: Request) -> EventStream:
     headers = {**_located(_path(request, started.run), "stream"), **wanted.headers}
     # `namespace`, repeated or a JSON list; `stream_mode` is in the body.
     shown = run_filter((), _namespaces(request))
-    when_gone = cancelling(here.engine, started.run) if wanted.cancel_on_disconnect else None
+    when_gone = cancelling(here.engine, started.run, wanted=wanted.cancel_on_disconnect)
     return EventStream(started.events.batches(), headers, shown=shown, when_gone=when_gone)
 
 
@@ -161,82 +161,69 @@ async def wait(request: Request) -> SlowJson:
     here = served(request)
     wanted = await _wanted(request, here)
     started = await here.engine.start(wanted.new)
-    when_gone = cancelling(here.engine, started.run) if wanted.cancel_on_disconnect else None
+    when_gone = cancelling(here.engine, started.run, wanted=wanted.cancel_on_disconnect)
     headers = {**_located(run_path(started.run), "join"), **wanted.headers}
     return SlowJson(_or_unknown(started.result()), headers, when_gone=when_gone)
 
 
-@endpoints("GET /threads/{thread_id}/runs/{run_id}", rules.read_run, answer="Run")
-async def get(request: Request) -> Response:
+@endpoints(f"GET {RUN}", rules.read_run, answer="Run")
+async def get(request: Request, thread_id: str, run_id: str) -> Response:
     """Get a run."""
-    return json_answer(run_json(await served(request).persistence.runs.get(*_ids(request))))
+    return json_answer(run_json(await served(request).persistence.runs.get(thread_id, run_id)))
 
 
-@endpoints("DELETE /threads/{thread_id}/runs/{run_id}", rules.delete_run, status=204, errors=(404, 409, 422))
-async def delete(request: Request) -> Response:
+@endpoints(f"DELETE {RUN}", rules.delete_run, status=204, errors=(404, 409, 422))
+async def delete(request: Request, thread_id: str, run_id: str) -> Response:
     """Delete a run.
 
     Its checkpoints go with it; a running one is stopped first.
     """
-    await served(request).engine.delete_run(*_ids(request))
+    await served(request).engine.delete_run(thread_id, run_id)
     return Response(None, 204)
 
 
-@endpoints(
-    "GET /threads/{thread_id}/runs/{run_id}/join",
-    rules.join_run,
-    answer="Any",
-    errors=(422,),
-    query=(_CANCEL_ON_DISCONNECT,),
-)
-async def join(request: Request) -> SlowJson:
+@endpoints(f"GET {RUN}/join", rules.join_run, answer="Any", errors=(422,), query=(_CANCEL_ON_DISCONNECT,))
+async def join(request: Request, thread_id: str, run_id: str) -> SlowJson:
     """Wait for a run.
 
     Answer with its result as soon as it has ended (5.2).
     """
     here = served(request)
-    leaves = _CANCEL_ON_DISCONNECT.of(request)
-    headers = _located("/threads/{}/runs/{}".format(*_ids(request)), "join")
+    headers = _located(f"/threads/{thread_id}/runs/{run_id}", "join")
     try:
-        run = await here.persistence.runs.get(*_ids(request))
+        run = await here.persistence.runs.get(thread_id, run_id)
     except NotFound:
         return SlowJson(_unknown(), headers)
-    return SlowJson(
-        _or_unknown(here.engine.wait(run)), headers, when_gone=cancelling(here.engine, run) if leaves else None
-    )
+    when_gone = cancelling(here.engine, run, wanted=_CANCEL_ON_DISCONNECT.of(request))
+    return SlowJson(_or_unknown(here.engine.wait(run)), headers, when_gone=when_gone)
 
 
-@endpoints(
-    "GET /threads/{thread_id}/runs/{run_id}/stream", rules.join_run, media_type=SSE, errors=(422,), query=_JOIN_QUERY
-)
-async def join_stream(request: Request) -> EventStream:
+@endpoints(f"GET {RUN}/stream", rules.join_run, media_type=SSE, errors=(422,), query=_JOIN_QUERY)
+async def join_stream(request: Request, thread_id: str, run_id: str) -> EventStream:
     """Stream a run's events.
 
     Those of a resumable run come from Last-Event-ID on, as far as they were stored (`_joined`).
     """
     here = served(request)
-    leaves = _CANCEL_ON_DISCONNECT.of(request)
-    path = "/threads/{}/runs/{}".format(*_ids(request))
+    path = f"/threads/{thread_id}/runs/{run_id}"
     try:
-        run = await here.persistence.runs.get(*_ids(request))
+        run = await here.persistence.runs.get(thread_id, run_id)
     except NotFound:
         return EventStream(_only(StreamEvent(1, "error", dumps(UNKNOWN_RUN), None)), _located(path, "stream"))
-    return _joined(request, here, run, path, leaves=leaves)
+    return _joined(request, here, run, path)
 
 
 @stateless("GET /runs/{run_id}/stream", rules.read_stateless_run, media_type=SSE, query=_JOIN_QUERY)
-async def join_stateless_stream(request: Request) -> EventStream:
+async def join_stateless_stream(request: Request, run_id: str) -> EventStream:
     """Stream a run's events.
 
     The Location of a stateless stream names this path; stored events as in `_joined`.
     """
     here = served(request)
-    leaves = _CANCEL_ON_DISCONNECT.of(request)
-    run_id = path_uuid(request, "run")
     path = f"/runs/{run_id}"
     run = await here.persistence.runs.find(run_id)
     if run is not None:
-        return _joined(request, here, run, path, leaves=leaves)
+        return _joined(request, here, run, path)
     ended = here.engine.runtime.log.ended.find(run_id)
     if ended is None:
         raise NotFound("Run not found")
@@ -254,7 +241,7 @@ async def join_stateless_stream(request: Request) -> EventStream:
     # `reason` marks input as taken up elsewhere, for servers that keep a record of that.
     query=(_WAIT, _ACTION, QueryParam("reason", STRING)),
 )
-async def cancel(request: Request) -> Response | SlowJson:
+async def cancel(request: Request, thread_id: str, run_id: str) -> Response | SlowJson:
     """Cancel a run.
 
     With `wait` the answer comes when it has ended (5.8).
@@ -263,7 +250,7 @@ async def cancel(request: Request) -> Response | SlowJson:
     waits = _WAIT.of(request)
     here = served(request)
     try:
-        run = await here.persistence.runs.get(*_ids(request))
+        run = await here.persistence.runs.get(thread_id, run_id)
         await here.engine.cancel(run.thread_id, run.run_id, action, wait=False, why=_why(action, CANCEL))
     except NotFound:
         raise NotFound(NOTHING_TO_CANCEL) from None
@@ -325,7 +312,7 @@ async def _chosen(body: Body, here: Served) -> list[tuple[str, str]]:
     ]
 
 
-def _joined(request: Request, here: Served, run: Run, path: str, *, leaves: bool) -> EventStream:
+def _joined(request: Request, here: Served, run: Run, path: str) -> EventStream:
     """Send a run's events: all after Last-Event-ID when it is resumable, else those from now on (6.2).
 
     After a kill of the server, the client may have received one to five events that are not sent again: they were not
@@ -333,7 +320,7 @@ def _joined(request: Request, here: Served, run: Run, path: str, *, leaves: bool
     """
     last_id, after = _position(request)
     events = _only() if last_id is not None and after is None else here.engine.event_batches(run, after)
-    when_gone = cancelling(here.engine, run) if leaves else None
+    when_gone = cancelling(here.engine, run, wanted=_CANCEL_ON_DISCONNECT.of(request))
     return EventStream(events, _located(path, "stream"), shown=_joined_filter(request), when_gone=when_gone)
 
 
@@ -350,10 +337,6 @@ def _position(request: Request) -> tuple[str | None, int | None]:
     """Read Last-Event-ID: as it is, and the number after which to go on (None without one, and for garbage)."""
     last_id = request.headers.get("last-event-id")
     return last_id, None if last_id is None else parse_event_id(last_id)
-
-
-def _ids(request: Request) -> tuple[str, str]:
-    return path_uuid(request, "thread"), path_uuid(request, "run")
 
 
 def run_path(run: Run) -> str:

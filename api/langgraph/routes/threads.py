@@ -14,7 +14,7 @@ from toolweave.api.langgraph.answers import EventStream, json_answer, page_answe
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import SSE, Endpoints
 from toolweave.api.langgraph.json_schema import FLAG, STRING, list_of, one_of, page_of
-from toolweave.api.langgraph.requests import Body, QueryParam, path_uuid, query_words, uuid_of
+from toolweave.api.langgraph.requests import Body, QueryParam, query_words, uuid_of
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import read_history, read_state, state_update, write_states
 from toolweave.api.langgraph.wire import selected_state, thread_json
@@ -43,12 +43,11 @@ async def prune(request: Request, body: Body) -> Response:
 
 
 @endpoints("GET /threads/{thread_id}/storage", rules.read_thread, answer="Any")
-async def storage(request: Request) -> Response:
+async def storage(request: Request, thread_id: str) -> Response:
     """Measure a thread.
 
     Count the bytes of its checkpoints.
     """
-    thread_id = path_uuid(request, "thread")
     persistence = served(request).persistence
     await persistence.threads.get(thread_id)
     taken = await persistence.checkpointer.storage(thread_id)
@@ -130,12 +129,12 @@ async def count(request: Request, body: Body) -> Response:
 
 
 @endpoints("GET /threads/{thread_id}", rules.read_thread, answer="Thread", query=(QueryParam("include", STRING),))
-async def get(request: Request) -> Response:
+async def get(request: Request, thread_id: str) -> Response:
     """Get a thread.
 
     With its time to live if `include` names it.
     """
-    thread = await served(request).persistence.threads.get(path_uuid(request, "thread"))
+    thread = await served(request).persistence.threads.get(thread_id)
     wanted = {word.strip() for text in query_words(request, "include") for word in text.split(",")}
     return json_answer({**thread_json(thread), **(ttl_json(thread) if "ttl" in wanted else {})})
 
@@ -156,12 +155,11 @@ async def patch(request: Request, thread_id: str, body: Body) -> Response:
 
 
 @endpoints("POST /threads/{thread_id}/copy", rules.copy_thread, answer="Thread", errors=(409, 422))
-async def copy(request: Request) -> Response:
+async def copy(request: Request, thread_id: str) -> Response:
     """Copy a thread.
 
     Its history is copied, its runs are not; the answer shows no values.
     """
-    thread_id = path_uuid(request, "thread")
     here = served(request)
     persistence = here.persistence
     try:
@@ -177,12 +175,12 @@ async def copy(request: Request) -> Response:
 
 
 @endpoints("DELETE /threads/{thread_id}", rules.delete_thread, status=204)
-async def delete(request: Request) -> Response:
+async def delete(request: Request, thread_id: str) -> Response:
     """Delete a thread.
 
     All it has goes with it; what runs on it is stopped.
     """
-    await served(request).engine.delete_thread(path_uuid(request, "thread"))
+    await served(request).engine.delete_thread(thread_id)
     return Response(None, 204)
 
 
@@ -197,13 +195,12 @@ async def delete(request: Request) -> Response:
         QueryParam("Last-Event-ID", STRING, where="header"),
     ),
 )
-async def stream(request: Request) -> ASGIApp:
+async def stream(request: Request, thread_id: str) -> ASGIApp:
     """Stream all runs of a thread.
 
     Send what happens until the client leaves or the thread is deleted.
     """
     here = served(request)
-    thread_id = path_uuid(request, "thread")
     modes, after = _modes(request), _position(request)
     await here.persistence.threads.get(thread_id)
     return EventStream(here.engine.thread_events(thread_id, modes, after), {})
@@ -272,14 +269,13 @@ async def post_state_at(request: Request, thread_id: str, body: Body) -> Respons
     summary="Get the state at a checkpoint",
 )
 @endpoints("GET /threads/{thread_id}/state", rules.read_thread, answer="ThreadState", query=(_SUBGRAPHS, _SELECT))
-async def get_state(request: Request) -> Response:
+async def get_state(request: Request, thread_id: str) -> Response:
     """Get the state.
 
     The newest one, or that at the path's checkpoint; an unknown checkpoint has an empty state.
     """
     checkpoint = {"checkpoint_id": request.path_params.get("checkpoint_id")}
-    thread_id, subgraphs = path_uuid(request, "thread"), _SUBGRAPHS.of(request)
-    state = await read_state(served(request), thread_id, checkpoint, subgraphs=subgraphs)
+    state = await read_state(served(request), thread_id, checkpoint, subgraphs=_SUBGRAPHS.of(request))
     return json_answer(selected_state(state, query_words(request, "select")))
 
 
@@ -289,7 +285,7 @@ async def get_state(request: Request) -> Response:
     answer="ThreadState[]",
     query=(_LIMIT, QueryParam("before", STRING), _SELECT),
 )
-async def get_history(request: Request) -> Response:
+async def get_history(request: Request, thread_id: str) -> Response:
     """Get the history.
 
     The newest state comes first.
@@ -297,7 +293,7 @@ async def get_history(request: Request) -> Response:
     before = request.query_params.get("before")
     states = await read_history(
         served(request),
-        path_uuid(request, "thread"),
+        thread_id,
         limit=_LIMIT.of(request),
         before=before,
         metadata=None,
