@@ -72,6 +72,31 @@ ASSISTANTS: Schema = {
     ),
     "AssistantCountRequest": body(_ASSISTANT_FILTER, description="Filter the assistants to count."),
     "Assistant": body(_ASSISTANT, description="A graph together with a configuration."),
+    "AssistantVersion": body(
+        {name: part for name, part in _ASSISTANT.items() if name != "updated_at"},
+        description="An assistant as one change left it.",
+    ),
+    "Graph": body(
+        {"nodes": list_of(OBJECT), "edges": list_of(OBJECT)},
+        required=("nodes", "edges"),
+        description="The nodes and edges of a graph, for drawing.",
+    ),
+    "GraphSchema": body(
+        {
+            "graph_id": STRING,
+            "input_schema": NULLABLE_OBJECT,
+            "output_schema": NULLABLE_OBJECT,
+            "state_schema": NULLABLE_OBJECT,
+            "config_schema": NULLABLE_OBJECT,
+            "context_schema": NULLABLE_OBJECT,
+        },
+        description="JSON Schemas of what a graph takes, gives and keeps; null where none can be made.",
+    ),
+    "Subgraphs": {
+        "type": "object",
+        "description": "Schemas of the subgraphs, by namespace.",
+        "additionalProperties": ANY,
+    },
 }
 _ID: Schema = {"type": ["string", "number", "null"]}
 _LENGTH: Schema = {"type": ["integer", "null"], "minimum": 0}
@@ -80,6 +105,26 @@ JSON_RPC: Schema = {
         {"jsonrpc": STRING, "id": _ID, "method": STRING, "params": OBJECT},
         required=("jsonrpc", "method"),
         description="A JSON-RPC 2.0 request, or a notification when it has no id.",
+    ),
+    "JsonRpcAnswer": body(
+        {"jsonrpc": STRING, "id": _ID, "result": ANY, "error": OBJECT},
+        required=("jsonrpc",),
+        description="The result of a JSON-RPC 2.0 request, or the error.",
+    ),
+    "AgentCard": body(
+        {
+            "name": STRING,
+            "description": STRING,
+            "url": STRING,
+            "version": STRING,
+            "supportedInterfaces": list_of(OBJECT),
+            "capabilities": OBJECT,
+            "defaultInputModes": list_of(STRING),
+            "defaultOutputModes": list_of(STRING),
+            "skills": list_of(OBJECT),
+        },
+        required=("name", "url", "version", "capabilities", "skills"),
+        description="An assistant as an A2A agent.",
     ),
     "A2aMessageParams": body(
         {
@@ -127,6 +172,22 @@ PROTOCOL: Schema = {
         {"id": INTEGER, "method": STRING, "params": OBJECT},
         required=("id", "method"),
         description="run.start, input.respond, agent.getTree, subscription.subscribe, subscription.unsubscribe.",
+    ),
+    "ProtocolAnswer": body(
+        {
+            "type": one_of("success", "error"),
+            "id": INTEGER,
+            "result": OBJECT,
+            "error": STRING,
+            "message": STRING,
+            "meta": OBJECT,
+        },
+        required=("type", "id"),
+        description="What came of a command: its result, or the code and text of an error.",
+    ),
+    "ProtocolRefusal": body(
+        {"type": one_of("error"), "id": ANY, "error": STRING, "message": STRING, "detail": STRING},
+        description="What is no command; `detail` alone when it is not even JSON.",
     ),
     "EventStreamRequest": body(
         {
@@ -207,6 +268,18 @@ STORE: Schema = {
         **body(_ITEM, required=tuple(_ITEM), description="A stored item; null when there is none."),
         "type": ["object", "null"],
     },
+    "StoreFoundItem": body(
+        {**_ITEM, "score": {"type": ["number", "null"]}},
+        required=tuple(_ITEM),
+        description="A stored item and how near it is to what was searched for.",
+    ),
+    "StoreSearchResponse": body(
+        {"items": list_of(ref("StoreFoundItem"))}, required=("items",), description="The items found."
+    ),
+    "StoreNamespaces": body(
+        {"namespaces": list_of(_LABELS)}, required=("namespaces",), description="The namespaces found."
+    ),
+    "PlainError": body({"error": ANY}, required=("error",), description="What went wrong."),
 }
 # SQLite takes 32 766 parameters in a statement.
 MAX_IDS = 10_000
@@ -223,6 +296,12 @@ _TTL: Schema = {
         _MINUTES,
     ],
     "description": "Minutes from the thread's last change until it is deleted, or until its history is.",
+}
+_BYTES: Schema = {"type": "integer", "minimum": 0}
+_COUNTED: Schema = {
+    "type": "object",
+    "required": ["count", "bytes"],
+    "properties": {"count": _BYTES, "bytes": _BYTES},
 }
 _STATE_VALUES: Schema = {"type": ["object", "array", "null"]}
 _THREAD: Schema = {
@@ -282,6 +361,31 @@ THREADS: Schema = {
         required=("thread_ids",),
         description="Threads to delete, or to keep only the newest state of (`keep_latest`; busy ones are left alone).",
     ),
+    "ThreadsPruned": body({"pruned_count": _BYTES}, description="How many of the threads there were."),
+    "ThreadStorage": body(
+        {
+            "thread_id": UUID,
+            "total_bytes": _BYTES,
+            "checkpoints": _COUNTED,
+            "channel_values": {
+                "type": "object",
+                "required": ["count", "bytes", "by_channel"],
+                "properties": {
+                    **_COUNTED["properties"],
+                    "by_channel": {
+                        "type": "object",
+                        "additionalProperties": {
+                            "type": "object",
+                            "required": ["versions", "bytes"],
+                            "properties": {"versions": _BYTES, "bytes": _BYTES},
+                        },
+                    },
+                },
+            },
+            "pending_writes": _COUNTED,
+        },
+        description="Bytes that a thread takes up: checkpoint rows without, and with, channel values; pending writes.",
+    ),
     "CheckpointConfig": body(
         {"thread_id": STRING, "checkpoint_ns": STRING, "checkpoint_id": STRING, "checkpoint_map": OBJECT},
         description="Names a checkpoint; without `checkpoint_id` the newest of its namespace.",
@@ -294,6 +398,10 @@ THREADS: Schema = {
             "as_node": STRING,
         },
         description="Values to write into the state, as if `as_node` had returned them.",
+    ),
+    "ThreadStateUpdated": body(
+        {"checkpoint": OBJECT, "configurable": OBJECT, "checkpoint_id": STRING},
+        description="The checkpoint that an update made.",
     ),
     "ThreadStateCheckpointRequest": body(
         {"checkpoint": ref("CheckpointConfig"), "subgraphs": BOOLEAN, "select": list_of(STRING)},
@@ -346,9 +454,17 @@ COMPONENTS: Schema = {
     **CRONS,
     **STORE,
     **JSON_RPC,
-    "Any": {**ANY, "description": "Any JSON; that of a run that failed is {__error__: {error, message}}."},
+    "Any": {**ANY, "description": "Any JSON: the values of a run, or {__error__: {error, message}}."},
     "Count": {"type": "integer", "minimum": 0},
-    "ErrorResponse": body({"detail": STRING, "error": ANY}, description="What went wrong, in one of the two fields."),
+    "Ok": body({"ok": BOOLEAN, "services": OBJECT}, description="The server is up."),
+    "Info": body(
+        {"version": STRING, "langgraph_py_version": STRING, "flags": OBJECT, "host": OBJECT},
+        description="What this server is and can do.",
+    ),
+    "Metrics": body(
+        {"queue": OBJECT, "api": OBJECT, "workers": OBJECT}, description="What the server has done and has to do."
+    ),
+    "ErrorResponse": body({"detail": STRING}, required=("detail",), description="What went wrong."),
 }
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -35,7 +35,7 @@ class Endpoint:
     `rule` asks the application's auth handlers; None opens the endpoint to anybody, as in the official server.
     `body` and `answer` name components, "X[]" a list of them; `answer` None means that a success has no JSON body;
     with a `media_type` of another kind the client may ask for either. `errors` are the statuses beside `status` (which
-    is that of a success).
+    is that of a success); `error_answers` names the component of those whose body is not the usual `{"detail": …}`.
     `switch` names the `http.disable_…` that removes the endpoint.
     """
 
@@ -52,6 +52,7 @@ class Endpoint:
     media_type: str = JSON
     status: int = 200
     query: tuple[QueryParam, ...] = ()
+    error_answers: Mapping[int, str] = field(default_factory=dict)
 
 
 class Endpoints:
@@ -235,7 +236,9 @@ def _responses(endpoint: Endpoint) -> JsonObject:
     for status in (*endpoint.errors, *refused):
         responses[str(status)] = {"description": HTTPStatus(status).phrase}
         if status >= 300:
-            responses[str(status)]["content"] = {JSON: {"schema": ref("ErrorResponse")}}
+            responses[str(status)]["content"] = {
+                JSON: {"schema": ref(endpoint.error_answers.get(status, "ErrorResponse"))}
+            }
     return responses
 
 

@@ -46,6 +46,7 @@ STREAM_NOT_ACCEPTED = "Accept header must include text/event-stream for streamin
 TASK_OPERATIONS = {"get": tasks.get_task, "cancel": tasks.cancel_task, "list": tasks.list_tasks}
 
 endpoints = Endpoints("A2A", "disable_a2a")
+_REFUSED = {400: "PlainError"}
 _SCOPE = QueryParam(HISTORY_SCOPE_HEADER, one_of(*SCOPES), "header")
 
 
@@ -250,10 +251,11 @@ async def permit_card(asked: AuthRequest) -> None:
     "POST /a2a/{assistant_id}",
     permit_message,
     "JsonRpcMessage",
-    "Any",
+    "JsonRpcAnswer",
     read=False,
     errors=(202, 400),
     query=(_SCOPE,),
+    error_answers=_REFUSED,
 )
 async def message(request: Request) -> ASGIApp:
     """Send a message to an assistant, or ask about a task.
@@ -279,13 +281,23 @@ async def message(request: Request) -> ASGIApp:
 @endpoints(
     "GET /.well-known/agent-card.json",
     permit_card,
-    answer="Any",
+    answer="AgentCard",
     read=False,
     errors=(400,),
     query=(QueryParam("assistant_id", STRING),),
+    error_answers=_REFUSED,
 )
-@endpoints("GET /a2a/{assistant_id}/.well-known/agent-card.json", permit_card, answer="Any", read=False, errors=(400,))
-@endpoints("GET /a2a/{assistant_id}", permit_card, answer="Any", read=False, errors=(400,))
+@endpoints(
+    "GET /a2a/{assistant_id}/.well-known/agent-card.json",
+    permit_card,
+    answer="AgentCard",
+    read=False,
+    errors=(400,),
+    error_answers=_REFUSED,
+)
+@endpoints(
+    "GET /a2a/{assistant_id}", permit_card, answer="AgentCard", read=False, errors=(400,), error_answers=_REFUSED
+)
 async def card(request: Request) -> Response:
     """Describe an agent.
 

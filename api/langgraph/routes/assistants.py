@@ -122,7 +122,7 @@ async def delete(request: Request, assistant_id: str) -> Response:
     "POST /assistants/{assistant_id}/versions",
     rules.read_assistant,
     "AssistantVersionsSearchRequest",
-    "Assistant[]",
+    "AssistantVersion[]",
 )
 async def versions(request: Request, assistant_id: str, body: Body) -> Response:
     """List an assistant's versions.
@@ -171,7 +171,7 @@ async def _delete_threads(here: Served, assistant_id: str) -> None:
                 await here.engine.delete_thread(thread.thread_id)
 
 
-@endpoints("GET /assistants/{assistant_id}/graph", rules.read_assistant, answer="Any", read=False, query=(_XRAY,))
+@endpoints("GET /assistants/{assistant_id}/graph", rules.read_assistant, answer="Graph", read=False, query=(_XRAY,))
 async def graph(request: Request) -> Response:
     """Draw a graph.
 
@@ -187,7 +187,7 @@ async def graph(request: Request) -> Response:
         return json_answer(await drawn_graph(opened, xray=xray))
 
 
-@endpoints("GET /assistants/{assistant_id}/schemas", rules.read_assistant, answer="Any")
+@endpoints("GET /assistants/{assistant_id}/schemas", rules.read_assistant, answer="GraphSchema")
 async def schemas(request: Request, assistant_id: str) -> Response:
     """Get a graph's schemas.
 
@@ -204,11 +204,11 @@ async def schemas(request: Request, assistant_id: str) -> Response:
 @endpoints(
     "GET /assistants/{assistant_id}/subgraphs/{namespace}",
     rules.read_assistant,
-    answer="Any",
+    answer="Subgraphs",
     query=(_RECURSE,),
     summary="Get the schemas of one subgraph",
 )
-@endpoints("GET /assistants/{assistant_id}/subgraphs", rules.read_assistant, answer="Any", query=(_RECURSE,))
+@endpoints("GET /assistants/{assistant_id}/subgraphs", rules.read_assistant, answer="Subgraphs", query=(_RECURSE,))
 async def subgraphs(request: Request, assistant_id: str) -> Response:
     """Get the schemas of subgraphs.
 

@@ -169,9 +169,10 @@ async def permit_end(_asked: AuthRequest) -> None:
     "POST /mcp",
     permit_message,
     "JsonRpcMessage",
-    "Any",
+    "JsonRpcAnswer",
     read=False,
     errors=(202, 400),
+    error_answers={400: "PlainError"},
 )
 async def message(request: Request) -> ASGIApp:
     """Use assistants as MCP tools.

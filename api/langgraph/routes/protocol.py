@@ -315,7 +315,15 @@ def _agent_tree(events: Sequence[StreamEvent]) -> JsonObject | None:
     return nodes.get(())
 
 
-@endpoints(f"POST {COMMANDS}", rules.send_command, "ProtocolCommand", "Any", read=False, errors=(400,))
+@endpoints(
+    f"POST {COMMANDS}",
+    rules.send_command,
+    "ProtocolCommand",
+    "ProtocolAnswer",
+    read=False,
+    errors=(400,),
+    error_answers={400: "ProtocolRefusal"},
+)
 async def command(request: Request) -> Response:
     """Send a protocol command.
 

@@ -52,6 +52,7 @@ async def put(request: Request, body: Body) -> Response:
     answer="StoreItem",
     errors=(400, 422),
     query=_GET_QUERY,
+    error_answers={400: "PlainError"},
 )
 async def get(request: Request) -> Response:
     """Get an item.
@@ -78,7 +79,9 @@ async def delete(request: Request, body: Body) -> Response:
     return Response(None, 204, body.headers())
 
 
-@endpoints("POST /store/items/search", rules.search_items, "StoreSearchRequest", "Any", errors=(400, 422))
+@endpoints(
+    "POST /store/items/search", rules.search_items, "StoreSearchRequest", "StoreSearchResponse", errors=(400, 422)
+)
 async def search(request: Request, body: Body) -> Response:
     """Search items.
 
@@ -102,7 +105,7 @@ async def search(request: Request, body: Body) -> Response:
     return json_answer({"items": items}, headers=body.headers())
 
 
-@endpoints("POST /store/namespaces", rules.list_namespaces, "StoreNamespacesRequest", "Any")
+@endpoints("POST /store/namespaces", rules.list_namespaces, "StoreNamespacesRequest", "StoreNamespaces")
 async def namespaces(request: Request, body: Body) -> Response:
     """List namespaces.
 

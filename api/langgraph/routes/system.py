@@ -24,8 +24,8 @@ _CHECK_DB = QueryParam("check_db", FLAG)
 _FORMAT = QueryParam("format", one_of("prometheus", "json"))
 
 
-@endpoints("GET /", None, answer="Any", errors=(422, 503), query=(_CHECK_DB,))
-@endpoints("GET /ok", None, answer="Any", errors=(422, 503), query=(_CHECK_DB,))
+@endpoints("GET /", None, answer="Ok", errors=(422, 503), query=(_CHECK_DB,))
+@endpoints("GET /ok", None, answer="Ok", errors=(422, 503), query=(_CHECK_DB,))
 async def ok(request: Request) -> Response:
     """Say that the server is up.
 
@@ -39,7 +39,7 @@ async def ok(request: Request) -> Response:
 @endpoints(
     "GET /metrics",
     None,
-    answer="Any",
+    answer="Metrics",
     media_type="text/plain",
     switch="disable_meta",
     query=(_FORMAT,),
@@ -56,7 +56,7 @@ async def metrics(request: Request) -> Response:
     return Response(meters.as_text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
-@endpoints("GET /info", None, switch="disable_meta", answer="Any", errors=())
+@endpoints("GET /info", None, switch="disable_meta", answer="Info", errors=())
 async def info(request: Request) -> Response:
     """Describe the server.
 

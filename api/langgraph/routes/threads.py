@@ -31,7 +31,7 @@ _LIMIT = QueryParam("limit", {**page_of()["limit"], "default": 1})
 endpoints = Endpoints("Threads", "disable_threads")
 
 
-@endpoints("POST /threads/prune", rules.prune_threads, "ThreadPruneRequest", "Any")
+@endpoints("POST /threads/prune", rules.prune_threads, "ThreadPruneRequest", "ThreadsPruned")
 async def prune(request: Request, body: Body) -> Response:
     """Delete threads or their histories.
 
@@ -42,7 +42,7 @@ async def prune(request: Request, body: Body) -> Response:
     return json_answer({"pruned_count": pruned}, headers=body.headers())
 
 
-@endpoints("GET /threads/{thread_id}/storage", rules.read_thread, answer="Any")
+@endpoints("GET /threads/{thread_id}/storage", rules.read_thread, answer="ThreadStorage")
 async def storage(request: Request, thread_id: str) -> Response:
     """Measure a thread.
 
@@ -230,7 +230,7 @@ def _position(request: Request) -> Position | None:
     "POST /threads/{thread_id}/state",
     rules.update_state,
     "ThreadStateUpdate",
-    "Any",
+    "ThreadStateUpdated",
     errors=(400, 404, 409, 422),
 )
 async def post_state(request: Request, thread_id: str, body: Body) -> Response:
