@@ -1,7 +1,7 @@
 """Log the events of runs and of threads: live ones from memory, stored ones from disk, replayed without a gap.
 
-Each run numbers its own events (docs/decisions/0003). In the newer protocol a thread numbers the events of all its runs
-(0008). Listeners get an event before its batch is on disk.
+Each run numbers its own events. In the newer protocol a thread numbers the events of all its runs. Listeners get an
+event before its batch is on disk (docs/decisions/0003).
 """
 
 import asyncio
