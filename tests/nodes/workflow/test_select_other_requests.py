@@ -33,7 +33,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
     "host": ({"url": "http://evil.example/orders/A-1001"}, "not http://evil.example"),
     "port": ({"url": "http://127.0.0.1:1/orders/A-1001"}, "not http://127.0.0.1:1"),
     "user in the url": ({"url": "http://me:pw@127.0.0.1/orders/A-1001"}, "url cannot be used"),
-    "path": ({"url": "/orders/A-1002"}, "path of url must be"),
+    "path": ({"url": "/orders/A-1002"}, "url must be"),
     "dot segments": ({"url": "/orders/../products/1"}, "url"),
     "encoded dots": ({"url": "/orders/%2e%2e/products/1"}, "url"),
     "line break": ({"url": "/orders/A-1001\r\nX-Evil: 1"}, "url cannot be used"),
