@@ -3,9 +3,9 @@
 Configurations come from users and from documents of others. So each text of theirs is one line that cannot end the
 block it stands in, its length is bounded, and credentials are no part of it (W-08).
 
-In the function's schema, references are replaced by what they lead to, since some endpoints know no `$ref`, and only
-keywords that all endpoints take are kept; the others are said in words. It tells the model what to write, no more:
-what it writes is checked against the configuration's own schema.
+The function's schema has the names and types of the arguments only, in keywords that all endpoints take: some know no
+`$ref`. Words, choices and limits are in the descriptions, and what the model writes is checked against the
+configuration's own schema.
 """
 
 import json
@@ -43,9 +43,11 @@ DEEPEST = 3
 CUT = "… (shortened)"
 _TAG = re.compile(r"<(?=\s*/?\s*tool)", re.IGNORECASE)
 _RULES = (
-    *("format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("const", "enum", "format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     *("minLength", "maxLength", "minItems", "maxItems", "default"),
 )
+_DEFINITION = re.compile(r"#/(\$defs|definitions)/([^/]+)")
+MOST_JOINED = 50
 
 
 def as_candidates(tools: Sequence[ToolConfig]) -> list[Candidate]:
@@ -78,14 +80,9 @@ def concatenated(candidates: Sequence[Candidate]) -> str:
 
 def one_line(text: str, longest: int) -> str:
     """Return a text as one line that cannot end a block of descriptions, cut where it is too long."""
-    begun = _TAG.sub("‹", " ".join(_printable(text[: longest * 2]).split()))
+    printable = "".join(character if character.isprintable() else " " for character in text[: longest * 2])
+    begun = _TAG.sub("‹", " ".join(printable.split()))
     return begun if len(begun) <= longest and len(text) <= longest * 2 else begun[:longest] + "…"
-
-
-def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _fitting(lines: Sequence[str], room: int) -> str:
@@ -103,243 +100,129 @@ def _section(title: str, lines: Iterator[str]) -> list[str]:
 
 
 def _parameters(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
-    places = tool.places
-    root = secrets.hide_in(tool.input_schema)
-    fields = _properties(root, root)
-    for name in tool.input_fields:
-        place, field = places[name], fields.get(secrets.hide(name))
+    root = _shown(tool.input_schema, secrets)
+    for name, place in tool.places.items():
+        shown = secrets.hide(name)
         needed = "required" if name in tool.required_fields or place.part == "path" else "optional"
         where = place.part if place.steps == (name,) else f"{place.part} {secrets.hide(place.name)}"
-        yield _field(secrets.hide(name), field, [where, needed], root)
-        yield from _fields_inside(field, root, 1)
+        yield from _field(shown, root["properties"].get(shown), [where, needed], root)
 
 
 def _output(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
-    root = secrets.hide_in(tool.output_schema)
-    fields = _properties(root, root)
-    names = dict.fromkeys([*(secrets.hide(name) for name in tool.field_mappings.response), *fields])
-    for name in names:
-        yield _field(name, fields.get(name, {}), [], root)
-        yield from _fields_inside(fields.get(name, {}), root, 1)
-    if root and not names:
-        yield _field("answer", root, [], root)
-        yield from _fields_inside(root, root, 1)
+    root = _shown(tool.output_schema, secrets)
+    mapped = {secrets.hide(name): {} for name in tool.field_mappings.response}
+    fields = {**mapped, **root.get("properties", {})} or ({"answer": root} if root else {})
+    for name, schema in fields.items():
+        yield from _field(name, schema, [], root)
 
 
-def _fields_inside(schema: Any, root: Mapping[str, Any], depth: int) -> Iterator[str]:
-    inner = local(schema, root)
-    if inner.get("type") == "array":
-        inner = local(inner.get("items"), root)
-    required = inner.get("required")
-    for name, field in _properties(inner, root).items() if depth < DEEPEST else ():
-        needed = "required" if isinstance(required, list) and name in required else "optional"
-        yield "  " * depth + _field(name, field, [needed], root)
-        yield from _fields_inside(field, root, depth + 1)
+def _shown(schema: Mapping[str, Any], secrets: KnownSecrets) -> dict[str, Any]:
+    """Return a schema without secrets and without the rest of long texts, which many fields may refer to."""
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: cut(item) for name, item in value.items()}
+        if isinstance(value, list):
+            return [cut(item) for item in value]
+        return value[:LONGEST_TEXT] if isinstance(value, str) else value
+
+    found: dict[str, Any] = cut(secrets.hide_in(schema))
+    return found
 
 
-def _field(name: str, schema: Any, notes: Sequence[str], root: Mapping[str, Any]) -> str:
-    """Write one field: `- limit (integer, query, optional, maximum 50): how many`."""
+def _field(name: str, schema: Any, notes: Sequence[str], root: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
+    """Write one field, `- limit (integer, query, optional, maximum 50): how many`, and below it those inside it."""
     field = local(schema, root)
-    rules = [f"{rule} {begun_json(field[rule], LONGEST_TEXT)}" for rule in _RULES if rule in field]
-    facts = ", ".join(part for part in (_type(field), *notes, *_choices(field), *rules) if part)
-    words = one_line(str(field.get("description") or field.get("title") or ""), LONGEST_TEXT // 2)
-    return f"- {one_line(name, LONGEST_NOTE)} ({one_line(facts, LONGEST_TEXT)})" + (words and f": {words}")
+    rules = [f"{rule} {json.dumps(field[rule], ensure_ascii=False)}" for rule in _RULES if rule in field]
+    facts = one_line(", ".join([_type(field), *notes, *rules]), LONGEST_TEXT)
+    words = one_line(field.get("description") or field.get("title") or "", LONGEST_TEXT // 2)
+    yield "  " * depth + f"- {one_line(name, LONGEST_NOTE)} ({facts})" + (words and f": {words}")
+    inner = local(field["items"], root) if "items" in field else field
+    for each, below in inner.get("properties", {}).items() if depth < DEEPEST - 1 else ():
+        needed = "required" if each in inner.get("required", ()) else "optional"
+        yield from _field(each, below, [needed], root, depth + 1)
 
 
 def _type(field: Mapping[str, Any]) -> str:
-    kind = field.get("type")
-    if isinstance(kind, list):
-        return " or ".join(str(name) for name in kind)
-    branches: list[Any] = next((field[word] for word in ("anyOf", "oneOf") if isinstance(field.get(word), list)), [])
-    kinds = [str(branch["type"]) for branch in branches if isinstance(branch, dict) and "type" in branch]
-    return str(kind) if kind else " or ".join(dict.fromkeys(kinds)) or "any"
-
-
-def _choices(field: Mapping[str, Any]) -> list[str]:
-    if "const" in field:
-        return [f"always {begun_json(field['const'], LONGEST_TEXT)}"]
-    choices = field.get("enum")
-    return [f"one of {begun_json(choices, LONGEST_TEXT)}"] if isinstance(choices, list) else []
-
-
-def _properties(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
-    properties = local(schema, root).get("properties")
-    return properties if isinstance(properties, dict) else {}
+    branches = [branch for branch in field.get("anyOf") or field.get("oneOf") or () if isinstance(branch, dict)]
+    kinds = field.get("type") or [branch["type"] for branch in branches if "type" in branch]
+    return " or ".join(dict.fromkeys(map(str, kinds))) if isinstance(kinds, list) else kinds or "any"
 
 
 def local(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
-    """Follow references into the same document, a few at most; what leads nowhere is an empty schema."""
+    """Follow references to definitions of the same document, and join what `allOf` says of the same value."""
+    whole = _target(schema, root)
+    for part in [_target(part, root) for part in whole.get("allOf", ())[:MOST_JOINED]]:
+        properties = {**whole.get("properties", {}), **part.get("properties", {})}
+        required = [*whole.get("required", ()), *part.get("required", ())]
+        whole = {**part, **whole} | ({"properties": properties, "required": required} if properties else {})
+    return whole
+
+
+def _target(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+    """Follow a few references; what leads nowhere is an empty schema."""
     for _ in range(8):
         if not isinstance(schema, dict):
             return {}
-        reference = schema.get("$ref")
-        if not isinstance(reference, str):
+        if "$ref" not in schema:
             return schema
-        schema = {**_at(reference, root), **{name: item for name, item in schema.items() if name != "$ref"}}
+        found = _DEFINITION.fullmatch(schema["$ref"])
+        target = root.get(found[1], {}).get(found[2]) if found else root if schema["$ref"] == "#" else None
+        beside = {word: value for word, value in schema.items() if word != "$ref"}
+        schema = target | beside if isinstance(target, dict) else beside
     return {}
-
-
-def _at(reference: str, root: Mapping[str, Any]) -> dict[str, Any]:
-    found: Any = root
-    for step in reference.removeprefix("#").split("/")[1:] if reference.startswith("#") else [""]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def begun_json(value: Any, longest: int) -> str:
-    """Write the first characters of a value's JSON, and not the rest: schemas hold choices of any number and length."""
-    if isinstance(value, str):
-        value = value[:longest]
-    if isinstance(value, list):
-        value = [item[:longest] if isinstance(item, str) else item for item in value[:longest]]
-    written = ""
-    for piece in json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value):
-        written += piece[:longest]
-        if len(written) >= longest:
-            break
-    return written[:longest]
 
 
 MOST_PARTS = 400
 """Schemas inside one schema; what comes after so many is left open."""
 DEEPEST_SCHEMA = 8
-LONGEST_DESCRIPTION = 500
 LONGEST_CHOICE = 100
 MOST_CHOICES = 200
-MOST_JOINED = 50
-_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
-_NUMBERS = frozenset({"minimum", "maximum"})
-_SAID = ("format", "pattern", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "multipleOf")
-_LONGEST_RULE = 120
 
 
-def plain_schema(schema: Mapping[str, Any], *, wordless: bool = False) -> dict[str, Any]:
-    """Return a schema of an object without references, of bounded size and depth; `wordless`: no descriptions."""
-    return {**_Rewriting(schema, wordless=wordless).rewritten(dict(schema), 0), "type": "object"}
+def plain_schema(root: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the shape of an object without references, of bounded size and depth."""
+    left = MOST_PARTS
 
-
-class _Rewriting:
-    def __init__(self, root: Mapping[str, Any], *, wordless: bool) -> None:
-        self._root = root
-        self._words = (lambda _schema: {}) if wordless else _words
-        self._left = MOST_PARTS
-
-    def rewritten(self, schema: Any, depth: int) -> dict[str, Any]:
-        self._left -= 1
-        if self._left < 0 or depth > DEEPEST_SCHEMA:
+    def plain(schema: Any, depth: int) -> dict[str, Any]:
+        nonlocal left
+        left -= 1
+        if left < 0 or depth > DEEPEST_SCHEMA:
             return {}
-        found = _merged(local(schema, self._root), self._root)
-        branches = self._branches(found, depth)
-        if len(branches) == 1:
-            return {**branches[0], **self._words(found)}
+        found = local(schema, root)
+        kind, properties = found.get("type"), found.get("properties", {})
+        if isinstance(kind, list):
+            branches = [{**found, "type": each} for each in kind]
+        else:
+            branches = [] if properties else found.get("anyOf") or found.get("oneOf") or []
         if branches:
-            # Beside anyOf some endpoints take no other keyword.
-            words = self._words(found)
-            return {"anyOf": [branch if branch.get("type") == "null" else words | branch for branch in branches]}
-        return {**self._of_type(found, depth), **self._words(found)}
-
-    def _branches(self, found: dict[str, Any], depth: int) -> list[dict[str, Any]]:
-        """Give the alternatives that the schema names, a list of types among them."""
-        for word in ("anyOf", "oneOf"):
-            if isinstance(found.get(word), list) and "properties" not in found:
-                return [self.rewritten(branch, depth + 1) for branch in found[word]]
-        kinds = found.get("type")
-        if isinstance(kinds, list):
-            return [self._of_type({**found, "type": kind}, depth) for kind in kinds]
-        return []
-
-    def _of_type(self, found: dict[str, Any], depth: int) -> dict[str, Any]:
-        kind = found.get("type") or _implied(found)
-        plain: dict[str, Any] = {"type": kind} if isinstance(kind, str) and kind in _TYPES else {}
-        if kind == "object":
-            return {**plain, **self._object(found, depth)}
+            forms = [plain(branch, depth + 1) for branch in branches]
+            return forms[0] if len(forms) == 1 else {"anyOf": forms}
+        if kind == "object" or (properties and kind is None):
+            fields = {name: plain(field, depth + 1) for name, field in properties.items()}
+            required = [name for name in fields if name in found.get("required", ())]
+            return {"type": "object", "properties": fields, **({"required": required} if required else {})}
         if kind == "array":
-            return {**plain, "items": self.rewritten(found.get("items", {}), depth + 1) or {"type": "string"}}
-        if kind in ("integer", "number"):
-            return {**plain, **{rule: found[rule] for rule in _NUMBERS & found.keys() if _is_number(found[rule])}}
-        if kind == "string" and (choices := _text_choices(found)):
-            return {**plain, "enum": choices}
-        return {**plain, "format": "date-time"} if found.get("format") == "date-time" else plain
+            return {"type": "array", "items": plain(found.get("items"), depth + 1) or {"type": "string"}}
+        if kind in ("string", None) and (choices := _text_choices(found)):
+            return {"type": "string", "enum": choices}
+        return {"type": kind} if kind else {}
 
-    def _object(self, found: dict[str, Any], depth: int) -> dict[str, Any]:
-        properties = found.get("properties")
-        fields = properties if isinstance(properties, dict) else {}
-        required = found.get("required")
-        needed = [name for name in required if name in fields] if isinstance(required, list) else []
-        rewritten = {name: self.rewritten(field, depth + 1) for name, field in fields.items()}
-        return {"properties": rewritten, **({"required": needed} if needed else {})}
-
-
-def _merged(found: dict[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
-    """Join what `allOf` says of the same value."""
-    parts = found.get("allOf")
-    if not isinstance(parts, list):
-        return found
-    whole = {name: item for name, item in found.items() if name != "allOf"}
-    for part in (local(part, root) for part in parts[:MOST_JOINED]):
-        properties = {**_object_in(whole, "properties"), **_object_in(part, "properties")}
-        required = list(dict.fromkeys([*_list_in(whole, "required"), *_list_in(part, "required")]))
-        whole = {**part, **whole}
-        whole |= {"properties": properties} if properties else {}
-        whole |= {"required": required} if required else {}
-    return whole
-
-
-def _object_in(schema: Mapping[str, Any], word: str) -> dict[str, Any]:
-    value = schema.get(word)
-    return value if isinstance(value, dict) else {}
-
-
-def _list_in(schema: Mapping[str, Any], word: str) -> list[Any]:
-    value = schema.get(word)
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _implied(found: Mapping[str, Any]) -> str | None:
-    if "properties" in found:
-        return "object"
-    if "items" in found:
-        return "array"
-    return "string" if _text_choices(found) else None
+    return {"properties": {}, **plain(root, 0), "type": "object"}
 
 
 def _text_choices(found: Mapping[str, Any]) -> list[str]:
-    """Give the choices where all of them are short texts; of the others only words can tell."""
-    choices = [found["const"]] if "const" in found else found.get("enum")
-    if not isinstance(choices, list) or len(choices) > MOST_CHOICES:
-        return []
+    """Give the choices where all of them are short texts: the only ones that all endpoints take."""
+    choices = [found["const"]] if "const" in found else found.get("enum", [])
     given = [choice for choice in choices if choice is not None]
     fit = all(isinstance(choice, str) and 0 < len(choice) <= LONGEST_CHOICE for choice in given)
-    return list(dict.fromkeys(given)) if fit else []
-
-
-def _words(found: Mapping[str, Any]) -> dict[str, str]:
-    """Keep the description, with the rules that only words can tell every endpoint."""
-    said = [f"{rule}: {_short(found[rule])}" for rule in _SAID if rule in found and found[rule] != "date-time"]
-    choices = [found["const"]] if "const" in found else found.get("enum")
-    if isinstance(choices, list) and not _text_choices(found):
-        said.append(f"one of {_short(choices)}")
-    if "default" in found:
-        said.append(f"default: {_short(found['default'])}")
-    words = one_line(str(found.get("description") or found.get("title") or ""), LONGEST_DESCRIPTION)
-    rules = f"({', '.join(said)})" if said else ""
-    text = " ".join(part for part in (words, one_line(rules, LONGEST_DESCRIPTION)) if part)
-    return {"description": text} if text else {}
-
-
-def _short(value: Any) -> str:
-    return begun_json(value, _LONGEST_RULE + 1).strip('"')[:_LONGEST_RULE]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+    return list(dict.fromkeys(given)) if fit and len(given) <= MOST_CHOICES else []
 
 
 CHOOSE = "choose_request"
 """The function's name."""
 LONGEST_SCHEMAS = 60_000
-"""Characters of all input schemas; above it they go without words, and then the tools' descriptions alone must do."""
+"""Characters of all input schemas; above it the tools' descriptions alone must do."""
 _ABOUT = (
     "Choose the tool and the request that does what the user asks for. Give tool_id and arguments; or, if no tool "
     "fits or a value that is needed is missing, give only reason."
@@ -376,15 +259,13 @@ def selection_schema(tools: Sequence[ToolConfig]) -> dict[str, Any]:
 
 def _arguments(tools: Sequence[ToolConfig]) -> dict[str, Any]:
     """Allow the arguments of any of the tools; each form is titled with the id of its tool."""
-    for wordless in (False, True):
-        forms = [_form(tool, wordless=wordless) for tool in tools]
-        if len(json.dumps(forms)) <= LONGEST_SCHEMAS:
-            return forms[0] if len(forms) == 1 else {"anyOf": forms}
-    return {"type": "object", "description": "The chosen tool's arguments, as its description lists them."}
+    forms = [_form(tool) for tool in tools]
+    if len(json.dumps(forms)) > LONGEST_SCHEMAS:
+        return {"type": "object", "description": "The chosen tool's arguments, as its description lists them."}
+    return forms[0] if len(forms) == 1 else {"anyOf": forms}
 
 
-def _form(tool: ToolConfig, *, wordless: bool) -> dict[str, Any]:
+def _form(tool: ToolConfig) -> dict[str, Any]:
     secrets = secrets_of(tool)
-    plain = plain_schema(secrets.hide_in(tool.input_schema), wordless=wordless)
-    about = one_line(secrets.hide(f"{tool.name}: {tool.description}"), 100 if wordless else 300)
-    return {**plain, "title": tool.tool_id, "description": about}
+    about = one_line(secrets.hide(f"{tool.name}: {tool.description}"), LONGEST_NOTE)
+    return {**plain_schema(secrets.hide_in(tool.input_schema)), "title": tool.tool_id, "description": about}

@@ -51,7 +51,7 @@ def test_a_description_names_what_a_tool_does_where_with_what_and_what_comes_bac
         f"endpoint: PATCH {URL}/orders/{{order_id}}",
         "parameters:",
         "- order_id (string, path, required): Number of the order.",
-        '- status (string, body, required, one of ["paid", "sent"])',
+        '- status (string, body, required, enum ["paid", "sent"])',
         "- note (string or null, body, optional, default null)",
         "- lines (array, body, optional)",
         "  - sku (string, required)",
