@@ -268,7 +268,7 @@ async def ask(
     except (ConfigError, ModelError) as error:
         raise StageFailed(str(error)) from error
     usage = model_usage(stage, model, answer)
-    called = answer.tool_calls or answer.invalid_tool_calls or answer.additional_kwargs.get("function_call")
+    called = answer.tool_calls or answer.invalid_tool_calls
     problem = CUT_SHORT.get(answer_status(answer))
     if problem is None and not (called and function) and not answer.text.strip():
         problem = "The model gave an empty answer."
@@ -328,9 +328,6 @@ def written_objects(answer: AIMessage) -> Iterator[tuple[str, dict[str, Any]]]:
     """Give the JSON objects of an answer with the name of the function they are for."""
     for call in answer.tool_calls:
         yield call["name"], call["args"]
-    legacy = answer.additional_kwargs.get("function_call")
-    if isinstance(legacy, dict) and (value := as_object(legacy.get("arguments"))) is not None:
-        yield str(legacy.get("name") or ""), value
     for value in _objects_in(THOUGHTS.sub("", answer.text)):
         yield "", value
 

@@ -4,7 +4,7 @@ What the model writes of a request is compared with ours and never sent. A choic
 turn.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class Choice:
     """
 
     tool_id: str | None
-    arguments: dict[str, Any] | None = None
+    arguments: Any = None
     http_spec: HTTPRequestSpec | None = None
     reason: str = ""
 
@@ -57,26 +57,22 @@ def read_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
     raise WrongArguments(problems or ["The answer is no call of the function and no JSON object."])
 
 
-def _choice(name: str, value: dict[str, Any], tool_ids: Sequence[str], depth: int = 0) -> Choice:
-    if name in tool_ids and not KEYS & value.keys() - {"arguments", "reason"}:
-        # The tool itself was called, with its own arguments.
-        inner = value.get("arguments") if value.keys() == {"arguments"} else None
-        return Choice(name, inner if isinstance(inner, dict) else value)
-    called = value.get("name")
-    if isinstance(called, str) and "tool_id" not in value:
-        for key in ("arguments", "parameters"):
-            # A call of a function that was written as text.
-            if (inner := as_object(value.get(key))) is not None and depth < DEEPEST:
-                return _choice(called, inner, tool_ids, depth + 1)
-    if KEYS & value.keys():
-        return _complete(value, tool_ids)
-    if len(tool_ids) == 1 and {"method", "url"} <= value.keys():
-        return Choice(tool_ids[0], None, _spec(value))
-    if len(value) == 1 and depth < DEEPEST:
-        [(key, only)] = value.items()
-        if (inner := as_object(only)) is not None:
-            return _choice(key, inner, tool_ids, depth + 1)
-    raise WrongArguments(["The answer has no tool_id."])
+def _choice(name: str, written: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
+    for called, value in _parts(name, written, DEEPEST):
+        if "tool_id" in value:
+            return _complete(value, tool_ids)
+        if called in tool_ids and "http_spec" not in value:
+            # The tool itself was called, with its own arguments.
+            return Choice(called, value["arguments"] if value.keys() == {"arguments"} else value)
+    return _complete(written if "url" not in written else {"http_spec": written}, tool_ids)
+
+
+def _parts(name: str, value: dict[str, Any], depth: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give an object and those in it, each with its key, or with the name of the call that it is the arguments of."""
+    yield name, value
+    for key, item in value.items() if depth else ():
+        if (inner := as_object(item)) is not None:
+            yield from _parts(str(value.get("name", key)), inner, depth - 1)
 
 
 def _complete(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
@@ -89,33 +85,22 @@ def _complete(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
         # Written beside tool_id instead of under arguments; a reason could then be either.
         arguments = beside if beside and not reason else None
     if tool_id.lower() in _NOBODY:
-        if reason and not (len(tool_ids) == 1 and (arguments or http_spec)):
+        if len(tool_ids) == 1 and (arguments or http_spec):
+            tool_id = tool_ids[0]
+        elif reason:
             return Choice(None, reason=reason)
-        if len(tool_ids) != 1:
-            raise WrongArguments([f"tool_id is missing; it must be one of {', '.join(tool_ids)}."])
-        tool_id = tool_ids[0]
     if tool_id not in tool_ids:
-        raise WrongArguments(
-            [f"There is no tool {tool_id[:100]!r} here; tool_id must be one of {', '.join(tool_ids)}."]
-        )
-    spec = None if http_spec is None else _spec(http_spec)
-    if arguments is None and spec is None:
-        raise WrongArguments(["arguments are missing."])
+        raise WrongArguments([f"tool_id must be one of {', '.join(tool_ids)}, not {tool_id[:100]!r}."])
     read = as_object(arguments)
-    if arguments is not None and read is None:
-        raise WrongArguments(["arguments must be an object."])
-    return Choice(tool_id, read, spec, reason)
+    return Choice(tool_id, arguments if read is None else read, _spec(http_spec), reason)
 
 
-def _spec(value: Any) -> HTTPRequestSpec:
-    written = as_object(value)
-    if written is None:
-        raise WrongArguments(["http_spec must be an object."])
+def _spec(value: Any) -> HTTPRequestSpec | None:
     try:
-        return HTTPRequestSpec.model_validate(written)
+        return None if value is None else HTTPRequestSpec.model_validate(as_object(value) or value)
     except ValidationError as error:
-        wrong = [f"http_spec.{'.'.join(map(str, one['loc']))}: {one['msg']}"[:300] for one in error.errors()[:5]]
-        raise WrongArguments(wrong) from None
+        problems = [f"{'.'.join(map(str, ['http_spec', *one['loc']]))}: {one['msg']}" for one in error.errors()[:5]]
+        raise WrongArguments([problem[:300] for problem in problems]) from None
 
 
 def _text(value: Any) -> str:
@@ -185,23 +170,15 @@ def _checked(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[ChosenReq
     """
     if choice.tool_id is None:
         raise SelectionFailed(f"The model chose no tool: {choice.reason}")
-    tool = tools[choice.tool_id]
+    tool, spec = tools[choice.tool_id], choice.http_spec
     try:
-        arguments = _arguments(tool, choice)
+        arguments = arguments_of(tool, spec) if choice.arguments is None and spec else choice.arguments
         request = build_request(tool, arguments)
     except WrongArguments:
-        if choice.reason and not choice.arguments and choice.http_spec is None:
+        if choice.reason and not choice.arguments and spec is None:
             # Asked to fill everything in, some models name the tool that lacks a value, too.
             raise SelectionFailed(f"The model chose no request: {choice.reason}") from None
         raise
-    if choice.http_spec is not None and (found := differences(request, choice.http_spec)):
+    if spec is not None and (found := differences(request, spec)):
         raise WrongArguments(found)
     return ChosenRequest(tool_id=tool.tool_id, arguments=dict(arguments)), request
-
-
-def _arguments(tool: ToolConfig, choice: Choice) -> Mapping[str, object]:
-    if choice.arguments is not None:
-        return choice.arguments
-    if choice.http_spec is None:
-        raise WrongArguments(["arguments are missing."])
-    return arguments_of(tool, choice.http_spec)

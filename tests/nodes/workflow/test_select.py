@@ -132,8 +132,8 @@ async def test_a_bare_request_among_several_tools_says_not_which_is_meant(endpoi
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "tool_id": ({"tool_id": "drop_tables", "arguments": {}}, "drop_tables"),
-    "no tool_id": ({"arguments": {"order_id": "A-1001"}}, "tool_id is missing"),
-    "no arguments": ({"tool_id": "get_order"}, "arguments are missing"),
+    "no tool_id": ({"arguments": {"order_id": "A-1001"}}, "tool_id must be one of"),
+    "no arguments": ({"tool_id": "get_order"}, "arguments must be an object"),
     "missing argument": ({"tool_id": "get_order", "arguments": {}}, "order_id is required"),
     "unknown argument": ({"tool_id": "get_order", "arguments": {"order_id": "A", "x": 1}}, "x is not a known field"),
     "wrong type": ({"tool_id": "get_order", "arguments": {"order_id": [1]}}, "order_id must be a string"),
@@ -146,7 +146,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         },
         "key",
     ),
-    "http_spec no object": ({**RIGHT, "http_spec": 5}, "http_spec must be an object"),
+    "http_spec no object": ({**RIGHT, "http_spec": 5}, "http_spec: "),
     "http_spec without url": ({**RIGHT, "http_spec": {"method": "GET"}}, "http_spec.url"),
     "unknown method": ({**RIGHT, "http_spec": {"method": "TRACE", "url": "x"}}, "http_spec.method"),
 }
@@ -185,7 +185,7 @@ async def test_a_choice_that_cannot_be_sent_is_repaired_at_the_second_try(
         (calling("[1]", "choose_request"), "not one whole JSON object"),
         (calling('{"tool_id": "\\ud83d"}', "choose_request"), "not one whole JSON object"),
         (calling({}, "choose_request"), "tool_id"),
-        (calling({"tool_id": {"a": 1}, "arguments": []}, "choose_request"), "tool_id is missing"),
+        (calling({"tool_id": {"a": 1}, "arguments": []}, "choose_request"), "tool_id must be one of"),
     ],
     ids=brief,
 )
