@@ -10,9 +10,7 @@ import math
 import operator
 import re
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -118,28 +116,6 @@ LONGEST_NAME = 128
 _USER_WEIGHTS = (1.0, 0.5, 0.25)
 _ERROR_WEIGHT = 0.4
 _PLAN_WEIGHT = 0.4
-_LARGE = 500
-
-
-@dataclass(frozen=True)
-class Indexed:
-    """One tool list with what is worked out of it once."""
-
-    tools: tuple[BaseTool, ...]
-
-    @cached_property
-    def relevance(self) -> ToolIndex:
-        """Return the index of the tools' words."""
-        return ToolIndex(self.tools)
-
-    @cached_property
-    def names(self) -> dict[str, str]:
-        """Map the names that models get to the tools' own."""
-        return openai_name_map(self.tools)
-
-    def has(self, tools: Sequence[BaseTool]) -> bool:
-        """Say whether these are the very tools that were indexed."""
-        return len(tools) == len(self.tools) and all(map(operator.is_, tools, self.tools))
 
 
 class OfferedTools:
@@ -156,7 +132,8 @@ class OfferedTools:
             raise ValueError(f"max_tools must be from 1 to {MOST_TOOLS}")
         self._catalog = catalog
         self._max_tools = max_tools
-        self._indexed = Indexed(())
+        self._indexed: Sequence[BaseTool] = ()
+        self._index = ToolIndex(())
         self._find_tools = self._make_find_tools()
 
     @property
@@ -171,30 +148,31 @@ class OfferedTools:
     async def offer(self, tools: Sequence[BaseTool], messages: Sequence[AnyMessage]) -> list[OpenAITool]:
         """Choose among the catalogue's `tools` by a dialogue, in the catalogue's order and the OpenAI format."""
         own = [read_tool_result] if has_kept_results(messages) else []
+        names = openai_name_map(tools)
         if len(tools) + len(own) <= self._max_tools:
-            return openai_tools([*tools, *_unless_named_alike(own, openai_name_map(tools))], among=tools)
-        indexed = await self._index(tools)
-        own = _unless_named_alike([self._find_tools, *own], indexed.names)
+            return openai_tools([*tools, *_unless_named_alike(own, names)], among=tools)
+        own = _unless_named_alike([self._find_tools, *own], names)
         room = max(1, self._max_tools - len(own))
-        places = _chosen(indexed, messages, room)
+        in_use = set(_names_in_use(names, messages))
+        using = [place for place, tool in enumerate(tools) if tool.name in in_use]
+        places = (await self._index_of(tools)).best(wanted_texts(messages), room, using)
         logger.debug("{} of {} tools are offered to the model, {} left out", room, len(tools), len(tools) - room)
         return openai_tools([*(tools[place] for place in places), *own], among=tools)
 
-    async def _index(self, tools: Sequence[BaseTool]) -> Indexed:
-        if not self._indexed.has(tools):
-            indexed = Indexed(tuple(tools))
-            if len(tools) > _LARGE:
-                await asyncio.to_thread(lambda: (indexed.relevance, indexed.names))
-            self._indexed = indexed
-        return self._indexed
+    async def _index_of(self, tools: Sequence[BaseTool]) -> ToolIndex:
+        """Return the index of the tools' words, made once as long as they are the very same."""
+        if len(tools) != len(self._indexed) or not all(map(operator.is_, tools, self._indexed)):
+            self._index, self._indexed = await asyncio.to_thread(ToolIndex, tools), tuple(tools)
+        return self._index
 
     def _make_find_tools(self) -> BaseTool:
         async def find_tools(
             query: Annotated[str, Field(description="What the tool should do, in a few words.", min_length=1)],
         ) -> tuple[str, dict[str, Any]]:
             """Find further tools: more are available than are shown. The found ones can be called at the next turn."""
-            indexed = await self._index(await self._catalog.tools())
-            found = [indexed.tools[place] for place in indexed.relevance.ranked([(query, 1.0)])[:MOST_FOUND]]
+            tools = await self._catalog.tools()
+            places = (await self._index_of(tools)).ranked([(query, 1.0)])
+            found = [tools[place] for place in places[:MOST_FOUND]]
             lines = [f"{tool.name}: {' '.join(tool.description.split())[:LONGEST_SUMMARY]}" for tool in found]
             return "\n".join(lines) or "No tool fits. Try other words.", {FOUND: [tool.name for tool in found]}
 
@@ -213,13 +191,6 @@ def no_such_tool(name: str, tools: Sequence[BaseTool]) -> str:
     return f"There is no tool {name[:LONGEST_NAME]!r}. Available tools: {', '.join(names) or 'none'}."
 
 
-def _chosen(indexed: Indexed, messages: Sequence[AnyMessage], room: int) -> list[int]:
-    """Choose places: tools in use first, then the relevant ones, then as they come."""
-    in_use = set(_names_in_use(indexed, messages))
-    using = [place for place, tool in enumerate(indexed.tools) if tool.name in in_use]
-    return indexed.relevance.best(wanted_texts(messages), room, using)
-
-
 def wanted_texts(messages: Sequence[AnyMessage]) -> Iterator[tuple[str, float]]:
     """Give what a dialogue is about: the newest words of the user, then what failed and what the model plans."""
     said = [message.text for message in messages if isinstance(message, HumanMessage)]
@@ -231,10 +202,11 @@ def wanted_texts(messages: Sequence[AnyMessage]) -> Iterator[tuple[str, float]]:
             yield message.text, _PLAN_WEIGHT
 
 
-def _names_in_use(indexed: Indexed, messages: Sequence[AnyMessage]) -> Iterator[str]:
+def _names_in_use(names: Mapping[str, str], messages: Sequence[AnyMessage]) -> Iterator[str]:
+    """Give the tools' own names of those that were called, and of those that were found, since the last input."""
     for message in _since_input(messages):
         for call in requested_calls(message):
-            yield indexed.names.get(call["name"], call["name"])
+            yield names.get(call["name"], call["name"])
         if isinstance(message, ToolMessage) and isinstance(message.artifact, dict):
             yield from message.artifact.get(FOUND, ())
 

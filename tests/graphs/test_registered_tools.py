@@ -137,25 +137,6 @@ async def test_a_change_of_a_tool_holds_from_the_next_turn_on(shop: ShopApi) -> 
     assert [request.path for request in shop.requests] == ["/products/2"]
 
 
-async def test_a_tool_stays_the_same_object_as_long_as_it_is_not_changed(shop: ShopApi) -> None:
-    seen: list[Sequence[BaseTool]] = []
-    registry = Changing(shop.tools())
-    catalog = WithRegisteredTools(FixedTools(()), registry, ApiCalls(LOOPBACK))
-
-    async def look(description: str) -> None:
-        registry.configs = {config.tool_id: config for config in shop.tools()}
-        config = registry.configs["get_product"]
-        registry.configs["get_product"] = config.model_copy(update={"description": description})
-        model = ScriptedModel(turns=["done"])
-        await run(catalog, model, {"tool_ids": ["get_product", "search_products"]})
-        seen.append(tuple(catalog._made.values()))
-
-    for description in ("one", "one", "two"):
-        await look(description)
-    assert [one is other for one, other in zip(seen[0], seen[1], strict=True)] == [True, True]
-    assert [one is other for one, other in zip(seen[1], seen[2], strict=True)] == [False, True]
-
-
 async def test_lost_tools_of_servers_are_still_known(shop: ShopApi) -> None:
     catalog = WithRegisteredTools(Loses(), FixedToolConfigs(()), ApiCalls())
     assert [tool.name for tool in await catalog.absent()] == ["get_order"]
