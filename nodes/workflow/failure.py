@@ -1,7 +1,5 @@
 """Route a stage's failure to the one error node, and say there what the answer may tell of it (W-02, D-11, W-10)."""
 
-import ast
-import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable
@@ -12,7 +10,7 @@ from langgraph.errors import NodeError, NodeTimeoutError
 from langgraph.types import Command
 from loguru import logger
 
-from toolweave.errors import ApiCallFailed, SelectionFailed, StageFailed, UnknownTools
+from toolweave.errors import ApiCallFailed, StageFailed
 from toolweave.nodes.model_turn import usage_summary
 from toolweave.nodes.workflow.state import Failure, Stage, WorkflowMetadata, WorkflowState, WorkflowUpdate, begun
 from toolweave.redact import redact, redact_text
@@ -50,8 +48,6 @@ _UNEXPECTED: dict[Stage, str] = {
     "api_execution": "The request could not be carried out.",
     "response_formatting": "The answer could not be put into words.",
 }
-_OURS = {kind.__name__ for kind in (StageFailed, UnknownTools, SelectionFailed, ApiCallFailed)}
-_WRITTEN = re.compile(r"(?P<kind>\w+)\((?P<text>['\"].*['\"])\)", re.DOTALL)
 
 
 def failure_handler(stage: Stage) -> Handler:
@@ -89,18 +85,7 @@ def message_of(stage: Stage, raised: BaseException | str) -> str:
         return str(raised)
     if isinstance(raised, NodeTimeoutError):
         return f"{_UNEXPECTED[stage]} It took longer than {raised.timeout:g} s."
-    told = _told_before_the_crash(raised) if isinstance(raised, str) else None
-    return told or f"{_UNEXPECTED[stage]} The reason is in the server's log."
-
-
-def _told_before_the_crash(written: str) -> str | None:
-    found = _WRITTEN.fullmatch(written)
-    if found is None or found["kind"] not in _OURS:
-        return None
-    try:
-        return str(ast.literal_eval(found["text"]))
-    except (ValueError, SyntaxError):
-        return None
+    return f"{_UNEXPECTED[stage]} The reason is in the server's log."
 
 
 def _log(stage: Stage, state: WorkflowState, raised: BaseException | str) -> None:

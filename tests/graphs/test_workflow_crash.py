@@ -13,8 +13,6 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from tests.fixtures.openai_wire import WireTurn
 from tests.fixtures.shop_api import ShopApi
 from tests.graphs.shop_workflow import THREAD, chosen, empty, logged, sent, shop_workflow
-from toolweave.errors import ApiCallFailed, SelectionFailed, StageFailed, UnknownTools
-from toolweave.nodes.workflow.failure import message_of
 
 # The handler begins with the log: whoever reads it there is killed before the handler has led anywhere.
 SCRIPT = """
@@ -50,8 +48,8 @@ asyncio.run(main())
 @pytest.mark.parametrize(
     ("tool_ids", "turns", "stage", "told"),
     [
-        (["no-one's", "get_order"], [], "tool_retrieval", "There is no tool registered as no-one's."),
-        (["always_fails"], [chosen("always_fails", {})], "api_execution", "answered 500 Internal Server Error"),
+        (["no-one's", "get_order"], [], "tool_retrieval", "The tools could not be looked up."),
+        (["always_fails"], [chosen("always_fails", {})], "api_execution", "The request could not be carried out."),
     ],
 )
 async def test_the_failure_is_reported_by_the_process_that_goes_on(
@@ -73,26 +71,3 @@ async def test_the_failure_is_reported_by_the_process_that_goes_on(
     assert empty(answer, "formatted_response", "warning", "output")
     assert sent(shop) == requests, "nothing is sent a second time"
     assert [record["stage"] for record in records] == [stage]
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [
-        StageFailed("It's over."),
-        UnknownTools(("a'b", 'c"d')),
-        SelectionFailed("No\ntool", model_usage=[]),
-        ApiCallFailed("GET / answered 500", response={"status_code": 500}, executed=True),
-    ],
-)
-def test_what_may_be_told_can_be_told_from_the_text_that_a_crash_leaves(failure: StageFailed) -> None:
-    assert message_of("api_execution", repr(failure)) == message_of("api_execution", failure) == str(failure)
-
-
-@pytest.mark.parametrize(
-    "left",
-    ["RuntimeError('host db-7 is down')", "StageFailed()", "StageFailed(os.environ)", "StageFailed('a' + 'b')", ""],
-)
-def test_any_other_text_that_a_crash_leaves_is_not_told(left: str) -> None:
-    assert message_of("api_execution", left) == (
-        "The request could not be carried out. The reason is in the server's log."
-    )
