@@ -8,7 +8,6 @@ the turn's other calls have finished. Then one interrupt puts all of them, and e
 """
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -17,6 +16,7 @@ from langchain_core.messages import AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.types import Command, Send, interrupt
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from toolweave.nodes.agent import AgentState, RoutingNode, is_unattended
@@ -77,13 +77,12 @@ def ask(requests: Sequence[HumanInterrupt], understand: Callable[[list[HumanResp
         understand: makes sense of as many answers; raises `Unusable` where it cannot.
     """
     problem = ""
-    while requests:
+    while True:
         answer = interrupt([{**request, "description": problem + request["description"]} for request in requests])
         try:
             return understand(_responses(answer, len(requests)))
         except Unusable as error:
             problem = f"The answer could not be used: {error}\n\n"
-    return understand([])
 
 
 def _request(
@@ -111,6 +110,10 @@ def _response(item: object) -> HumanResponse:
 
 
 MOST_SHOWN = 20
+SHOWN_CHOICES = 500
+_PLAIN: TypeAdapter[object] = TypeAdapter(
+    str | bool | int | float | list[str] | None, config=ConfigDict(strict=True, allow_inf_nan=False)
+)
 _TRUTH = {"yes": True, "true": True, "no": False, "false": False}
 
 
@@ -143,7 +146,7 @@ def described_fields(schema: Mapping[str, Any]) -> str:
     for name, field in list(_fields(schema).items())[:MOST_SHOWN]:
         needed = "" if isinstance(required, list) and name in required else ", optional"
         words = field.get("description") or field.get("title") or ""
-        choices = f" of {_compact(field['enum'])}" if isinstance(field.get("enum"), list) else ""
+        choices = f" of {_json(field['enum'])[:SHOWN_CHOICES]}" if isinstance(field.get("enum"), list) else ""
         lines.append(f"\n- {name} ({field.get('type', 'any')}{choices}{needed}) {words}".rstrip())
     return "".join(lines)
 
@@ -188,17 +191,11 @@ def _problems(content: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str
 
 def _is_plain(value: object) -> bool:
     """Say whether MCP can carry a value: text, number, truth value, nothing, or a list of texts."""
-    match value:
-        case None | bool() | int():
-            return True
-        case float():
-            return math.isfinite(value)
-        case str():
-            return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
-        case list():
-            return all(isinstance(item, str) and _is_plain(item) for item in value)
-        case _:
-            return False
+    try:
+        _PLAIN.validate_python(value)
+    except ValidationError:
+        return False
+    return True
 
 
 def _read_json(text: str) -> Any:
@@ -206,10 +203,6 @@ def _read_json(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)[:500]
 
 
 SHOWN_ARGUMENTS = 1_000
