@@ -12,7 +12,6 @@ from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.nodes.model_endpoint import (
     GEMINI_URL,
-    OFFLINE,
     OPENAI_URL,
     OPENROUTER_URL,
     chosen_endpoint,
@@ -148,15 +147,8 @@ def script_endpoint(settings: Settings, wanted: ScriptSettings) -> Settings:
             if place != url.rstrip("/"):
                 endpoint[key] = None
     chosen = settings.model_copy(update={**named, **endpoint})
-    if wanted.model and wanted.model.lower() != OFFLINE and not _has_endpoint(chosen):
-        raise ConfigError(f"The script settings name the model {wanted.model!r}, but no endpoint is there.", fix=_FIX)
     if chosen_endpoint(chosen) is None and chosen.model is None:
         raise ConfigError(
             "No model is configured, and the offline demo model writes no scripts unless it is named.", fix=_FIX
         )
     return chosen
-
-
-def _has_endpoint(settings: Settings) -> bool:
-    keys = (settings.openrouter_api_key, settings.gemini_api_key, settings.openai_api_key)
-    return any(keys) or settings.openai_base_url is not None

@@ -77,7 +77,7 @@ def chosen_endpoint(settings: Settings) -> ModelEndpoint | None:
         return ModelEndpoint(settings.model, settings.openai_base_url or OPENAI_URL, settings.openai_api_key or KEYLESS)
     if settings.model:
         raise ConfigError(
-            f"TOOLWEAVE_MODEL is {settings.model!r}, but no endpoint is configured.",
+            f"The model is {settings.model!r}, but no endpoint is configured.",
             source="settings",
             fix="Set OPENROUTER_API_KEY, GEMINI_API_KEY, OPENAI_API_KEY or OPENAI_BASE_URL, or name offline.",
         )

@@ -46,7 +46,7 @@ def test_settings_whose_model_nobody_serves_are_told(tmp_path: Path) -> None:
 
     [line] = said(config_path=settings)
 
-    assert line == "fail script settings: The script settings name the model 'some/model', but no endpoint is there."
+    assert line == "fail script settings: settings: The model is 'some/model', but no endpoint is configured."
 
 
 def test_doctor_makes_this_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

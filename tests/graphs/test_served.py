@@ -72,4 +72,4 @@ asyncio.run(served.agent_loop.ainvoke({"messages": [("user", "hi")]}))
     finished = run_script(script, tmp_path, TOOLWEAVE_MODEL="gpt-none")
 
     assert (finished.returncode, finished.stdout) == (1, "imported\n")
-    assert "ConfigError: settings: TOOLWEAVE_MODEL is 'gpt-none', but no endpoint is configured." in finished.stderr
+    assert "ConfigError: settings: The model is 'gpt-none', but no endpoint is configured." in finished.stderr
