@@ -5,9 +5,8 @@ lacks its call, and arguments are JSON. A cancelled run or an edited thread brea
 copy that the model gets.
 """
 
-import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolCall, ToolMessage
@@ -73,23 +72,15 @@ def with_calls(message: AnyMessage, ran: Sequence[RequestedCall]) -> list[AnyMes
     if calls == message.tool_calls:
         return []
     kept = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
-    content = message.content if isinstance(message.content, str) else [_rewritten(b, by_id) for b in message.content]
+    # Blocks that repeat a call are made anew of tool_calls by those endpoints that want them sent back.
+    content = message.content
+    if not isinstance(content, str):
+        content = [b for b in content if isinstance(b, str) or (b.get("call_id") or b.get("id")) not in by_id]
     return [message.model_copy(update={"tool_calls": calls, "additional_kwargs": kept, "content": content})]
 
 
 def _shown(call: RequestedCall | None) -> dict[str, Any]:
     return {"name": call["name"], "args": call["args"]} if call else {}
-
-
-def _rewritten(block: Any, ran: Mapping[str, RequestedCall]) -> Any:
-    """Change a content block that repeats a call, as some endpoints want them sent back."""
-    if not isinstance(block, dict):
-        return block
-    call = ran.get(block.get("call_id") or block.get("id") or "")
-    if call is None:
-        return block
-    written = {"input": call["args"], "args": call["args"], "arguments": json.dumps(call["args"]), "name": call["name"]}
-    return block | {key: value for key, value in written.items() if key in block}
 
 
 def _requested(name: str | None, args: dict[str, Any] | str, call_id: str | None) -> RequestedCall:
