@@ -77,12 +77,13 @@ def ask(requests: Sequence[HumanInterrupt], understand: Callable[[list[HumanResp
         understand: makes sense of as many answers; raises `Unusable` where it cannot.
     """
     problem = ""
-    while True:
+    while requests:
         answer = interrupt([{**request, "description": problem + request["description"]} for request in requests])
         try:
             return understand(_responses(answer, len(requests)))
         except Unusable as error:
             problem = f"The answer could not be used: {error}\n\n"
+    return understand([])
 
 
 def _request(

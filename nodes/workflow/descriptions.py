@@ -110,7 +110,7 @@ def _parameters(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
 
 def _output(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
     root = _shown(tool.output_schema, secrets)
-    mapped = {secrets.hide(name): {} for name in tool.field_mappings.response}
+    mapped: dict[str, Any] = {secrets.hide(name): {} for name in tool.field_mappings.response}
     fields = {**mapped, **root.get("properties", {})} or ({"answer": root} if root else {})
     for name, schema in fields.items():
         yield from _field(name, schema, [], root)
@@ -146,7 +146,7 @@ def _field(name: str, schema: Any, notes: Sequence[str], root: Mapping[str, Any]
 def _type(field: Mapping[str, Any]) -> str:
     branches = [branch for branch in field.get("anyOf") or field.get("oneOf") or () if isinstance(branch, dict)]
     kinds = field.get("type") or [branch["type"] for branch in branches if "type" in branch]
-    return " or ".join(dict.fromkeys(map(str, kinds))) if isinstance(kinds, list) else kinds or "any"
+    return " or ".join(dict.fromkeys([kinds] if isinstance(kinds, str) else kinds)) or "any"
 
 
 def local(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,8 +180,8 @@ LONGEST_CHOICE = 100
 MOST_CHOICES = 200
 
 
-def plain_schema(root: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the shape of an object without references, of bounded size and depth."""
+def plain_schema(root: Mapping[str, Any], *, words: bool = True) -> dict[str, Any]:
+    """Return the shape of an object without references, of bounded size and depth; `words` are its descriptions."""
     left = MOST_PARTS
 
     def plain(schema: Any, depth: int) -> dict[str, Any]:
@@ -190,6 +190,18 @@ def plain_schema(root: Mapping[str, Any]) -> dict[str, Any]:
         if left < 0 or depth > DEEPEST_SCHEMA:
             return {}
         found = local(schema, root)
+        about = (
+            {"description": one_line(found["description"], LONGEST_TEXT)} if words and "description" in found else {}
+        )
+        shaped = shape(found, depth)
+        if "anyOf" in shaped:
+            # Beside anyOf some endpoints take no other keyword.
+            return {
+                "anyOf": [{"type": "null"} if each.get("type") == "null" else about | each for each in shaped["anyOf"]]
+            }
+        return shaped | about
+
+    def shape(found: Mapping[str, Any], depth: int) -> dict[str, Any]:
         kind, properties = found.get("type"), found.get("properties", {})
         if isinstance(kind, list):
             branches = [{**found, "type": each} for each in kind]
@@ -206,7 +218,8 @@ def plain_schema(root: Mapping[str, Any]) -> dict[str, Any]:
             return {"type": "array", "items": plain(found.get("items"), depth + 1) or {"type": "string"}}
         if kind in ("string", None) and (choices := _text_choices(found)):
             return {"type": "string", "enum": choices}
-        return {"type": kind} if kind else {}
+        limits = {rule: found[rule] for rule in ("minimum", "maximum") if rule in found}
+        return {"type": kind, **limits} if kind else {}
 
     return {"properties": {}, **plain(root, 0), "type": "object"}
 
@@ -222,7 +235,7 @@ def _text_choices(found: Mapping[str, Any]) -> list[str]:
 CHOOSE = "choose_request"
 """The function's name."""
 LONGEST_SCHEMAS = 60_000
-"""Characters of all input schemas; above it the tools' descriptions alone must do."""
+"""Characters of all input schemas; above it they go without words, and then the tools' descriptions alone must do."""
 _ABOUT = (
     "Choose the tool and the request that does what the user asks for. Give tool_id and arguments; or, if no tool "
     "fits or a value that is needed is missing, give only reason."
@@ -259,13 +272,18 @@ def selection_schema(tools: Sequence[ToolConfig]) -> dict[str, Any]:
 
 def _arguments(tools: Sequence[ToolConfig]) -> dict[str, Any]:
     """Allow the arguments of any of the tools; each form is titled with the id of its tool."""
-    forms = [_form(tool) for tool in tools]
-    if len(json.dumps(forms)) > LONGEST_SCHEMAS:
-        return {"type": "object", "description": "The chosen tool's arguments, as its description lists them."}
-    return forms[0] if len(forms) == 1 else {"anyOf": forms}
+    for words in (True, False):
+        forms = [_form(tool, words=words) for tool in tools]
+        if len(json.dumps(forms)) <= LONGEST_SCHEMAS:
+            return forms[0] if len(forms) == 1 else {"anyOf": forms}
+    return {"type": "object", "description": "The chosen tool's arguments, as its description lists them."}
 
 
-def _form(tool: ToolConfig) -> dict[str, Any]:
+def _form(tool: ToolConfig, *, words: bool) -> dict[str, Any]:
     secrets = secrets_of(tool)
     about = one_line(secrets.hide(f"{tool.name}: {tool.description}"), LONGEST_NOTE)
-    return {**plain_schema(secrets.hide_in(tool.input_schema)), "title": tool.tool_id, "description": about}
+    return {
+        **plain_schema(secrets.hide_in(tool.input_schema), words=words),
+        "title": tool.tool_id,
+        "description": about,
+    }

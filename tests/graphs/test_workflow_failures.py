@@ -80,12 +80,12 @@ async def test_unknown_ids_are_all_named_and_no_model_is_asked(shop: ShopApi) ->
         ({"user_instructions": ""}, "user_instructions must have 1 or more characters"),
         ({"user_instructions": None}, "user_instructions is required"),
         ({"user_instructions": ["get it"]}, "user_instructions must be a string"),
-        ({"user_instructions": "x" * 100_001}, "user_instructions is wrong: String should have at most 100000"),
+        ({"user_instructions": "x" * 100_001}, "user_instructions must have 100000 or fewer"),
         ({"tool_ids": []}, "tool_ids must hold 1 or more"),
         ({"tool_ids": "get_product"}, "tool_ids must be a list"),
         ({"tool_ids": {"get_product": 1}}, "tool_ids must be a list"),
         ({"tool_ids": [7, None]}, "tool_ids.0 must be a string; tool_ids.1 must be a string"),
-        ({"tool_ids": ["x"] * 501}, "tool_ids is wrong: List should have at most 500"),
+        ({"tool_ids": ["x"] * 501}, "tool_ids must hold 500 or fewer"),
         ({"tool_ids": ["\ud800"]}, "tool_ids.0 is wrong"),
         ({"format_response": "yes"}, "format_response must be true or false"),
         ({"response_format_instructions": 7}, "response_format_instructions must be a string"),
@@ -200,7 +200,7 @@ async def test_one_answer_that_cannot_be_used_is_repaired(shop: ShopApi) -> None
             "not http://evil.test",
         ),
         (chosen("get_product", {"product_id": 1}, http_spec={"method": "DELETE", "url": "/products/1"}), "DELETE"),
-        (chosen("get_product", {"product_id": 1}, http_spec={"method": "GET", "url": "/products/2"}), "path"),
+        (chosen("get_product", {"product_id": 1}, http_spec={"method": "GET", "url": "/products/2"}), "url"),
     ],
 )
 async def test_a_choice_that_cannot_be_sent_twice_is_an_error_and_nothing_is_sent(

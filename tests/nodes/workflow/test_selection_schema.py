@@ -13,7 +13,7 @@ from toolweave.nodes.workflow.descriptions import LONGEST_SCHEMAS, as_candidates
 from toolweave.schema import Schema
 from toolweave.tool_config import ToolConfig
 
-KNOWN = {"type", "properties", "required", "items", "anyOf", "enum"}
+KNOWN = {"type", "properties", "required", "items", "anyOf", "enum", "minimum", "maximum", "description"}
 
 
 def tool(tool_id: str, fields: dict[str, Any], **schema: Any) -> ToolConfig:
@@ -109,22 +109,23 @@ HARD: dict[str, Any] = {
 }
 
 
-def test_references_are_replaced_and_only_names_and_types_are_left() -> None:
+def test_references_are_replaced_and_only_keywords_that_all_endpoints_take_are_left() -> None:
     plain = plain_schema(HARD)
 
     assert {key for part in parts(plain) for key in part} <= KNOWN
     assert "$ref" not in json.dumps(plain)
     fields = plain["properties"]
+    assert fields["tree"]["description"] == "The tree."
     assert fields["tree"]["required"] == ["name"], "what is required but not there is refused by some"
     assert fields["tree"]["properties"]["children"]["items"]["properties"]["name"] == {"type": "string"}
     assert fields["day"] == fields["code"] == {"type": "string"}
-    assert fields["none"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    assert fields["none"] == {"anyOf": [{"type": "string", "description": "Maybe."}, {"type": "null"}]}
     assert fields["both"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
     assert fields["all"]["required"] == ["name", "more"]
     assert fields["fixed"] == {"type": "string", "enum": ["yes"]}
     assert fields["open"] == fields["anything"] == fields["lost"] == fields["size"] == {}
     assert fields["list"] == {"type": "array", "items": {"type": "string"}}
-    assert fields["count"] == {"type": "integer"}
+    assert fields["count"] == {"type": "integer", "minimum": 1}
     Schema(plain)
 
 
@@ -154,7 +155,7 @@ def test_odd_schemas_become_something_that_is_a_schema(odd: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize(("fields", "told"), [(100, True), pytest.param(1_200, False, marks=pytest.mark.slow)])
-def test_schemas_that_are_too_large_together_are_left_out(fields: int, told: bool) -> None:
+def test_schemas_that_are_too_large_together_lose_their_words_first(fields: int, told: bool) -> None:
     many = {f"f{number}": {"type": "string", "description": "w" * 400} for number in range(fields)}
     tools = [tool(f"t{number}", many, required=["f0"]) for number in range(8)]
 
