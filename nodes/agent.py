@@ -108,11 +108,6 @@ def todo_prompt(today: Callable[[], date] = local_today) -> str:
     return TODO_PROMPT.format(today=today().strftime("%A, %Y-%m-%d"))
 
 
-def prompt_text(prompt: SystemPrompt) -> str | None:
-    """Return the text to send now."""
-    return prompt() if callable(prompt) else prompt
-
-
 UNDECIDED = "Not executed: the user was asked about the calls of this turn and went on without a decision."
 UNANSWERED = "Not finished: the tool's server asked the user something, who went on without an answer."
 
@@ -165,7 +160,8 @@ def call_model_node(
         tools = await catalog.tools()
         bare, chosen = await model.get(), await catalog.offer(tools, messages)
         offered: ModelRunnable = bare.bind_tools(chosen) if chosen else bare
-        answer = await model_turn(offered, for_model(prompt_text(system_prompt), messages), config)
+        prompt = system_prompt() if callable(system_prompt) else system_prompt
+        answer = await model_turn(offered, for_model(prompt, messages), config)
         answer = with_unique_call_ids(answer, messages)
         status: Status = "running" if state["remaining_steps"] >= steps_to_an_end else "iteration_limit"
         update: AgentUpdate = {
@@ -251,8 +247,6 @@ def tools_missing(state: AgentState) -> AgentUpdate:
 
 def calls_to_approve(message: AnyMessage, tools: Sequence[BaseTool]) -> dict[str, str]:
     """Map the ids of the calls that need a person's approval to their tools; calls that cannot run need none."""
-    if not any(requires_approval(tool) for tool in tools):
-        return {}
     found = [(call, find_tool(tools, call["name"])) for call in requested_calls(message)]
     return {
         call["id"]: tool.name

@@ -135,11 +135,6 @@ def answer_to(question: ServerQuestion, response: HumanResponse) -> Answer:
     return {**question, "action": "accept", "content": content}
 
 
-def can_be_empty(question: ServerQuestion) -> bool:
-    """Say whether a mere yes answers the question: no field is required that has no default."""
-    return not _problems(_defaults(question["requestedSchema"]), question["requestedSchema"])
-
-
 def described_fields(schema: Mapping[str, Any]) -> str:
     """List the fields of an answer for a person to read, each on a line."""
     required = schema.get("required")
@@ -347,6 +342,8 @@ def _issued_anew(waiting: Sequence[WaitingCall], answers: Sequence[Answer]) -> l
 
 
 def _form_of(tool: str, question: ServerQuestion) -> HumanInterrupt:
-    args = {"message": question["message"], "requestedSchema": question["requestedSchema"]}
-    description = f"{tool} asks: {question['message']}{described_fields(question['requestedSchema'])}"
-    return _request(tool, args, description, allow_edit=False, allow_accept=can_be_empty(question))
+    schema = question["requestedSchema"]
+    args = {"message": question["message"], "requestedSchema": schema}
+    description = f"{tool} asks: {question['message']}{described_fields(schema)}"
+    # A mere yes answers it if no field is required that has no default.
+    return _request(tool, args, description, allow_edit=False, allow_accept=not _problems(_defaults(schema), schema))

@@ -4,7 +4,8 @@ They are items under the thread's own namespace, so a server deletes them with t
 and deletes threads itself calls `forget_results`. Without a store or a thread nothing is kept.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from typing import Annotated, Any, Protocol, runtime_checkable
 
@@ -113,7 +114,9 @@ def _part(text: str, offset: int, limit: int) -> str:
 
 
 def _found(text: str, search: str, offset: int) -> str:
-    places = list(islice(_places(text, search, offset), MOST_FINDS + 1))
+    """Show the places of a text regardless of case, no two closer than what is shown around one."""
+    wanted = re.compile(f"{re.escape(search)}.{{0,{AROUND_A_FIND}}}", re.IGNORECASE | re.DOTALL)
+    places = [found.start() for found in islice(wanted.finditer(text, offset), MOST_FINDS + 1)]
     if not places:
         return f"[{search!r} is not in the result from offset {offset} on.]"
     shown = [
@@ -122,14 +125,3 @@ def _found(text: str, search: str, offset: int) -> str:
     ]
     more = f"[There are more: search from offset {places[-1]}.]" if len(places) > MOST_FINDS else "[That is all.]"
     return "\n\n".join([*shown, more])
-
-
-def _places(text: str, search: str, offset: int) -> Iterator[int]:
-    """Find a text regardless of case, no two places closer than what is shown around one."""
-    # Lowering changes the length of a few letters, and with it every offset behind them.
-    lowered = text.lower() if len(text.lower()) == len(text) else text
-    wanted = search.lower() if lowered is not text else search
-    place = lowered.find(wanted, offset)
-    while place >= 0:
-        yield place
-        place = lowered.find(wanted, place + len(search) + AROUND_A_FIND)
