@@ -79,6 +79,6 @@ def chosen_endpoint(settings: Settings) -> ModelEndpoint | None:
         raise ConfigError(
             f"The model is {settings.model!r}, but no endpoint is configured.",
             source="settings",
-            fix="Set OPENROUTER_API_KEY, GEMINI_API_KEY, OPENAI_API_KEY or OPENAI_BASE_URL, or name offline.",
+            fix="Set OPENROUTER_API_KEY, GEMINI_API_KEY, OPENAI_API_KEY, OPENAI_BASE_URL or TOOLWEAVE_MODEL=offline.",
         )
     return None

@@ -7,6 +7,8 @@ import pytest
 from toolweave.cli.doctor import check_files, diagnose
 from toolweave.config.settings import Settings
 
+NAMED = "warn file roots: TOOLWEAVE_FILE_ROOTS names the folder"
+
 
 def said(settings: Settings) -> list[str]:
     return [f"{finding.level} {finding.subject}: {finding.text}" for finding in check_files(settings)]
@@ -26,8 +28,8 @@ def test_each_folder_that_cannot_be_used_and_a_wrong_rule_are_told(tmp_path: Pat
     (tmp_path / "file").touch()
     settings = Settings(file_roots=(str(tmp_path / "gone"), str(tmp_path / "file"), str(tmp_path)), file_ignore=("!",))
     assert said(settings) == [
-        "warn file roots: TOOLWEAVE_FILE_ROOTS names the folder 'gone', which does not exist.",
-        "warn file roots: TOOLWEAVE_FILE_ROOTS names the folder 'file', which is not a folder.",
+        f"{NAMED} 'gone', which cannot be opened: No such file or directory.",
+        f"{NAMED} 'file', which cannot be opened: Not a directory.",
         "fail file roots: settings: TOOLWEAVE_FILE_IGNORE holds what is no pattern.",
     ]
 

@@ -58,7 +58,7 @@ def test_dev_shows_the_urls_to_open_and_a_log_for_people(tmp_path: Path) -> None
     [
         ({"TOOLWEAVE_PORT": "abc"}, ("TOOLWEAVE_PORT must be a whole number", "unset it")),
         ({"TOOLWEAVE_MODEL": "", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, ("OPENAI_BASE_URL", "TOOLWEAVE_MODEL")),
-        ({"TOOLWEAVE_MODEL": "gpt-oss"}, ("TOOLWEAVE_MODEL is 'gpt-oss'", "OPENAI_API_KEY")),
+        ({"TOOLWEAVE_MODEL": "gpt-oss"}, ("model is 'gpt-oss'", "OPENAI_API_KEY", "TOOLWEAVE_MODEL")),
         ({"TOOLWEAVE_MCP_CONFIG": "absent.jsonc"}, ("absent.jsonc: the file does not exist", "correct the path")),
         ({"TOOLWEAVE_MCP_CONFIG": "broken.jsonc"}, ("broken.jsonc:2: not valid JSON5", "Check quotes")),
         ({"TOOLWEAVE_DATA_DIR": "broken.jsonc"}, ("broken.jsonc cannot be made", "--data-dir")),

@@ -194,7 +194,7 @@ async def test_a_page_is_fetched_and_its_script_written_there_too(official: str,
             unread: Any = await client.threads.get(thread_id)
     assert answer["script"]["title"] == script()["title"], answer
     assert answer["source"]["title"] == truth_of("news.html")["title"]
-    assert "there is no such page. Check the address." in str(missing["error"])
+    assert "answered 404" in str(missing["error"])
     assert f"CONFIG_PATH ({folder / SCRIPT_SETTINGS}:1)" in str(unread["error"])
 
 
