@@ -7,8 +7,6 @@ import pytest
 from toolweave.cli.doctor import check_files, diagnose
 from toolweave.config.settings import Settings
 
-NAMED = "warn file roots: TOOLWEAVE_FILE_ROOTS names the folder"
-
 
 def said(settings: Settings) -> list[str]:
     return [f"{finding.level} {finding.subject}: {finding.text}" for finding in check_files(settings)]
@@ -20,16 +18,16 @@ def test_nothing_is_said_where_no_folder_is_named() -> None:
 
 def test_folders_that_are_there_are_named(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
-    roots = (str(tmp_path / "docs"), str(tmp_path))
-    assert said(Settings(file_roots=roots)) == [f"ok file roots: docs, {tmp_path.name}."]
+    found = said(Settings(file_roots=(str(tmp_path / "docs"), str(tmp_path))))
+    assert found == [f"ok file roots: docs, {tmp_path.name}."]
 
 
 def test_each_folder_that_cannot_be_used_and_a_wrong_rule_are_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     settings = Settings(file_roots=(str(tmp_path / "gone"), str(tmp_path / "file"), str(tmp_path)), file_ignore=("!",))
-    assert said(settings) == [
-        f"{NAMED} 'gone', which cannot be opened: No such file or directory.",
-        f"{NAMED} 'file', which cannot be opened: Not a directory.",
+    assert [line.removeprefix("warn file roots: ") for line in said(settings)] == [
+        "TOOLWEAVE_FILE_ROOTS names the folder 'gone', which cannot be opened: No such file or directory.",
+        "TOOLWEAVE_FILE_ROOTS names the folder 'file', which cannot be opened: Not a directory.",
         "fail file roots: settings: TOOLWEAVE_FILE_IGNORE holds what is no pattern.",
     ]
 
