@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from json import dumps
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -132,14 +132,6 @@ def text_of(value: Any) -> str:
     """Write a value as a text: true, 5 (also for 5.0), a text as it is, JSON for objects and lists."""
     scalar = _scalar(value)
     return scalar if isinstance(scalar, str) else _json(scalar)
-
-
-def read_query(text: str) -> dict[str, list[str]]:
-    """Read what follows a question mark: the texts of each name in their order."""
-    found: dict[str, list[str]] = {}
-    for name, value in parse_qsl(text, keep_blank_values=True):
-        found.setdefault(name, []).append(value)
-    return found
 
 
 def _scalar(value: Any) -> Any:

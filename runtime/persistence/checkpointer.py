@@ -108,6 +108,10 @@ class RunAwareSaver(AsyncSqliteSaver):
         """Take no more checkpoints under this claim, which still holds its thread: its graph was cancelled."""
         self._sealed.add(claim)
 
+    async def settled(self) -> None:
+        """Wait until what was queued for this database is stored: reads do not see it before."""
+        await self._database.write(lambda _connection: None)
+
     def dismiss(self, claim: ThreadClaim) -> None:
         """Take no more writes under this claim."""
         self._sealed.discard(claim)

@@ -247,6 +247,7 @@ async def _remove_refused(graph: Graph, saver: RunAwareSaver, run: Run, error: B
     claim, config = ThreadClaim.of_run(run), thread_config(run)
     # LangGraph does not wait for what it is storing when a Command is refused.
     saver.seal(claim)
+    await saver.settled()
     newest = await saver.aget_tuple(config)
     if newest is None:
         return
