@@ -6,46 +6,14 @@ import sys
 import threading
 import traceback
 
-from toolweave.errors import (
-    ConfigError,
-    DataFolderLocked,
-    FetchFailed,
-    ModelError,
-    NewerSchema,
-    PersistenceError,
-    RequestError,
-    ScriptFailed,
-    ScriptNotKept,
-    SignInFailed,
-    TokenStoreError,
-    ToolError,
-    ToolweaveError,
-)
-
-# How the paragraph begins; the nearest class counts. The error's own text names the file or setting and the fix.
-HEADLINES: dict[type[ToolweaveError], str] = {
-    ConfigError: "Configuration error",
-    DataFolderLocked: "Data folder in use",
-    NewerSchema: "Database too new",
-    PersistenceError: "Database error",
-    ModelError: "Model error",
-    ToolError: "MCP server error",
-    FetchFailed: "Fetch failed",
-    ScriptFailed: "Script failed",
-    ScriptNotKept: "Script not kept",
-    SignInFailed: "Sign-in failed",
-    TokenStoreError: "Token store error",
-    RequestError: "Request refused",
-    ToolweaveError: "Error",
-}
+from toolweave.errors import ToolweaveError
 
 
 def explain(error: BaseException) -> str | None:
     """Say what is wrong and what to do, on one line; None for an error that nobody foresaw."""
     if not isinstance(error, ToolweaveError):
         return None
-    headline = next(HEADLINES[cls] for cls in type(error).__mro__ if cls in HEADLINES)
-    return _harmless(" ".join(f"{headline}: {error}".split()))
+    return _harmless(" ".join(f"{error.headline}: {error}".split()))
 
 
 def _harmless(text: str) -> str:

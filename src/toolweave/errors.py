@@ -1,4 +1,4 @@
-"""Hold the one exception tree; every edge (HTTP, CLI, tool message) translates it in one table.
+"""Hold the one exception tree; an edge (HTTP, tool message) translates it in one table, a terminal shows `headline`.
 
 Those that end runs are RuntimeErrors, too: the official server shows their texts, and hides those of other classes.
 
@@ -48,11 +48,15 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 
 class ToolweaveError(Exception):
-    """Every error that Toolweave raises on purpose."""
+    """Every error that Toolweave raises on purpose; `headline` begins its paragraph in a terminal."""
+
+    headline: ClassVar[str] = "Error"
 
 
 class ConfigError(ToolweaveError, RuntimeError):
     """A setting or configuration file is wrong; `source` names it, `fix` says what to do."""
+
+    headline = "Configuration error"
 
     def __init__(self, message: str, *, source: str | None = None, fix: str | None = None) -> None:
         self.message = message
@@ -77,6 +81,8 @@ class MissingVariable(ConfigError):
 class ModelError(ToolweaveError, RuntimeError):
     """The model endpoint refused, failed or is unknown; `status` is what it answered with, if it did."""
 
+    headline = "Model error"
+
     def __init__(self, message: str, *, status: int | None = None) -> None:
         self.status = status
         super().__init__(message)
@@ -92,6 +98,7 @@ class ToolError(ToolweaveError):
     call records name it.
     """
 
+    headline = "MCP server error"
     outcome: ClassVar[CallFault] = "protocol"
 
     def __init__(
@@ -180,13 +187,19 @@ class ApiCallFailed(StageFailed):
 class FetchFailed(StageFailed):
     """A page's content could not be had; the text says why, and names servers and errors of tools (A-04)."""
 
+    headline = "Fetch failed"
+
 
 class ScriptFailed(StageFailed):
     """No script could be made of a page's content: the model failed, or what it wrote is none (A-04)."""
 
+    headline = "Script failed"
+
 
 class ScriptNotKept(ToolweaveError):
     """A script was written, but its file could not be; `script` is the VideoScript."""
+
+    headline = "Script not kept"
 
     def __init__(self, message: str, *, script: Any) -> None:
         self.script = script
@@ -212,13 +225,19 @@ class CredentialsUnreadable(ToolweaveError, RuntimeError):
 class PersistenceError(ToolweaveError):
     """The data folder or a database in it cannot be used."""
 
+    headline = "Database error"
+
 
 class DataFolderLocked(PersistenceError):
     """Another process holds the data folder."""
 
+    headline = "Data folder in use"
+
 
 class NewerSchema(PersistenceError):
     """The database was written by a newer Toolweave."""
+
+    headline = "Database too new"
 
     @classmethod
     def of(cls, database: str, seen: object, known: object, alternative: str) -> "NewerSchema":
@@ -271,9 +290,13 @@ def sqlite_failure(error: Exception) -> SqliteFailure:
 class TokenStoreError(ToolweaveError):
     """The tokens for a remote server cannot be read or kept; the text says why and holds none."""
 
+    headline = "Token store error"
+
 
 class SignInFailed(ToolweaveError):
     """A person's sign-in to a remote server came to nothing; the text says at which step."""
+
+    headline = "Sign-in failed"
 
 
 class OutboundRefused(ToolweaveError):
@@ -302,6 +325,8 @@ class OutboundFailed(ToolweaveError):
 
 class RequestError(ToolweaveError):
     """A request the API refuses; the text becomes its `detail`."""
+
+    headline = "Request refused"
 
 
 class BadRequest(RequestError):
