@@ -5,14 +5,13 @@ and port; no check changes anything.
 """
 
 import asyncio
-import functools
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, ParamSpec
+from typing import Literal
 from urllib.parse import urlsplit
 
 import httpx
@@ -70,23 +69,12 @@ def failure(subject: str, error: ToolweaveError) -> Finding:
     return Finding("fail", subject, str(error))
 
 
-Checks = ParamSpec("Checks")
-
-
-def about(subject: str) -> Callable[[Callable[Checks, Iterable[Finding]]], Callable[Checks, Iterator[Finding]]]:
-    """Let an error of ours that ends a check be its last finding, under this subject."""
-
-    def decorated(check: Callable[Checks, Iterable[Finding]]) -> Callable[Checks, Iterator[Finding]]:
-        @functools.wraps(check)
-        def checked(*args: Checks.args, **kwargs: Checks.kwargs) -> Iterator[Finding]:
-            try:
-                yield from check(*args, **kwargs)
-            except ToolweaveError as error:
-                yield failure(subject, error)
-
-        return checked
-
-    return decorated
+def guarded(subject: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Pass findings on; an error of ours that ends them is the last one, under this subject."""
+    try:
+        yield from findings
+    except ToolweaveError as error:
+        yield failure(subject, error)
 
 
 ADDRESS_TIMEOUT_S = 2.0
@@ -140,7 +128,7 @@ def check_graphs(served: LangGraphJson) -> Iterator[Finding]:
     """Import every graph and the application beside them."""
     make_importable(served)
     for name in served.graphs:
-        yield from _graph(served, name)
+        yield from guarded("graphs", _graph(served, name))
     for subject, load in (("http.app", load_custom_app), ("auth", load_auth)):
         try:
             load(served)
@@ -148,7 +136,6 @@ def check_graphs(served: LangGraphJson) -> Iterator[Finding]:
             yield failure(subject, error)
 
 
-@about("graphs")
 def _graph(served: LangGraphJson, name: str) -> Iterator[Finding]:
     registry_of(served, name)
     yield Finding("ok", "graphs", f"{name} is {served.graphs[name].target}.")
@@ -157,17 +144,15 @@ def _graph(served: LangGraphJson, name: str) -> Iterator[Finding]:
 ANOTHER = "Name another folder with --data-dir or TOOLWEAVE_DATA_DIR."
 
 
-@about("data folder")
-def check_data_folder(folder: Path) -> Iterator[Finding]:
-    """Say whether a server could open this folder now."""
+def check_data_folder(settings: Settings) -> Iterator[Finding]:
+    """Say whether a server could open the data folder now."""
+    folder = settings.data_dir
     if not folder.exists():
         yield _creatable(folder)
     elif not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         yield Finding("fail", "data folder", f"{folder} is not a folder this user may write to.", ANOTHER)
     else:
-        yield from _lock(folder)
-        if (database := folder / "app.db").exists():
-            yield from _schema(database)
+        yield _lock(folder)
 
 
 def _creatable(folder: Path) -> Finding:
@@ -177,19 +162,21 @@ def _creatable(folder: Path) -> Finding:
     return Finding("fail", "data folder", f"{folder} cannot be made: {parent} is not writable.", ANOTHER)
 
 
-@about("data folder")
-def _lock(folder: Path) -> Iterator[Finding]:
+def _lock(folder: Path) -> Finding:
     try:
         if (folder / LOCK_FILE).exists():
             with data_folder_lock(folder):
                 pass
-        yield Finding("ok", "data folder", f"{folder} is writable and not in use.")
+        return Finding("ok", "data folder", f"{folder} is writable and not in use.")
     except DataFolderLocked as error:
-        yield Finding("warn", "data folder", str(error))
+        return Finding("warn", "data folder", str(error))
 
 
-@about("database")
-def _schema(path: Path) -> Iterator[Finding]:
+def check_schema(settings: Settings) -> Iterator[Finding]:
+    """Say whether app.db can be read and how old its schema is; nothing where there is none."""
+    path = settings.data_dir / "app.db"
+    if not os.access(path, os.F_OK):
+        return
     try:
         seen = _revision(path)
     except sqlite3.Error as error:
@@ -209,7 +196,6 @@ def _revision(path: Path) -> str | None:
 FILE_ROOTS = "file roots"
 
 
-@about(FILE_ROOTS)
 def check_files(settings: Settings) -> Iterator[Finding]:
     """Say whether each folder is there and the ignore rules can be read; nothing where no folder is named."""
     if settings.file_roots:
@@ -226,7 +212,6 @@ MODEL_TIMEOUT_S = 5.0
 REJECTED = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
 
-@about("model")
 def check_model(settings: Settings) -> Iterator[Finding]:
     """Say which model is chosen and by which variable; ask the endpoint for its list of models."""
     endpoint = chosen_endpoint(settings)
@@ -287,31 +272,21 @@ _WRITABLE = sa.text("""
 """)
 
 
-def check_postgresql(settings: Settings) -> Iterator[Finding]:
-    """Say how it stands with the todo and the query database where they are on a PostgreSQL; nothing is changed."""
-    if _is_postgresql(settings.todo_database_url):
-        yield from _todos(settings.todo_database_url or "")
-    if _is_postgresql(settings.query_database_url):
-        yield from _queries(settings)
-
-
-def _is_postgresql(url: str | None) -> bool:
-    try:
-        return url is not None and sa.make_url(url).get_backend_name() in ("postgresql", "postgres")
-    except sa.exc.ArgumentError:
-        return False
-
-
-@about(TODO_DATABASE.name)
-def _todos(url: str) -> Iterator[Finding]:
+def check_todos(settings: Settings) -> Iterator[Finding]:
+    """Say whether the todo database can be used where it is on a PostgreSQL; nothing is changed."""
+    url = settings.todo_database_url or ""
+    if not url.startswith("postgres"):
+        return
     place = parse_url(url, TODO_DATABASE.setting).host or "this machine"
     there = asyncio.run(has_schema(url, TODO_DATABASE))
     text = f"PostgreSQL on {place}, {'its tables are there' if there else 'without tables yet'}."
     yield Finding("ok", TODO_DATABASE.name, text)
 
 
-@about(QUERIES)
-def _queries(settings: Settings) -> Iterator[Finding]:
+def check_queries(settings: Settings) -> Iterator[Finding]:
+    """Say whether the query database answers where it is on a PostgreSQL, and what its user may do."""
+    if not (settings.query_database_url or "").startswith("postgres"):
+        return
     try:
         may_write = asyncio.run(_may_write(settings))
     except (sa.exc.SQLAlchemyError, OSError, UnicodeError) as error:
@@ -332,7 +307,6 @@ REGISTERED_TOOLS = "registered tools"
 MOST_NAMED = 3
 
 
-@about(REGISTERED_TOOLS)
 def check_registered_tools(settings: Settings) -> Iterator[Finding]:
     """Read the registry, if there is one, and say why calls of its tools could not be sent; none is called."""
     url = parse_url(database_url(settings), TOOLS_DATABASE.setting)
@@ -369,27 +343,20 @@ def _problems(tool: ToolConfig, settings: Settings) -> Iterator[tuple[str, str |
         yield str(error), None
 
 
-def check_script_files(settings: Settings) -> Iterator[Finding]:
-    """Say whether each file that is named can be used; a server starts in any case, but the jobs would fail."""
-    yield from _script_settings(settings)
-    yield from _script_servers(settings)
-
-
-@about("script settings")
-def _script_settings(settings: Settings) -> Iterator[Finding]:
+def check_script_settings(settings: Settings) -> Iterator[Finding]:
+    """Say whether the script settings that are named can be used; a server starts in any case, but jobs would fail."""
     if settings.config_path is not None:
         script_endpoint(settings, named_script_settings(settings))
         yield Finding("ok", "script settings", f"{settings.config_path}.")
 
 
-@about("script servers")
-def _script_servers(settings: Settings) -> Iterator[Finding]:
+def check_script_servers(settings: Settings) -> Iterator[Finding]:
+    """Say whether the servers of script jobs that are named can be used."""
     if config := named_mcp_config(settings):
         enabled = ", ".join(server.name for server in config.servers if server.enabled)
         yield Finding("ok", "script servers", f"{settings.mcp_config_path} enables {enabled}.")
 
 
-@about("mcp.jsonc")
 def check_servers(settings: Settings) -> Iterator[Finding]:
     """Read the mcp file that counts, start the servers, list their tools, stop them."""
     servers = ServersConfig(served_mcp_config(settings), settings)
@@ -408,6 +375,19 @@ def check_servers(settings: Settings) -> Iterator[Finding]:
         yield Finding("ok", "disabled servers", f"{', '.join(off)}.")
 
 
+# In the order in which a server would need them.
+CHECKS: dict[str, Callable[[Settings], Iterator[Finding]]] = {
+    "model": check_model,
+    TODO_DATABASE.name: check_todos,
+    QUERIES: check_queries,
+    "mcp.jsonc": check_servers,
+    "script settings": check_script_settings,
+    "script servers": check_script_servers,
+    REGISTERED_TOOLS: check_registered_tools,
+    FILE_ROOTS: check_files,
+    "data folder": check_data_folder,
+    "database": check_schema,
+}
 COLOURS: dict[Level, str] = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
@@ -435,13 +415,8 @@ def diagnose(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
         return
     if served is not None:
         yield from check_graphs(served)
-    yield from check_model(settings)
-    yield from check_postgresql(settings)
-    yield from check_servers(settings)
-    yield from check_script_files(settings)
-    yield from check_registered_tools(settings)
-    yield from check_files(settings)
-    yield from check_data_folder(settings.data_dir)
+    for subject, check in CHECKS.items():
+        yield from guarded(subject, check(settings))
     yield check_address(settings, authenticated=served is not None and served.auth is not None)
 
 

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.cli.doctor import check_files, diagnose
+from toolweave.cli.doctor import check_files, diagnose, guarded
 from toolweave.config.settings import Settings
 
 
 def said(settings: Settings) -> list[str]:
-    return [f"{finding.level} {finding.subject}: {finding.text}" for finding in check_files(settings)]
+    found = guarded("file roots", check_files(settings))
+    return [f"{finding.level} {finding.subject}: {finding.text}" for finding in found]
 
 
 def test_nothing_is_said_where_no_folder_is_named() -> None:

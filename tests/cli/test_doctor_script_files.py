@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from toolweave.cli.doctor import check_script_files, diagnose
+from toolweave.cli.doctor import CHECKS, diagnose, guarded
 from toolweave.config.settings import Settings
 
 
 def said(**settings: Any) -> list[str]:
-    found = check_script_files(Settings(**settings))
+    names = ("script settings", "script servers")
+    found = [finding for name in names for finding in guarded(name, CHECKS[name](Settings(**settings)))]
     return [f"{finding.level} {finding.subject}: {finding.text}" for finding in found]
 
 
