@@ -6,6 +6,7 @@ that its user may only read is the operator's part.
 """
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ class QueryDatabase:
         """
         drivers: list[Any] = []
         reading = asyncio.ensure_future(self._read(work, drivers))
-        # A cursor of SQLite whose use is cancelled half-way would stay open: the statement is interrupted instead.
+        # A cursor whose use is cancelled half-way would stay open: the database ends the statement instead.
         try:
             async with asyncio.timeout(self._deadline_s):
                 return await asyncio.shield(reading)
@@ -92,14 +93,15 @@ class QueryDatabase:
                 drivers.clear()
 
     async def _end(self, reading: "asyncio.Future[Any]", drivers: list[Any]) -> None:
-        while not reading.done():
-            if self.backend == "sqlite":
-                for driver in drivers:
-                    await driver.interrupt()
-            else:
-                # psycopg has the server cancel the statement; where it does not answer, the second time breaks off.
+        stop = "interrupt" if self.backend == "sqlite" else "cancel_safe"
+        for attempt in itertools.count(1):
+            stops = [getattr(driver, stop)() for driver in drivers if hasattr(driver, stop)]
+            # The third time no server answers: the first may have come before the statement.
+            if self.backend != "sqlite" and (attempt > 2 or not stops):
                 reading.cancel()
-            await asyncio.wait({reading}, timeout=2 * _GRACE_S)
+            await asyncio.wait({asyncio.gather(*stops, return_exceptions=True), reading}, timeout=_GRACE_S)
+            if reading.done():
+                return
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ The SELECT is written with SQLAlchemy's constructs: every value is bound, every 
 
 import asyncio
 import operator
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,13 +25,14 @@ from toolweave.servers.core.query.columns import LONGEST_CELL, Cells, Column, Ex
 from toolweave.servers.core.query.databases import QueryDatabase, Table, described, explain, open_query_database
 from toolweave.servers.core.query.guardrails import Guardrails, read_guardrails
 from toolweave.servers.envelope import failure, success
-from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_CONFIGURED, QUERY_TIMEOUT, ToolFailed
+from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_CONFIGURED, QUERY_REFUSED, QUERY_TIMEOUT, ToolFailed
 from toolweave.servers.tool_server import WHOLE_NUMBER, Absent
 
 # Of JSON, in one answer; one row alone is never more.
 MOST_BYTES = 500_000
 _MOST_IN_A_ROW = 100_000
 _ROWS_AT_ONCE = 100
+_DESCRIBED_FOR_S = 60.0
 _HOW_TO_SEE_MORE = (
     "There are more rows. Filter by more, raise the limit, or order by a column and filter for values after the last."
 )
@@ -84,22 +86,36 @@ class Queries:
     def __init__(self, database: QueryDatabase, guardrails: Guardrails) -> None:
         self._database = database
         self._guardrails = guardrails
+        self._described: dict[str, tuple[float, Table]] = {}
 
     async def answer(self, query: request.TableQuery) -> ToolResult:
-        """Answer the first rows, up to the limit; the table is described in the same transaction.
+        """Answer the first rows, up to the limit; a table that no longer fits its description is described again.
 
         Raises:
             ToolFailed: the query is refused, or the database does not answer.
         """
+        at, table = self._described.get(query.table, (0.0, None))
+        is_recent = time.monotonic() - at < _DESCRIBED_FOR_S
+        if table and is_recent and all(name in table.columns for _, name in query.named_columns()):
+            try:
+                return await self._answer(query, table)
+            except ToolFailed as error:
+                if error.code not in (INVALID_PARAMETER, QUERY_REFUSED):
+                    raise
+        return await self._answer(query, None)
+
+    async def _answer(self, query: request.TableQuery, table: Table | None) -> ToolResult:
         allowed = self._guardrails.allowed_table(query.table)
 
         async def read(connection: AsyncConnection) -> _Page:
-            table = await connection.run_sync(described, allowed, self._database.backend)
-            await self._guardrails.check(query, table)
-            columns = [table.columns[name] for name in query.columns or table.columns]
+            if (found := table) is None:
+                found = await connection.run_sync(described, allowed, self._database.backend)
+                self._described[query.table] = (time.monotonic(), found)
+            await self._guardrails.check(query, found)
+            columns = [found.columns[name] for name in query.columns or found.columns]
             most = max(1, min(LONGEST_CELL, _MOST_IN_A_ROW // len(columns)))
             page = _Page(columns, query.limit, Cells(most))
-            statement = self._select(table, query, columns, most)
+            statement = self._select(found, query, columns, most)
             # Bit by bit: an answer that is large enough needs no more of them.
             async with connection.stream(statement, execution_options={"yield_per": _ROWS_AT_ONCE}) as rows:
                 async for row in rows:

@@ -1,6 +1,7 @@
 """Many queries at once, beside writers and given up half-way, disturb neither each other nor the database (C-03)."""
 
 import asyncio
+import gc
 import sqlite3
 from pathlib import Path
 
@@ -64,17 +65,16 @@ async def test_queries_that_are_given_up_leave_nothing_open(
                 call.cancel()
             await asyncio.wait_for(asyncio.wait(given_up), 60)
         answer = await asyncio.wait_for(tools.query_database("t"), 60)
-        assert answer.structured_content is not None
-        assert answer.structured_content["data"] == []
+        assert (answer.structured_content or {})["data"] == []
         await asyncio.wait_for(_nothing_open(endless_url, request, tmp_path), 60)
+    # An open cursor is reported when it is collected.
+    gc.collect()
 
 
 async def _nothing_open(url: str, request: pytest.FixtureRequest, folder: Path) -> None:
     if url.startswith("sqlite"):
         # It needs every other connection to be out of its transaction.
-        connection = sqlite3.connect(folder / "data.db", timeout=60)
-        connection.execute("BEGIN EXCLUSIVE")
-        connection.close()
+        sqlite3.connect(folder / "data.db", timeout=60).execute("BEGIN EXCLUSIVE").connection.close()
         return
     while _is_at_work(url, request):  # noqa: ASYNC110  the server tells nobody when it is done
         await asyncio.sleep(0.02)
