@@ -36,9 +36,9 @@ REPLACE_WRITE = f"INSERT OR REPLACE INTO writes {WRITE} VALUES (?, ?, ?, ?, ?, ?
 # A task's error, interrupt and answers have negative indexes and stay.
 RESULTS = """
 FROM writes WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
-AND idx >= 0
+AND task_id = :task_id AND idx >= 0
 """
-FAIL_TASKS = (
+FAIL_TASK = (
     f"""
     INSERT OR REPLACE INTO writes {WRITE}
     SELECT DISTINCT thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, :idx, :channel, :type, :value {RESULTS}

@@ -189,12 +189,12 @@ class RunAwareSaver(AsyncSqliteSaver):
         """Give a saver for one state update."""
         return UpdateSaver(self)
 
-    async def fail_tasks(self, claim: ThreadClaim, config: RunnableConfig, error: BaseException) -> None:
-        """Replace what the tasks of a checkpoint wrote by an error. Raises ClaimLost."""
+    async def fail_task(self, claim: ThreadClaim, config: RunnableConfig, task_id: str, error: BaseException) -> None:
+        """Replace what a task of a checkpoint wrote by an error. Raises ClaimLost."""
         self.require(claim)
         kind, value = self.serde.dumps_typed(error)
         failure = {"idx": WRITES_IDX_MAP[ERROR], "channel": ERROR, "type": kind, "value": value}
-        await self._run(*sql.FAIL_TASKS, **_place_of(config)._asdict(), **failure)
+        await self._run(*sql.FAIL_TASK, **_place_of(config)._asdict(), task_id=task_id, **failure)
 
     async def delete_checkpoint(self, claim: ThreadClaim, config: RunnableConfig) -> None:
         """Delete one checkpoint with its pending writes. Raises ClaimLost."""
@@ -314,6 +314,20 @@ class UpdateSaver(RunAwareSaver):
         """Save the writes that were held back."""
         while self._held:
             await super().aput_writes(*self._held.pop(0))
+
+
+class TasksSaver(RunAwareSaver):
+    """A RunAwareSaver that reads a thread as if only some tasks had written since its newest checkpoint."""
+
+    def __init__(self, saver: RunAwareSaver, tasks: Collection[str]) -> None:
+        self.__dict__.update(vars(saver))
+        self._tasks = tasks
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Read a checkpoint with the writes of the tasks."""
+        found = await super().aget_tuple(config)
+        writes = [write for write in (found and found.pending_writes) or [] if write[0] in self._tasks]
+        return found and found._replace(pending_writes=writes)
 
 
 async def _at_once(_run_id: str) -> None:

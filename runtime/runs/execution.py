@@ -4,6 +4,7 @@ import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -22,7 +23,7 @@ from toolweave.runtime.events.log import EventLog
 from toolweave.runtime.events.thread_stream import ThreadHub
 from toolweave.runtime.graphs import Graph, GraphRegistry
 from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus, cancellation
-from toolweave.runtime.persistence.checkpointer import RunAwareSaver
+from toolweave.runtime.persistence.checkpointer import RunAwareSaver, TasksSaver
 from toolweave.runtime.persistence.opening import Persistence
 from toolweave.runtime.persistence.threads import ThreadClaim
 from toolweave.runtime.runs.graph_call import GraphCall, graph_call, heard_config
@@ -241,8 +242,8 @@ async def _remove_refused(graph: Graph, saver: RunAwareSaver, run: Run, error: B
     """Remove from a failed run's thread what the graph cannot take, so that the next run can go on from there.
 
     LangGraph stores what a task or a Command wrote before it applies it. If a reducer then raises, or a pydantic state
-    refuses the new values, it raises the same error whenever it reads the thread's state. The tasks of that step have
-    failed then. A run that failed before its first checkpoint, and in no task, leaves the thread as it was.
+    refuses the new values, it raises the same error whenever it reads the thread's state. The refused task has failed
+    then. A run that failed before its first task leaves the thread as it was.
     """
     claim, config = ThreadClaim.of_run(run), thread_config(run)
     # LangGraph does not wait for what it is storing when a Command is refused.
@@ -260,9 +261,20 @@ async def _remove_refused(graph: Graph, saver: RunAwareSaver, run: Run, error: B
         await saver.delete_checkpoint(claim, newest.config)
         newest = await saver.aget_tuple(config)
     if newest is not None and written_by(newest, run):
-        await saver.fail_tasks(claim, newest.config, error)
+        tasks = list(dict.fromkeys(task for task, *_ in newest.pending_writes or []))
+        for task in await _refused_tasks(graph, saver, config, tasks) or tasks:
+            await saver.fail_task(claim, newest.config, task, error)
     else:
         await saver.take_back(claim, run.run_id)
+
+
+async def _refused_tasks(graph: Graph, saver: RunAwareSaver, config: RunnableConfig, tasks: list[str]) -> list[str]:
+    """Bisect the tasks for those that the graph refuses; all of them, if it accepts each half alone."""
+    if await _is_readable(graph.copy(update={"checkpointer": TasksSaver(saver, tasks)}), config):
+        return []
+    halves = tasks[: len(tasks) // 2], tasks[len(tasks) // 2 :]
+    refused = [await _refused_tasks(graph, saver, config, half) for half in halves if len(tasks) > 1]
+    return list(chain(*refused)) or tasks
 
 
 async def _is_readable(graph: Graph, config: RunnableConfig) -> bool:

@@ -110,8 +110,9 @@ async def test_a_refused_task_shows_its_error_and_runs_again(http: httpx.AsyncCl
     state = await thread.state()
     errors = {task["name"]: task["error"] for task in state["tasks"]}
     assert "Unexpected message type" in errors["answer"]
-    assert [message["content"] for message in state["values"]["messages"]] == ["malformed"]
-    assert "answer" in state["next"]
+    assert errors["beside"] is None
+    assert [message["content"] for message in state["values"]["messages"]] == ["malformed", "beside"]
+    assert state["next"] == ["answer"]
 
 
 async def test_a_refused_command_leaves_the_thread_as_it_was(http: httpx.AsyncClient) -> None:
