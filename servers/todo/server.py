@@ -1,12 +1,8 @@
-"""Build the MCP server `todo`: the parameters of its five tools, the tools, the cursor of a listing (T-13)."""
+"""Build the MCP server `todo`: the parameters of its five tools, and the tools (T-13)."""
 
-import hashlib
-import json
-import re
 import unicodedata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import astuple
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal
 
@@ -15,7 +11,7 @@ from fastmcp.tools import ToolResult
 from pydantic import AfterValidator, Field, StringConstraints
 
 from toolweave.servers.envelope import failure, success
-from toolweave.servers.error_codes import INVALID_PARAMETER, MISSING_PARAMETER, NOT_FOUND
+from toolweave.servers.error_codes import MISSING_PARAMETER, NOT_FOUND
 from toolweave.servers.todo.database import open_todo_database
 from toolweave.servers.todo.repository import Kept, Priority, Selection, Status, TodoRepository
 from toolweave.servers.tool_server import (
@@ -148,7 +144,7 @@ Limit = Annotated[
 ]
 Cursor = Annotated[
     str,
-    Field(max_length=200, description="next_cursor of the previous answer, to go on from there."),
+    Field(pattern="^[0-9]{0,16}$", description="next_cursor of the previous answer, to go on from there."),
 ]
 Query = Annotated[
     str,
@@ -200,15 +196,8 @@ class TodoTools:
         Use it for an overview; find a certain one with search_todos.
         """
         selection = Selection(None if status == "all" else status, priority, tag, due_before or None)
-        after = decode_cursor(cursor, selection) if cursor else 0
-        if after is None:
-            return failure(
-                INVALID_PARAMETER,
-                "Parameter 'cursor' must be the next_cursor of a previous answer to the same filters.",
-                "Leave cursor out to start from the beginning.",
-            )
-        page = await self._todos.list_page(selection, limit=limit, after=after)
-        next_cursor = encode_cursor(page.next_after, selection) if page.next_after else None
+        page = await self._todos.list_page(selection, limit=limit, after=int(cursor or 0))
+        next_cursor = str(page.next_after) if page.next_after else None
         return success(page.todos, count=len(page.todos), total=page.total, next_cursor=next_cursor)
 
     async def update_todo(
@@ -255,21 +244,6 @@ class TodoTools:
         """
         kept = await self._todos.delete(id, key=idempotency_key(context))
         return _kept(kept) if kept else _no_such_todo(id)
-
-
-def encode_cursor(after: int, selection: Selection) -> str:
-    """Return a text for "go on after this id in this selection"."""
-    return f"{after}-{_fingerprint(selection)}"
-
-
-def decode_cursor(cursor: str, selection: Selection) -> int | None:
-    """Return the id to go on after; None when the text is no cursor of ours, or one of another selection."""
-    after = cursor.removesuffix(f"-{_fingerprint(selection)}")
-    return int(after) if after != cursor and re.fullmatch("[0-9]{1,16}", after) else None
-
-
-def _fingerprint(selection: Selection) -> str:
-    return hashlib.sha256(json.dumps(astuple(selection)).encode()).hexdigest()[:8]
 
 
 def _kept(kept: Kept) -> ToolResult:

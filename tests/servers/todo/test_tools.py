@@ -151,17 +151,8 @@ async def test_pages_show_every_todo_once_while_others_come_and_go(todos: TodoCl
     assert len(seen) == len(set(seen)) == 8
 
 
-async def test_a_cursor_is_refused_with_other_filters(todos: TodoClient) -> None:
-    for title in ("a", "b"):
-        await todos.data("create_todo", {"title": title})
-    answer = await todos.call("list_todos", {"limit": 1})
-    cursor = answer["metadata"]["next_cursor"]
-    error = await todos.error("list_todos", {"limit": 1, "cursor": cursor, "status": "active"})
-    assert "'cursor'" in error["message"]
-
-
 async def test_a_forged_cursor_is_refused(todos: TodoClient) -> None:
-    for cursor in ("x", "=", "AAAA", "WzEsMl0", "é", "W10=", "bnVsbA", "[1]", "Wy0xLCJhIl0"):
+    for cursor in ("x", "=", "AAAA", "WzEsMl0", "é", "W10=", "bnVsbA", "[1]", "Wy0xLCJhIl0", "-1", "1" * 17):
         error = await todos.error("list_todos", {"cursor": cursor})
         assert error["code"] == "invalid_parameter", cursor
         assert "'cursor'" in error["message"]
