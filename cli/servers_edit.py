@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 import typer
 
-from toolweave.cli.api_client import server_health, server_url
 from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ServersConfig, read_servers
 from toolweave.cli.servers_state import checked, checked_json, show_checked
 from toolweave.cli.terminal import compact, stdout_console, styled
@@ -26,13 +25,15 @@ from toolweave.config.mcp_editing import (
     without_entry,
 )
 from toolweave.config.mcp_entry import check_server
-from toolweave.config.settings import Settings
 from toolweave.config.variables import holds_reference
 from toolweave.errors import ConfigError
 from toolweave.redact import names_a_secret, names_a_secret_header
 from toolweave.servers.external_servers import install
 
-PROBE_S = 1.0
+RESTART = (
+    "A server that runs already goes on with the entries it has read: restart it. "
+    "(`toolweave dev` does so by itself; a reconnect is not enough.)"
+)
 
 
 def change(servers: ServersConfig, edit: Callable[[str], str]) -> bool:
@@ -48,22 +49,6 @@ def change(servers: ServersConfig, edit: Callable[[str], str]) -> bool:
         if make_file(file.own, shipped_text()):
             _say(f"Made {file.own}, a copy of the file that comes with Toolweave.")
     return edit_file(file.own, edit)
-
-
-def restart_hint(settings: Settings) -> str | None:
-    """Say that a running server has to be restarted, if one is where the other commands look for it.
-
-    Nothing of it reads the file again: a reconnect has a server's old entry.
-    """
-    url = server_url(None, settings)
-    try:
-        server_health(url, PROBE_S)
-    except ConfigError:
-        return None
-    return (
-        f"A server is running at {url} and goes on with the entries it has read: restart it. "
-        "(`toolweave dev` does so by itself; a reconnect is not enough.)"
-    )
 
 
 SOURCE = "servers add"
@@ -85,11 +70,8 @@ def _entry(
         ConfigError: the options contradict each other, or the entry would not be one; says which and what to do.
     """
     if not url and not command:
-        for option, value in (("--header", headers), ("--env", env), ("--transport", transport)):
-            if value:
-                raise _wrong(f"{option} goes with --url or a command.")
-        if oauth:
-            raise _wrong("--oauth goes with --url.")
+        if headers or env or transport or oauth:
+            raise _wrong("--header, --env, --transport and --oauth go with --url or a command.")
         return None
     if url and command:
         raise _wrong("--url and a command exclude each other.")
@@ -231,7 +213,7 @@ def _report(servers: ServersConfig, name: str, *, changed: bool, no_check: bool,
     signs_in = auth is not None and auth.grant == "authorization_code"
     lacking = bool(needs.variables) or needs.installed is False or signs_in
     found = None if no_check or lacking else checked(servers, [name])[0]
-    hint = restart_hint(servers.settings) if changed else None
+    hint = RESTART if changed else None
     if as_json:
         told = {"name": name, "file": str(servers.mcp.path), "changed": changed, "restart": hint}
         told |= {"missing": needs.variables, "installed": needs.installed is not False}
@@ -296,7 +278,7 @@ def remove(
         return without_entry(text, name, above=known.above if known else "")
 
     changed = change(servers, edit)
-    hint = restart_hint(servers.settings) if changed else None
+    hint = RESTART if changed else None
     file = str(mcp_place(servers.settings).path)
     if as_json:
         print(compact({"name": name, "file": file, "changed": changed, "restart": hint}))
