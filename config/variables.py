@@ -19,19 +19,18 @@ from toolweave.config.documents import JsonPath
 from toolweave.config.outbound_allow import AllowedTarget, allowed_target, comma_separated
 from toolweave.errors import ConfigError, MissingVariable
 
-_REFERENCE = re.compile(
-    r"\$?\{env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}|\$\{input:(?P<input>[^{}]*)\}"
+_REFERENCE = re.compile(r"\$?\{env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}")
+_EDITOR_VARIABLE = re.compile(
+    r"\$\{(?:input:[^{}]*|workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|/)\}"
 )
-_EDITOR_VARIABLE = re.compile(r"\$\{(?P<name>workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|/)\}")
 _OPENING = re.compile(r"\{env:|\$\{input:")
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What a value refers to: variables without a value or default, inputs and variables only an editor has."""
+    """What a value refers to: variables without a value or default, and what only an editor has."""
 
     missing: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()
     editor: tuple[str, ...] = ()
 
     @property
@@ -44,8 +43,7 @@ class References:
                 f"environment variable {', '.join(self.missing)} {verb} not set: "
                 f"set it, or give a default with {{env:{example}:-default}}."
             )
-        parts += [f"${{input:{name}}} is a question only an editor asks: write {{env:NAME}}." for name in self.inputs]
-        parts += [f"${{{name}}} is known to editors only: write the path or {{env:NAME}}." for name in self.editor]
+        parts += [f"{name} is known to editors only: write the value or {{env:NAME}}." for name in self.editor]
         return " ".join(parts) or None
 
 
@@ -65,23 +63,23 @@ def holds_reference(value: Any) -> bool:
 
 def malformed_references(value: Any, path: JsonPath = ()) -> list[JsonPath]:
     """List the paths of strings that open a reference but hold none, such as {env:MY-VAR} or an unclosed one."""
-    return [place for place, text in strings_in(value, path) if _OPENING.search(_REFERENCE.sub("", text))]
+    return [
+        place
+        for place, text in strings_in(value, path)
+        if _OPENING.search(_EDITOR_VARIABLE.sub("", _REFERENCE.sub("", text)))
+    ]
 
 
 def find_references(value: Any, environ: Mapping[str, str]) -> References:
     """Collect what cannot be resolved, in order of appearance; an empty variable counts as unset (A-06)."""
     missing: dict[str, None] = {}
-    inputs: dict[str, None] = {}
     editor: dict[str, None] = {}
     for _, text in strings_in(value):
         for match in _REFERENCE.finditer(text):
-            variable = match["variable"]
-            if variable is None:
-                inputs[match["input"]] = None
-            elif match["default"] is None and not environ.get(variable):
-                missing[variable] = None
-        editor.update((match["name"], None) for match in _EDITOR_VARIABLE.finditer(text))
-    return References(tuple(missing), tuple(inputs), tuple(editor))
+            if match["default"] is None and not environ.get(match["variable"]):
+                missing[match["variable"]] = None
+        editor |= dict.fromkeys(_EDITOR_VARIABLE.findall(text))
+    return References(tuple(missing), tuple(editor))
 
 
 def resolve(value: Any, environ: Mapping[str, str]) -> Any:
@@ -101,7 +99,7 @@ def resolve(value: Any, environ: Mapping[str, str]) -> Any:
 def variable_names(value: Any) -> tuple[str, ...]:
     """List the variables that a parsed value refers to, each once."""
     found = (match["variable"] for _, text in strings_in(value) for match in _REFERENCE.finditer(text))
-    return tuple(dict.fromkeys(name for name in found if name))
+    return tuple(dict.fromkeys(found))
 
 
 def filled_in_values(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -213,7 +211,7 @@ class ToolVariables:
         """List what is wrong with references in `texts`, by where they stand; the tool's host is `authority`."""
         problems = []
         for place, text in texts.items():
-            if malformed_references(text) or find_references(text, {}).inputs:
+            if malformed_references(text) or "${input:" in text:
                 problems.append(f"{place} holds a reference that is not of the form {{env:NAME}}.")
             problems += [
                 f"{place} refers to {name}, which {SETTING} does not allow for {authority}."

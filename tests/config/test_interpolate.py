@@ -70,7 +70,7 @@ def test_what_only_an_editor_knows_is_refused_by_name(name: str) -> None:
 
 def test_an_input_is_refused_by_name() -> None:
     references = find_references({"env": {"KEY": "${input:api-key}"}}, {})
-    assert references.inputs == ("api-key",)
+    assert references.editor == ("${input:api-key}",)
     assert references.problem is not None
     assert "${input:api-key}" in references.problem
 

@@ -237,7 +237,7 @@ def test_strict_names_every_missing_variable_of_all_servers(load: Load) -> None:
 
 
 def test_strict_refuses_an_input(load: Load) -> None:
-    with pytest.raises(ConfigError, match=r"server 'a': \$\{input:key\} is a question only an editor asks"):
+    with pytest.raises(ConfigError, match=r"server 'a': \$\{input:key\} is known to editors only"):
         load('{servers: {a: {command: "x", args: ["${input:key}"]}}}', strict=True)
 
 

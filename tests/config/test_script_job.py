@@ -174,7 +174,7 @@ def test_script_settings_that_are_wrong_are_named_with_variable_file_and_line(
         (servers(a={"url": SECRET}), "file:1): server 'a': url must be"),
         (servers(a={"args": [SECRET]}), "file:1): server 'a'"),
         (servers(a={"command": "x", "timeout_s": -1, "env": {"A": SECRET}}), "server 'a': timeout_s must be greater"),
-        (servers(a={"command": "x", "args": ["${input:key}"]}), "${input:key} is a question only an editor asks"),
+        (servers(a={"command": "x", "args": ["${input:key}"]}), "${input:key} is known to editors only"),
     ],
 )
 def test_an_mcp_file_that_is_wrong_is_named_with_variable_file_and_line(
