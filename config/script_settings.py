@@ -43,7 +43,7 @@ def read_yaml(path: Path) -> ConfigDocument:
     """Read and parse a YAML file; one with comments only is an empty mapping.
 
     Only what settings need is read: mappings, lists and texts. A plain value is the text that it is written as, so that
-    the language `no` is no boolean.
+    the language `no` is no boolean; a key without a value counts as left out.
 
     Raises:
         ConfigError: not readable, empty, not YAML, or more than settings need: a repeated key, an alias, several
@@ -84,10 +84,12 @@ class _Walk:
         for key, item in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._error(key, "a key must be a text.", "Put values with braces into quotes.")
-            if key.value in members:
+            place = (*path, key.value)
+            if place in self._lines:
                 raise self._error(key, "this key is given twice.", "Keep one of them.")
-            self._lines[(*path, key.value)] = _line(key)
-            members[key.value] = self.value(item, (*path, key.value))
+            self._lines[place] = _line(key)
+            if (value := self.value(item, place)) is not None:
+                members[key.value] = value
         return members
 
     def _error(self, node: yaml.Node, problem: str, fix: str) -> ConfigError:
@@ -214,9 +216,7 @@ def load_script_settings(path: Path | None, environ: Mapping[str, str] = os.envi
 
 
 def _resolved(document: ConfigDocument, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Fill in variables; a key without a value counts as left out."""
-    given: dict[str, Any] = _without_nothing(document.value)
-    for key, item in given.items():
+    for key, item in document.value.items():
         if malformed := malformed_references(item, (key,)):
             raise ConfigError(
                 f"{shown_path(malformed[0])} holds a reference that cannot be read.",
@@ -225,11 +225,5 @@ def _resolved(document: ConfigDocument, environ: Mapping[str, str]) -> dict[str,
             )
         if problem := find_references(item, environ).problem:
             raise ConfigError(f"{key}: {problem}", source=document.place((key,)))
-    resolved: dict[str, Any] = resolve(given, environ)
+    resolved: dict[str, Any] = resolve(document.value, environ)
     return resolved
-
-
-def _without_nothing(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nothing(item) for key, item in value.items() if item is not None}
-    return [_without_nothing(item) for item in value] if isinstance(value, list) else value
