@@ -6,7 +6,6 @@ import webbrowser
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit, urlunsplit
 
 import typer
 from rich.console import Console
@@ -32,13 +31,14 @@ from toolweave.servers.connections.oauth.exchange import AuthorizationFault
 from toolweave.servers.connections.oauth.login import PATIENCE_S, sign_in, sign_out
 from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
 from toolweave.servers.connections.redaction import Redaction
+from toolweave.servers.connections.status import target_of
 
 SignIn = Literal["none", "by secret", "signed in", "needed", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One server as it is configured; `target` holds no secret: a command's name or a URL without its query.
+    """One server as it is configured; `target` holds no secret: the program or the host.
 
     `configured` is False for a ready-made one that the file has not; `missing` are variables without a value,
     `installed` says whether its program is there, None where it is none of ours to install.
@@ -97,7 +97,7 @@ def _listed(server: McpServerConfig, servers: ServersConfig) -> Listed:
         name=server.name,
         transport=server.transport,
         enabled=server.enabled,
-        target=_target(server),
+        target=target_of(server, Redaction(server)),
         sign_in=_sign_in(server, servers),
         misconfigured=server.misconfigured,
         missing=needs.variables,
@@ -117,15 +117,6 @@ def _addable(known: EntryText, servers: ServersConfig) -> Listed:
         missing=needs.variables,
         installed=needs.installed,
     )
-
-
-def _target(server: McpServerConfig) -> str:
-    """Name what is started or reached, without what is secret or was filled in for a variable."""
-    target = server.builtin or server.command or ""
-    if server.url is not None:
-        parts = urlsplit(server.url)
-        target = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-    return Redaction(server).clean(target)
 
 
 def _sign_in(server: McpServerConfig, servers: ServersConfig) -> SignIn:

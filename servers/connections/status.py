@@ -193,7 +193,7 @@ def details_of(
     counted = figures.tools.values()
     return ServerDetails(
         **summary_of(config, health),
-        target=_target_of(config, redaction),
+        target=target_of(config, redaction),
         prefix=f"{config.name}_" if config.prefix is None else config.prefix,
         filters=Filters(include=list(config.include), exclude=list(config.exclude)),
         timeout_s=config.timeout_s,
@@ -208,7 +208,7 @@ def details_of(
     )
 
 
-def _target_of(config: McpServerConfig, redaction: Redaction) -> str:
+def target_of(config: McpServerConfig, redaction: Redaction) -> str:
     """Name the program that is started or the host that is reached: arguments, paths and queries may hold secrets."""
     if config.builtin is not None:
         return f"{config.builtin}, in this process"
