@@ -5,7 +5,6 @@ as a whole: another process reads the old file or the new one. The entries to ad
 mcp.servers.jsonc, the ready-made servers (D-13).
 """
 
-import fcntl
 import json
 import os
 import stat
@@ -22,7 +21,7 @@ from toolweave.config.mcp_entry import SERVER_KEYS
 from toolweave.config.settings import Settings
 from toolweave.config.variables import find_references
 from toolweave.errors import ConfigError
-from toolweave.files import make_folder, opened_folder, write_file
+from toolweave.files import locked_folder, make_folder, opened_folder, write_file
 
 
 class EntryText:
@@ -164,7 +163,7 @@ def edit_file(path: Path, edit: Callable[[str], str]) -> bool:
         ConfigError: the file cannot be read or written, or would be too large; it is as before then.
     """
     target = Path(os.path.realpath(path))
-    with _explained(path), _locked(target.parent):
+    with _explained(path), locked_folder(target.parent):
         before = target.read_bytes()
         text = before.decode("utf-8")
         mark = _BOM if text.startswith(_BOM) else ""
@@ -187,19 +186,11 @@ def make_file(path: Path, text: str) -> bool:
     """
     with _explained(path):
         make_folder(path.parent)
-        with _locked(path.parent):
+        with locked_folder(path.parent):
             if os.path.lexists(path):
                 return False
             _replace(path, text.encode("utf-8"))
         return True
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock on a folder, whose files are replaced as a whole."""
-    with opened_folder(path) as folder:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
 
 
 def _replace(path: Path, content: bytes, was: os.stat_result | None = None) -> None:

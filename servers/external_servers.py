@@ -5,7 +5,6 @@ has a folder of its own: a link is set when its folder is complete, so that what
 a server that is running keeps the files it was started from.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -13,15 +12,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG
 from toolweave.errors import ConfigError
-from toolweave.files import make_folder, opened_folder
+from toolweave.files import locked_folder, make_folder
 from toolweave.redact import redact_text
 
 # package.json and package-lock.json, and for each Python server a list of everything it needs, with hashes.
@@ -184,7 +183,8 @@ def install(
     servers = _servers(data_dir)
     try:
         make_folder(servers)
-        with _alone(servers, say) as lock_fd:
+        waiting = partial(say, "Waiting for another process that installs servers …")
+        with locked_folder(servers, waiting) as lock_fd:
             if is_installed(installation, data_dir):
                 say(f"{installation.package} {installation.version} is installed.")
                 return
@@ -238,15 +238,3 @@ def _target(installation: Installation, servers: Path) -> Path:
         key.update(os.fsencode(servers))
     folder = Path("installed", f"{installation.name}-{key.hexdigest()[:12]}")
     return folder / "node_modules" if installation.kind == "npm" else folder
-
-
-@contextmanager
-def _alone(servers: Path, say: Say) -> Iterator[int]:
-    """Hold the lock on `servers`; gives its file descriptor."""
-    with opened_folder(servers) as folder:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("Waiting for another process that installs servers …")
-            fcntl.flock(folder, fcntl.LOCK_EX)
-        yield folder

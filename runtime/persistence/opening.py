@@ -1,6 +1,5 @@
 """Lock a data folder and open its databases: our tables, LangGraph's checkpoints and its store."""
 
-import fcntl
 import json
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 import aiosqlite
 
 from toolweave.errors import DataFolderLocked, PersistenceError
-from toolweave.files import FILE_MODE, make_data_folder
+from toolweave.files import FILE_MODE, make_data_folder, try_lock
 from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes
@@ -58,16 +57,16 @@ def data_folder_lock(data_dir: Path, address: str | None = None) -> Iterator[Non
 
 def _take(descriptor: int, data_dir: Path) -> None:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise DataFolderLocked(
-            f"The data folder {data_dir} is in use by {_holder(descriptor)}. Stop that process, or give this one "
-            "another folder with --data-dir or TOOLWEAVE_DATA_DIR."
-        ) from error
+        is_ours = try_lock(descriptor)
     except OSError as error:
         raise PersistenceError(
             f"The data folder {data_dir} cannot be locked: {error.strerror}. Put it on a local disk."
         ) from error
+    if not is_ours:
+        raise DataFolderLocked(
+            f"The data folder {data_dir} is in use by {_holder(descriptor)}. Stop that process, or give this one "
+            "another folder with --data-dir or TOOLWEAVE_DATA_DIR."
+        )
 
 
 def _holder(descriptor: int) -> str:

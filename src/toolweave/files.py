@@ -8,12 +8,16 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from loguru import logger
+
+if sys.platform != "win32":
+    import fcntl
+    import resource
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -101,12 +105,31 @@ def write_file(file: Path, content: bytes) -> None:
 
 @contextmanager
 def opened_folder(folder: Path) -> Iterator[int]:
-    """Open a folder to lock it, or to write its names down to the disk."""
+    """Open a folder, to write its names down to the disk for instance."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file or folder; say whether no other process holds the lock. It ends with the descriptor."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def locked_folder(folder: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[int]:
+    """Hold the lock on a folder and yield its descriptor; `on_wait` is called where another process holds it."""
+    with opened_folder(folder) as descriptor:
+        if not try_lock(descriptor):
+            on_wait()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
 
 
 def make_data_folder(folder: Path) -> None:
@@ -172,8 +195,6 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-if sys.platform != "win32":
-    import resource
 # Enough for thousands of streams. The programs that we start inherit the limit, and some of them close, or reserve
 # memory for, every file that they may open: with the 2**30 of some containers they take minutes or gigabytes.
 ENOUGH = 65_536

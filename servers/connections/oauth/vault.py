@@ -1,7 +1,6 @@
 """Keep one secret text for each server and URL; a token never goes to another URL than it was given for."""
 
 import asyncio
-import fcntl
 import hashlib
 import os
 import re
@@ -16,7 +15,7 @@ from keyring.errors import KeyringError, PasswordDeleteError
 from loguru import logger
 
 from toolweave.errors import TokenStoreError
-from toolweave.files import FILE_MODE, make_folder, opened_folder, write_file
+from toolweave.files import FILE_MODE, make_folder, opened_folder, try_lock, write_file
 from toolweave.sealing import Seal
 from toolweave.servers.connections.oauth import TokenPlace
 
@@ -198,18 +197,10 @@ async def hold(place: TokenPlace, key: GrantKey, *, patience_s: float = LOCK_PAT
     try:
         try:
             async with asyncio.timeout(patience_s):
-                while not _try(descriptor):  # noqa: ASYNC110 - another process gives no signal
+                while not try_lock(descriptor):  # noqa: ASYNC110 - another process gives no signal
                     await asyncio.sleep(LOCK_POLL_S)
         except TimeoutError:
             raise TokenStoreError("another process has held the stored tokens for too long") from None
         yield
     finally:
         os.close(descriptor)
-
-
-def _try(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
