@@ -79,7 +79,7 @@ async def live() -> Life:
     return Life(status="ok")
 
 
-@router.get("/health/ready", responses={503: {"model": Readiness, "description": "The database does not answer."}})
+@router.get("/health/ready", responses={503: {"model": Readiness}})
 async def ready(response: Response, client: Annotated[LangGraphClient, Depends(api_client)]) -> Readiness:
     """Say whether requests can be served: 503 only without persistence, whatever state MCP servers are in."""
     try:

@@ -110,10 +110,7 @@ BODIES: dict[str, Any] = {
     status_code=201,
     response_model=StoredTools,
     openapi_extra=BODIES,
-    responses={
-        409: {"description": "Ids are taken; nothing was stored."},
-        502: {"description": "The document could not be fetched."},
-    },
+    responses={409: {}, 502: {}},
 )
 async def import_document(
     request: Request, choices: Annotated[ImportChoices, Query()], registry: Registry, variables: Variables

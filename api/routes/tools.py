@@ -68,14 +68,8 @@ Registry = Annotated[RegisteredTools, Depends(the_registry)]
 MOST_LISTED = 1_000
 MOST_TOOLS = 5_000
 SEARCHED = "Words that id, name, description, path or method must all hold."
-Described = dict[int | str, dict[str, Any]]
-UNKNOWN: Described = {404: {"description": "There is no tool of that id."}}
-CHANGED: Described = {412: {"description": "The tool is another than the one that If-Match names."}}
-REFUSALS: Described = {
-    401: {"description": "The LangGraph API does not know the caller; only with an auth handler."},
-    413: {"description": "The body is too large."},
-    503: {"description": "The registry's database cannot be used; the answer says why."},
-}
+# FastAPI describes each status by its phrase.
+REFUSALS: dict[int | str, dict[str, Any]] = {401: {}, 413: {}, 503: {}}
 router = APIRouter(
     prefix="/tools",
     tags=["tools"],
@@ -111,7 +105,7 @@ ToolId = Annotated[str, InPath(max_length=200)]
 IfMatch = Annotated[str | None, Header(max_length=200, description="The etag of the revision that is meant.")]
 
 
-@router.post("", status_code=201, response_model=ToolConfig, responses={409: {"description": "The id is taken."}})
+@router.post("", status_code=201, response_model=ToolConfig, responses={409: {}})
 async def create_tool(request: Request, tool: GivenTool, registry: Registry, variables: Variables) -> Response:
     """Store a tool, and give it with its `tool_id`; without one it gets a free one made of its name.
 
@@ -139,12 +133,7 @@ async def list_tools(
 
 
 # Before the one with an id: no tool is called "import" or "export".
-@router.post(
-    "/import",
-    status_code=201,
-    response_model=StoredTools,
-    responses={409: {"description": "Ids are taken; nothing was stored."}},
-)
+@router.post("/import", status_code=201, response_model=StoredTools, responses={409: {}})
 async def import_tools(given: ToolImport, registry: Registry, variables: Variables) -> Response:
     """Store many tools, all or none; `on_conflict` says what becomes of those that are there already.
 
@@ -163,13 +152,13 @@ async def export_tools(registry: Registry) -> Response:
     return json_response({"tools": tools}, headers=headers)
 
 
-@router.get("/{tool_id}", response_model=ToolConfig, responses=UNKNOWN)
+@router.get("/{tool_id}", response_model=ToolConfig, responses={404: {}})
 async def show_tool(tool_id: ToolId, registry: Registry) -> Response:
     """Show one tool; its `etag` says which revision it is."""
     return _tool(await _found(tool_id, registry))
 
 
-@router.put("/{tool_id}", response_model=ToolConfig, responses={**UNKNOWN, **CHANGED})
+@router.put("/{tool_id}", response_model=ToolConfig, responses={404: {}, 412: {}})
 async def replace_tool(
     tool_id: ToolId, tool: GivenTool, registry: Registry, variables: Variables, if_match: IfMatch = None
 ) -> Response:
@@ -181,7 +170,7 @@ async def replace_tool(
     return _tool(await registry.replace(changed, revision=before.revision))
 
 
-@router.delete("/{tool_id}", status_code=204, responses={**UNKNOWN, **CHANGED})
+@router.delete("/{tool_id}", status_code=204, responses={404: {}, 412: {}})
 async def delete_tool(tool_id: ToolId, registry: Registry, if_match: IfMatch = None) -> Response:
     """Delete a tool, with If-Match only that revision of it."""
     revision = None
