@@ -17,7 +17,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 from rich.console import Console
 
-from toolweave.api.routes.chat import ChatEvent, ChatEvents
+from toolweave.api.routes.chat import END, ENDS, ChatEvent, ChatEvents
 from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, talking_to
 from toolweave.cli.serving import local_server
 from toolweave.cli.terminal import call_text, compact, harmless, shortened, stdout_console, styled
@@ -25,7 +25,6 @@ from toolweave.config.settings import load_settings
 
 T = TypeVar("T")
 PROMPT = "you> "
-ENDS = ("message", "interrupt", "error")
 
 
 class Transcript:
@@ -152,7 +151,7 @@ class Conversation:
             on_disconnect="cancel",
         ):
             end = self._shown(events.translate(part.event, part.data)) or end
-        return self._shown(events.finish()) or end
+        return self._shown(events.translate(END, None)) or end
 
     def _shown(self, events: Iterable[ChatEvent]) -> ChatEvent | None:
         """Show events and return the one that ends the turn if it is among them."""

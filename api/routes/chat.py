@@ -7,7 +7,6 @@ from typing import Annotated, Any, Self, cast
 from uuid import UUID
 
 import httpx
-import orjson
 from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 from langgraph_sdk.client import LangGraphClient
@@ -16,14 +15,19 @@ from langgraph_sdk.schema import StreamPart
 from loguru import logger
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from toolweave.api.clients import REFUSED, api_client
+from toolweave.api.clients import api_client
+from toolweave.api.request_bodies import StrictJsonRoute
 from toolweave.nodes.agent import UNATTENDED
 
 ChatEvent = tuple[str, dict[str, Any]]
 FAILED = "Something went wrong while answering. Please try again."
 NO_ANSWER = "The assistant ended without an answer. Please try again."
 NOTHING_ASKED = "Nothing in this chat waits for an answer: it was given already, or nothing was asked. Send a message."
-router = APIRouter(tags=["chat"])
+# What follows the API's last event.
+END = "end"
+# The events that end a turn.
+ENDS = ("message", "interrupt", "error")
+router = APIRouter(tags=["chat"], route_class=StrictJsonRoute)
 ASSISTANT = "todo_agent"
 UNREACHABLE = "The assistant cannot be reached right now. Please try again later."
 
@@ -31,65 +35,50 @@ UNREACHABLE = "The assistant cannot be reached right now. Please try again later
 class ChatEvents:
     """Translate one run: tokens as the model writes them, tool calls and results as nodes finish, then the end.
 
-    `ended` turns true with the event that ends the chat turn. `resumes`: the turn answers an interrupt.
+    `resumes`: the turn answers an interrupt.
     """
 
     def __init__(self, thread_id: str | None, *, resumes: bool = False) -> None:
         self.thread_id = thread_id
-        self.ended = False
         self._idle_resume = resumes
         self._run_id: str | None = None
         self._announced = False
+        self._ended = False
         self._answer: str | None = None
         self._status = "success"
 
     def translate(self, event: str, data: Any) -> Iterator[ChatEvent]:
-        """Give the chat events that one event of the API stands for; none for most, and none after the end."""
-        if self.ended:
-            return
+        """Translate one event of the API, or its `END`: most give no chat event, and none follows the last one."""
         if event == "metadata":
             self._run_id = data.get("run_id")
-            if self.thread_id is not None:
-                yield from self._announce()
-        elif event == "error":
-            yield from self._announce()
-            yield from self._end("error", {"message": friendly(data)})
         elif event == "messages":
             # Without a thread of its own, a chat learns the generated one's id from its first message.
             self.thread_id = self.thread_id or data[1].get("thread_id")
-            yield from self._announce()
-            yield from self._token(data[0])
+        found = [] if self._ended else list(self._translated(event, data))
+        if not self._announced and (found or self.thread_id is not None):
+            self._announced = True
+            yield "metadata", {"run_id": self._run_id, "thread_id": self.thread_id}
+        for chat_event in found:
+            self._ended = chat_event[0] in ENDS
+            yield chat_event
+
+    def _translated(self, event: str, data: Any) -> Iterator[ChatEvent]:
+        if event == "error":
+            yield "error", {"message": friendly(data)}
+        elif event == "messages":
+            if data[0].get("type") == "AIMessageChunk" and (text := text_of(data[0].get("content"))):
+                yield "token", {"text": text}
         elif event == "updates":
             self._idle_resume = False
             yield from self._updates(data)
-
-    def finish(self) -> Iterator[ChatEvent]:
-        """Give the last event, when the stream has ended and none was the last yet."""
-        if self.ended:
-            return
-        yield from self._announce()
-        if self._answer is None:
-            yield from self._end("error", {"message": NOTHING_ASKED if self._idle_resume else NO_ANSWER})
-        else:
-            yield from self._end("message", {"content": self._answer, "status": self._status})
-
-    def _announce(self) -> Iterator[ChatEvent]:
-        if not self._announced:
-            self._announced = True
-            yield "metadata", {"run_id": self._run_id, "thread_id": self.thread_id}
-
-    def _end(self, name: str, data: dict[str, Any]) -> Iterator[ChatEvent]:
-        self.ended = True
-        yield name, data
-
-    def _token(self, message: dict[str, Any]) -> Iterator[ChatEvent]:
-        if message.get("type") == "AIMessageChunk" and (text := text_of(message.get("content"))):
-            yield "token", {"text": text}
+        elif event == END and self._answer is None:
+            yield "error", {"message": NOTHING_ASKED if self._idle_resume else NO_ANSWER}
+        elif event == END:
+            yield "message", {"content": self._answer, "status": self._status}
 
     def _updates(self, data: dict[str, Any]) -> Iterator[ChatEvent]:
-        interrupts = data.get("__interrupt__")
-        if interrupts:
-            yield from self._end("interrupt", {"interrupts": interrupts})
+        if interrupts := data.get("__interrupt__"):
+            yield "interrupt", {"interrupts": interrupts}
             return
         for update in data.values():
             for part in update if isinstance(update, list) else [update]:
@@ -149,14 +138,10 @@ class ChatRequest(BaseModel):
             raise ValueError("give either message or resume")
         if self.resume is not None and self.thread_id is None:
             raise ValueError("resume needs the thread_id of the interrupted chat")
-        try:
-            orjson.dumps(self.resume)
-        except TypeError as error:
-            raise ValueError("resume is nested too deeply, or holds text that is not valid Unicode") from error
         return self
 
 
-@router.post("/chat/stream", responses={status: {"description": text} for status, text in REFUSED.items()})
+@router.post("/chat/stream", responses={401: {}, 403: {}})
 async def chat_stream(chat: ChatRequest, client: Annotated[LangGraphClient, Depends(api_client)]) -> StreamingResponse:
     """Stream one turn: metadata, then tokens, tool calls and results, ending with message, interrupt or error.
 
@@ -169,25 +154,23 @@ async def chat_stream(chat: ChatRequest, client: Annotated[LangGraphClient, Depe
 
 
 async def _frames(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[bytes]:
-    async with client, aclosing(_events(chat, client)) as events:
-        async for name, data in events:
-            yield f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode("utf-8", "replace")
-
-
-async def _events(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
     translation = ChatEvents(str(chat.thread_id) if chat.thread_id else None, resumes=chat.resume is not None)
     try:
         # Read to the end even after the last event: leaving earlier would cancel a run that is about to be stored.
-        async with aclosing(_run(chat, client)) as parts:
+        async with client, aclosing(_run(chat, client)) as parts:
             async for part in parts:
                 for event in translation.translate(part.event, part.data):
-                    yield event
+                    yield _frame(*event)
     except (httpx.HTTPError, LangGraphError) as error:
         logger.bind(thread_id=translation.thread_id).opt(exception=error).error("chat: the LangGraph API failed")
-        yield "error", {"message": UNREACHABLE}
+        yield _frame("error", {"message": UNREACHABLE})
         return
-    for event in translation.finish():
-        yield event
+    for event in translation.translate(END, None):
+        yield _frame(*event)
+
+
+def _frame(name: str, data: dict[str, Any]) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode("utf-8", "replace")
 
 
 def _run(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[StreamPart, None]:
@@ -196,12 +179,12 @@ def _run(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[StreamPar
     if chat.thread_id is None:
         # Nothing is kept that an answer could go to: calls that need a person are refused instead (S-07).
         configurable[UNATTENDED] = True
+    else:
+        fields |= {"if_not_exists": "create", "multitask_strategy": "enqueue"}
     fields["config"] = {"configurable": configurable}
     if chat.message is not None:
         fields["input"] = {"messages": [{"role": "user", "content": chat.message}]}
     else:
         fields["command"] = {"resume": chat.resume}
     stream = cast("Callable[..., AsyncGenerator[StreamPart, None]]", client.runs.stream)
-    if chat.thread_id is None:
-        return stream(None, ASSISTANT, **fields)
-    return stream(str(chat.thread_id), ASSISTANT, if_not_exists="create", multitask_strategy="enqueue", **fields)
+    return stream(str(chat.thread_id) if chat.thread_id else None, ASSISTANT, **fields)

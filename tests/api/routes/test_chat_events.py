@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from toolweave.api.routes.chat import FAILED, NO_ANSWER, ChatEvents
+from toolweave.api.routes.chat import END, FAILED, NO_ANSWER, ChatEvents
 
 META = ("metadata", {"run_id": "r1", "attempt": 1})
 
 
 def turn(*parts: tuple[str, Any], thread_id: str | None = "t1") -> list[tuple[str, dict[str, Any]]]:
     events = ChatEvents(thread_id)
-    out = [event for name, data in parts for event in events.translate(name, data)]
-    return out + list(events.finish())
+    return [event for name, data in (*parts, (END, None)) for event in events.translate(name, data)]
 
 
 def ai(content: str, *calls: dict[str, Any]) -> dict[str, Any]:
