@@ -1,7 +1,6 @@
 """Serve the core tools at /ai/mcp (C-01, D-8): opened by the first request, guarded, and never in the way (T-08)."""
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -16,7 +15,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.api.clients import SERVED_BY, may_know_callers, verdict
-from toolweave.api.errors import detail_response
+from toolweave.api.errors import detail_response, json_response
 from toolweave.api.http_guard import HttpGuard, Visitors
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
@@ -116,7 +115,7 @@ async def _to_its_end(app: ASGIApp, scope: Scope, receive: Receive, send: Send) 
 def rpc_error(status: int, code: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """Answer with a JSON-RPC error that belongs to no request, as MCP servers do."""
     error = {"jsonrpc": "2.0", "id": "server-error", "error": {"code": code, "message": message}}
-    return Response(json.dumps(error), status, dict(headers or {}), media_type="application/json")
+    return json_response(error, status, headers)
 
 
 class CoreGuard:
@@ -235,7 +234,7 @@ class CoreMount:
         """Answer a request to the server's path."""
         root = scope.get("root_path", "")
         if scope["type"] != "http" or scope["path"].removeprefix(root).rstrip("/") != PATH:
-            await _not_found(scope, receive, send)
+            await detail_response(404, "Not Found")(scope, receive, send)
             return
         # Where requests are counted, they are under this path.
         scope["route"] = COUNTED
@@ -246,10 +245,3 @@ class CoreMount:
 
 NOT_STARTED = rpc_error(503, INTERNAL_ERROR, "The application has not been started.")
 COUNTED = Mount(f"{MOUNTED_AT}{PATH}", NOT_STARTED)
-
-
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008, "reason": "not found"})
-    else:
-        await detail_response(404, "Not Found")(scope, receive, send)

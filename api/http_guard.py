@@ -98,7 +98,7 @@ class HttpGuard:
         host, origin = headers.get("host", ""), headers.get("origin")
         refusal = self._refusal(host, origin)
         if refusal is not None:
-            await self._refuse(refusal, scope, receive, send)
+            await refusal(scope, receive, send)
             return
         visitors = self._visitors
         # The `*` of TOOLWEAVE_CORS_ORIGINS lets every page in, but not with the credentials that langgraph.json allows.
@@ -115,10 +115,3 @@ class HttpGuard:
             text = f"Origin {origin[:200]!r} is not allowed. Add it to TOOLWEAVE_CORS_ORIGINS to allow it."
             return detail_response(403, text, {"vary": "Origin"})
         return None
-
-    @staticmethod
-    async def _refuse(refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008, "reason": "Host or Origin not allowed"})
-            return
-        await refusal(scope, receive, send)

@@ -106,8 +106,6 @@ class MountPrefix:
             scope["root_path"] = scope.get("root_path", "") + prefix
             scope[PREFIX] = prefix
             await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008, "reason": "not found"})
         else:
             await detail_response(404, "Not Found")(scope, receive, send)
 

@@ -18,12 +18,12 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from toolweave.api.errors import detail_response, status_of
+from toolweave.api.errors import detail_response
 from toolweave.api.langgraph.custom_app import CustomRoutes
 from toolweave.api.langgraph.requests import LIMIT
 from toolweave.api.request_bodies import read_limited, replaying
 from toolweave.config.langgraph_json import AuthCache, HeaderRules, LangGraphJson
-from toolweave.errors import ConfigError, Forbidden, Unauthenticated
+from toolweave.errors import ConfigError, Forbidden
 from toolweave.runtime.caller import TRACE, Caller, User, calling
 from toolweave.runtime.codec import loads
 from toolweave.runtime.graphs import load_target
@@ -47,8 +47,7 @@ class AuthHandlers:
         """Ask who sent a request.
 
         Raises:
-            HTTPException: what the handler raised, with its status, detail and headers.
-            Unauthenticated: the handler found nobody.
+            HTTPException: what the handler raised, with its status, detail and headers; 401, it found nobody.
         """
         given = {name: arguments[name] for name in self.wanted}
         try:
@@ -143,7 +142,7 @@ def _user_from(found: Any) -> User:
                 members[name] = getattr(found, name)
         members.update(getattr(found, "__dict__", {}))
     if not members.get("identity") or members.get("is_authenticated") is False:
-        raise Unauthenticated("Unauthorized")
+        raise HTTPException(401)
     return User({str(name): item for name, item in members.items() if not str(name).startswith("_")})
 
 
@@ -201,8 +200,8 @@ class Authentication:
             return
         try:
             user, receive = await self._user(self._handlers, scope, receive)
-        except (HTTPException, Unauthenticated) as error:
-            await _refuse(error, scope, receive, send)
+        except HTTPException as error:
+            await detail_response(error.status_code, str(error.detail), error.headers)(scope, receive, send)
             return
         except ClientDisconnect:
             return
@@ -289,12 +288,3 @@ def _json_or_none(data: bytes) -> object:
         return loads(data)
     except ValueError:
         return None
-
-
-async def _refuse(error: HTTPException | Unauthenticated, scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008, "reason": "not authenticated"})
-    elif isinstance(error, HTTPException):
-        await detail_response(error.status_code, str(error.detail), error.headers)(scope, receive, send)
-    else:
-        await detail_response(status_of(error), str(error))(scope, receive, send)
