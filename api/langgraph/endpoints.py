@@ -80,8 +80,8 @@ class Endpoints:
     ) -> Callable[[AnyHandler], AnyHandler]:
         """Add an endpoint: `operation` is its method and path, the others are fields of `Endpoint`.
 
-        The handler takes the UUIDs of the path and the body, checked; without `read` it reads them itself. The first
-        line of its docstring is the summary. What has an id in its path may be 404.
+        The handler takes the UUIDs of the path by their names and `body`, checked; without `read` it reads them itself.
+        The first line of its docstring is the summary. What has an id in its path may be 404.
         """
         method, path = operation.split()
         if errors is None:
@@ -99,13 +99,13 @@ class Endpoints:
 
 def _with_arguments(path: str, body: str | None, handler: Callable[..., Awaitable[ASGIApp]]) -> Handler:
     schema = None if body is None else body_schema(body)
-    ids = [name.removesuffix("_id") for name in _names_in(path) if name in UUID_IDS]
+    ids = [name for name in _names_in(path) if name in UUID_IDS]
 
     async def answer(request: Request) -> ASGIApp:
-        checked: list[Any] = [path_uuid(request, what) for what in ids]
+        checked: dict[str, Any] = {name: path_uuid(request, name.removesuffix("_id")) for name in ids}
         if schema is not None:
-            checked.append(await read_body(request, schema))
-        return await handler(request, *checked)
+            checked["body"] = await read_body(request, schema)
+        return await handler(request, **checked)
 
     return answer
 

@@ -14,7 +14,6 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
 
 # What a request may be named by, and an answer names it by.
 RequestId = str | int | float | None

@@ -20,7 +20,6 @@ from toolweave.runtime.runs.engine import EmbeddedEngine
 
 STATEFUL = body_schema("RunCreateStateful")
 STATELESS = body_schema("RunCreateStateless")
-BATCH = body_schema("RunBatchCreate")
 # Checked like every field, and without effect: they belong to LangSmith.
 WITHOUT_EFFECT = ("feedback_keys", "langsmith_tracer")
 # LangGraph's own switch: an answer that fits no waiting question fails the run before anything is written.

@@ -76,8 +76,6 @@ class WebhookRules:
                 raise OutboundRefused(NO_LOOPBACK)
             read_target(OWN_APP + url)
             return None
-        if self.rules.require_https and not url.lower().startswith("https://"):
-            raise OutboundRefused("Webhook must use https")
         target = self.policy.check_written(url)
         self._require_listed(target)
         return target

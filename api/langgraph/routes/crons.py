@@ -110,13 +110,9 @@ def firing(here: Served) -> Fire:
     return fire
 
 
-def _require_moments(schedule: str, timezone: str | None, now: datetime) -> None:
-    if next_firing(schedule, timezone, now) is None:
-        raise InvalidRequest(f"Invalid cron schedule: {schedule[:80]!r} names no moment that will come.")
-
-
 def _first_firing(cron: Cron, now: datetime) -> datetime | None:
-    _require_moments(cron.schedule, cron.timezone, now)
+    if next_firing(cron.schedule, cron.timezone, now) is None:
+        raise InvalidRequest(f"Invalid cron schedule: {cron.schedule[:80]!r} names no moment that will come.")
     return next_firing(cron.schedule, cron.timezone, now, cron.end_time)
 
 
@@ -141,24 +137,32 @@ def _unmarked(config: Mapping[str, Any]) -> JsonObject:
     return {**config, "configurable": configurable}
 
 
+@endpoints(
+    "POST /threads/{thread_id}/runs/crons",
+    rules.create_cron,
+    "ThreadCronCreate",
+    "Cron",
+    errors=(400, 404, 422),
+    summary="Create a cron on a thread",
+)
 @endpoints("POST /runs/crons", rules.create_cron, "CronCreate", "Cron", errors=(400, 404, 422))
-async def create(request: Request, body: Body) -> Response:
+async def create(request: Request, body: Body, thread_id: str | None = None) -> Response:
     """Create a cron.
 
-    Its runs have threads of their own.
+    Its runs share the thread of the path, or have threads of their own.
     """
-    return await _create(request, body, None)
-
-
-@endpoints(
-    "POST /threads/{thread_id}/runs/crons", rules.create_cron, "ThreadCronCreate", "Cron", errors=(400, 404, 422)
-)
-async def create_on_thread(request: Request, thread_id: str, body: Body) -> Response:
-    """Create a cron on a thread.
-
-    Its runs share the thread.
-    """
-    return await _create(request, body, thread_id)
+    here = served(request)
+    # What is wrong by itself is refused before anything is looked up.
+    check_run_fields(Body({**body.fields, "config": _unmarked(body.get("config", {}))}), stateless=False)
+    cron = new_cron(body.fields, thread_id)
+    await here.webhooks.require(body.get("webhook"))
+    assistant = await _assistant(here, body.fields["assistant_id"])
+    payload = {**cron.payload, "assistant_id": assistant.assistant_id}
+    cron = replace(cron, assistant_id=assistant.assistant_id, payload=payload)
+    # What is refused of a run is refused now, not at every firing.
+    cron_run(here, cron, assistant)
+    kept = await here.persistence.crons.create(cron)
+    return json_answer(cron_json(kept), headers=body.headers())
 
 
 @endpoints("POST /runs/crons/search", rules.search_crons, "CronSearch", "Cron[]")
@@ -211,21 +215,6 @@ async def delete(request: Request, cron_id: str) -> Response:
     """
     await served(request).persistence.crons.delete(cron_id)
     return Response(None, 204)
-
-
-async def _create(request: Request, body: Body, thread_id: str | None) -> Response:
-    here = served(request)
-    # What is wrong by itself is refused before anything is looked up.
-    check_run_fields(Body({**body.fields, "config": _unmarked(body.get("config", {}))}), stateless=False)
-    cron = new_cron(body.fields, thread_id)
-    await here.webhooks.require(body.get("webhook"))
-    assistant = await _assistant(here, body.fields["assistant_id"])
-    payload = {**cron.payload, "assistant_id": assistant.assistant_id}
-    cron = replace(cron, assistant_id=assistant.assistant_id, payload=payload)
-    # What is refused of a run is refused now, not at every firing.
-    cron_run(here, cron, assistant)
-    kept = await here.persistence.crons.create(cron)
-    return json_answer(cron_json(kept), headers=body.headers())
 
 
 async def _assistant(here: Served, name_or_id: str) -> Assistant:
