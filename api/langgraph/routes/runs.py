@@ -19,6 +19,7 @@ from toolweave.api.langgraph.requests import (
     checked_body,
     ignored_header,
     is_uuid,
+    path_uuid,
     query_words,
     read_body,
     uuid_of,
@@ -70,15 +71,15 @@ _JOIN_QUERY = (
 )
 
 
-@stateless("POST /runs", rules.create_run, "RunCreateStateless", "Run", errors=_CREATED_STATELESS)
-@endpoints("POST /threads/{thread_id}/runs", rules.create_run, "RunCreateStateful", "Run", errors=_CREATED)
-async def create(request: Request, body: Body, thread_id: str | None = None) -> Response:
+@stateless("POST /runs", rules.create_run, "RunCreateStateless", "Run", read=False, errors=_CREATED_STATELESS)
+@endpoints("POST /threads/{thread_id}/runs", rules.create_run, "RunCreateStateful", "Run", read=False, errors=_CREATED)
+async def create(request: Request) -> Response:
     """Create a run.
 
     Answer at once; the run executes in the background.
     """
     here = served(request)
-    wanted = await _wanted(here, body, thread_id)
+    wanted = await _wanted(request, here)
     run = (await here.engine.start(wanted.new)).run
     return json_answer(run_json(run), headers={"content-location": _path(request, run), **wanted.headers})
 
@@ -121,11 +122,10 @@ async def stream(request: Request) -> EventStream:
 
     The stream begins with the very first event.
     """
-    here, thread_id = served(request), request.path_params.get("thread_id")
-    if thread_id is not None and not is_uuid(thread_id):
+    if "thread_id" in request.path_params and not is_uuid(request.path_params["thread_id"]):
         raise HTTPException(400, "badly formed hexadecimal UUID string")
-    body = await read_body(request, STATELESS if thread_id is None else STATEFUL)
-    wanted = await _wanted(here, body, thread_id and thread_id.lower())
+    here = served(request)
+    wanted = await _wanted(request, here)
     started = await here.engine.start(wanted.new, listen=True)
     assert started.events is not None  # noqa: S101 - asked for
     headers = {**_located(_path(request, started.run), "stream"), **wanted.headers}
@@ -149,15 +149,17 @@ async def batch(request: Request, body: Body) -> Response:
     return json_answer([run_json(run) for run in runs], headers=ignored_header(tuple(ignored)))
 
 
-@stateless("POST /runs/wait", rules.create_run, "RunCreateStateless", "Any", errors=_CREATED_STATELESS)
-@endpoints("POST /threads/{thread_id}/runs/wait", rules.create_run, "RunCreateStateful", "Any", errors=_CREATED)
-async def wait(request: Request, body: Body, thread_id: str | None = None) -> SlowJson:
+@stateless("POST /runs/wait", rules.create_run, "RunCreateStateless", "Any", read=False, errors=_CREATED_STATELESS)
+@endpoints(
+    "POST /threads/{thread_id}/runs/wait", rules.create_run, "RunCreateStateful", "Any", read=False, errors=_CREATED
+)
+async def wait(request: Request) -> SlowJson:
     """Create a run and wait for it.
 
     Answer with its result.
     """
     here = served(request)
-    wanted = await _wanted(here, body, thread_id)
+    wanted = await _wanted(request, here)
     started = await here.engine.start(wanted.new)
     when_gone = cancelling(here.engine, started.run, wanted=wanted.cancel_on_disconnect)
     headers = {**_located(run_path(started.run), "join"), **wanted.headers}
@@ -273,11 +275,14 @@ async def cancel_many(request: Request, body: Body) -> Response:
     return Response(None, 204)
 
 
-async def _wanted(here: Served, body: Body, thread_id: str | None) -> RunRequest:
-    """Make the run to create: on the thread of the path, or on one of its own."""
-    wanted = await _found(await _checked(body, here, stateless=thread_id is None), here, thread_id)
-    if thread_id is not None:
-        await require_start(here, wanted.new)
+async def _wanted(request: Request, here: Served) -> RunRequest:
+    """Read the run to create: on the thread of the path, or on one of its own."""
+    if "thread_id" not in request.path_params:
+        return await _found(await _checked(await read_body(request, STATELESS), here, stateless=True), here, None)
+    thread_id = path_uuid(request, "thread")
+    body = await _checked(await read_body(request, STATEFUL), here, stateless=False)
+    wanted = await _found(body, here, thread_id)
+    await require_start(here, wanted.new)
     return wanted
 
 
