@@ -238,7 +238,8 @@ def fill_reading(
     `body` is the text without the verb that asked for it.
     """
     found = fill_other(finding, body, literals, today) if finding else None
-    topical = bool(literals.in_text(text, "quoted")) or states_topic(text)
+    named = any(literal.kind == "quoted" or "*" in literal.value for _, literal in literals.in_text(text))
+    topical = named or states_topic(text)
     if listing is None or (found and topical and not found.missing):
         return found
     draft = Draft(listing, body, literals, today)

@@ -126,6 +126,7 @@ SERVERS = {
             "filesystem_move_file",
             {"source": "/srv/a.txt", "destination": "/srv/b.txt"},
         ),
+        ("files", "find *.py files in /srv", "filesystem_search_files", {"path": "/srv", "pattern": "*.py"}),
         ("memory", "show the knowledge graph", "memory_read_graph", {}),
         ("memory", "search the knowledge graph for Alice", "memory_search_nodes", {"query": "Alice"}),
         ("git", "git log of /srv/repo", "git_log", {"repo_path": "/srv/repo"}),
