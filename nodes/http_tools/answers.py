@@ -17,11 +17,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from email.message import Message
 from http import HTTPStatus
+from itertools import accumulate, islice, takewhile
 from typing import Any, NamedTuple
 
-from jsonpath import JSONPath, JSONPathMatch
+from jsonpath import JSONPathMatch
 from jsonpath.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
-from jsonpath.selectors import Filter, JSONPathSelector
+from jsonpath.selectors import IndexSelector, JSONPathSelector, NameSelector
 
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec
 from toolweave.outbound import OutboundResponse
@@ -219,7 +220,6 @@ MOST_STEPS = 200_000
 """What all paths into an answer may cost together: a few tenths of a second."""
 MOST_RESULTS = 10_000
 _CHARACTERS_OF_A_STEP = 4
-_END = object()
 
 
 class PathSearch:
@@ -231,7 +231,7 @@ class PathSearch:
     def __init__(self, answer: Any) -> None:
         self.complete = True
         self._answer = answer
-        self._steps = _Steps(MOST_STEPS)
+        self._steps = MOST_STEPS
 
     def find(self, path: str) -> Any:
         """Give the value, or None, for a path that can match only once, and a list for any other.
@@ -239,87 +239,60 @@ class PathSearch:
         What was found before the steps ran out is given all the same.
         """
         compiled = answer_path(path)
-        found: list[Any] = []
-        try:
-            for node in self._nodes(compiled):
-                if len(found) == MOST_RESULTS:
-                    raise _TooManyError
-                found.append(node.obj)
-        except (_TooManyError, RecursionError):
+        nodes: Iterable[JSONPathMatch] = [_Node(self._answer, self._answer)]
+        for segment in compiled.segments:
+            nodes = self._selected(segment, nodes)
+        found = [node.obj for node in islice(nodes, MOST_RESULTS + 1)]
+        if len(found) > MOST_RESULTS:
             self.complete = False
         if compiled.singular_query():
             return found[0] if found else None
-        return found
-
-    def _nodes(self, path: JSONPath) -> Iterable[JSONPathMatch]:
-        nodes: Iterable[JSONPathMatch] = [_Node(self._answer, self._answer, self._steps)]
-        for segment in path.segments:
-            nodes = self._selected(segment, nodes)
-        return nodes
+        return found[:MOST_RESULTS]
 
     def _selected(self, segment: JSONPathSegment, nodes: Iterable[JSONPathMatch]) -> Iterator[JSONPathMatch]:
         everywhere = isinstance(segment, JSONPathRecursiveDescentSegment)
-        weighted = [(selector, _weight(selector)) for selector in segment.selectors]
+        weight = max(sum(map(_weight, segment.selectors)), everywhere)
         for node in nodes:
-            for reached in self._containers(node) if everywhere else [node]:
-                if isinstance(reached.obj, dict | list):
-                    for selector, weight in weighted:
-                        self._steps.take(1 + weight * len(reached.obj))
-                        yield from selector.resolve(reached)
-
-    def _containers(self, node: JSONPathMatch) -> Iterator[JSONPathMatch]:
-        """Give a node and every object and list in it, each before what it holds, without recursion."""
-        yield node
-        left = [_values(node.obj)]
-        while left:
-            value = next(left[-1], _END)
-            if value is _END:
-                left.pop()
-                continue
-            self._steps.take(1)
-            if isinstance(value, dict | list):
-                yield _Node(value, self._answer, self._steps)
-                left.append(_values(value))
-
-
-class _TooManyError(Exception):
-    pass
-
-
-class _Steps:
-    def __init__(self, most: int) -> None:
-        self.left = most
-
-    def take(self, steps: int) -> None:
-        self.left -= steps
-        if self.left < 0:
-            raise _TooManyError
+            for container in islice(_containers(node.obj), None if everywhere else 1):
+                self._steps -= len(segment.selectors) + weight * len(container)
+                if self._steps < 0:
+                    self.complete = False
+                    return
+                reached = node if container is node.obj else _Node(container, self._answer)
+                for selector in segment.selectors:
+                    yield from selector.resolve(reached)
 
 
 class _Node(JSONPathMatch):
-    """A match that counts steps, and keeps neither its path nor its children."""
+    """A match that keeps neither its path nor its children: with long names they would fill the memory."""
 
-    __slots__ = ("_steps",)
+    __slots__ = ()
 
-    def __init__(self, value: Any, answer: Any, steps: _Steps) -> None:
+    def __init__(self, value: object, answer: Any) -> None:
         super().__init__(filter_context={}, obj=value, parent=None, path="", parts=(), root=answer)
-        self._steps = steps
 
     def new_child(self, obj: object, key: int | str) -> JSONPathMatch:  # noqa: ARG002 - the name is the library's
-        self._steps.take(1)
-        return _Node(obj, self.root, self._steps)
+        return _Node(obj, self.root)
 
     def add_child(self, *children: JSONPathMatch) -> None:
         pass
 
 
-def _values(value: Any) -> Iterator[Any]:
-    return iter(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
+def _containers(value: Any) -> Iterator[dict[str, Any] | list[Any]]:
+    """Give every object and list in a value, each before what it holds, without recursion."""
+    left = [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict | list):
+            yield part
+            left.extend(reversed(part.values() if isinstance(part, dict) else part))
 
 
 def _weight(selector: JSONPathSelector) -> int:
     """Say what a selector costs for each item: a filter's expression is evaluated, which takes as long as it is."""
-    return 1 + len(str(selector)) // _CHARACTERS_OF_A_STEP if isinstance(selector, Filter) else 0
+    if isinstance(selector, NameSelector | IndexSelector):
+        return 0
+    return 1 + len(str(selector)) // _CHARACTERS_OF_A_STEP
 
 
 MOST_OUTPUT = 10_000_000
@@ -359,34 +332,20 @@ def _mapped(paths: dict[str, str], body: Any) -> tuple[dict[str, Any], list[str]
         warnings.append("The answer is too large to be searched through: the output lacks some of it.")
     if all(value is None or value == [] for value in found.values()):
         warnings.append("None of the tool's field mappings finds anything in the answer.")
-    if cut := _too_much(found):
+    sizes = accumulate(map(_size, found.values()))
+    fitting = list(takewhile(lambda size: size <= MOST_OUTPUT, sizes))
+    if cut := list(found)[len(fitting) :]:
         found |= dict.fromkeys(cut)
         warnings.append(f"The output lacks {', '.join(cut)}: the mapped fields hold too much.")
     return found, warnings
 
 
-def _too_much(found: dict[str, Any]) -> list[str]:
-    room, cut = MOST_OUTPUT, []
-    for name, value in found.items():
-        left = _room_left(value, room)
-        if left < 0:
-            cut.append(name)
-        # Halved by what does not fit, so that counting many large fields takes no longer than counting two.
-        room = left if left >= 0 else room // 2
-    return cut
-
-
-def _room_left(value: Any, room: int) -> int:
-    left = [value]
-    while left and room >= 0:
-        part = left.pop()
-        room -= _A_VALUE + (len(part) if isinstance(part, str) else 0)
-        if isinstance(part, dict):
-            room -= sum(map(len, part))
-            left.extend(part.values())
-        elif isinstance(part, list):
-            left.extend(part)
-    return room
+def _size(value: Any) -> int:
+    size = 0
+    for part in _containers([value]):
+        texts = [*part, *part.values()] if isinstance(part, dict) else part
+        size += _A_VALUE * len(part) + sum(len(text) for text in texts if isinstance(text, str))
+    return size
 
 
 def _of_output(problem: str) -> str:

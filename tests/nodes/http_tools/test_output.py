@@ -140,7 +140,7 @@ def test_paths_that_give_the_same_over_and_over_do_not_multiply_a_large_answer()
     found = output(large, a="$", b="$.text", c="$..text", d="$.text", e="$.none")
 
     assert [name for name, value in found.value.items() if value is not None] == ["a", "b"]
-    assert found.warnings == ["The output lacks c, d: the mapped fields hold too much."]
+    assert found.warnings == ["The output lacks c, d, e: the mapped fields hold too much."]
 
 
 names = st.sampled_from(["a", "b", "c d", "0"])
