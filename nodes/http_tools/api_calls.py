@@ -105,7 +105,7 @@ def outbound_request(spec: HTTPRequestSpec, credentials: Credentials) -> Outboun
     """Encode a request. What is configured as a credential takes the place of whatever else has its name.
 
     Raises:
-        ValueError: the body has no JSON form.
+        ValueError: the body has NaN, an infinity or half a character.
     """
     content = b"" if spec.body is None else json_bytes(spec.body)
     headers = {**OUR_HEADERS, **({"Content-Type": "application/json"} if content else {})}

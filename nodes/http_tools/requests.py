@@ -7,7 +7,6 @@ encoded here, too. No value may leave its segment of the path (W-09).
 import json
 import re
 from collections.abc import Iterator, Mapping
-from json import dumps
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
@@ -144,8 +143,8 @@ def _scalar(value: Any) -> Any:
 
 def _json(value: Any) -> str:
     try:
-        return dumps(value, ensure_ascii=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
         return f"<{type(value).__name__}>"
 
 
@@ -202,7 +201,6 @@ def _encoded(segment: str, values: Mapping[str, str]) -> str:
     )
 
 
-__all__ = ["WrongArguments", "build_request"]
 LONGEST_HEADER = 4_000
 
 
@@ -294,13 +292,8 @@ def _put(body: Any, steps: Steps, value: Any) -> None:
 
 
 def json_bytes(value: Any) -> bytes:
-    """Write compact JSON; raises ValueError for NaN, infinities and what JSON has no type for."""
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
-    except (TypeError, RecursionError):
-        raise ValueError("the body has no JSON form") from None
+    """Write compact JSON; raises ValueError for NaN, infinities and halves of a character."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def with_query(url: str, query: Mapping[str, Any]) -> str:

@@ -80,12 +80,11 @@ async def test_every_json_value_but_null_is_a_body(body: Any) -> None:
 
 async def test_a_body_that_json_cannot_hold_is_not_sent() -> None:
     async with serving_operation(json_answer({}), method="POST") as api:
-        for body in ({"n": float("nan")}, [float("inf")], {"x": object()}):
+        for body in ({"n": float("nan")}, [float("inf")], {"half": "\ud800"}):
             with pytest.raises(ApiCallFailed, match="was not sent") as raised:
                 await api.call(body=body)
             assert not raised.value.executed
-        await api.call(body={"half": "\ud800"})
-    assert [request.body for request in api.peer.requests] == [b'{"half":"\\ud800"}']
+    assert api.peer.requests == []
 
 
 @pytest.mark.requirement("W-06")
