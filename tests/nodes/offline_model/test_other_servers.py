@@ -59,7 +59,6 @@ SERVERS = {
         _tool("git_status", "Shows the working tree status.", {"repo_path": TEXT}),
     ],
     "core": [
-        _tool("query_database", "Query a table of the database.", {"table": TEXT}, {"order_by": TEXT, "limit": WHOLE}),
         _tool("execute_job", "Start a job at an endpoint.", {"endpoint": TEXT}, {"params": {"type": "object"}}),
         _tool("check_job_status", "Check the status of a job.", {"endpoint": TEXT, "job_id": TEXT}),
     ],
