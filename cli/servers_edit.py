@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import typer
 
 from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ServersConfig, read_servers
-from toolweave.cli.servers_state import checked, checked_json, show_checked
-from toolweave.cli.terminal import compact, stdout_console, styled
+from toolweave.cli.servers_state import checked, checked_json, listed, show_checked, show_list
+from toolweave.cli.terminal import compact, stdout_console
 from toolweave.config.documents import ConfigDocument
 from toolweave.config.mcp import mcp_place
 from toolweave.config.mcp_editing import (
@@ -166,7 +166,7 @@ def add(
     servers = read_servers(config, data_dir)
     entry = _entry(name or "x", url, command or (), transport, header or (), env or (), oauth=oauth)
     if name is None:
-        _list_ready_made(servers, as_json=as_json)
+        show_list([each for each in listed(servers) if each.name in ready_made()], as_json=as_json)
         return
     if entry is None:
         changed = _add_ready_made(servers, name, replace=replace, no_install=no_install)
@@ -231,27 +231,6 @@ def _report(servers: ServersConfig, name: str, *, changed: bool, no_check: bool,
     if hint:
         print(hint)
     return found is None or found.state == "ready"
-
-
-def _list_ready_made(servers: ServersConfig, *, as_json: bool) -> None:
-    enabled = {each.name for each in servers.mcp.servers if each.enabled}
-    rows: list[dict[str, Any]] = []
-    for known in ready_made().values():
-        needs = servers.needs(known.name, known.raw)
-        about: dict[str, Any] = {"name": known.name, "about": known.about, "variables": known.variables()}
-        lacks = {"missing": needs.variables, "installed": needs.installed is True}
-        rows.append({**about, **lacks, "enabled": known.name in enabled})
-    if as_json:
-        print(compact(rows))
-        return
-    console = stdout_console()
-    width = max(len(name) for name in ready_made())
-    for row in rows:
-        state = ["enabled"] if row["enabled"] else []
-        state += [f"set {', '.join(row['missing'])}"] if row["missing"] else []
-        state += ["installed"] if row["installed"] and not row["enabled"] else []
-        remark = styled(f" ({'; '.join(state)})" if state else "", "dim")
-        console.print(styled(f"{row['name']:<{width}}  ", "bold") + styled(row["about"]) + remark)
 
 
 def remove(

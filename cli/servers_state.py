@@ -41,7 +41,8 @@ class Listed:
     """One server as it is configured; `target` holds no secret: the program or the host.
 
     `configured` is False for a ready-made one that the file has not; `missing` are variables without a value,
-    `installed` says whether its program is there, None where it is none of ours to install.
+    `installed` says whether its program is there, None where it is none of ours to install. `about` is what the comment
+    above a ready-made one says.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Listed:
     configured: bool = True
     missing: tuple[str, ...] = ()
     installed: bool | None = None
+    about: str = ""
 
 
 def list_servers(config: ConfigFile = None, data_dir: DataFolder = None, as_json: AsJson = False) -> None:
@@ -62,16 +64,25 @@ def list_servers(config: ConfigFile = None, data_dir: DataFolder = None, as_json
     """
     servers = read_servers(config, data_dir)
     warn(servers)
-    listed = [_listed(each, servers) for each in servers.mcp.servers]
-    listed += [_addable(each, servers) for each in ready_made().values() if each.name not in servers.names]
+    show_list(listed(servers), as_json=as_json)
+
+
+def listed(servers: ServersConfig) -> list[Listed]:
+    """List the configured servers, and the ready-made ones that are not among them."""
+    addable = [each for each in ready_made().values() if each.name not in servers.names]
+    return [_listed(each, servers) for each in servers.mcp.servers] + [_addable(each, servers) for each in addable]
+
+
+def show_list(listed: Sequence[Listed], *, as_json: bool) -> None:
+    """Print a line for each server, or all as JSON."""
     if as_json:
         print(compact([asdict(each) for each in listed]))
         return
     console = stdout_console()
     for each in listed:
-        about = ", ".join(_remarks(each))
-        parts = [styled(each.name, "bold"), styled(each.transport), styled(each.target)]
-        console.print(*parts, *([styled(about, "dim")] if about else []))
+        remarks = ", ".join(_remarks(each))
+        parts = [styled(each.name, "bold"), styled(each.transport), styled(each.about or each.target)]
+        console.print(*parts, *([styled(remarks, "dim")] if remarks else []))
 
 
 def _remarks(each: Listed) -> Iterator[str]:
@@ -92,7 +103,8 @@ def _remarks(each: Listed) -> Iterator[str]:
 
 
 def _listed(server: McpServerConfig, servers: ServersConfig) -> Listed:
-    needs = servers.needs(server.name)
+    needs, known = servers.needs(server.name), ready_made().get(server.name)
+    is_ready_made = known and {**known.raw, "enabled": None} == {**server.raw, "enabled": None}
     return Listed(
         name=server.name,
         transport=server.transport,
@@ -102,6 +114,7 @@ def _listed(server: McpServerConfig, servers: ServersConfig) -> Listed:
         misconfigured=server.misconfigured,
         missing=needs.variables,
         installed=needs.installed,
+        about=known.about if known and is_ready_made else "",
     )
 
 
@@ -116,6 +129,7 @@ def _addable(known: EntryText, servers: ServersConfig) -> Listed:
         configured=False,
         missing=needs.variables,
         installed=needs.installed,
+        about=known.about,
     )
 
 

@@ -16,10 +16,8 @@ from typing import Any
 
 from toolweave.config.documents import MAX_BYTES
 from toolweave.config.jsonc import JsoncDocument, Member, Style, Write, parse_jsonc, with_member, without_member
-from toolweave.config.mcp import SHIPPED_MCP_CONFIG, mcp_variables
+from toolweave.config.mcp import SHIPPED_MCP_CONFIG
 from toolweave.config.mcp_entry import SERVER_KEYS
-from toolweave.config.settings import Settings
-from toolweave.config.variables import find_references
 from toolweave.errors import ConfigError
 from toolweave.files import locked_folder, make_folder, opened_folder, write_file
 
@@ -40,10 +38,6 @@ class EntryText:
     def about(self) -> str:
         """What the comment above it says."""
         return self.above.removeprefix("//").strip()
-
-    def variables(self) -> tuple[str, ...]:
-        """List the variables that it needs a value of from a person."""
-        return find_references(self.raw, mcp_variables(Settings(), {})).missing
 
     def write(self, style: Style) -> str:
         """Write it with the indentation of its new place."""
