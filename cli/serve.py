@@ -81,20 +81,6 @@ class Watched:
         return cls(tuple(dict.fromkeys(folder for folder in folders if folder.is_dir())), files)
 
 
-class Signals:
-    """The signals that ask for an end; whoever takes one from `waiting` passes it on."""
-
-    def __init__(self) -> None:
-        self.received = False
-        self.waiting: asyncio.Queue[signal.Signals] = asyncio.Queue()
-        for number in SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(number, self._receive, number)
-
-    def _receive(self, number: signal.Signals) -> None:
-        self.received = True
-        self.waiting.put_nowait(number)
-
-
 async def serve_reloading(
     command: Sequence[str], environ: Mapping[str, str], watched: Callable[[], Watched], socket: int
 ) -> int:
@@ -103,57 +89,52 @@ async def serve_reloading(
     It is over when a signal stops it, or when the very first server cannot start. A later one that cannot has said
     why: the next change gives it another chance. `watched` is asked again after every change.
     """
-    signals = Signals()
+    process, is_first, stopped = await _started(command, environ, socket), True, asyncio.Event()
+
+    def pass_on(number: signal.Signals) -> None:
+        stopped.set()
+        _send(process, number)
+
+    for number in SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, pass_on, number)
     async with _changes(watched) as changed:
-        process = await _started(command, environ, socket)
-        if not await _until_changed(process, changed, signals):
-            return await process.wait()
-        while not signals.received:
-            changed.clear()
-            process = await _started((*command, "--again"), environ, socket)
-            if not await _until_changed(process, changed, signals) and not signals.received:
+        while True:
+            await _until_over(process, changed, stopped)
+            if not (is_first or changed.is_set() or stopped.is_set()):
                 logger.warning("the server is down; it is started again when the application changes")
-                await _first_of(changed.wait(), signals.waiting.get())
-        return await process.wait()
+                await _first_of(changed.wait(), stopped.wait())
+            if stopped.is_set() or not changed.is_set():
+                return await process.wait()
+            changed.clear()
+            process, is_first = await _started((*command, "--again"), environ, socket), False
+            if stopped.is_set():  # while it was started
+                _send(process, signal.SIGTERM)
 
 
-async def _until_changed(process: Process, changed: asyncio.Event, signals: Signals) -> bool:
-    """Let a server run until the application changes, then stop it; False when it ended otherwise."""
-    which, number = await _first_of(process.wait(), signals.waiting.get(), changed.wait())
-    if which == 1:
-        await _stop(process, number, signals)
-    elif which == 2:
+async def _until_over(process: Process, changed: asyncio.Event, stopped: asyncio.Event) -> None:
+    """Wait until a server has ended; a change makes it stop. One that hangs after a signal is killed."""
+    await _first_of(process.wait(), changed.wait(), stopped.wait())
+    if process.returncode is None and not stopped.is_set():
         logger.info("the application has changed: starting the server again")
-        await _stop(process, signal.SIGTERM, signals)
-        return not signals.received
-    return False
+        _send(process, signal.SIGTERM)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(STOP_SECONDS):
+            await process.wait()
+    _send(process, signal.SIGKILL)
+    await process.wait()
 
 
-async def _stop(process: Process, number: signal.Signals, signals: Signals) -> None:
-    """Pass a signal on, and every further one, until the server has ended; one that hangs is killed."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + STOP_SECONDS
-    while process.returncode is None:
-        with suppress(ProcessLookupError):
-            process.send_signal(number)
-        try:
-            async with asyncio.timeout_at(deadline):
-                _, number = await _first_of(process.wait(), signals.waiting.get())
-        except TimeoutError:
-            number = signal.SIGKILL
+def _send(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        process.send_signal(number)
 
 
-async def _first_of(*waits: Coroutine[Any, Any, Any]) -> tuple[int, Any]:
-    """Wait for the first to come true; gives which one it was, and what it gave."""
+async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Wait until one of them has ended."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        which = next(index for index, task in enumerate(tasks) if task.done())
-        return which, tasks[which].result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
 
 
 async def _started(command: Sequence[str], environ: Mapping[str, str], socket: int) -> Process:
