@@ -7,9 +7,8 @@ mcp.servers.jsonc, the ready-made servers (D-13).
 
 import json
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from toolweave.config.jsonc import JsoncDocument, Member, Style, Write, parse_js
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG
 from toolweave.config.mcp_entry import SERVER_KEYS
 from toolweave.errors import ConfigError
-from toolweave.files import locked_folder, make_folder, opened_folder, write_file
+from toolweave.files import locked_folder, make_folder, replace_file
 
 
 class EntryText:
@@ -168,7 +167,7 @@ def edit_file(path: Path, edit: Callable[[str], str]) -> bool:
             raise ConfigError("would be larger than 256 KiB.", source=str(path), fix="Remove what is not needed.")
         if not os.access(target, os.W_OK):
             raise PermissionError("it is read-only")
-        _replace(target, after, target.stat())
+        replace_file(target, after, like=target.stat())
         return True
 
 
@@ -183,25 +182,8 @@ def make_file(path: Path, text: str) -> bool:
         with locked_folder(path.parent):
             if os.path.lexists(path):
                 return False
-            _replace(path, text.encode("utf-8"))
+            replace_file(path, text.encode("utf-8"))
         return True
-
-
-def _replace(path: Path, content: bytes, was: os.stat_result | None = None) -> None:
-    """Write a file beside `path` down to the disk, give it mode and owner of before, and put it in the place of it."""
-    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    try:
-        write_file(draft, content)
-        if was is not None:
-            draft.chmod(stat.S_IMODE(was.st_mode))
-            with suppress(PermissionError):  # another's file: it becomes ours, as with any editor
-                os.chown(draft, was.st_uid, was.st_gid)
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    with opened_folder(path.parent) as folder:
-        os.fsync(folder)
 
 
 @contextmanager

@@ -3,10 +3,8 @@
 At every moment there is the old file or the new one, never a part.
 """
 
-import os
 import re
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from toolweave.errors import ConfigError, ScriptNotKept
+from toolweave.files import replace_file
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -86,20 +85,12 @@ class ScriptFile:
         Raises:
             ScriptNotKept: it cannot be written after all; has the script.
         """
-        draft = self.path.with_name(f".{NAME}.{os.urandom(4).hex()}")
         try:
-            with draft.open("x", encoding="utf-8", newline="\n") as file:
-                file.write(script_yaml(script))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
+            replace_file(self.path, script_yaml(script).encode(), mode=0o666)
         except OSError as error:
             raise ScriptNotKept(
                 f"The script is written, but {self.path} could not be ({_reason(error)}).", script=script
             ) from error
-        finally:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
 
 
 def _reason(error: Exception) -> str:

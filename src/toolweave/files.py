@@ -93,11 +93,10 @@ def make_file(file: Path) -> None:
         changes.log("The file", file)
 
 
-def write_file(file: Path, content: bytes) -> None:
-    """Write a file with mode 0600, down to the disk; a link that stands there is not followed."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+def write_file(file: Path, content: bytes, mode: int = FILE_MODE) -> None:
+    """Write a file down to the disk; a link that stands there is not followed."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "wb") as written:
-        os.fchmod(descriptor, FILE_MODE)
         written.write(content)
         written.flush()
         os.fsync(descriptor)
@@ -111,6 +110,36 @@ def opened_folder(folder: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def replace_file(
+    path: Path, content: bytes, *, mode: int = FILE_MODE, like: os.stat_result | None = None, draft: Path | None = None
+) -> None:
+    """Write a file beside `path` down to the disk, and put it in its place: there is the old file or the new one.
+
+    Args:
+        path: the file, which need not be there.
+        content: what it holds from now on.
+        mode: of the new file, as far as the umask allows.
+        like: gives mode and owner instead.
+        draft: the file beside it; by default one with a name of its own.
+
+    Raises:
+        OSError: it cannot be written; the old file is as before then.
+    """
+    draft = draft or path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        write_file(draft, content, mode)
+        if like is not None:
+            draft.chmod(stat.S_IMODE(like.st_mode))
+            with suppress(PermissionError):  # another's file: it becomes ours, as with any editor
+                os.chown(draft, like.st_uid, like.st_gid)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    with opened_folder(path.parent) as folder:
+        os.fsync(folder)
 
 
 def try_lock(descriptor: int) -> bool:

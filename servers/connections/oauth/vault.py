@@ -15,7 +15,7 @@ from keyring.errors import KeyringError, PasswordDeleteError
 from loguru import logger
 
 from toolweave.errors import TokenStoreError
-from toolweave.files import FILE_MODE, make_folder, opened_folder, try_lock, write_file
+from toolweave.files import FILE_MODE, make_folder, replace_file, try_lock
 from toolweave.sealing import Seal
 from toolweave.servers.connections.oauth import TokenPlace
 
@@ -140,13 +140,9 @@ class SealedFiles:
     def write(self, key: GrantKey, text: str) -> None:
         """Replace the text, wholly or not at all; two writers of one key must exclude each other (`hold`)."""
         path = self._path(key)
-        draft = path.with_suffix(".new")
         with _store_errors(path):
             make_folder(self._folder)
-            write_file(draft, self._seal.close(text))
-            draft.replace(path)
-            with opened_folder(self._folder) as folder:
-                os.fsync(folder)
+            replace_file(path, self._seal.close(text), draft=path.with_suffix(".new"))
 
     def delete(self, key: GrantKey) -> bool:
         """Forget the text, and those of the same server under other URLs; say whether there was one."""
