@@ -10,12 +10,12 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, get_args
+from typing import IO, Any, TypeVar, get_args
 
 from pydantic import AliasChoices, BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from toolweave.errors import ConfigError
+from toolweave.errors import ConfigError, StageFailed
 
 MAX_BYTES = 262_144
 PATIENCE_S = 10.0
@@ -23,6 +23,8 @@ PATIENCE_S = 10.0
 # Else the opening of a named pipe would wait for ever for somebody who writes into it.
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 JsonPath = tuple[str | int, ...]
+Checked = TypeVar("Checked", bound=BaseModel)
+MOST_PROBLEMS = 10
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -183,6 +185,19 @@ def sentences(error: ValidationError) -> list[tuple[JsonPath, str]]:
     """List (location, what was expected) for each problem, in the order of the fields."""
     details = error.errors(include_url=False, include_input=False)
     return [(detail["loc"], expectation(detail)) for detail in details]
+
+
+def checked_input(kind: type[Checked], state: Mapping[str, Any], refusal: str) -> Checked:
+    """Read the input of a graph, which is checked by nobody else; null counts as absent.
+
+    Raises:
+        StageFailed: it is not what the graph takes; goes on after `refusal` with the fields and what was expected.
+    """
+    try:
+        return kind.model_validate({name: state[name] for name in kind.model_fields if state.get(name) is not None})
+    except ValidationError as error:
+        found = [f"{'.'.join(map(str, place))} {problem}" for place, problem in sentences(error)[:MOST_PROBLEMS]]
+        raise StageFailed(f"{refusal}: {'; '.join(found)}.") from None
 
 
 def shown_path(location: JsonPath) -> str:

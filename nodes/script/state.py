@@ -2,18 +2,17 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Literal, NotRequired, Self
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal, NotRequired
 from urllib.parse import urlsplit
 
 from langgraph.channels import EphemeralValue
 from langgraph.config import get_stream_writer
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
 from typing_extensions import TypedDict
 
-from toolweave.config.documents import sentences
+from toolweave.config.documents import checked_input
 from toolweave.config.script_job import ScriptJob
-from toolweave.errors import StageFailed
 from toolweave.nodes.model_turn import ModelUsage, gathered, usage_summary
 from toolweave.nodes.script.page import ArticlePage, is_web_address
 from toolweave.redact import redact_text
@@ -126,19 +125,6 @@ class CheckedScriptInput(BaseModel):
     url: Annotated[StrictStr, AfterValidator(_address), URL] = Field(min_length=1, max_length=8_192)
     language: Annotated[StrictStr | None, LANGUAGE] = Field(default=None, max_length=100)
 
-    @classmethod
-    def of(cls, state: Mapping[str, Any]) -> Self:
-        """Read the input of a graph, which is checked by nobody else.
-
-        Raises:
-            StageFailed: it is not what the script writer takes; names the fields and what was expected of each.
-        """
-        try:
-            return cls.model_validate({name: state[name] for name in cls.model_fields if state.get(name) is not None})
-        except ValidationError as error:
-            found = [f"{'.'.join(map(str, place))} {problem}" for place, problem in sentences(error)]
-            raise StageFailed(f"The script cannot be begun: {'; '.join(found)}.") from None
-
 
 def begin_node(read_job: ReadJob) -> ScriptNode:
     """Make the node; it asks `read_job`, on a thread, what this job is to do.
@@ -149,7 +135,7 @@ def begin_node(read_job: ReadJob) -> ScriptNode:
     async def begin(state: ScriptState) -> ScriptUpdate:
         # First: by this event the server knows that the run is a job, also when it fails at once.
         tell_progress(0.0, "")
-        wanted = CheckedScriptInput.of(state)
+        wanted = checked_input(CheckedScriptInput, state, "The script cannot be begun")
         tell_progress(0.0, f"Beginning with {shown_url(wanted.url)}")
         job = await asyncio.to_thread(read_job)
         given = {"language": wanted.language} if wanted.language else {}

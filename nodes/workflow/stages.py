@@ -6,6 +6,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
+from toolweave.config.documents import checked_input
 from toolweave.errors import StageFailed
 from toolweave.nodes.http_tools.answers import mapped_output
 from toolweave.nodes.http_tools.api_calls import ApiCalls
@@ -39,7 +40,7 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
             UnknownTools: nothing is registered under some ids; names all of them.
             PersistenceError: the registry cannot be read now.
         """
-        wanted = CheckedInput.of(state)
+        wanted = checked_input(CheckedInput, state, "The workflow cannot begin")
         found = await registered(registry, tuple(dict.fromkeys(wanted.tool_ids)))
         tools = list(found.values())
         if len(tools) > max_tools:

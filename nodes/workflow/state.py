@@ -1,14 +1,12 @@
 """Define what a workflow takes and leaves, and what its nodes read and write: plain JSON, never a credential (W-02)."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Literal, NotRequired, Self
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal, NotRequired
 
 from langgraph.channels import EphemeralValue
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, field_validator
 from typing_extensions import TypedDict
 
-from toolweave.config.documents import sentences
-from toolweave.errors import StageFailed
 from toolweave.nodes.model_turn import ModelUsage, gathered, usage_summary
 
 Stage = Literal["tool_retrieval", "llm_selection", "api_execution", "response_formatting"]
@@ -102,7 +100,6 @@ WorkflowNode = Callable[..., Awaitable[WorkflowUpdate]]
 """A node; one that calls the model also takes the config, which carries the stream its tokens go to."""
 
 MOST_TOOLS = 500
-MOST_PROBLEMS = 10
 
 
 class CheckedInput(BaseModel):
@@ -125,20 +122,6 @@ class CheckedInput(BaseModel):
         if not value.strip():
             raise ValueError("must not be blank")
         return value
-
-    @classmethod
-    def of(cls, state: Mapping[str, Any]) -> Self:
-        """Read the input of a graph, which is checked by nobody else.
-
-        Raises:
-            StageFailed: it is not what a workflow takes; names the fields and what was expected of each.
-        """
-        given = {name: state[name] for name in cls.model_fields if state.get(name) is not None}
-        try:
-            return cls.model_validate(given)
-        except ValidationError as error:
-            found = [f"{'.'.join(map(str, place))} {problem}" for place, problem in sentences(error)[:MOST_PROBLEMS]]
-            raise StageFailed(f"The workflow cannot begin: {'; '.join(found)}.") from None
 
 
 def begun() -> WorkflowUpdate:
