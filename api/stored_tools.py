@@ -14,7 +14,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 from fastapi import Body, Depends, HTTPException
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, SkipValidation, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, SkipValidation, TypeAdapter, ValidationError, WrapValidator
 
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import Conflict
@@ -55,8 +55,9 @@ def plain(tool: ToolConfig) -> JsonObject:
 def shown(tool: ToolConfig) -> JsonObject:
     """Give a configuration as JSON values, with `***` in the place of each secret."""
     config = plain(tool)
-    places = secret_places(config)
-    return _replaced(config, places, ()) if places else config
+    for place in secret_places(config):
+        _put(config, place, HIDDEN)
+    return config
 
 
 def left_hidden(config: JsonObject) -> list[Place]:
@@ -64,13 +65,15 @@ def left_hidden(config: JsonObject) -> list[Place]:
     return [place for place in secret_places(config) if _at(config, place) == HIDDEN]
 
 
-def put_back(config: JsonObject, stored: JsonObject) -> tuple[JsonObject, bool]:
+def put_back(config: JsonObject, stored: JsonObject) -> bool:
     """Replace each `***` by the secret that `stored` has in the same place; say whether there was one."""
-    places = frozenset(left_hidden(config)) & secret_places(stored)
-    return _replaced(config, places, (), stored), bool(places)
+    places = set(left_hidden(config)).intersection(secret_places(stored))
+    for place in places:
+        _put(config, place, _at(stored, place))
+    return bool(places)
 
 
-def secret_places(config: JsonObject) -> frozenset[Place]:
+def secret_places(config: JsonObject) -> list[Place]:
     """Find where secrets are written in a configuration."""
     api = config["api"]
     found: list[Place] = [("api", "headers", name) for name, text in api["headers"].items() if _is_secret(name, text)]
@@ -78,7 +81,7 @@ def secret_places(config: JsonObject) -> frozenset[Place]:
         found.append(("api", "auth", "value"))
     for part in ("input_schema", "output_schema"):
         found += _in_schema(config[part], (part,))
-    return frozenset(found)
+    return found
 
 
 def _is_secret(header: str, text: str) -> bool:
@@ -113,27 +116,15 @@ def _at(value: Any, place: Place) -> Any:
     return value
 
 
-def _replaced(value: Any, places: frozenset[Place], here: Place, source: JsonObject | None = None) -> Any:
-    if here in places:
-        return HIDDEN if source is None else _at(source, here)
-    if isinstance(value, dict):
-        return {name: _replaced(item, places, (*here, name), source) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_replaced(item, places, (*here, position), source) for position, item in enumerate(value)]
-    return value
+def _put(config: JsonObject, place: Place, text: str) -> None:
+    _at(config, place[:-1])[place[-1]] = text
 
 
 class ToolRequest(ToolConfig):
     """A ToolConfig as it is sent to us: without a `tool_id` it is named after its name (W-01)."""
 
-    tool_id: ToolId = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_is_absent(cls, value: Any) -> Any:
-        if isinstance(value, Mapping) and value.get("tool_id", "") is None:
-            return {name: item for name, item in value.items() if name != "tool_id"}
-        return value
+    # Null is absent.
+    tool_id: Annotated[ToolId, WrapValidator(lambda given, check: "" if given is None else check(given))] = ""
 
 
 UnreadTool = SkipValidation[ToolRequest]
@@ -192,8 +183,9 @@ def changed_tool(given: ToolConfig, stored: ToolConfig, variables: ToolVariables
     problems: list[Problem] = []
     if given.tool_id not in ("", stored.tool_id):
         problems.append((("tool_id",), OTHER_ID))
-    config, kept = put_back(plain(given) | {"tool_id": stored.tool_id}, plain(stored))
-    if kept and read_target(given.api.base_url).origin != read_target(stored.api.base_url).origin:
+    config = plain(given) | {"tool_id": stored.tool_id}
+    moves = read_target(given.api.base_url).origin != read_target(stored.api.base_url).origin
+    if put_back(config, plain(stored)) and moves:
         problems.append((("api", "base_url"), OTHER_HOST))
     return _checked(config, problems, variables)
 

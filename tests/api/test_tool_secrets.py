@@ -84,16 +84,16 @@ def test_what_is_shown_comes_back_with_its_secrets() -> None:
         headers={"X-Api-Key": "s3cret", "Accept": "*/*"},
         input_schema={"type": "object", "properties": {"pin": {}, "password": {"default": "s3cret"}}},
     )
-    restored, kept = put_back(shown(config), plain(config))
-    assert (restored, kept) == (plain(config), True)
-    assert put_back(plain(config), plain(config)) == (plain(config), False)
+    restored = shown(config)
+    assert (put_back(restored, plain(config)), restored) == (True, plain(config))
+    assert put_back(restored, plain(config)) is False
 
 
 def test_a_hidden_secret_that_nothing_is_stored_for_stays_hidden_and_is_named() -> None:
     stored = tool(headers={"Accept": "*/*"}, auth={"type": "bearer", "value": "{env:TOOL_KEY}"})
     given = tool(headers={"X-New": "***", "X-Api-Key": "***"}, auth={"type": "bearer", "value": "***"})
-    restored, kept = put_back(plain(given), plain(stored))
-    assert kept is False
+    restored = plain(given)
+    assert put_back(restored, plain(stored)) is False
     assert sorted(left_hidden(restored)) == [
         ("api", "auth", "value"),
         ("api", "headers", "X-Api-Key"),
