@@ -5,6 +5,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from toolweave.api.errors import json_response
 from toolweave.api.langgraph.requests import read_json
 from toolweave.errors import InvalidRequest, RequestError
 from toolweave.runtime.codec import dumps
@@ -32,14 +33,15 @@ def result_message(request_id: RequestId, result: object) -> bytes:
     return dumps({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
-def error_message(request_id: RequestId, error: RpcError) -> bytes:
-    """Encode a refusal."""
-    return dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": error.code, "message": str(error)}})
-
-
-def rpc_answer(body: bytes, *, status: int = 200) -> Response:
+def rpc_answer(body: bytes) -> Response:
     """Answer with an encoded message."""
-    return Response(body, status, media_type="application/json")
+    return Response(body, media_type="application/json")
+
+
+def error_answer(request_id: RequestId, error: RequestError, *, status: int = 200) -> Response:
+    """Answer with a refusal; one without a code of its own is about the params."""
+    code = error.code if isinstance(error, RpcError) else INVALID_PARAMS
+    return json_response({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": str(error)}}, status)
 
 
 async def read_message(request: Request) -> JsonObject:

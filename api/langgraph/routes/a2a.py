@@ -272,10 +272,7 @@ async def message(request: Request) -> ASGIApp:
         return await _called(request, request_id, received)
     except RequestError as error:
         # Beside a JSON-RPC error that of the run that was asked for: its thread, its assistant, its graph.
-        refused = (
-            error if isinstance(error, json_rpc.RpcError) else json_rpc.RpcError(json_rpc.INVALID_PARAMS, str(error))
-        )
-        return json_rpc.rpc_answer(json_rpc.error_message(request_id, refused))
+        return json_rpc.error_answer(request_id, error)
 
 
 @endpoints(

@@ -189,14 +189,14 @@ async def message(request: Request) -> ASGIApp:
         if not isinstance(received.get("method"), str) and ("method" in received or not answers):
             raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid JSON-RPC message. Missing or invalid method.")
     except json_rpc.RpcError as error:
-        return json_rpc.rpc_answer(json_rpc.error_message(None, error), status=400)
+        return json_rpc.error_answer(None, error, status=400)
     if request_id is None or "method" not in received:
         # A notification, or an answer to a question that nobody asked.
         return Response(None, 202)
     try:
         return await _called(served(request), request_id, received["method"], json_rpc.params_of(received))
     except json_rpc.RpcError as error:
-        return json_rpc.rpc_answer(json_rpc.error_message(request_id, error))
+        return json_rpc.error_answer(request_id, error)
 
 
 @endpoints("DELETE /mcp", permit_end, status=404, errors=())
