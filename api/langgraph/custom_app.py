@@ -121,12 +121,8 @@ def _generated_pages(app: Starlette) -> frozenset[str]:
     if not isinstance(app, FastAPI):
         return frozenset()
     urls = {app.openapi_url, app.docs_url, app.redoc_url, app.swagger_ui_oauth2_redirect_url}
-    written = {getattr(route, "path", None) for route in app.routes if _in_schema(route)}
+    written = {getattr(route, "path", None) for route in app.routes if getattr(route, "include_in_schema", True)}
     return frozenset(url for url in urls - written if url is not None)
-
-
-def _in_schema(route: BaseRoute) -> bool:
-    return bool(getattr(route, "include_in_schema", True))
 
 
 def _swallows_all(route: BaseRoute) -> bool:

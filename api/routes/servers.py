@@ -34,37 +34,31 @@ GUARDED = [Depends(known_to_the_api)]
 
 
 class PlaneMetrics(Collector):
-    """Read a plane whenever a registry is asked; labels are names of servers, tools and outcomes alone."""
+    """Read a plane whenever a registry is asked; labels are names of servers, tools and outcomes alone.
 
-    def __init__(self, plane: ToolPlane) -> None:
-        self._plane = plane
-
-    def collect(self) -> Iterator[Metric]:
-        """Give the figures of this moment."""
-        yield from _states(self._plane.health())
-        yield from _calls(self._plane.figures.all())
-
-
-class CurrentPlaneMetrics(PlaneMetrics):
-    """The same for a registry of the whole process, where only the plane in use may speak.
-
-    Two applications in one process would otherwise give every figure twice.
+    `while_in_use`: in a registry of the whole process only the plane in use gives figures. Two applications in one
+    process would otherwise give every figure twice.
     """
+
+    def __init__(self, plane: ToolPlane, *, while_in_use: bool = False) -> None:
+        self._plane = plane
+        self._while_in_use = while_in_use
 
     def describe(self) -> Iterable[Metric]:
         """Claim no names, so that a second application can register, too."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Give the figures of this moment, while the plane is the process's own."""
-        if plane_slot.holds(self._plane):
-            yield from super().collect()
+        """Give the figures of this moment."""
+        if not self._while_in_use or plane_slot.holds(self._plane):
+            yield from _states(self._plane.health())
+            yield from _calls(self._plane.figures.all())
 
 
 @contextmanager
 def in_default_registry(plane: ToolPlane) -> Iterator[None]:
     """Show a plane in prometheus_client's default registry while the block runs."""
-    figures = CurrentPlaneMetrics(plane)
+    figures = PlaneMetrics(plane, while_in_use=True)
     REGISTRY.register(figures)
     try:
         yield

@@ -9,7 +9,7 @@ from langgraph_sdk.errors import LangGraphError
 from loguru import logger
 from pydantic import ConfigDict
 
-from toolweave.api.clients import api_client
+from toolweave.api.clients import REFUSED, api_client
 from toolweave.api.errors import json_response
 from toolweave.api.request_bodies import StrictJsonRoute, left, until_first
 from toolweave.nodes.workflow.state import CheckedInput, WorkflowOutput
@@ -19,11 +19,6 @@ router = APIRouter(tags=["workflow"], route_class=StrictJsonRoute)
 ASSISTANT = "workflow"
 UNREACHABLE = "The workflow cannot be reached right now. Please try again later."
 BROKEN = "The workflow broke off. Please try again; the operator finds the reason in the log."
-# Whoever may not ask the API may not ask through us, and is told so in its words' stead.
-PASSED_ON = {
-    401: "The workflow is for callers that the LangGraph API knows: send its credentials.",
-    403: "The LangGraph API does not let you run the workflow.",
-}
 GONE = 499
 
 
@@ -72,8 +67,8 @@ async def _answer(wanted: WorkflowRequest, client: LangGraphClient) -> Any:
 
 def _refused(error: httpx.HTTPStatusError) -> HTTPException:
     status = error.response.status_code
-    if status in PASSED_ON:
-        return HTTPException(status, PASSED_ON[status])
+    if status in REFUSED:
+        return HTTPException(status, REFUSED[status])
     logger.error("workflow: the LangGraph API answered with status {}", status)
     return HTTPException(503, UNREACHABLE) if status in (429, 503) else HTTPException(502, BROKEN)
 

@@ -80,7 +80,6 @@ async def update_thread(asked: AuthRequest) -> None:
     fields, thread_id = asked.fields, asked.id_in_path("thread")
     value = {"thread_id": as_uuid(thread_id), "metadata": fields.get("metadata") or {}}
     wanted = await asked.permit_written("threads", "update", value)
-    fields.pop("thread_id", None)
     await asked.require_seen(wanted, "threads", thread_id, NotFound("Not Found"))
 
 
@@ -250,7 +249,6 @@ async def update_assistant(asked: AuthRequest) -> None:
     fields, assistant_id = asked.fields, asked.id_in_path("assistant")
     value = _assistant(fields, assistant_id)
     wanted = await asked.permit_written("assistants", "update", value)
-    fields.pop("assistant_id", None)
     await asked.require_seen(wanted, "assistants", assistant_id)
 
 
