@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from jsonschema_rs import is_valid
 from starlette.requests import Request
 from starlette.responses import Response
 
 from toolweave.api.errors import status_of
 from toolweave.api.langgraph.answers import EventStream, json_answer
 from toolweave.api.langgraph.auth import rules
+from toolweave.api.langgraph.components import COMPONENTS
 from toolweave.api.langgraph.endpoints import SSE, Endpoints
 from toolweave.api.langgraph.requests import checked_body, path_uuid, read_json
 from toolweave.api.langgraph.run_requests import STATEFUL, check_run_fields, run_request
@@ -20,7 +22,7 @@ from toolweave.api.langgraph.thread_states import require_start
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.events.channel import CHANNELS, PROTOCOL_MODES, EventFilter, is_channel
-from toolweave.runtime.models import TERMINAL, JsonObject, Namespace, NewRun, Run, StreamEvent
+from toolweave.runtime.models import TERMINAL, JsonObject, NewRun, Run, StreamEvent
 from toolweave.runtime.persistence.search import MetadataFilter, allows, filter_in_force
 
 COMMANDS, EVENTS = "/threads/{thread_id}/commands", "/threads/{thread_id}/stream/events"
@@ -106,27 +108,18 @@ def unsupported(channels: list[Any]) -> str | None:
 
 def event_filter(params: Mapping[str, Any], channels: list[Any]) -> EventFilter:
     """Build the filter; namespaces and a depth of another shape count as not given, as in the reference server."""
-    depth = params.get("depth")
-    bounded = isinstance(depth, int) and not isinstance(depth, bool) and depth >= 0
-    return EventFilter(frozenset(channels), _namespaces(params.get("namespaces")), depth if bounded else None)
+    depth, namespaces = (_fitting(params, name) for name in ("depth", "namespaces"))
+    return EventFilter(frozenset(channels), tuple(map(tuple, (namespaces or ())[:MOST_ENTRIES])), depth)
 
 
 def since(params: Mapping[str, Any]) -> int:
     """Give the number after which events are wanted; 0 is from the first one kept."""
-    given = params.get("since")
-    if not isinstance(given, int) or isinstance(given, bool):
-        return 0
-    return min(max(given, 0), LARGEST_SEQ)
+    return min(int(_fitting(params, "since") or 0), LARGEST_SEQ)
 
 
-def _namespaces(given: object) -> tuple[Namespace, ...]:
-    if not isinstance(given, list) or not all(_is_namespace(entry) for entry in given):
-        return ()
-    return tuple(tuple(entry) for entry in given[:MOST_ENTRIES])
-
-
-def _is_namespace(entry: object) -> bool:
-    return isinstance(entry, list) and all(isinstance(step, str) for step in entry)
+def _fitting(params: Mapping[str, Any], name: str) -> Any:
+    given = params.get(name)
+    return given if is_valid(COMPONENTS["EventStreamRequest"]["properties"][name], given) else None
 
 
 async def start_run(here: Served, thread_id: str, params: JsonObject) -> JsonObject:
