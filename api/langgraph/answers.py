@@ -1,7 +1,6 @@
 """Make the API's answers: compact JSON, pages of searches, event streams with heartbeats, JSON that takes long."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
@@ -17,7 +16,6 @@ from toolweave.runtime.events.channel import EventFilter
 from toolweave.runtime.models import JsonObject, StreamEvent
 
 Row = TypeVar("Row")
-INDEX = re.compile(r"\[(-?[0-9]{1,9})]")
 HEARTBEAT = b": heartbeat\r\n\r\n"
 HEARTBEAT_SECONDS = 5.0
 KEEP_ALIVE = b"\n"
@@ -103,14 +101,11 @@ def extracted(row: JsonObject, paths: Mapping[str, str]) -> dict[str, Any]:
 
 def _at(row: JsonObject, path: str) -> Any:
     value: Any = row
-    for step in path.replace("[", ".[").split("."):
-        if not step:
-            continue
-        if position := INDEX.fullmatch(step):
-            index = int(position[1])
-            value = value[index] if isinstance(value, list) and -len(value) <= index < len(value) else None
-        else:
-            value = value.get(step) if isinstance(value, dict) else None
+    try:
+        for step in filter(None, path.replace("[", ".[").split(".")):
+            value = value[int(step.strip("[]"))] if isinstance(value, list) else value[step]
+    except (LookupError, TypeError, ValueError):
+        return None
     return value
 
 
