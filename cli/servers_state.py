@@ -147,33 +147,14 @@ def _sign_in(server: McpServerConfig, servers: ServersConfig) -> SignIn:
 
 
 def signature(name: str, schema: dict[str, Any]) -> str:
-    """Write a tool as name(parameter: type, optional?: type = default)."""
-    properties = schema.get("properties")
-    required = schema.get("required")
-    wanted = required if isinstance(required, list) else []
-    members = properties.items() if isinstance(properties, dict) else ()
-    return f"{name}({', '.join(_parameter(key, each, optional=key not in wanted) for key, each in members)})"
-
-
-def _parameter(name: str, schema: Any, *, optional: bool) -> str:
-    named = _type_name(schema)
-    default = schema.get("default") if isinstance(schema, dict) else None
-    written = f"{name}?" if optional else name
-    written += f": {named}" if named else ""
-    return written if default is None else f"{written} = {shortened(compact(default), 40)}"
-
-
-def _type_name(schema: Any) -> str:
-    if not isinstance(schema, dict):
-        return ""
-    if isinstance(values := schema.get("enum"), list):
-        return shortened("|".join(map(str, values)), 60)
-    if isinstance(choices := schema.get("anyOf", schema.get("oneOf")), list):
-        return "|".join(dict.fromkeys(filter(None, map(_type_name, choices))))
-    kind = schema.get("type", "")
-    named = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
-    inner = _type_name(schema.get("items")) if named == "array" else ""
-    return f"{named}[{inner}]" if inner else named
+    """Write a tool as name(parameter: type, optional?: type); a type that is none of JSON's own is left out."""
+    properties, required = schema.get("properties"), schema.get("required")
+    written = []
+    for key, each in properties.items() if isinstance(properties, dict) else ():
+        kind = each.get("type") if isinstance(each, dict) else None
+        optional = "" if isinstance(required, list) and key in required else "?"
+        written.append(f"{key}{optional}: {kind}" if isinstance(kind, str) else f"{key}{optional}")
+    return f"{name}({', '.join(written)})"
 
 
 CHECK_PATIENCE_S = 30.0
