@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import typer
 
 from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ServersConfig, read_servers
-from toolweave.cli.servers_state import checked, checked_json, listed, show_checked, show_list
+from toolweave.cli.servers_state import checked, checked_json, known_servers, show_checked, show_list
 from toolweave.cli.terminal import compact, stdout_console
 from toolweave.config.documents import ConfigDocument
 from toolweave.config.mcp import mcp_place
@@ -166,7 +166,7 @@ def add(
     servers = read_servers(config, data_dir)
     entry = _entry(name or "x", url, command or (), transport, header or (), env or (), oauth=oauth)
     if name is None:
-        show_list([each for each in listed(servers) if each.name in ready_made()], as_json=as_json)
+        show_list([each for each in known_servers(servers) if each.name in ready_made()], as_json=as_json)
         return
     if entry is None:
         changed = _add_ready_made(servers, name, replace=replace, no_install=no_install)

@@ -64,10 +64,10 @@ def list_servers(config: ConfigFile = None, data_dir: DataFolder = None, as_json
     """
     servers = read_servers(config, data_dir)
     warn(servers)
-    show_list(listed(servers), as_json=as_json)
+    show_list(known_servers(servers), as_json=as_json)
 
 
-def listed(servers: ServersConfig) -> list[Listed]:
+def known_servers(servers: ServersConfig) -> list[Listed]:
     """List the configured servers, and the ready-made ones that are not among them."""
     addable = [each for each in ready_made().values() if each.name not in servers.names]
     return [_listed(each, servers) for each in servers.mcp.servers] + [_addable(each, servers) for each in addable]

@@ -21,7 +21,7 @@ from toolweave.config.mcp_entry import (
     check_document,
     check_resolved,
 )
-from toolweave.config.settings import Settings, load_settings, variable_name
+from toolweave.config.settings import Settings, load_settings
 from toolweave.config.variables import HeaderTemplate, filled_in_values, find_references, header_templates, resolve
 from toolweave.errors import ConfigError, MissingVariable
 
@@ -186,7 +186,7 @@ def served_mcp_config(
     filled = mcp_variables(settings, environ)
     config = load_mcp_config(mcp_place(settings).path, filled, settings=settings, tried=tried)
     servers = tuple(_with_overrides(server, settings) if server.name == "todo" else server for server in config.servers)
-    return replace(config, servers=servers, warnings=(*config.warnings, *_idle_overrides(config, settings)))
+    return replace(config, servers=servers)
 
 
 def mcp_variables(settings: Settings, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -207,14 +207,6 @@ def _with_overrides(todo: McpServerConfig, settings: Settings) -> McpServerConfi
         todo = replace(ours, url=None, headers={}, caller_headers={}, auth=None)
     timeout_s = settings.todo_timeout_s or todo.timeout_s
     return replace(todo, env={**todo.env, **settings.todo_env}, timeout_s=timeout_s)
-
-
-def _idle_overrides(config: McpConfig, settings: Settings) -> list[str]:
-    if any(server.name == "todo" for server in config.servers):
-        return []
-    fields = ("todo_command", "todo_env", "todo_timeout_s")
-    given = [variable_name(field) for field in fields if getattr(settings, field)]
-    return [f"{config.path}: {name} has no effect: there is no server named 'todo'" for name in given]
 
 
 def _resolved(

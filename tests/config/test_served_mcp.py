@@ -103,15 +103,6 @@ def test_a_command_turns_a_remote_todo_server_into_one_over_stdio(tmp_path: Path
     assert config.path == file
 
 
-def test_overrides_without_a_todo_server_are_warned_of(tmp_path: Path) -> None:
-    file = tmp_path / "mcp.jsonc"
-    file.write_text("{servers: {}}", encoding="utf-8")
-    settings = load_settings({"TOOLWEAVE_TODO_TIMEOUT_S": "1"}, mcp_config=file)
-    assert served_mcp_config(settings, {}).warnings == (
-        f"{file}: TOOLWEAVE_TODO_TIMEOUT_S has no effect: there is no server named 'todo'",
-    )
-
-
 def test_an_absent_file_of_the_settings_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"absent\.jsonc: the file does not exist"):
         served_mcp_config(load_settings({}, mcp_config=tmp_path / "absent.jsonc"), {})
