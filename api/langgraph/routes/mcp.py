@@ -48,7 +48,7 @@ endpoints = Endpoints("MCP", "disable_mcp")
 
 
 async def named_assistants(here: Served) -> dict[str, Assistant]:
-    """Give all assistants by tool name."""
+    """Give all assistants by tool name, newest first; graphs come first to their names."""
     found: list[Assistant] = []
     while page := await here.persistence.assistants.search(limit=PAGE, offset=len(found)):
         found.extend(page)
@@ -56,17 +56,15 @@ async def named_assistants(here: Served) -> dict[str, Assistant]:
 
 
 def tool_names(assistants: Sequence[Assistant]) -> dict[str, Assistant]:
-    """Name tools after assistants, as far as MCP allows; one whose name is taken gets part of its id with it.
-
-    Graphs come first, then the oldest.
-    """
+    """Name tools after assistants, as far as MCP allows; one whose name is taken gets part of its id with it."""
     named: dict[str, Assistant] = {}
     by_right = sorted(assistants, key=lambda one: (one.metadata.get("created_by") != "system", one.created_at))
     for assistant in by_right:
         plain = NOT_IN_NAMES.sub("_", assistant.name)[:NAME_LENGTH] or "assistant"
         unique = f"{plain[: NAME_LENGTH - ID_LENGTH - 1]}_{assistant.assistant_id[-ID_LENGTH:]}"
         named[next(name for name in (plain, unique, assistant.assistant_id) if name not in named)] = assistant
-    return named
+    names = {assistant.assistant_id: name for name, assistant in named.items()}
+    return {names[assistant.assistant_id]: assistant for assistant in assistants}
 
 
 async def tool_listing(here: Served) -> list[JsonObject]:
