@@ -34,6 +34,8 @@ PARAMETERS = ("request", "body", "path", "method", "path_params", "query_params"
 # Credentials are for the server: no pattern lets them through.
 CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key", "x-service-key", "x-tenant-id"})
 
+USER_PROPERTIES = ("identity", "display_name", "is_authenticated", "permissions")
+
 
 @dataclass(frozen=True, slots=True)
 class AuthHandlers:
@@ -131,16 +133,13 @@ def _wanted(handler: Callable[..., Any], source: str) -> tuple[str, ...]:
 
 def _user_from(found: Any) -> User:
     """Read a user in any of the SDK's forms: an identity, a mapping, an object with properties."""
-    if isinstance(found, str) and found:
-        return User({"identity": found})
-    members: dict[str, Any] = {}
-    if isinstance(found, Mapping):
-        members = dict(found)
-    elif found is not None and hasattr(found, "identity"):
-        for name in ("identity", "display_name", "is_authenticated", "permissions"):
-            if hasattr(found, name):
-                members[name] = getattr(found, name)
-        members.update(getattr(found, "__dict__", {}))
+    if isinstance(found, str):
+        members: Mapping[str, Any] = {"identity": found}
+    elif isinstance(found, Mapping):
+        members = found
+    else:
+        properties = {name: getattr(found, name) for name in USER_PROPERTIES if hasattr(found, name)}
+        members = {**properties, **getattr(found, "__dict__", {})}
     if not members.get("identity") or members.get("is_authenticated") is False:
         raise HTTPException(401)
     return User({str(name): item for name, item in members.items() if not str(name).startswith("_")})
@@ -263,12 +262,8 @@ class KnownUsers:
 
     def find(self, connection: HTTPConnection) -> User | None:
         """Give the user who sent these headers a short while ago."""
-        key = self._key(connection)
-        until, user = self._users.get(key, (0.0, None))
-        if user is not None and until <= monotonic():
-            del self._users[key]
-            return None
-        return user
+        until, user = self._users.get(self._key(connection), (0.0, None))
+        return user if until > monotonic() else None
 
     def keep(self, connection: HTTPConnection, user: User) -> None:
         """Remember a user; a request with none of the headers is nobody's."""
