@@ -120,13 +120,15 @@ class QueryParam:
     where: str = "query"
 
     def of(self, request: Request) -> Any:
-        """Read a parameter that is no list, or its default. Raises InvalidRequest when it does not fit the schema."""
+        """Read a parameter or its default. Raises InvalidRequest when it does not fit the schema."""
         text = request.query_params.get(self.name)
         if text is None:
             return self.schema.get("default")
         value: Any = text
         word = text.strip().lower()
-        if "integer" in self.schema["type"] and INTEGER.fullmatch(word):
+        if self.schema["type"] == "array":
+            value = list(query_words(request, self.name))
+        elif "integer" in self.schema["type"] and INTEGER.fullmatch(word):
             value = int(word)
         elif "boolean" in self.schema["type"]:
             value = FLAGS.get(word, text)

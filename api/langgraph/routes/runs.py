@@ -35,7 +35,7 @@ from toolweave.api.langgraph.run_requests import (
 from toolweave.api.langgraph.run_schemas import RUN_FIELDS, RUN_STATUSES, STREAM_MODES
 from toolweave.api.langgraph.served import Served, served
 from toolweave.api.langgraph.thread_states import require_start
-from toolweave.errors import InvalidRequest, NotFound
+from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.events.channel import EventFilter, parse_event_id
 from toolweave.runtime.models import CancelAction, Run, StreamEvent, run_json
@@ -51,11 +51,10 @@ endpoints = Endpoints("Thread Runs", "disable_runs")
 stateless = Endpoints("Stateless Runs", "disable_runs")
 _CREATED = (400, 404, 409, 422)
 _CREATED_STATELESS = (400, 404, 422)
-_STATUS = QueryParam("status", one_of(*RUN_STATUSES))
 _LIST_QUERY = (
     LIMIT_PARAM,
     OFFSET_PARAM,
-    _STATUS,
+    QueryParam("status", one_of(*RUN_STATUSES)),
     QueryParam("select", list_of(one_of(*RUN_FIELDS))),
 )
 _CANCEL_ON_DISCONNECT, _WAIT = QueryParam("cancel_on_disconnect", FLAG), QueryParam("wait", FLAG)
@@ -90,13 +89,9 @@ async def list_runs(request: Request, thread_id: str) -> Response:
 
     The newest come first.
     """
-    limit, offset, status = (each.of(request) for each in (LIMIT_PARAM, OFFSET_PARAM, _STATUS))
-    select = query_words(request, "select")
-    for name in select:
-        if name not in RUN_FIELDS:
-            raise InvalidRequest(f"Invalid select value: must be among {', '.join(RUN_FIELDS)}")
+    limit, offset, status, select = (each.of(request) for each in _LIST_QUERY)
     found = await served(request).persistence.runs.list(thread_id, limit=limit, offset=offset, status=status)
-    return json_answer([selected(run_json(run), select or None) for run in found])
+    return json_answer([selected(run_json(run), select) for run in found])
 
 
 @stateless(
