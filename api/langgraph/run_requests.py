@@ -81,14 +81,7 @@ def run_request(here: Served, body: Body, assistant: Assistant, thread_id: str |
     shown = {"assistant_id": assistant.assistant_id} if stateless else identity
     given = {**body.get("metadata", {}), **current_caller().run_metadata}
     in_config: JsonObject = body.get("config", {}).get("metadata") or {}
-    metadata = {
-        **here.graphs.metadata(assistant.graph_id),
-        **assistant.metadata,
-        **shown,
-        **in_config,
-        **given,
-        **shown,
-    }
+    metadata = {**here.graphs.metadata(assistant.graph_id), **assistant.metadata, **in_config, **given, **shown}
     temporary = stateless and body.get("on_completion") != "keep"
     after = max(0, body.get("after_seconds", 0))
     new = NewRun(

@@ -50,8 +50,8 @@ async def read_history(
     *,
     limit: int,
     before: str | None,
-    metadata: JsonObject | None,
-    checkpoint: Mapping[str, Any] | None,
+    metadata: JsonObject | None = None,
+    checkpoint: Mapping[str, Any] | None = None,
 ) -> list[JsonObject]:
     """Give a thread's states, newest first. Raises NotFound for an unknown thread."""
     thread = await served.persistence.threads.get(thread_id)

@@ -291,14 +291,7 @@ async def get_history(request: Request, thread_id: str) -> Response:
     The newest state comes first.
     """
     before = request.query_params.get("before")
-    states = await read_history(
-        served(request),
-        thread_id,
-        limit=_LIMIT.of(request),
-        before=before,
-        metadata=None,
-        checkpoint=None,
-    )
+    states = await read_history(served(request), thread_id, limit=_LIMIT.of(request), before=before)
     return json_answer([selected_state(state, query_words(request, "select")) for state in states])
 
 
