@@ -63,6 +63,11 @@ class SignInNeeded(AuthorizationFault):
         super().__init__(f"needs a sign-in{why and f' ({why})'}: run `toolweave servers login {server}`")
 
 
+def status_line(answer: httpx.Response) -> str:
+    """Write the status of an answer as `HTTP 503 Service Unavailable`."""
+    return f"HTTP {answer.status_code} {httpx.codes.get_reason_phrase(answer.status_code)}".rstrip()
+
+
 def refuse_unsafe(url: httpx.URL, resource: httpx.URL) -> None:
     """Keep secrets off the open net, and a server elsewhere from sending us to services of this machine.
 
@@ -314,7 +319,7 @@ def _check(request: httpx.Request, answer: httpx.Response) -> None:
     elif answer.status_code in (200, 201):
         _refuse_other_than(OAuthClientInformationFull, answer)
     else:
-        raise Refused(f"its authorization server does not register us ({_status(answer)}): set auth.client_id")
+        raise Refused(f"its authorization server does not register us ({status_line(answer)}): set auth.client_id")
 
 
 def _declined(answer: httpx.Response) -> AuthorizationFault:
@@ -326,15 +331,11 @@ def _declined(answer: httpx.Response) -> AuthorizationFault:
         code = ""
     if not _ERROR_CODE.fullmatch(code):
         code = ""
-    return Refused(f"its authorization server refuses: {code or _status(answer)}", code)
-
-
-def _status(answer: httpx.Response) -> str:
-    return f"HTTP {answer.status_code} {answer.reason_phrase}".rstrip()
+    return Refused(f"its authorization server refuses: {code or status_line(answer)}", code)
 
 
 def _trouble(answer: httpx.Response) -> AuthorizationFault:
-    return AuthorizationFault(f"its authorization server has trouble ({_status(answer)})")
+    return AuthorizationFault(f"its authorization server has trouble ({status_line(answer)})")
 
 
 def _refuse_other_than(form: type[BaseModel], answer: httpx.Response) -> None:

@@ -15,7 +15,7 @@ from toolweave.errors import ToolError
 from toolweave.files import open_files_advice
 from toolweave.json_values import MAX_VALUES, has_more_values
 from toolweave.servers.connections import results
-from toolweave.servers.connections.oauth.exchange import AuthorizationFault
+from toolweave.servers.connections.oauth.exchange import AuthorizationFault, status_line
 from toolweave.servers.connections.redaction import in_brief
 
 TRANSPORT_FAULT = -32080
@@ -50,11 +50,6 @@ def in_short(error: httpx.HTTPError) -> str:
     if isinstance(error, AuthorizationFault):
         return str(error)
     return f"{type(error).__name__}: {error}".rstrip(": ")
-
-
-def status_line(status: int) -> str:
-    """Write a status as `HTTP 503 Service Unavailable`."""
-    return f"HTTP {status} {httpx.codes.get_reason_phrase(status)}".rstrip()
 
 
 def executed_after(error: httpx.RequestError) -> str:
@@ -152,7 +147,7 @@ def _describe_one(error: BaseException) -> str:
         case OSError() if error.filename:
             return f"{error.filename} {error.strerror}"
         case httpx.HTTPStatusError():
-            return status_line(error.response.status_code)
+            return status_line(error.response)
         case httpx.HTTPError():
             return in_short(error)
         case asyncio.CancelledError():

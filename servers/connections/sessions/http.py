@@ -25,6 +25,7 @@ from pydantic_core import from_json
 
 from toolweave.config.mcp import McpServerConfig
 from toolweave.json_values import collecting_later, has_more_values
+from toolweave.servers.connections.oauth.exchange import status_line
 from toolweave.servers.connections.sessions import faults
 from toolweave.servers.connections.sessions.link import Link
 from toolweave.servers.connections.sessions.questions import Elicitations
@@ -156,7 +157,7 @@ class McpEventStream(httpx.AsyncByteStream):
 
 def problem_of(response: httpx.Response, *, expects_answer: bool) -> Problem | None:
     """Say what is wrong with the head of a response, None if nothing is."""
-    line = faults.status_line(response.status_code)
+    line = status_line(response)
     if not response.is_success:
         return faults.TRANSPORT_FAULT, line
     if not expects_answer:
