@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from toolweave.errors import OutboundRefused
 from toolweave.outbound_policy import MOST_CHARACTERS, read_target
-from toolweave.tool_config import PLACEHOLDER, WITHOUT_BODY, Method, Place, Steps, ToolConfig
+from toolweave.tool_config import PLACEHOLDER, WITHOUT_BODY, Place, Steps, ToolConfig, WrittenMethod
 
 
 class HTTPRequestSpec(BaseModel):
@@ -23,16 +23,11 @@ class HTTPRequestSpec(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    method: Method
+    method: WrittenMethod
     url: str = Field(min_length=1, max_length=8_192)
     headers: dict[str, str] = Field(default_factory=dict)
     query: dict[str, Any] = Field(default_factory=dict)
     body: Any = None
-
-    @field_validator("method", mode="before")
-    @classmethod
-    def _upper(cls, value: Any) -> Any:
-        return value.upper() if isinstance(value, str) else value
 
     @field_validator("headers", "query", mode="before")
     @classmethod

@@ -185,6 +185,7 @@ RequestPlace = Annotated[
 ]
 ResponsePath = Annotated[str, Field(min_length=1, max_length=LONGEST_PLACE), AfterValidator(checked_path)]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
+WrittenMethod = Annotated[Method, BeforeValidator(lambda value: str(value).upper())]
 WITHOUT_BODY: frozenset[Method] = frozenset({"GET", "DELETE", "HEAD"})
 """Methods whose unmapped fields go to the query; those of the others go to a JSON body."""
 TOOL_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
@@ -250,7 +251,7 @@ class ApiOperation(_Strict):
         min_length=1, max_length=2_000, description="Where the API is: scheme, host, port, first steps of its paths."
     )
     path: str = Field(default="/", max_length=LONGEST_PATH, description="With {placeholders} for input fields.")
-    method: Method
+    method: WrittenMethod
     headers: dict[str, str] = Field(default_factory=dict, max_length=MOST_HEADERS, repr=False)
     auth: ApiAuth = ApiAuth()
     timeout_s: float = Field(default=30.0, gt=0, le=LONGEST_TIMEOUT_S, allow_inf_nan=False)
@@ -259,11 +260,6 @@ class ApiOperation(_Strict):
     def placeholders(self) -> tuple[str, ...]:
         """List the names of the path's placeholders."""
         return tuple(PLACEHOLDER.findall(self.path))
-
-    @field_validator("method", mode="before")
-    @classmethod
-    def _upper(cls, value: Any) -> Any:
-        return value.upper() if isinstance(value, str) else value
 
     @field_validator("base_url")
     @classmethod
