@@ -250,8 +250,7 @@ def _url_problem(url: str, *, spawn: bool) -> Problem | None:
 
 SERVER_KEYS = ("mcpServers", "servers")
 _QUIET_KEYS = ("inputs", "$schema")
-_RESERVED_NAMES = ("metrics",)
-_SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_SERVER_NAME = re.compile(r"(?!metrics\Z)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -299,17 +298,12 @@ def check_server(name: str, raw: Any, document: ConfigDocument, path: JsonPath) 
         ConfigError: the name or the entry breaks the schema; names the place and the fix.
     """
     place = document.place(path)
-    if name in _RESERVED_NAMES:
-        raise ConfigError(
-            f"{name!r} is not a name for a server: /servers/{name} is a page of its own.",
-            source=place,
-            fix="Give it another name.",
-        )
     if not _SERVER_NAME.fullmatch(name):
         raise ConfigError(
             f"{name!r} is not a name for a server.",
             source=place,
-            fix="Use 1 to 64 letters, digits, '_', '-' or '.', the first one a letter or digit.",
+            fix="Use 1 to 64 letters, digits, '_', '-' or '.', the first one a letter or digit, but not 'metrics': "
+            "/servers/metrics is a page of its own.",
         )
     if not isinstance(raw, dict):
         raise ConfigError(f"server {name!r} must be an object.", source=place, fix="Write {…} with command or url.")
