@@ -5,7 +5,7 @@ import sys
 import webbrowser
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.console import Console
@@ -23,8 +23,8 @@ from toolweave.cli.servers import (
 )
 from toolweave.cli.terminal import compact, harmless, shortened, stdout_console, styled
 from toolweave.config.logs import configure_logging
-from toolweave.config.mcp import McpServerConfig
-from toolweave.config.mcp_editing import EntryText, ready_made
+from toolweave.config.mcp import SHIPPED_MCP_CONFIG, McpServerConfig, load_mcp_config, mcp_variables
+from toolweave.config.mcp_editing import ready_made
 from toolweave.errors import ConfigError, SignInFailed, TokenStoreError
 from toolweave.servers.connections.oauth import token_place
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault
@@ -69,8 +69,9 @@ def list_servers(config: ConfigFile = None, data_dir: DataFolder = None, as_json
 
 def known_servers(servers: ServersConfig) -> list[Listed]:
     """List the configured servers, and the ready-made ones that are not among them."""
-    addable = [each for each in ready_made().values() if each.name not in servers.names]
-    return [_listed(each, servers) for each in servers.mcp.servers] + [_addable(each, servers) for each in addable]
+    shipped = load_mcp_config(SHIPPED_MCP_CONFIG, mcp_variables(servers.settings), settings=servers.settings).servers
+    addable = [_listed(each, servers, configured=False) for each in shipped if each.name not in servers.names]
+    return [_listed(each, servers) for each in servers.mcp.servers] + addable
 
 
 def show_list(listed: Sequence[Listed], *, as_json: bool) -> None:
@@ -102,34 +103,20 @@ def _remarks(each: Listed) -> Iterator[str]:
         yield each.sign_in
 
 
-def _listed(server: McpServerConfig, servers: ServersConfig) -> Listed:
-    needs, known = servers.needs(server.name), ready_made().get(server.name)
+def _listed(server: McpServerConfig, servers: ServersConfig, *, configured: bool = True) -> Listed:
+    needs, known = servers.needs(server.name, server.raw), ready_made().get(server.name)
     is_ready_made = known and {**known.raw, "enabled": None} == {**server.raw, "enabled": None}
     return Listed(
         name=server.name,
         transport=server.transport,
-        enabled=server.enabled,
+        enabled=server.enabled and configured,
         target=target_of(server, Redaction(server)),
         sign_in=_sign_in(server, servers),
         misconfigured=server.misconfigured,
+        configured=configured,
         missing=needs.variables,
         installed=needs.installed,
         about=known.about if known and is_ready_made else "",
-    )
-
-
-def _addable(known: EntryText, servers: ServersConfig) -> Listed:
-    needs = servers.needs(known.name, known.raw)
-    return Listed(
-        name=known.name,
-        transport="in_process" if "builtin" in known.raw else "stdio",
-        enabled=False,
-        target=known.raw.get("command", known.raw.get("builtin", "")),
-        sign_in="none",
-        configured=False,
-        missing=needs.variables,
-        installed=needs.installed,
-        about=known.about,
     )
 
 
@@ -167,10 +154,7 @@ def check(names: Names = None, config: ConfigFile = None, data_dir: DataFolder =
     A server that is disabled is started if it is named. The exit code is 1 when one does not come up; what to do about
     it is said.
     """
-    found = _check(read_servers(config, data_dir), names or [], as_json=as_json, signatures=False)
-    if not found and not as_json:
-        print("No server is enabled.")
-    raise typer.Exit(1 if any(each.state != "ready" for each in found) else 0)
+    _check(read_servers(config, data_dir), names or [], as_json=as_json, signatures=False)
 
 
 def tools(
@@ -180,18 +164,19 @@ def tools(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the schemas of the parameters.")] = False,
 ) -> None:
     """Start the servers and list their tools with the parameters they take; the exit code is as that of `check`."""
-    found = _check(read_servers(config, data_dir), [name] if name else [], as_json=as_json, signatures=True)
-    raise typer.Exit(1 if any(each.state != "ready" for each in found) else 0)
+    _check(read_servers(config, data_dir), [name] if name else [], as_json=as_json, signatures=True)
 
 
-def _check(servers: ServersConfig, names: Sequence[str], *, as_json: bool, signatures: bool) -> list[Surveyed]:
+def _check(servers: ServersConfig, names: Sequence[str], *, as_json: bool, signatures: bool) -> NoReturn:
     found = checked(servers, names)
     if as_json:
         print(compact([checked_json(each, servers) for each in found]))
+    elif not found:
+        print("No server is enabled.")
     else:
         for each in found:
             show_checked(stdout_console(), each, servers, signatures=signatures)
-    return found
+    raise typer.Exit(1 if any(each.state != "ready" for each in found) else 0)
 
 
 def checked(servers: ServersConfig, names: Sequence[str]) -> list[Surveyed]:
