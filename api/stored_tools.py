@@ -245,49 +245,45 @@ class StoredTools(BaseModel):
     warnings: list[str]
 
 
-async def store_given(
-    registry: RegisteredTools, given: Sequence[ToolRequest], variables: ToolVariables, on_conflict: OnConflict
+async def store_tools(
+    registry: RegisteredTools,
+    given: Sequence[ToolConfig],
+    variables: ToolVariables,
+    on_conflict: OnConflict,
+    *,
+    usable_only: bool = False,
 ) -> JsonObject:
-    """Store the tools of a request, all or none, and return `StoredTools`; to replace one, `***` keeps its secrets.
+    """Store tools, all or none, and return `StoredTools`; to replace one, `***` keeps its secrets.
+
+    With `usable_only` the tools that may not be stored are skipped, with the reason.
 
     Raises:
         RequestValidationError: what is wrong with all of them.
         Conflict: ids are taken, and `on_conflict` is "error"; or tools whose secrets are kept were changed meanwhile.
     """
-    read = await _read_all(registry, given, variables, on_conflict)
-    if read.wrong:
-        found = [
-            (("tools", number, *each["loc"][1:]), each["msg"]) for number in read.wrong for each in read.wrong[number]
-        ]
-        raise refused_body(found[:MOST_PROBLEMS])
-    return await _store(registry, read, on_conflict)
-
-
-async def store_usable(
-    registry: RegisteredTools, made: Sequence[ToolConfig], variables: ToolVariables, on_conflict: OnConflict
-) -> JsonObject:
-    """Store those of the tools that may be stored, all or none of these, and say why the others are not.
-
-    Raises:
-        Conflict: ids are taken, and `on_conflict` is "error".
-    """
-    read = await _read_all(registry, made, variables, on_conflict)
-    answer = await _store(registry, read, on_conflict)
-    for number, problems in read.wrong.items():
-        answer["skipped"].append(_skipped(made[number], " ".join(each["msg"] for each in problems)))
-    return answer
-
-
-async def _read_all(
-    registry: RegisteredTools, given: Sequence[ToolConfig], variables: ToolVariables, on_conflict: OnConflict
-) -> _Read:
-    """Read tools with what is stored under their ids."""
     ids = [tool.tool_id or slug(tool.name) for tool in given]
     there = await registry.registered(ids)
     if there and on_conflict == "error":
         raise Conflict(f"There are tools registered already as {listed(list(there))}.")
     # On a thread: thousands of tools would keep everybody else from the event loop.
-    return await asyncio.to_thread(_read_each, list(zip(ids, given, strict=True)), there, variables, on_conflict)
+    read = await asyncio.to_thread(_read_each, list(zip(ids, given, strict=True)), there, variables, on_conflict)
+    if read.wrong and not usable_only:
+        found = [
+            (("tools", number, *each["loc"][1:]), each["msg"]) for number in read.wrong for each in read.wrong[number]
+        ]
+        raise refused_body(found[:MOST_PROBLEMS])
+    report = await registry.import_all(read.tools, on_conflict=on_conflict, revisions=read.revisions)
+    late = set(report.skipped)
+    stored = [tool for tool in read.tools if tool.tool_id not in late]
+    skipped = [(tool, ALREADY_THERE) for tool in (*read.left, *(each for each in read.tools if each.tool_id in late))]
+    skipped += [(given[number], " ".join(each["msg"] for each in problems)) for number, problems in read.wrong.items()]
+    return {
+        "tools": await asyncio.to_thread(lambda: [shown(tool) for tool in stored]),
+        "created": report.created,
+        "replaced": report.replaced,
+        "skipped": [{"operation": f"{tool.api.method} {tool.api.path}", "reason": reason} for tool, reason in skipped],
+        "warnings": [],
+    }
 
 
 def _read_each(
@@ -311,21 +307,3 @@ def _read_each(
         except RequestValidationError as error:
             read.wrong[number] = error.errors()
     return read
-
-
-async def _store(registry: RegisteredTools, read: _Read, on_conflict: OnConflict) -> JsonObject:
-    report = await registry.import_all(read.tools, on_conflict=on_conflict, revisions=read.revisions)
-    late = set(report.skipped)
-    stored = [tool for tool in read.tools if tool.tool_id not in late]
-    left = [*read.left, *(tool for tool in read.tools if tool.tool_id in late)]
-    return {
-        "tools": await asyncio.to_thread(lambda: [shown(tool) for tool in stored]),
-        "created": report.created,
-        "replaced": report.replaced,
-        "skipped": [_skipped(tool, ALREADY_THERE) for tool in left],
-        "warnings": [],
-    }
-
-
-def _skipped(tool: ToolConfig, reason: str) -> SkippedOperation:
-    return {"operation": f"{tool.api.method} {tool.api.path}", "reason": reason}

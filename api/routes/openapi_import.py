@@ -12,7 +12,7 @@ from toolweave.api.clients import known_to_the_api
 from toolweave.api.errors import json_response
 from toolweave.api.request_bodies import strict_json
 from toolweave.api.routes.tools import REFUSALS, Registry, Variables
-from toolweave.api.stored_tools import StoredTools, in_turn, store_usable
+from toolweave.api.stored_tools import StoredTools, in_turn, store_tools
 from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed
@@ -134,7 +134,7 @@ async def import_document(
         auth=wanted.auth,
     )
     made = await in_turn(import_openapi, document, options)
-    answer = await store_usable(registry, made.tools, variables, wanted.on_conflict)
+    answer = await store_tools(registry, made.tools, variables, wanted.on_conflict, usable_only=True)
     told = {**answer, "skipped": [*made.skipped, *answer["skipped"]], "warnings": made.warnings}
     return json_response(told, 201)
 

@@ -21,7 +21,7 @@ from toolweave.api.stored_tools import (
     new_tool,
     read_tools,
     shown,
-    store_given,
+    store_tools,
 )
 from toolweave.config.settings import Settings
 from toolweave.config.variables import ToolVariables
@@ -139,7 +139,7 @@ async def import_tools(given: ToolImport, registry: Registry, variables: Variabl
 
     With "replace", `***` keeps the secrets that are stored, as PUT does; new tools need theirs written out.
     """
-    stored = await store_given(registry, await read_tools(given.tools), variables, given.on_conflict)
+    stored = await store_tools(registry, await read_tools(given.tools), variables, given.on_conflict)
     return json_response(stored, 201)
 
 
