@@ -150,23 +150,18 @@ def api_client(request: Request) -> LangGraphClient:
     credentials = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
     url: str | None = request.app.state.settings.api_url
     if url is not None:
-        # The SDK would add a key of ours that it finds in the environment: everybody would be known by it.
-        way = httpx.AsyncHTTPTransport(retries=CONNECT_RETRIES)
-        patience = httpx.Timeout(None, connect=CONNECT_S)
-        return LangGraphClient(httpx.AsyncClient(transport=way, base_url=url, headers=credentials, timeout=patience))
-    served_by, prefix = request.scope.get(SERVED_BY), request.scope.get(PREFIX, "")
-    if served_by is None and OFFICIAL_SERVER in sys.modules:
-        # The client that it has for this itself goes past its authentication, whoever asked us.
-        served_by = sys.modules[OFFICIAL_SERVER].app
-        prefix = getattr(sys.modules[OFFICIAL_CONFIG], "MOUNT_PREFIX", None) or ""
-    transport = httpx.MockTransport(_no_api) if served_by is None else StreamingAsgiTransport(served_by)
-    http = httpx.AsyncClient(
-        transport=transport,
-        base_url=f"http://127.0.0.1{prefix}",
-        headers=credentials,
-        timeout=httpx.Timeout(None),
-    )
-    return LangGraphClient(http)
+        transport: httpx.AsyncBaseTransport = httpx.AsyncHTTPTransport(retries=CONNECT_RETRIES)
+    else:
+        served_by, prefix = request.scope.get(SERVED_BY), request.scope.get(PREFIX, "")
+        if served_by is None and OFFICIAL_SERVER in sys.modules:
+            # The client that it has for this itself goes past its authentication, whoever asked us.
+            served_by = sys.modules[OFFICIAL_SERVER].app
+            prefix = getattr(sys.modules[OFFICIAL_CONFIG], "MOUNT_PREFIX", None) or ""
+        transport = httpx.MockTransport(_no_api) if served_by is None else StreamingAsgiTransport(served_by)
+        url = f"http://127.0.0.1{prefix}"
+    patience = httpx.Timeout(None, connect=CONNECT_S)
+    # The SDK would add a key of ours that it finds in the environment: everybody would be known by it.
+    return LangGraphClient(httpx.AsyncClient(transport=transport, base_url=url, headers=credentials, timeout=patience))
 
 
 class CredentialsFirst:
@@ -191,22 +186,10 @@ class CredentialsFirst:
         await self._app(scope, receive, send)
 
 
-async def verdict(request: Request) -> HTTPException | None:
-    """Ask the API behind us about a caller; gives the refusal, None for whom it lets in."""
-    if not may_know_callers(request.scope):
-        return None
-    try:
-        await ask_the_api(api_client(request))
-    except HTTPException as refused:
-        return refused
-    return None
-
-
 async def known_to_the_api(request: Request) -> None:
-    """Refuse a caller whom the API does not know: a route's dependency. Raises HTTPException as `ask_the_api`."""
-    if VERDICT not in request.scope:
-        await ask_the_api(api_client(request))
-    elif (refused := request.scope[VERDICT]) is not None:
+    """Refuse a caller whom the API does not know: a route's dependency. Raises HTTPException as `verdict` gives it."""
+    refused = request.scope[VERDICT] if VERDICT in request.scope else await verdict(request)
+    if refused is not None:
         raise refused
 
 
@@ -216,22 +199,23 @@ def may_know_callers(scope: Scope) -> bool:
     return served_by is None or bool(served_by.state.knows_callers)
 
 
-async def ask_the_api(client: LangGraphClient) -> None:
-    """Refuse a caller whose credentials the API refuses with 401 or 403, and with 503 whom it cannot judge.
+async def verdict(request: Request) -> HTTPException | None:
+    """Ask the API behind us about a caller; returns the refusal: 401, 403, or 503 when the API cannot judge.
 
-    Without an auth handler the API knows everybody. Where there is no API, as when these routes run alone, nobody is
-    there to ask, and an operator needs them most.
+    None lets the caller in: without an auth handler the API knows everybody. Where there is no API, as when these
+    routes run alone, nobody is there to ask, and an operator needs them most.
     """
+    if not may_know_callers(request.scope):
+        return None
     try:
-        async with asyncio.timeout(ANSWER_LIMIT_S), client:
+        async with asyncio.timeout(ANSWER_LIMIT_S), api_client(request) as client:
             status = (await client.http.client.get(PROBE)).status_code
     except httpx.ConnectError:
-        return
+        return None
     except (httpx.HTTPError, TimeoutError) as error:
         logger.error("the LangGraph API does not say whom it knows: {}", type(error).__name__)
-        raise HTTPException(503, UNDECIDED) from None
-    if status in REFUSED:
-        raise HTTPException(status, REFUSED[status])
+        return HTTPException(503, UNDECIDED)
     if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         logger.error("the LangGraph API does not say whom it knows: it answered with status {}", status)
-        raise HTTPException(503, UNDECIDED)
+        return HTTPException(503, UNDECIDED)
+    return HTTPException(status, REFUSED[status]) if status in REFUSED else None
