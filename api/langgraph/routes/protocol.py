@@ -70,9 +70,9 @@ def read_command(value: object) -> ProtocolCommand | None:
     return ProtocolCommand(number, method, params if isinstance(params, dict) else {})
 
 
-def success(command: ProtocolCommand, result: JsonObject, applied_through: int = 0) -> JsonObject:
-    """Answer a command that was carried out; `applied_through` is the last event its connection has been sent."""
-    return {"type": "success", "id": command.id, "result": result, "meta": {"applied_through_seq": applied_through}}
+def success(command: ProtocolCommand, result: JsonObject) -> JsonObject:
+    """Answer a command that was carried out, before its connection has been sent an event."""
+    return {"type": "success", "id": command.id, "result": result, "meta": {"applied_through_seq": 0}}
 
 
 def malformed(value: object, message: str = MALFORMED) -> JsonObject:

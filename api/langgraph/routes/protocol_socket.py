@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any
 from uuid import uuid4
 
 from starlette.exceptions import HTTPException
@@ -98,19 +97,18 @@ class SocketSession:
             return protocol.malformed(value)
         try:
             if command.method in ("subscription.subscribe", "subscription.reconnect"):
-                return protocol.success(command, await self._subscribe(command), self._sent_through)
-            if command.method == "subscription.unsubscribe":
-                return protocol.success(command, self._unsubscribe(command), self._sent_through)
-            answer: JsonObject = loads(await self._carry_out(data))
+                answer = protocol.success(command, await self._subscribe(command))
+            elif command.method == "subscription.unsubscribe":
+                answer = protocol.success(command, self._unsubscribe(command))
+            else:
+                answer = loads(await self._carry_out(data))
         except ToolweaveError as error:
             answer = protocol.refused(command, error)
         except HTTPException as error:
             answer = protocol.refusal(command.id, "unknown_error", f"{error.status_code}: {error.detail}")
-        return self._with_position(answer)
-
-    def _with_position(self, answer: JsonObject) -> JsonObject:
-        told: Any = {"applied_through_seq": self._sent_through}
-        return {**answer, "meta": told} if self._sent_through or answer["type"] == "success" else answer
+        if self._sent_through or answer["type"] == "success":
+            answer["meta"] = {"applied_through_seq": self._sent_through}
+        return answer
 
     async def _subscribe(self, command: protocol.ProtocolCommand) -> JsonObject:
         channels = protocol.checked_channels(command)
