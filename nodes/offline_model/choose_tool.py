@@ -17,7 +17,6 @@ from toolweave.nodes.offline_model.english import (
     CONTAINER,
     READING,
     STRONG_ACTIONS,
-    VAGUE,
     WEAK_ACTIONS,
     Literals,
     either_of,
@@ -185,7 +184,6 @@ _HAVING = pattern(
     r"|(?:when|where)(?:'s| is| are| was) my|when (?:do|should|must|can) (?:i|we)\b"
 )
 _IN_MY_LIST = pattern(rf"\b(?:my|the|this|our) (?:[\w-]+ )?{CONTAINER}\b")
-_VAGUE = pattern(rf"\b{VAGUE}\b")
 
 
 def rank_tools(
@@ -228,7 +226,7 @@ def _words_score(tool: ToolSpec, cue: Cue, text: str) -> float:
     if matched:
         score += 1.5 + len(matched) / len(tool.nouns)
     elif cue.action == tool.action or (cue.action in READING and tool.action in READING):
-        score += 1.0 if _IN_MY_LIST.search(text) else 0.6 if _VAGUE.search(text) else 0.0
+        score += float(bool(_IN_MY_LIST.search(text)))
     same = [stem(opening[0]) for one in (text, tool.description[:60]) if (opening := words(one))]
     return score + 1.5 if len(same) == 2 and same[0] == same[1] else score
 

@@ -180,7 +180,6 @@ _NEW_TEXT_FORMS = (
     rf"^{_CHANGE} {_ITS}(?:{{P}})(?: (?:of|for|on|in|to|from)(?: the)?(?P<target> .+?))?{_TO}{_VALUE}",
     rf"^{_CHANGE}(?P<target> .+?)(?:'s?)? (?:{{P}}){_TO}{_VALUE}",
     rf"^{_CHANGE} (?:the |a |its )?(?:{{P}})(?:\s*[:=])? (?P<value>.+?) (?:to|for|on)(?P<target> .+)$",
-    rf"^{_CHANGE} (?P<value>.+?) as (?:the |a |its )?(?:new )?(?:{{P}}) (?:of|for|to)(?P<target> .+)$",
     rf"^{_ITS}(?:{{P}}) (?:of|for)(?P<target> .+?) (?:should be|should read|must be|is now|to|is)(?::)? {_VALUE}",
     rf"^(?P<target>.+?)[,;:]? (?:the )?new (?:{{P}}) {_VALUE}",
     rf"^(?P<target>.+?)[,;:]? (?:and |so |with )?(?:that )?(?:change |set |have |make )?{_ITS}(?:{{P}}){_TO}{_VALUE}",

@@ -204,7 +204,6 @@ _QUESTION = pattern(
     r"|any(?:thing|one)?)\b.*"
 )
 _FIRST_WORD = pattern(r"([a-z]+)(?:-| |$|[:,])(.*)")
-_ANY_VERB = pattern(r"(?<![\w'-])(?<!\bto\s)(?<!\bfor\s)([a-z]{2,12})(?= |:|$)")
 
 
 @dataclass(frozen=True)
@@ -228,7 +227,6 @@ def find_cue(clause: str, noun: str) -> Cue:
         or _leading_verb(text, WEAK_ACTIONS, WEAK)
         or _obligation(text, noun)
         or _idiom(text, noun, reports=True)
-        or _later_verb(text, noun)
         or _bare_noun(text, noun)
         or Cue(None, 0, text, "none")
     )
@@ -292,16 +290,6 @@ def _obligation(text: str, noun: str) -> Cue | None:
 
 def _question(text: str) -> Cue | None:
     return Cue("list", WEAK, text, "question") if _QUESTION.match(text) else None
-
-
-def _later_verb(text: str, noun: str) -> Cue | None:
-    about_tools = pattern(rf"\b(?:{noun}|{CONTAINER}|it|that)\b")
-    for match in _ANY_VERB.finditer(text):
-        verb = _verb_form(match[1].lower())
-        if verb in STRONG_ACTIONS and about_tools.search(text, match.end()):
-            body = text[: match.start()] + text[match.end() :]
-            return Cue(STRONG_ACTIONS[verb][0], LIKELY, body, "order", verb)
-    return None
 
 
 def _bare_noun(text: str, noun: str) -> Cue | None:
