@@ -78,7 +78,7 @@ async def page_answer(
     limit, offset = body.get("limit", 10), body.get("offset", 0)
     found = await search(limit=limit + 1, offset=offset, sort_by=body.get("sort_by"), sort_order=body.get("sort_order"))
     total = min(offset, await count()) if offset and not found else offset + len(found)
-    headers = {"x-pagination-total": str(total), **body.headers()}
+    headers = {"x-pagination-total": str(total)}
     if len(found) > limit:
         headers["x-pagination-next"] = str(offset + limit)
     rows = []

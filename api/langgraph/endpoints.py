@@ -80,7 +80,8 @@ class Endpoints:
     ) -> Callable[[AnyHandler], AnyHandler]:
         """Add an endpoint: `operation` is its method and path, the others are fields of `Endpoint`.
 
-        The handler takes the UUIDs of the path by their names and `body`, checked; without `read` it reads them itself.
+        The handler takes the UUIDs of the path by their names and `body`, checked, and the answer names the fields that
+        the body's schema does not have; without `read` the handler does that itself.
         The first line of its docstring is the summary. What has an id in its path may be 404.
         """
         method, path = operation.split()
@@ -105,7 +106,11 @@ def _with_arguments(path: str, body: str | None, handler: Callable[..., Awaitabl
         checked: dict[str, Any] = {name: path_uuid(request, name.removesuffix("_id")) for name in ids}
         if schema is not None:
             checked["body"] = await read_body(request, schema)
-        return await handler(request, **checked)
+        answered = await handler(request, **checked)
+        if schema is not None and isinstance(answered, Response):
+            for name, text in checked["body"].headers().items():
+                answered.headers.setdefault(name, text)
+        return answered
 
     return answer
 

@@ -57,7 +57,7 @@ async def create(request: Request, body: Body) -> Response:
         updated_at=now,
     )
     kept = await here.persistence.assistants.create(assistant, body.get("if_exists", "raise"))
-    return json_answer(assistant_json(kept), headers=body.headers())
+    return json_answer(assistant_json(kept))
 
 
 @endpoints(
@@ -79,8 +79,7 @@ async def search(request: Request, body: Body) -> Response:
 async def count(request: Request, body: Body) -> Response:
     """Count assistants."""
     here = served(request)
-    found = await here.persistence.assistants.count(**_wanted(here, body))
-    return json_answer(found, headers=body.headers())
+    return json_answer(await here.persistence.assistants.count(**_wanted(here, body)))
 
 
 @endpoints("GET /assistants/{assistant_id}", rules.read_assistant, answer="Assistant")
@@ -101,7 +100,7 @@ async def patch(request: Request, assistant_id: str, body: Body) -> Response:
     here = served(request)
     _check_content(here, body)
     changed = await here.persistence.assistants.patch(assistant_id, AssistantPatch(**body.fields))
-    return json_answer(assistant_json(changed), headers=body.headers())
+    return json_answer(assistant_json(changed))
 
 
 @endpoints("DELETE /assistants/{assistant_id}", rules.delete_assistant, status=204, query=(_DELETE_THREADS,))
@@ -132,14 +131,14 @@ async def versions(request: Request, assistant_id: str, body: Body) -> Response:
     found = await served(request).persistence.assistants.versions(
         assistant_id, metadata=body.get("metadata"), limit=body.get("limit", 10), offset=body.get("offset", 0)
     )
-    return json_answer([assistant_json(version) for version in found], headers=body.headers())
+    return json_answer([assistant_json(version) for version in found])
 
 
 @endpoints("POST /assistants/{assistant_id}/latest", rules.set_version, "AssistantVersionChange", "Assistant")
 async def latest(request: Request, assistant_id: str, body: Body) -> Response:
     """Choose the active version."""
     active = await served(request).persistence.assistants.set_latest(assistant_id, body.get("version"))
-    return json_answer(assistant_json(active), headers=body.headers())
+    return json_answer(assistant_json(active))
 
 
 def _check_content(here: Served, body: Body) -> None:

@@ -161,8 +161,7 @@ async def create(request: Request, body: Body, thread_id: str | None = None) -> 
     cron = replace(cron, assistant_id=assistant.assistant_id, payload=payload)
     # What is refused of a run is refused now, not at every firing.
     cron_run(here, cron, assistant)
-    kept = await here.persistence.crons.create(cron)
-    return json_answer(cron_json(kept), headers=body.headers())
+    return json_answer(cron_json(await here.persistence.crons.create(cron)))
 
 
 @endpoints("POST /runs/crons/search", rules.search_crons, "CronSearch", "Cron[]")
@@ -179,8 +178,7 @@ async def search(request: Request, body: Body) -> Response:
 @endpoints("POST /runs/crons/count", rules.search_crons, "CronCountRequest", "Count")
 async def count(request: Request, body: Body) -> Response:
     """Count crons."""
-    found = await served(request).persistence.crons.count(**_filter(body))
-    return json_answer(found, headers=body.headers())
+    return json_answer(await served(request).persistence.crons.count(**_filter(body)))
 
 
 @endpoints("GET /runs/crons/{cron_id}", rules.read_cron, answer="Cron")
@@ -204,7 +202,7 @@ async def patch(request: Request, cron_id: str, body: Body) -> Response:
     cron = await here.persistence.crons.get(cron_id)
     cron_run(here, edited(cron, fields, now), await here.persistence.assistants.get(cron.assistant_id))
     changed = await here.persistence.crons.update(cron_id, lambda current: edited(current, fields, now))
-    return json_answer(cron_json(changed), headers=body.headers())
+    return json_answer(cron_json(changed))
 
 
 @endpoints("DELETE /runs/crons/{cron_id}", rules.delete_cron, status=204)

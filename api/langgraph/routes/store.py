@@ -43,7 +43,7 @@ async def put(request: Request, body: Body) -> Response:
     await _store(request).aput(
         namespace, body.fields["key"], body.fields["value"], body.get("index"), ttl=body.get("ttl", NOT_PROVIDED)
     )
-    return Response(None, 204, body.headers())
+    return Response(None, 204)
 
 
 @endpoints(
@@ -76,7 +76,7 @@ async def delete(request: Request, body: Body) -> Response:
     namespace = labels(body.get("namespace", ()))
     _refuse_kept(namespace)
     await _store(request).adelete(namespace, body.fields["key"])
-    return Response(None, 204, body.headers())
+    return Response(None, 204)
 
 
 @endpoints(
@@ -102,7 +102,7 @@ async def search(request: Request, body: Body) -> Response:
         refresh_ttl=body.get("refresh_ttl"),
     )
     items = [{**row_json(item, *ITEM), "score": item.score} for item in found]
-    return json_answer({"items": items}, headers=body.headers())
+    return json_answer({"items": items})
 
 
 @endpoints("POST /store/namespaces", rules.list_namespaces, "StoreNamespacesRequest", "StoreNamespaces")
@@ -119,7 +119,7 @@ async def namespaces(request: Request, body: Body) -> Response:
         limit=body.get("limit", 100),
         offset=body.get("offset", 0),
     )
-    return json_answer({"namespaces": found}, headers=body.headers())
+    return json_answer({"namespaces": found})
 
 
 def _store(request: Request) -> SqliteStore:

@@ -39,7 +39,7 @@ async def prune(request: Request, body: Body) -> Response:
     """
     ids = [uuid_of(thread_id, "thread") for thread_id in body.fields["thread_ids"]]
     pruned = await prune_threads(served(request).engine, ids, body.get("strategy", "delete"))
-    return json_answer({"pruned_count": pruned}, headers=body.headers())
+    return json_answer({"pruned_count": pruned})
 
 
 @endpoints("GET /threads/{thread_id}/storage", rules.read_thread, answer="ThreadStorage")
@@ -125,7 +125,7 @@ async def count(request: Request, body: Body) -> Response:
     found = await served(request).persistence.threads.count(
         metadata=body.get("metadata"), values=body.get("values"), status=body.get("status")
     )
-    return json_answer(found, headers=body.headers())
+    return json_answer(found)
 
 
 @endpoints("GET /threads/{thread_id}", rules.read_thread, answer="Thread", query=(QueryParam("include", STRING),))
@@ -243,8 +243,7 @@ async def post_state(request: Request, thread_id: str, body: Body) -> Response:
         checkpoint["checkpoint_id"] = body.fields["checkpoint_id"]
     step = [StateUpdate(body.get("values"), body.get("as_node"))]
     written = await write_states(served(request), thread_id, [step], checkpoint)
-    answer = {"checkpoint": written, "configurable": written, "checkpoint_id": written["checkpoint_id"]}
-    return json_answer(answer, headers=body.headers())
+    return json_answer({"checkpoint": written, "configurable": written, "checkpoint_id": written["checkpoint_id"]})
 
 
 @endpoints(
@@ -258,7 +257,7 @@ async def post_state_at(request: Request, thread_id: str, body: Body) -> Respons
     state = await read_state(
         served(request), thread_id, body.fields["checkpoint"], subgraphs=body.get("subgraphs", False)
     )
-    return json_answer(selected_state(state, body.get("select", ())), headers=body.headers())
+    return json_answer(selected_state(state, body.get("select", ())))
 
 
 @endpoints(
@@ -309,8 +308,7 @@ async def search_history(request: Request, thread_id: str, body: Body) -> Respon
         metadata=body.get("metadata"),
         checkpoint=body.get("checkpoint"),
     )
-    shown = [selected_state(state, body.get("select", ())) for state in states]
-    return json_answer(shown, headers=body.headers())
+    return json_answer([selected_state(state, body.get("select", ())) for state in states])
 
 
 def _before(body: Body) -> str | None:
