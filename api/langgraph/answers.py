@@ -130,15 +130,12 @@ class LiveAnswer:
         sees that there is more; the run goes on at the next start (S-05).
         """
         with suppress(asyncio.CancelledError):
-            await self._answer(receive, send)
-
-    async def _answer(self, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
-        async with until_first(self._write(send), left(receive)) as (writing, _):
-            if writing.done():
-                writing.result()
-            elif self._when_gone is not None:
-                await self._when_gone()
+            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+            async with until_first(self._write(send), left(receive)) as (writing, _):
+                if writing.done():
+                    writing.result()
+                elif self._when_gone is not None:
+                    await self._when_gone()
 
     async def _write(self, send: Send) -> None:
         beating = asyncio.create_task(self._beat(send))

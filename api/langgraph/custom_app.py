@@ -56,14 +56,8 @@ class CustomRoutes(BaseRoute):
             or scope["path"].removeprefix(scope.get(PREFIX, "")) in self._pages
         ):
             return Match.NONE, {}
-        best = Match.NONE
-        for route in self._app.routes:
-            if _swallows_all(route) is self._last:
-                match, _ = route.matches(scope)
-                if match is Match.FULL:
-                    return match, {}
-                best = match if best is Match.NONE else best
-        return best, {}
+        matches = (route.matches(scope)[0] for route in self._app.routes if _swallows_all(route) is self._last)
+        return max(matches, key=lambda match: match.value, default=Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request to the application, which finds the whole server under its own key in the scope."""

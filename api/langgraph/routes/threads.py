@@ -57,7 +57,7 @@ async def storage(request: Request, thread_id: str) -> Response:
     }
     channel_bytes = sum(channel["bytes"] for channel in by_channel.values())
     channels = {
-        "count": sum(channel["versions"] for channel in by_channel.values()),
+        "count": sum(map(len, taken.channel_versions.values())),
         "bytes": channel_bytes,
         "by_channel": by_channel,
     }
