@@ -59,16 +59,20 @@ class QueryDatabase:
         """Do some reading; the database ends it when the caller is cancelled, or it takes too long.
 
         Raises:
-            ToolFailed: the role of the settings cannot be taken.
-            TimeoutError: it takes too long.
-            SQLAlchemyError: whatever the database says.
+            ToolFailed: the role of the settings cannot be taken, it takes too long, or the database says so.
         """
         drivers: list[Any] = []
         reading = asyncio.ensure_future(self._read(work, drivers))
+        # The error of a reading that was given up holds the query, which no log may show.
+        reading.add_done_callback(lambda done: done.cancelled() or done.exception())
         # A cursor whose use is cancelled half-way would stay open: the database ends the statement instead.
         try:
             async with asyncio.timeout(self._deadline_s):
                 return await asyncio.shield(reading)
+        except TimeoutError:
+            raise ToolFailed(QUERY_TIMEOUT, "The database did not answer in time.") from None
+        except (sa.exc.SQLAlchemyError, OSError) as error:
+            raise explain(error) from error
         finally:
             if not reading.done():
                 ending = asyncio.ensure_future(self._end(reading, drivers))

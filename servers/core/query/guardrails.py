@@ -58,13 +58,16 @@ class Guardrails:
             raise refused("table_allow_list", message, f"Use {', '.join(self._tables)}.")
         return self._tables[label]
 
-    async def check(self, query: TableQuery, table: Table) -> None:
-        """Run the other rules in turn. Raises ToolFailed: one refuses; names it."""
+    def check(self, query: TableQuery, table: Table) -> None:
+        """Run our other rules in turn. Raises ToolFailed: one refuses; names it."""
         _check_columns(query, table)
         _check_operators(query, table)
         if query.limit > self._most_rows:
             message = f"Parameter 'limit' must be at most {self._most_rows}."
             raise refused("limit_cap", message, f"Ask for at most {self._most_rows} rows, or filter by more.")
+
+    async def check_own(self, query: TableQuery) -> None:
+        """Run the operator's rules in turn. Raises ToolFailed: one refuses; names it."""
         if self._forbidden:
             await asyncio.to_thread(_check_texts, self._forbidden, query)
         if self._own and (reason := await _own_reason(self._own, query)) is not None:

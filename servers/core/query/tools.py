@@ -18,14 +18,14 @@ from pydantic import Field, WithJsonSchema
 from pydantic_core import to_json
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from toolweave.config.settings import Settings
+from toolweave.config.settings import AllowedTable, Settings
 from toolweave.errors import ConfigError
 from toolweave.servers.core.query import request
 from toolweave.servers.core.query.columns import LONGEST_CELL, Cells, Column, Expression
-from toolweave.servers.core.query.databases import QueryDatabase, Table, described, explain, open_query_database
+from toolweave.servers.core.query.databases import QueryDatabase, Table, described, open_query_database
 from toolweave.servers.core.query.guardrails import Guardrails, read_guardrails
 from toolweave.servers.envelope import failure, success
-from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_CONFIGURED, QUERY_REFUSED, QUERY_TIMEOUT, ToolFailed
+from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_CONFIGURED, QUERY_REFUSED, ToolFailed
 from toolweave.servers.tool_server import WHOLE_NUMBER, Absent
 
 # Of JSON, in one answer; one row alone is never more.
@@ -94,28 +94,36 @@ class Queries:
         Raises:
             ToolFailed: the query is refused, or the database does not answer.
         """
-        at, table = self._described.get(query.table, (0.0, None))
-        is_recent = time.monotonic() - at < _DESCRIBED_FOR_S
-        if table and is_recent and all(name in table.columns for _, name in query.named_columns()):
-            try:
-                return await self._answer(query, table)
-            except ToolFailed as error:
-                if error.code not in (INVALID_PARAMETER, QUERY_REFUSED):
-                    raise
-        return await self._answer(query, None)
-
-    async def _answer(self, query: request.TableQuery, table: Table | None) -> ToolResult:
         allowed = self._guardrails.allowed_table(query.table)
+        at, known = self._described.get(query.table, (0.0, None))
+        is_recent = time.monotonic() - at < _DESCRIBED_FOR_S
+        fits = known and is_recent and all(name in known.columns for _, name in query.named_columns())
+        table = known if known and fits else await self._describe(allowed)
+        self._guardrails.check(query, table)
+        # No connection waits for the operator's function.
+        await self._guardrails.check_own(query)
+        try:
+            return await self._rows(query, table)
+        except ToolFailed as error:
+            if table is not known or error.code not in (INVALID_PARAMETER, QUERY_REFUSED):
+                raise
+        table = await self._describe(allowed)
+        self._guardrails.check(query, table)
+        return await self._rows(query, table)
+
+    async def _describe(self, allowed: AllowedTable) -> Table:
+        backend = self._database.backend
+        table = await self._database.run(lambda connection: connection.run_sync(described, allowed, backend))
+        self._described[allowed.label] = (time.monotonic(), table)
+        return table
+
+    async def _rows(self, query: request.TableQuery, table: Table) -> ToolResult:
+        columns = [table.columns[name] for name in query.columns or table.columns]
+        most = max(1, min(LONGEST_CELL, _MOST_IN_A_ROW // len(columns)))
+        statement = self._select(table, query, columns, most)
 
         async def read(connection: AsyncConnection) -> _Page:
-            if (found := table) is None:
-                found = await connection.run_sync(described, allowed, self._database.backend)
-                self._described[query.table] = (time.monotonic(), found)
-            await self._guardrails.check(query, found)
-            columns = [found.columns[name] for name in query.columns or found.columns]
-            most = max(1, min(LONGEST_CELL, _MOST_IN_A_ROW // len(columns)))
             page = _Page(columns, query.limit, Cells(most))
-            statement = self._select(found, query, columns, most)
             # Bit by bit: an answer that is large enough needs no more of them.
             async with connection.stream(statement, execution_options={"yield_per": _ROWS_AT_ONCE}) as rows:
                 async for row in rows:
@@ -123,12 +131,7 @@ class Queries:
                         break
             return page
 
-        try:
-            return (await self._database.run(read)).result()
-        except TimeoutError:
-            raise ToolFailed(QUERY_TIMEOUT, "The database did not answer in time.") from None
-        except (sa.exc.SQLAlchemyError, OSError) as error:
-            raise explain(error) from error
+        return (await self._database.run(read)).result()
 
     def _select(self, table: Table, query: request.TableQuery, columns: Sequence[Column], most: int) -> sa.Select[Any]:
         """Select one row more than the limit, so that more are known of."""

@@ -171,13 +171,14 @@ async def test_the_operators_own_function_decides_and_is_heard(sqlite_url: str, 
     async with query_client(sqlite_url, "orders", guardrail="own_guardrails:strict") as client:
         error = await client.refused("orders", filters={"customer": "Ada"})
         assert _guardrail(error, "own_guardrail").endswith("customers are private")
+        assert (await client.refused("orders", filters={"id": "one"}))["code"] == "invalid_parameter"
         assert await client.found("orders", {"id": 1}) == [1]
         await client.refused("orders", columns=["nothing"])
     asked = own.asked[-1]
     assert (asked.table, asked.columns, asked.limit) == ("orders", ("id",), 100)
     assert [(item.column, item.op, item.value) for item in asked.filters.conditions()] == [("id", "eq", 1)]
     # It is asked last: the query of an unknown column did not come to it.
-    assert len(own.asked) == 2
+    assert len(own.asked) == 3
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ async def test_an_own_object_that_can_be_called_is_asked(sqlite_url: str, own: A
 @pytest.mark.requirement("D-12")
 @pytest.mark.parametrize("name", ["hanging", "hanging_async"])
 async def test_an_own_function_that_hangs_refuses(sqlite_url: str, own: Any, name: str) -> None:
-    async with query_client(sqlite_url, "orders", guardrail=f"own_guardrails:{name}") as client:
+    async with query_client(sqlite_url, "orders", guardrail=f"own_guardrails:{name}", timeout_s=0.5) as client:
         error = await client.refused("orders")
         own.released.set()
     assert "it did not answer in time." in _guardrail(error, "own_guardrail")

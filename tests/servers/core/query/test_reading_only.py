@@ -15,6 +15,7 @@ from tests.servers.core.query.shop import make_shop
 from toolweave.config.settings import Settings
 from toolweave.servers.core.query.databases import open_query_database
 from toolweave.servers.core.server import open_core_server
+from toolweave.servers.error_codes import ToolFailed
 from toolweave.servers.todo.database import open_todo_database
 from toolweave.servers.todo.repository import TodoRepository
 
@@ -31,7 +32,7 @@ async def test_a_connection_for_queries_cannot_write(shop_url: str) -> None:
 
     async with open_query_database(Settings(query_database_url=shop_url)) as database:
         for work in (insert, create):
-            with pytest.raises(sa.exc.DBAPIError, match=r"(?i)read-?only"):
+            with pytest.raises(ToolFailed, match="read-only"):
                 await database.run(work)
 
 
