@@ -1,6 +1,7 @@
 """A database that is down, slow, closed or changed is told in words that help, and found again (C-03, C-06)."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ async def test_a_server_that_says_nothing_is_not_waited_for() -> None:
 
 
 @pytest.mark.requirement("C-03")
-async def test_a_query_that_takes_too_long_is_stopped(empty_url: str) -> None:
+async def test_a_query_that_takes_too_long_is_stopped(empty_url: str, caplog: pytest.LogCaptureFixture) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n WHERE i < 0"
     _run(empty_url, f"CREATE VIEW endless AS {endless}", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
     async with query_client(empty_url, "endless, t", timeout_s=0.2) as client:
@@ -93,6 +94,9 @@ async def test_a_query_that_takes_too_long_is_stopped(empty_url: str) -> None:
         assert (error["type"], error["code"]) == ("timeout", "query_timeout")
         assert error["suggestion"] == "Filter by more, or ask for fewer rows."
         assert await rows_at_last(client, "t") == []
+    # The error of the stopped query, with its values, is reported when it is collected.
+    gc.collect()
+    assert not caplog.records
 
 
 async def rows_at_last(client: QueryClient, table: str) -> list[dict[str, Any]]:
