@@ -47,8 +47,10 @@ def to_json(value: object) -> str:
     """
     try:
         return orjson.dumps(value).decode()
-    except TypeError:
-        pass
+    except TypeError as error:
+        # What is written on a shallow stack must be readable on a deep one.
+        if "Recursion limit" in str(error):
+            raise InvalidRequest(f"Not storable as JSON: {error}") from error
     try:
         return EXACT + json.dumps(value, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:

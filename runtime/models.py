@@ -160,7 +160,7 @@ class Run:
 class NewRun:
     """What create_run needs; ids and times are made by the caller so that tests can fix them.
 
-    `on_threads` is the filter that an existing thread's metadata must pass (persistence/visibility.py), None for any.
+    `on_threads` is the filter that an existing thread's metadata must pass, None for any.
     `credentials` are encrypted before they are stored; `sealed` already are, being those of the cron that fires.
     """
 

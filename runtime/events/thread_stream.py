@@ -200,6 +200,9 @@ async def thread_events(
             ]
             if fresh:
                 yield fresh
+            for event in events:
+                if event.seq == RUN_DONE_SEQ:
+                    heard.created.pop(event.run_id, None)
 
 
 async def _stored(

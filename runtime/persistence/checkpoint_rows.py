@@ -107,6 +107,22 @@ AND NOT EXISTS (
 )
 LIMIT 1
 """
+# Its update and its answer, on an earlier run's checkpoint.
+WROTE_ONLY_ITS_COMMAND = """
+SELECT 1 FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id
+AND NOT EXISTS (
+    SELECT 1 FROM kept_writes AS begun
+    JOIN writes AS made USING (thread_id, checkpoint_ns, checkpoint_id)
+    WHERE begun.thread_id = :thread_id AND begun.run_id = :run_id AND begun.task_id IS NULL
+    AND made.task_id <> :for_all_tasks
+    AND NOT EXISTS (
+        SELECT 1 FROM kept_writes AS before
+        WHERE before.thread_id = :thread_id AND before.run_id = :run_id
+        AND before.checkpoint_ns = made.checkpoint_ns AND before.checkpoint_id = made.checkpoint_id
+        AND before.task_id = made.task_id AND before.idx = made.idx AND before.value = made.value
+    )
+)
+"""
 # A checkpoint's metadata is JSON in bytes.
 DELETE_OWN_WRITES = """
 DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) IN (

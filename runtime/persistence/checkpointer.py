@@ -190,11 +190,12 @@ class RunAwareSaver(AsyncSqliteSaver):
         return UpdateSaver(self)
 
     async def fail_task(self, claim: ThreadClaim, config: RunnableConfig, task_id: str, error: BaseException) -> None:
-        """Replace what a task of a checkpoint wrote by an error. Raises ClaimLost."""
+        """Replace what a task of a checkpoint wrote by an error, and delete what a Command did. Raises ClaimLost."""
         self.require(claim)
         kind, value = self.serde.dumps_typed(error)
         failure = {"idx": WRITES_IDX_MAP[ERROR], "channel": ERROR, "type": kind, "value": value}
-        await self._run(*sql.FAIL_TASK, **_place_of(config)._asdict(), task_id=task_id, **failure)
+        statements = sql.FAIL_TASK if task_id != NULL_TASK_ID else sql.FAIL_TASK[1:]
+        await self._run(*statements, **_place_of(config)._asdict(), task_id=task_id, **failure)
 
     async def delete_checkpoint(self, claim: ThreadClaim, config: RunnableConfig) -> None:
         """Delete one checkpoint with its pending writes. Raises ClaimLost."""
@@ -236,11 +237,16 @@ class RunAwareSaver(AsyncSqliteSaver):
 
     async def asked_again(self, thread_id: str, run_id: str) -> bool:
         """Say whether a task took the answer that a run brought to an earlier run's question and asked again."""
+        return await self._finds(sql.ASKED_AGAIN, thread_id, run_id)
+
+    async def wrote_only_its_command(self, thread_id: str, run_id: str) -> bool:
+        """Say whether a run stored what its Command brought onto an earlier run's checkpoint, and nothing since."""
+        return await self._finds(sql.WROTE_ONLY_ITS_COMMAND, thread_id, run_id)
+
+    async def _finds(self, query: str, thread_id: str, run_id: str) -> bool:
         values = {"thread_id": thread_id, "run_id": run_id, "for_all_tasks": NULL_TASK_ID}
-        asked = await self._database.read(
-            lambda connection: driver_of(connection).execute(sql.ASKED_AGAIN, values).fetchone()
-        )
-        return asked is not None
+        row = await self._database.read(lambda connection: driver_of(connection).execute(query, values).fetchone())
+        return row is not None
 
     async def _run(self, *statements: str, **values: object) -> None:
         await self._database.write(partial(_run_all, statements=statements, values=values))

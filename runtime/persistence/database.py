@@ -350,8 +350,10 @@ def _wake(jobs: list[Job]) -> None:
 def _resolve(jobs: list[Job]) -> None:
     for job in jobs:
         if job.future is None or job.future.done():
-            continue
-        if job.error is not None:
+            pass
+        elif job.error is not None:
             job.future.set_exception(job.error)
         else:
             job.future.set_result(job.result)
+        # The thread holds its last batch until the next one.
+        job.work, job.future, job.result = _nothing, None, None

@@ -1,15 +1,14 @@
 """Execute one claimed run: call its graph, publish what it streams, and say how it ended."""
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple
-from langgraph.checkpoint.serde.types import ERROR
 from langgraph.errors import UnknownInterruptError
 from langgraph.types import StateSnapshot
 from loguru import logger
@@ -30,6 +29,8 @@ from toolweave.runtime.runs.graph_call import GraphCall, graph_call, heard_confi
 from toolweave.runtime.runs.progress import PROGRESS, RunProgress
 from toolweave.runtime.runs.streams import INTERRUPT, GraphStream, ProtocolStream
 
+# Of a state, to find the tasks that a graph refuses; each decodes the results of all.
+MOST_READS = 64
 STARTING_POINT = frozenset({"checkpoint_id", "checkpoint_map"})
 
 
@@ -185,7 +186,7 @@ async def _failed(runtime: Runtime, run: Run, channel: Channel, error: BaseExcep
     described: JsonObject = loads(dumps(error))
     if advice := open_files_advice(error):
         described["message"] = f"{described['message']}. {advice}"
-    left = await state_left(runtime, run, error)
+    left = await state_left(runtime, run, has_failed=True)
     runtime.log.publish(channel, "error", dumps(described))
     if left is not None and isinstance(error, UnknownInterruptError):
         # Refused before anything was written (`strict_resume`): the questions are still there to be answered.
@@ -216,17 +217,15 @@ async def after_cancel(runtime: Runtime, run: Run, action: CancelAction, why: st
     return Execution(outcome, outcome.values_json or b"null")
 
 
-async def state_left(runtime: Runtime, run: Run, error: BaseException | None = None) -> Outcome | None:
-    """Read how a run's thread stands now; None when the graph cannot say (it is gone, or fails here, too).
+async def state_left(runtime: Runtime, run: Run, *, has_failed: bool = False) -> Outcome | None:
+    """Read how an ended run's thread stands now; None when the graph cannot say (it is gone, or fails here, too).
 
-    Values are `null` on a thread without a checkpoint. If the run failed with an `error`, what it wrote and its graph
-    cannot take is removed.
+    What the graph cannot take is removed before. Values are `null` on a thread without a checkpoint.
     """
     config = thread_config(run)
     try:
         async with runtime.graphs.open(run.graph_id, config) as graph:
-            if error is not None:
-                await _remove_refused(graph, runtime.persistence.checkpointer, run, error)
+            await _remove_refused(graph, runtime.persistence.checkpointer, run, has_failed=has_failed)
             snapshot = await graph.aget_state(config)
         outcome = _from_snapshot(snapshot).outcome
     except BaseException as unreadable:
@@ -238,11 +237,11 @@ async def state_left(runtime: Runtime, run: Run, error: BaseException | None = N
     return outcome if snapshot.created_at else replace(outcome, values_json=b"null")
 
 
-async def _remove_refused(graph: Graph, saver: RunAwareSaver, run: Run, error: BaseException) -> None:
-    """Remove from a failed run's thread what the graph cannot take, so that the next run can go on from there.
+async def _remove_refused(graph: Graph, saver: RunAwareSaver, run: Run, *, has_failed: bool) -> None:
+    """Remove from a run's thread what the graph cannot take, so that the next run can go on from there.
 
     LangGraph stores what a task or a Command wrote before it applies it. If a reducer then raises, or a pydantic state
-    refuses the new values, it raises the same error whenever it reads the thread's state. The refused task has failed
+    refuses the new values, it raises the same error whenever it reads the thread's state. The refused tasks have failed
     then. A run that failed before its first task leaves the thread as it was.
     """
     claim, config = ThreadClaim.of_run(run), thread_config(run)
@@ -250,41 +249,57 @@ async def _remove_refused(graph: Graph, saver: RunAwareSaver, run: Run, error: B
     saver.seal(claim)
     await saver.settled()
     newest = await saver.aget_tuple(config)
-    if newest is None:
-        return
-    pending = newest.pending_writes or []
-    failed_task = (ERROR, repr(error)) in [write[1:] for write in pending]
-    if await _is_readable(graph, config) and (not pending or failed_task or written_by(newest, run)):
-        return
-    if written_by(newest, run) and all(channel in WRITES_IDX_MAP for _, channel, _ in pending):
-        # The state class refuses the checkpoint itself.
-        await saver.delete_checkpoint(claim, newest.config)
-        newest = await saver.aget_tuple(config)
-    if newest is not None and written_by(newest, run):
-        tasks = list(dict.fromkeys(task for task, *_ in newest.pending_writes or []))
-        for task in await _refused_tasks(graph, saver, config, tasks) or tasks:
-            await saver.fail_task(claim, newest.config, task, error)
-    else:
+    is_own = newest is not None and written_by(newest, run)
+    if has_failed and not is_own and await saver.wrote_only_its_command(claim.thread_id, run.run_id):
         await saver.take_back(claim, run.run_id)
+    reads = iter(range(MOST_READS))
+    while error := await _reading_error(graph, config):
+        newest = await saver.aget_tuple(config)
+        tasks = _tasks_with_results(newest)
+        if newest is not None and tasks:
+            tasks = await _first_refused(graph, saver, config, tasks, reads)
+        elif newest is not None and written_by(newest, run):
+            # The state class refuses the checkpoint itself, and so what the tasks before it wrote.
+            await saver.delete_checkpoint(claim, newest.config)
+            newest = await saver.aget_tuple(config)
+            if newest is None or not written_by(newest, run):
+                await saver.take_back(claim, run.run_id)
+                continue
+            tasks = _tasks_with_results(newest)
+        else:
+            raise error
+        for task in tasks:
+            await saver.fail_task(claim, newest.config, task, error)
 
 
-async def _refused_tasks(graph: Graph, saver: RunAwareSaver, config: RunnableConfig, tasks: list[str]) -> list[str]:
-    """Bisect the tasks for those that the graph refuses; all of them, if it accepts each half alone."""
-    if await _is_readable(graph.copy(update={"checkpointer": TasksSaver(saver, tasks)}), config):
-        return []
-    halves = tasks[: len(tasks) // 2], tasks[len(tasks) // 2 :]
-    refused = [await _refused_tasks(graph, saver, config, half) for half in halves if len(tasks) > 1]
-    return list(chain(*refused)) or tasks
+def _tasks_with_results(found: CheckpointTuple | None) -> list[str]:
+    """List the tasks that wrote to channels, in the order in which LangGraph applies their writes."""
+    writes = (found and found.pending_writes) or ()
+    return list(dict.fromkeys(task for task, channel, _ in writes if channel not in WRITES_IDX_MAP))
 
 
-async def _is_readable(graph: Graph, config: RunnableConfig) -> bool:
+async def _first_refused(
+    graph: Graph, saver: RunAwareSaver, config: RunnableConfig, tasks: list[str], reads: Iterator[int]
+) -> list[str]:
+    """Find the first task whose results the graph refuses after those before it; all if no reads are left."""
+    good, bad = 0, len(tasks)
+    while bad - good > 1:
+        if next(reads, None) is None:
+            return tasks
+        middle = (good + bad) // 2
+        first = graph.copy(update={"checkpointer": TasksSaver(saver, tasks[:middle])})
+        good, bad = (middle, bad) if await _reading_error(first, config) is None else (good, middle)
+    return tasks[bad - 1 : bad]
+
+
+async def _reading_error(graph: Graph, config: RunnableConfig) -> Exception | None:
     try:
         await graph.aget_state(config)
     except ToolweaveError:
         raise
-    except Exception:  # noqa: BLE001 - the graph's own reducers and state classes
-        return False
-    return True
+    except Exception as error:  # noqa: BLE001 - the graph's own reducers and state classes
+        return error
+    return None
 
 
 def shows_all(graph: Graph) -> bool:

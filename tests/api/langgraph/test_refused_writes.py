@@ -125,6 +125,28 @@ async def test_a_refused_command_leaves_the_thread_as_it_was(http: httpx.AsyncCl
     assert [message["content"] for message in answered["messages"]] == ["you", "x", "hello x"]
 
 
+async def test_what_another_task_did_with_its_answer_stays_when_a_resumed_run_is_refused(
+    http: httpx.AsyncClient,
+) -> None:
+    thread = await Thread(http, "shop").create()
+    await thread.wait(input={"log": []})
+    asked = {task["name"]: task["interrupts"][0]["id"] for task in (await thread.state())["tasks"]}
+    await thread.wait(command={"resume": {asked["pay"]: ["paid"], asked["book"]: 5}})
+    state = await thread.state()
+    assert (state["values"], state["next"]) == ({"log": ["paid"]}, ["book"])
+
+
+@pytest.mark.requirement("R-04")
+async def test_a_cancelled_run_with_a_refused_task_leaves_a_thread_that_can_be_read(http: httpx.AsyncClient) -> None:
+    thread = await Thread(http, "talk").create()
+    run = {"assistant_id": "talk", "input": {"messages": "malformed, and never done"}, "stream_mode": "updates"}
+    async with http.stream("POST", f"/threads/{thread.thread_id}/runs/stream", json=run) as streamed:
+        async for line in streamed.aiter_lines():
+            if "answer" in line:
+                await http.post(f"{streamed.headers['content-location']}/cancel", params={"wait": True})
+    assert (await thread.state())["next"] == ["answer", "beside"]
+
+
 REFUSED_UPDATES = {
     "a malformed message": ("ask", {"values": {"messages": MALFORMED}, "as_node": "question"}),
     "a number for messages": ("ask", {"values": {"messages": 5}, "as_node": "question"}),

@@ -1,5 +1,6 @@
 """Graphs whose reducers, edges and state classes refuse malformed values."""
 
+import asyncio
 import operator
 from typing import Annotated, Any
 
@@ -29,10 +30,12 @@ def said(state: MessagesState) -> str:
 
 
 async def answer(state: MessagesState) -> dict[str, Any]:
-    return {"messages": MALFORMED if said(state) == "malformed" else [("ai", f"hello {said(state)}")]}
+    return {"messages": MALFORMED if "malformed" in said(state) else [("ai", f"hello {said(state)}")]}
 
 
 async def beside(state: MessagesState) -> dict[str, Any]:
+    if said(state) == "malformed, and never done":
+        await asyncio.Event().wait()
     return {"messages": [("ai", "beside")]}
 
 
@@ -42,6 +45,10 @@ async def question(state: MessagesState) -> dict[str, Any]:
 
 async def note(state: Log) -> Log:
     return {"log": ["noted"]}
+
+
+async def pay(state: Log) -> Log:
+    return {"log": interrupt("pay?")}
 
 
 async def count(state: Number) -> dict[str, Any]:
@@ -95,6 +102,9 @@ ask = (
     .add_edge(START, "question")
     .add_edge("question", "answer")
     .compile()
+)
+shop = (
+    StateGraph(Log).add_node("book", pay).add_node("pay", pay).add_edge(START, "book").add_edge(START, "pay").compile()
 )
 outer = StateGraph(MessagesState).add_node("inner", talk).add_edge(START, "inner").compile()
 edges = (
