@@ -66,7 +66,7 @@ def malformed_references(value: Any, path: JsonPath = ()) -> list[JsonPath]:
     return [
         place
         for place, text in strings_in(value, path)
-        if _OPENING.search(_EDITOR_VARIABLE.sub("", _REFERENCE.sub("", text)))
+        if _OPENING.search(_REFERENCE.sub("", _EDITOR_VARIABLE.sub("", text)))
     ]
 
 

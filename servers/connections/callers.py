@@ -142,7 +142,10 @@ class CallerSessions:
             # To go on connecting with credentials that are not taken would only annoy the server.
             self._close(key)
         else:
-            held.expiry = asyncio.get_running_loop().call_later(self._pace.caller_idle_s, self._close, key)
+            # One that is not ready goes on connecting, beside all others to the same server.
+            is_ready = held.connection.status.state == "ready"
+            idle_s = self._pace.caller_idle_s if is_ready else self._pace.rest_s
+            held.expiry = asyncio.get_running_loop().call_later(idle_s, self._close, key)
 
     def _close(self, key: Key) -> None:
         held = self._held.pop(key)

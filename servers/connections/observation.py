@@ -253,6 +253,7 @@ class CallLog:
         self._warned = False
         self._file: int | None = None
         self._problem = "it is not open"
+        self._begin = b""
         self._looked = 0.0
         self._looking: asyncio.Task[None] | None = None
         self._sink = logger.add(
@@ -305,7 +306,9 @@ class CallLog:
     def _write(self, line: str) -> None:
         if self._file is None:
             raise OSError(self._problem)
-        os.write(self._file, line.encode("utf-8", "backslashreplace"))
+        data = self._begin + line.encode("utf-8", "backslashreplace")
+        # On a full disk half a line may have been written: the next is one of its own.
+        self._begin = b"" if os.write(self._file, data) == len(data) else b"\n"
 
     def _opened(self) -> int:
         with suppress(FileNotFoundError):

@@ -63,6 +63,7 @@ class ProgressEvents:
         self._context = contextvars.copy_context()
         self._next_at = 0.0
         self._waiting: dict[str, Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._ended = False
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
@@ -78,18 +79,25 @@ class ProgressEvents:
     def end(self) -> None:
         """Write what waits, and nothing after that."""
         self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
         if self._waiting is not None:
             self._write(self._waiting)
 
     def _receive(self, event: dict[str, Any]) -> None:
-        now = self._loop.time()
         if self._ended:
             return
-        if now < self._next_at:
-            self._waiting = event
-            return
-        self._next_at, self._waiting = now + self._interval_s, None
-        self._write(event)
+        is_first, self._waiting = self._waiting is None, event
+        if self._loop.time() >= self._next_at:
+            self._write_waiting()
+        elif is_first:
+            self._timer = self._loop.call_at(self._next_at, self._write_waiting, context=self._context)
+
+    def _write_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self._next_at = self._loop.time() + self._interval_s
+            self._write(waiting)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from toolweave.config.settings import load_settings
+from toolweave.errors import PersistenceError
 from toolweave.tool_config import ToolConfig
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from toolweave.servers.registry.repository import RegisteredTools
 
 MOST_OPENED = 4
+PATIENCE_S = 30.0
 
 
 class RegistrySlot:
@@ -50,7 +52,7 @@ class RegistrySlot:
         """Return the registry published on this loop, else open the one published last, or that of the settings.
 
         Raises:
-            PersistenceError: it cannot be opened.
+            PersistenceError: it cannot be opened, or others that are being opened take too long.
             ConfigError: the settings are wrong.
         """
         loop = asyncio.get_running_loop()
@@ -62,8 +64,15 @@ class RegistrySlot:
             yield own[-1]
             return
         opened = await asyncio.to_thread(_opened, published[-1][0].url if published else None)
-        async with turn, opened as registry:
-            yield registry
+        try:
+            await asyncio.wait_for(turn.acquire(), PATIENCE_S)
+        except TimeoutError:
+            raise PersistenceError("The tool registry is busy: too many calls wait for it.") from None
+        try:
+            async with opened as registry:
+                yield registry
+        finally:
+            turn.release()
 
     async def find(self, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
         """Return those of the tools that there are now, by id.

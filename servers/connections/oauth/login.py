@@ -124,6 +124,7 @@ def _page(status: str, text: str) -> bytes:
     body = f"<!doctype html><meta charset=utf-8><title>Toolweave</title><p>{text}</p>".encode()
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+        "Content-Security-Policy: default-src 'none'\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-store\r\n"
         "Connection: close\r\n\r\n"
     )
     return head.encode() + body

@@ -134,7 +134,7 @@ class McpEventStream(httpx.AsyncByteStream):
                 yield await faults.within_limits(event)
             if splitter.is_dropping and self._request_id is not None:
                 break
-        yield splitter.rest()
+        yield await faults.within_limits(splitter.rest())
 
     async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
         if self._abandoned:

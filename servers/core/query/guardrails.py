@@ -29,6 +29,7 @@ _PATTERN_SETTING = "TOOLWEAVE_QUERY_FORBIDDEN"
 PATTERN_LIMIT_S = 0.5
 _FUNCTION_SETTING = "TOOLWEAVE_QUERY_GUARDRAIL"
 FUNCTION_LIMIT_S = 1.0
+MOST_AT_ONCE = 8
 _LONGEST_REASON = 300
 _ASK_OPERATOR = "Ask the operator to look into the server's log."
 
@@ -50,6 +51,8 @@ class Guardrails:
         self._most_rows = most_rows
         self._forbidden = forbidden
         self._own = own
+        # A function that hangs cannot be ended.
+        self._running = threading.BoundedSemaphore(MOST_AT_ONCE)
 
     def allowed_table(self, label: str) -> AllowedTable:
         """Let only allowed tables through; one that does not exist is refused in the same words."""
@@ -70,7 +73,7 @@ class Guardrails:
         """Run the operator's rules in turn. Raises ToolFailed: one refuses; names it."""
         if self._forbidden:
             await asyncio.to_thread(_check_texts, self._forbidden, query)
-        if self._own and (reason := await _own_reason(self._own, query)) is not None:
+        if self._own and (reason := await _own_reason(self._own, query, self._running)) is not None:
             raise refused("own_guardrail", reason.strip()[:_LONGEST_REASON] or "it gives no reason.")
 
 
@@ -133,9 +136,11 @@ def _check_texts(forbidden: Any, query: TableQuery) -> None:
             raise refused("forbidden_pattern", message, "Compare with other texts.")
 
 
-async def _own_reason(function: OwnFunction, query: TableQuery) -> str | None:
+async def _own_reason(function: OwnFunction, query: TableQuery, running: threading.BoundedSemaphore) -> str | None:
     """Return why the operator's function, sync or async, refuses; it does too where it fails or does not answer."""
-    deciding = asyncio.ensure_future(_decided(function, query))
+    if not running.acquire(blocking=False):
+        raise refused("own_guardrail", "it is busy with other queries.", "Try again in a moment.")
+    deciding = asyncio.ensure_future(_decided(function, query, running))
     try:
         await asyncio.wait({deciding}, timeout=FUNCTION_LIMIT_S)
     finally:
@@ -149,8 +154,8 @@ async def _own_reason(function: OwnFunction, query: TableQuery) -> str | None:
     return deciding.result()
 
 
-async def _decided(function: OwnFunction, query: TableQuery) -> str | None:
-    reason = await _on_own_thread(partial(function, query))
+async def _decided(function: OwnFunction, query: TableQuery, running: threading.BoundedSemaphore) -> str | None:
+    reason = await _on_own_thread(partial(function, query), running)
     try:
         # What an async function returns is run here.
         if inspect.isawaitable(reason):
@@ -162,8 +167,8 @@ async def _decided(function: OwnFunction, query: TableQuery) -> str | None:
     return reason
 
 
-async def _on_own_thread(call: Callable[[], Any]) -> Any:
-    """Call it on a thread that the process does not wait for at its end."""
+async def _on_own_thread(call: Callable[[], Any], running: threading.BoundedSemaphore) -> Any:
+    """Call it on a thread that the process does not wait for at its end; `running` is released when the call ends."""
     answered: concurrent.futures.Future[Any] = concurrent.futures.Future()
     # A caller that stops waiting does not cancel it: the thread goes on.
     answered.set_running_or_notify_cancel()
@@ -175,6 +180,8 @@ async def _on_own_thread(call: Callable[[], Any]) -> Any:
             # What is no Exception would end more than the call.
             harmless = isinstance(error, Exception) and not isinstance(error, StopIteration)
             answered.set_exception(error if harmless else RuntimeError(f"it raised {type(error).__name__}"))
+        finally:
+            running.release()
 
     threading.Thread(target=run, name="query guardrail", daemon=True).start()
     return await asyncio.wrap_future(answered)

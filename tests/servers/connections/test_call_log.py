@@ -1,7 +1,9 @@
 """Every call leaves one line in logs/mcp.jsonl, whatever becomes of it, and no secret is in any (T-03)."""
 
 import asyncio
+import fcntl
 import json
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -251,6 +253,23 @@ async def test_a_full_disk_is_warned_about_once_and_calls_go_on(tmp_path: Path) 
             await calls_until(log_file(tmp_path), plane)
     (warning,) = [record["message"] for record in records if "cannot be written" in record["message"]]
     assert "No space left" in warning
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes have one size here")
+async def test_after_half_a_line_the_next_is_one_of_its_own(tmp_path: Path) -> None:
+    # A pipe that is full takes half a line, as a full disk does.
+    log_file(tmp_path).parent.mkdir()
+    os.mkfifo(log_file(tmp_path))
+    reader = os.open(log_file(tmp_path), os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+    async with logged(tmp_path) as plane:
+        await called(plane, "echo", title="x" * 5_000)
+        half = os.read(reader, 100_000)
+        await called(plane, "echo")
+        following = os.read(reader, 100_000)
+    os.close(reader)
+    assert len(half) == 4096
+    assert following.startswith(b"\n{")
 
 
 async def test_a_file_that_somebody_moved_away_is_made_again(tmp_path: Path) -> None:

@@ -202,6 +202,14 @@ async def test_a_session_goes_when_it_was_idle_for_long_and_a_second_token_repla
         assert (await seen_as(plane, user("ada", github_token="newer")))["authorization"] == "Bearer newer"
 
 
+async def test_a_session_that_does_not_connect_goes_earlier(recorder: Recorder) -> None:
+    config = replace(recorder.config(headers=TOKEN), url="http://127.0.0.1:1/mcp")
+    async with plane_of(config, pace=replace(QUICK, rest_s=LIMIT_S / 2)) as plane:
+        assert (await call_as(plane, user("ada"))).isError
+        pass_time(LIMIT_S / 2)
+        await eventually(lambda: len(sessions(plane)._held) == 0)
+
+
 async def test_a_session_in_use_is_not_idle(recorder: Recorder) -> None:
     config = recorder.config(headers=TOKEN, timeout_s=BOUND_S)
     async with plane_of(config, pace=replace(QUICK, caller_idle_s=0.0)) as plane:

@@ -37,9 +37,10 @@ async def test_the_first_report_is_written_at_once_and_of_the_rest_the_newest_at
     assert written[-1] == {"type": "tool_progress", "tool": "t", "progress": 999, "total": 1_000, "message": "step 999"}
 
 
-async def test_after_a_pause_a_report_is_written_at_once() -> None:
+@pytest.mark.parametrize("interval_s", [0.0, 0.01])
+async def test_after_a_pause_a_report_is_written_without_another(interval_s: float) -> None:
     written: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    told = ProgressEvents(written.put_nowait, {}, 0.0)
+    told = ProgressEvents(written.put_nowait, {}, interval_s)
     async with asyncio.timeout(BOUND_S):
         for number in range(3):
             told.report(number, None, None)

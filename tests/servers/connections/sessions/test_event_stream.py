@@ -22,6 +22,12 @@ class Pieces(httpx.AsyncByteStream):
             yield piece
 
 
+async def test_an_event_without_its_end_has_no_more_values_than_others() -> None:
+    pieces = Pieces(b"data: " + json.dumps({"jsonrpc": "2.0", "id": 7, "result": [0] * 400_000}).encode())
+    stream = McpEventStream(httpx.Response(200, stream=pieces), lambda _: None, 7, lambda *_: None)
+    assert b"400000 values" in b"".join([chunk async for chunk in stream])
+
+
 async def noted(*pieces: bytes) -> list[tuple[int | str, int | str]]:
     """Pass the pieces on; return the ids of questions and of the requests they came with."""
     found: list[tuple[int | str, int | str]] = []
