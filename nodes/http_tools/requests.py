@@ -87,8 +87,12 @@ def checked_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[st
 
 
 def _defaults(tool: ToolConfig) -> dict[str, Any]:
-    found = {name: tool.input_fields[name] for name, place in tool.places.items() if place.part == "path"}
-    return {name: form["default"] for name, form in found.items() if isinstance(form, dict) and "default" in form}
+    found = {}
+    for name, place in tool.places.items():
+        form = tool.input_fields[name]
+        if place.part == "path" and isinstance(form, dict) and "default" in form:
+            found[name] = form["default"]
+    return found
 
 
 def _unknown(tool: ToolConfig, arguments: Mapping[str, Any]) -> list[str]:
@@ -211,7 +215,7 @@ def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequest
     """
     given = checked_arguments(tool, arguments)
     places = tool.places
-    path, problems = _path(tool, {name: given[name] for name in given if places[name].part == "path"})
+    path, problems = _path(tool, given)
     secret = tool.secret_headers
     headers = {name: text for name, text in tool.api.headers.items() if name not in secret}
     query: dict[str, Any] = {}
@@ -231,7 +235,7 @@ def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequest
 
 def _path(tool: ToolConfig, given: Mapping[str, Any]) -> tuple[str, list[str]]:
     fields = {place.name: name for name, place in tool.places.items() if place.part == "path"}
-    if composed := [name for name, value in given.items() if isinstance(value, dict | list | tuple | None)]:
+    if composed := [name for name in fields.values() if isinstance(given.get(name, ""), dict | list | tuple | None)]:
         return "", [f"{name} must be one text, number or boolean: it is a part of the path" for name in composed]
     texts = {placeholder: text_of(given[name]) for placeholder, name in fields.items() if name in given}
     path, problems = filled_path(tool.api.path, texts)

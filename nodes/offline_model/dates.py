@@ -37,7 +37,7 @@ def _month_end(day: date) -> date:
 
 
 def _numeric(match: re.Match[str], _today: date) -> tuple[date, date]:
-    day = date(int(match["y"]), int(match["m"]), int(match["d"]))
+    day = date(*(int(match[part]) for part in "ymd"))
     return day, day
 
 

@@ -253,7 +253,7 @@ def _call_id(messages: Sequence[BaseMessage], place: int, name: str, arguments: 
 def _usage(messages: Sequence[BaseMessage], text: str, calls: Sequence[tuple[str, dict[str, Any]]]) -> UsageMetadata:
     """Estimate the tokens: four characters each."""
     read = sum(len(text_of(message.content)) for message in messages)
-    written = len(text) + sum(len(name) + len(json.dumps(arguments)) for name, arguments in calls)
+    written = len(text) + sum(len(json.dumps(call)) for call in calls)
     given, made = -(-read // _CHARACTERS_PER_TOKEN), -(-written // _CHARACTERS_PER_TOKEN)
     return UsageMetadata(input_tokens=given, output_tokens=made, total_tokens=given + made)
 

@@ -237,11 +237,13 @@ async def page_of_results(url: str, messages: Sequence[AnyMessage]) -> ArticlePa
 def likely_documents(url: str, messages: Sequence[AnyMessage]) -> list[Document]:
     """Give what may be the page, the likeliest first: markdown is what was asked for, and the longest lacks least."""
     results = tool_results(messages)
-    pages = sorted(tool_pages(results), key=lambda page: (page.is_html, -len(page.body)))
+    pages = tool_pages(results)
     refused = [as_object(call["args"]) for call, answer in _answered(messages) if answer.status == "error"]
     if _names(url, refused) and not _names(url, [result.arguments for result in results]):
         pages = [page for page in pages if page.url]
-    return sorted(pages, key=lambda page: (not is_same_address(page.url, url), not page.url))
+    return sorted(
+        pages, key=lambda page: (not is_same_address(page.url, url), not page.url, page.is_html, -len(page.body))
+    )
 
 
 def _names(url: str, arguments: Sequence[Mapping[str, Any]]) -> bool:
