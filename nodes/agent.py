@@ -143,7 +143,7 @@ def _left_behind(state: AgentState) -> list[AnyMessage]:
 
 
 def call_model_node(
-    model: LazyChatModel, catalog: OfferedTools, system_prompt: SystemPrompt, *, steps_to_an_end: int
+    model: LazyChatModel, offered: OfferedTools, system_prompt: SystemPrompt, *, steps_to_an_end: int
 ) -> AgentNode:
     """Return the node; it asks the catalogue at every turn, so tools come and go with their servers (A-02).
 
@@ -157,11 +157,11 @@ def call_model_node(
             # Calls of this turn wait for a person's answers: the edge out of here leads to the questions first.
             return {}
         messages = state["messages"]
-        tools = await catalog.tools()
-        bare, chosen = await model.get(), await catalog.offer(tools, messages)
-        offered: ModelRunnable = bare.bind_tools(chosen) if chosen else bare
+        tools = await offered.catalog.tools()
+        bare, chosen = await model.get(), await offered.offer(tools, messages)
+        asked: ModelRunnable = bare.bind_tools(chosen) if chosen else bare
         prompt = system_prompt() if callable(system_prompt) else system_prompt
-        answer = await model_turn(offered, for_model(prompt, messages), config)
+        answer = await model_turn(asked, for_model(prompt, messages), config)
         answer = with_unique_call_ids(answer, messages)
         status: Status = "running" if state["remaining_steps"] >= steps_to_an_end else "iteration_limit"
         update: AgentUpdate = {

@@ -130,7 +130,7 @@ class OfferedTools:
     def __init__(self, catalog: ToolCatalog, max_tools: int = MAX_TOOLS) -> None:
         if not 1 <= max_tools <= MOST_TOOLS:
             raise ValueError(f"max_tools must be from 1 to {MOST_TOOLS}")
-        self._catalog = catalog
+        self.catalog = catalog
         self._max_tools = max_tools
         self._indexed: Sequence[BaseTool] = ()
         self._index = ToolIndex(())
@@ -140,10 +140,6 @@ class OfferedTools:
     def own_tools(self) -> tuple[BaseTool, ...]:
         """Return our own tools, for the node that carries out calls; the catalogue's of the same name come first."""
         return (self._find_tools, read_tool_result)
-
-    async def tools(self) -> Sequence[BaseTool]:
-        """Return all tools of the catalogue."""
-        return await self._catalog.tools()
 
     async def offer(self, tools: Sequence[BaseTool], messages: Sequence[AnyMessage]) -> list[OpenAITool]:
         """Choose among the catalogue's `tools` by a dialogue, in the catalogue's order and the OpenAI format."""
@@ -170,7 +166,7 @@ class OfferedTools:
             query: Annotated[str, Field(description="What the tool should do, in a few words.", min_length=1)],
         ) -> tuple[str, dict[str, Any]]:
             """Find further tools: more are available than are shown. The found ones can be called at the next turn."""
-            tools = await self._catalog.tools()
+            tools = await self.catalog.tools()
             places = (await self._index_of(tools)).ranked([(query, 1.0)])
             found = [tools[place] for place in places[:MOST_FOUND]]
             lines = [f"{tool.name}: {' '.join(tool.description.split())[:LONGEST_SUMMARY]}" for tool in found]

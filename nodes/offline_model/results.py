@@ -215,7 +215,7 @@ def describe_results(results: Sequence[ToolResult], tools: Sequence[ToolSpec]) -
 def _describe(result: ToolResult, tool: ToolSpec) -> str:
     if not result.ok:
         return _describe_failure(result, tool)
-    if tool.action in _DONE and (result.records or not (result.data or result.text)):
+    if tool.action in _DONE and result.records:
         return _describe_change(result, tool)
     if tool.action in ("list", "search") and result.data is not None:
         return _describe_list(result, tool.noun)
@@ -234,9 +234,7 @@ def _describe_failure(result: ToolResult, tool: ToolSpec) -> str:
 
 def _describe_change(result: ToolResult, tool: ToolSpec) -> str:
     given = {name: value for name, value in result.arguments.items() if name != "id"}
-    title = next((value for value in given.values() if isinstance(value, str)), "")
-    record = result.records[0] if result.records else Record(result.arguments.get("id", ""), title, {})
-    return f"{_DONE[tool.action]} the {tool.noun} {_named(record, given)}."
+    return f"{_DONE[tool.action]} the {tool.noun} {_named(result.records[0], given)}."
 
 
 def _describe_list(result: ToolResult, noun: str) -> str:

@@ -73,11 +73,6 @@ def describe(tool: ToolConfig, room: int = LONGEST) -> str:
     return f"<tool>\n{_fitting(lines, room - len('<tool></tool>') - 2)}\n</tool>"
 
 
-def concatenated(candidates: Sequence[Candidate]) -> str:
-    """Put the descriptions of the candidates one below the other."""
-    return "\n".join(candidate["description"] for candidate in candidates)
-
-
 def one_line(text: str, longest: int) -> str:
     """Return a text as one line that cannot end a block of descriptions, cut where it is too long."""
     printable = "".join(character if character.isprintable() else " " for character in text[: longest * 2])

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 
 from toolweave.nodes.chat_models import LazyChatModel
 from toolweave.nodes.model_turn import Answered, Function, ask, local_today
-from toolweave.nodes.workflow.descriptions import concatenated, selection_schema
+from toolweave.nodes.workflow.descriptions import selection_schema
 from toolweave.nodes.workflow.state import WorkflowState
 from toolweave.tool_config import ToolConfig
 from toolweave.visible import visible
@@ -72,7 +72,8 @@ class WorkflowPrompts:
         `rejected` is an answer that could not be used, and why. Raises StageFailed as `ask` does.
         """
         today = self.today().strftime("%A, %Y-%m-%d")
-        system = f"{SELECT_PROMPT.format(today=today)}\n\n{concatenated(state['candidates'])}"
+        described = "\n".join(candidate["description"] for candidate in state["candidates"])
+        system = f"{SELECT_PROMPT.format(today=today)}\n\n{described}"
         said: list[AnyMessage] = [HumanMessage(state["user_instructions"])]
         if rejected is not None:
             answer, problems = rejected

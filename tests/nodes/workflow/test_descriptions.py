@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolweave.nodes.workflow.descriptions import LONGEST, as_candidates, concatenated, describe, selection_schema
+from toolweave.nodes.workflow.descriptions import LONGEST, as_candidates, describe, selection_schema
 from toolweave.tool_config import ToolConfig
 
 URL = "https://api.shop.example/v1"
@@ -167,7 +167,7 @@ def test_schemas_that_contain_themselves_or_lead_nowhere_are_described_all_the_s
 def test_many_candidates_share_the_room_and_keep_their_names() -> None:
     many = [tool(tool_id=f"t{number}", description="z" * 5_000) for number in range(64)]
 
-    whole = concatenated(as_candidates(many))
+    whole = "\n".join(candidate["description"] for candidate in as_candidates(many))
 
     assert len(whole) <= 64_000
     assert all(f"tool_id: t{number}\n" in whole for number in range(64))
