@@ -12,7 +12,7 @@ from toolweave.nodes.chat_models import ChatModel, ScriptModels, as_script_model
 from toolweave.nodes.model_turn import usage_summary
 from toolweave.nodes.script.page import Block
 from toolweave.nodes.script.prompts import ScriptPlan
-from toolweave.nodes.script.script_file import Narration, VideoScript
+from toolweave.nodes.script.script_file import VideoScript
 from toolweave.nodes.script.state import (
     ScriptDraft,
     ScriptMetadata,
@@ -62,14 +62,15 @@ def _section_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
 
 def _persona_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
     known = [persona.id for persona in plan.settings.personas]
-    for place, narration in _narrations(script):
-        named = narration.persona_id
-        if not named and known:
-            yield f"{place}.persona_id is required; it must be one of {', '.join(known)}."
-        elif named and not known:
-            yield f"{place}.persona_id must be left out: there is one narrator."
-        elif named and named not in known:
-            yield f"{place}.persona_id must be one of {', '.join(known)}; there is no {named[:100]!r}."
+    for first, section in enumerate(script.sections):
+        for second, narration in enumerate(section.narrations):
+            place, named = f"sections[{first}].narrations[{second}].persona_id", narration.persona_id
+            if not named and known:
+                yield f"{place} is required; it must be one of {', '.join(known)}."
+            elif named and not known:
+                yield f"{place} must be left out: there is one narrator."
+            elif named and named not in known:
+                yield f"{place} must be one of {', '.join(known)}; there is no {named[:100]!r}."
 
 
 def _length_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
@@ -80,12 +81,6 @@ def _length_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
         yield f"{told}, which is too short: about {plan.seconds:.0f} are wanted, at least {shortest:.0f}."
     if seconds > longest:
         yield f"{told}, which is too long: about {plan.seconds:.0f} are wanted, at most {longest:.0f}."
-
-
-def _narrations(script: VideoScript) -> Iterator[tuple[str, Narration]]:
-    for first, section in enumerate(script.sections):
-        for second, narration in enumerate(section.narrations):
-            yield f"sections[{first}].narrations[{second}]", narration
 
 
 LONGEST_PROBLEMS = 2_000

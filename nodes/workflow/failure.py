@@ -39,7 +39,6 @@ def seconds_of(error: object) -> float | None:
     return error.elapsed if isinstance(error, NodeTimeoutError) else getattr(error, _SECONDS, None)
 
 
-ERROR_NODE: Literal["error"] = "error"
 # LangGraph finds the parameter for the failure by its type, which its own types do not say.
 Handler = Callable[..., Awaitable[Command[Literal["error"]]]]
 _UNEXPECTED: dict[Stage, str] = {
@@ -63,7 +62,7 @@ def failure_handler(stage: Stage) -> Handler:
             update["model_usage"] = [*raised.model_usage]
         if isinstance(raised, ApiCallFailed):
             update["raw_response"] = raised.response
-        return Command(goto=ERROR_NODE, update=update)
+        return Command(goto="error", update=update)
 
     return handle
 
