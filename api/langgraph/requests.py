@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from jsonschema_rs import is_valid
+from jsonschema_rs import ValidationError, validate
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
@@ -16,7 +16,7 @@ from toolweave.api.langgraph.json_schema import BodySchema, Schema, page_of
 from toolweave.api.request_bodies import MIB, Limit, deeper_than, read_limited
 from toolweave.errors import InvalidRequest
 from toolweave.json_values import LARGE_BYTES
-from toolweave.runtime.codec import dumps, loads
+from toolweave.runtime.codec import loads
 from toolweave.runtime.models import JsonObject
 
 Handler = Callable[[Request], Awaitable[ASGIApp]]
@@ -128,12 +128,14 @@ class QueryParam:
         word = text.strip().lower()
         if self.schema["type"] == "array":
             value = list(query_words(request, self.name))
-        elif "integer" in self.schema["type"] and INTEGER.fullmatch(word):
+        elif self.schema["type"] == "integer" and INTEGER.fullmatch(word):
             value = int(word)
-        elif "boolean" in self.schema["type"]:
+        elif self.schema["type"] == "boolean":
             value = FLAGS.get(word, text)
-        if not is_valid(self.schema, value):
-            raise InvalidRequest(f"Invalid {self.name} value: must fit {dumps(self.schema).decode()}")
+        try:
+            validate(self.schema, value, mask="it")
+        except ValidationError as error:
+            raise InvalidRequest(f"Invalid {self.name} value: {error.message}") from None
         return value
 
 

@@ -1,6 +1,7 @@
 """Endpoints of assistants: create, find and change them, version by version; and what their graphs look like."""
 
 import asyncio
+import re
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -29,6 +30,7 @@ THREADS_AT_A_TIME = 100
 endpoints = Endpoints("Assistants", "disable_assistants")
 _RECURSE = QueryParam("recurse", FLAG)
 _XRAY = QueryParam("xray", {"type": ["boolean", "integer"], "minimum": 1, "default": False})
+_XRAY_WORD = re.compile("true|false|0{0,8}[1-9][0-9]{0,8}")
 _DELETE_THREADS = QueryParam("delete_threads", FLAG)
 
 
@@ -176,14 +178,16 @@ async def graph(request: Request) -> Response:
 
     The name of a graph is accepted too.
     """
-    xray = _XRAY.of(request)
+    xray = request.query_params.get("xray", "false").lower()
+    if not _XRAY_WORD.fullmatch(xray):
+        raise InvalidRequest("Invalid xray value")
     here = served(request)
     try:
         assistant = await here.assistant(request.path_params["assistant_id"])
     except InvalidRequest:
         raise NotFound("Not Found") from None
     async with opened_for(here, assistant) as opened:
-        return json_answer(await drawn_graph(opened, xray=xray))
+        return json_answer(await drawn_graph(opened, xray=int(xray) if xray.isdecimal() else xray == "true"))
 
 
 @endpoints("GET /assistants/{assistant_id}/schemas", rules.read_assistant, answer="GraphSchema")
