@@ -17,7 +17,7 @@ from toolweave.api.langgraph.auth.authorization import AuthRequest, checked_id
 from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.graph_description import input_schema
 from toolweave.api.langgraph.json_schema import STRING, one_of
-from toolweave.api.langgraph.requests import QueryParam, checked_body, uuid_of
+from toolweave.api.langgraph.requests import QueryParam, checked_body, is_uuid, uuid_of
 from toolweave.api.langgraph.routes import a2a_tasks as tasks
 from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.api.langgraph.run_requests import STATEFUL, run_request
@@ -305,6 +305,9 @@ async def card(request: Request) -> Response:
     try:
         if not assistant_id:
             raise InvalidRequest("Missing required query parameter: assistant_id")
+        if not is_uuid(assistant_id):
+            named = f"Failed to get assistant '{assistant_id[:200]}'"
+            raise InvalidRequest(f"{named}: Invalid assistant ID: must be a UUID")
         assistant = await _assistant(here, assistant_id)
     except RequestError as error:
         return json_answer({"error": {"code": json_rpc.INVALID_PARAMS, "message": str(error)}}, status=400)
@@ -313,7 +316,7 @@ async def card(request: Request) -> Response:
 
 
 async def _called(request: Request, request_id: json_rpc.RequestId, received: JsonObject) -> ASGIApp:
-    if "method" not in received:
+    if received.get("method") is None:
         raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid JSON-RPC request: missing 'method' field")
     method = str(received["method"])
     if method not in tasks.METHODS:
@@ -342,6 +345,9 @@ async def _called(request: Request, request_id: json_rpc.RequestId, received: Js
 
 
 async def _assistant(here: Served, assistant_id: str) -> Assistant:
-    assistant = await here.persistence.assistants.get(uuid_of(assistant_id, "assistant"))
+    try:
+        assistant = await here.persistence.assistants.get(uuid_of(assistant_id, "assistant"))
+    except NotFound:
+        raise NotFound(f"Assistant '{assistant_id}' not found") from None
     here.require_graph(assistant.graph_id)
     return assistant

@@ -264,6 +264,7 @@ async def test_a_task_belongs_to_its_assistant_and_its_context(http: httpx.Async
         (b"{", -32700),
         (b"[]", -32600),
         (b'{"jsonrpc":"2.0","id":1}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":null}', -32600),
         (b'{"id":1,"method":"message/send"}', -32600),
         (b'{"jsonrpc":"2.0","id":{},"method":"message/send"}', -32600),
         (b'{"jsonrpc":"2.0","id":true,"method":"message/send"}', -32600),
@@ -279,7 +280,8 @@ async def test_what_is_no_request_is_an_error(body: bytes, code: int, http: http
 async def test_an_unknown_assistant_is_an_error(assistant_id: str, http: httpx.AsyncClient) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": message(HI)}
     answer = await http.post(f"/a2a/{assistant_id}", json=body)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (200, -32602)
+    text = f"Assistant '{NOBODY}' not found" if assistant_id == NOBODY else "Invalid assistant ID: must be a UUID"
+    assert (answer.status_code, answer.json()["error"]) == (200, {"code": -32602, "message": text})
 
 
 @pytest.mark.api("POST /a2a/{assistant_id}", "202 for answers nobody waits for")
@@ -328,10 +330,10 @@ async def test_a_card_needs_an_assistant(http: httpx.AsyncClient) -> None:
     for path, text in (
         (card, "Missing required query parameter: assistant_id"),
         (f"{card}?assistant_id=", "Missing required query parameter: assistant_id"),
-        (f"{card}?assistant_id=talk", "Invalid assistant ID: must be a UUID"),
-        (f"{card}?assistant_id={NOBODY}", "Not Found"),
-        (f"/a2a/{NOBODY}", "Not Found"),
-        (f"/a2a/{NOBODY}{card}", "Not Found"),
+        (f"{card}?assistant_id=talk", "Failed to get assistant 'talk': Invalid assistant ID: must be a UUID"),
+        (f"{card}?assistant_id={NOBODY}", f"Assistant '{NOBODY}' not found"),
+        (f"/a2a/{NOBODY}", f"Assistant '{NOBODY}' not found"),
+        (f"/a2a/{NOBODY}{card}", f"Assistant '{NOBODY}' not found"),
     ):
         answer = await http.get(path)
         assert (answer.status_code, answer.json()) == (400, {"error": {"code": -32602, "message": text}})
