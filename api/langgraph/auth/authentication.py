@@ -262,13 +262,18 @@ class KnownUsers:
 
     def find(self, connection: HTTPConnection) -> User | None:
         """Give the user who sent these headers a short while ago."""
-        until, user = self._users.get(self._key(connection), (0.0, None))
-        return user if until > monotonic() else None
+        key = self._key(connection)
+        until, user = self._users.get(key, (0.0, None))
+        if until > monotonic():
+            return user
+        self._users.pop(key, None)
+        return None
 
     def keep(self, connection: HTTPConnection, user: User) -> None:
         """Remember a user; a request with none of the headers is nobody's."""
         key = self._key(connection)
         if any(key):
+            self._users.pop(key, None)
             self._users[key] = (monotonic() + self._cache.ttl_seconds, user)
             while len(self._users) > self._cache.max_size:
                 self._users.popitem(last=False)

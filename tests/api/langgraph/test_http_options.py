@@ -8,8 +8,12 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import HTTPConnection
 
 from tests.fixtures.app_server import serve_in_thread
+from toolweave.api.langgraph.auth import authentication
+from toolweave.config.langgraph_json import AuthCache
+from toolweave.runtime.caller import User
 
 pytestmark = pytest.mark.requirement("S-02")
 
@@ -155,6 +159,23 @@ def test_users_are_remembered_by_the_headers_that_the_cache_names(tmp_path: Path
         made = client.post("/threads", json={}, headers=twice).json()
         assert made["metadata"] == {"owner": "gus"}
         assert client.get(f"/threads/{made['thread_id']}", headers={"x-api-key": "fay"}).status_code == 404
+
+
+def test_a_remembered_user_is_dropped_when_the_time_is_over_or_newer_ones_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(authentication, "monotonic", lambda: now)
+    known = authentication.KnownUsers(AuthCache(cache_keys=("x-api-key",), ttl_seconds=10, max_size=2))
+    ada, bob, cleo = (
+        HTTPConnection({"type": "http", "headers": [(b"x-api-key", name)]}) for name in (b"ada", b"bob", b"cleo")
+    )
+    for connection in (ada, bob, ada, cleo):
+        known.keep(connection, User({"identity": "somebody"}))
+    assert [known.find(each) is not None for each in (ada, bob, cleo)] == [True, False, True]
+    now = 10.0
+    assert [known.find(each) for each in (ada, bob, cleo)] == [None] * 3
+    assert not known._users
 
 
 CORS = {
