@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from contextvars import Context
 from dataclasses import replace
 from hashlib import sha256
 
@@ -66,7 +67,8 @@ class CoreOnDemand:
         """Answer a request to the server."""
         if self._owner is None or self._owner.done():
             self._settled.clear()
-            self._owner = asyncio.create_task(self._own(), name="core-server")
+            # It outlives the request: the caller of this one must not be the current caller of all others.
+            self._owner = asyncio.create_task(self._own(), name="core-server", context=Context())
         with suppress(TimeoutError):
             async with asyncio.timeout(OPEN_LIMIT_S):
                 await self._settled.wait()

@@ -21,6 +21,8 @@ from tests.servers.core.tokens import AUDIENCE, ISSUER, public_pem, rsa_key
 from toolweave.api.core_server import MOUNTED_AT, CoreMount
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
+from toolweave.runtime.caller import Caller, calling, current_caller
+from toolweave.servers.core import loading
 
 HERE = Path(__file__)
 LINES = HERE.read_text(encoding="utf-8").splitlines()
@@ -260,6 +262,23 @@ async def test_while_it_cannot_be_opened_the_rest_works_and_it_heals(tmp_path: P
             while (await hello(http, **shown)).status_code == 503:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert (await hello(http, **shown)).status_code == 200
+
+
+async def test_the_caller_of_the_first_request_is_not_the_caller_of_what_outlives_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    callers: list[Caller] = []
+    load = loading.load
+
+    def loaded() -> None:
+        callers.append(current_caller())
+        load()
+
+    monkeypatch.setattr(loading, "load", loaded)
+    async with mounted() as http:
+        with calling(Caller(None, {"x-of": "the first"})):
+            assert (await hello(http)).status_code == 200
+    assert callers == [Caller()]
 
 
 async def test_before_the_application_is_started_it_says_so() -> None:
