@@ -72,6 +72,9 @@ def slug(name: str) -> str:
 def numbered_ids(tool_id: str) -> Iterator[str]:
     """Yield an id and then numbered ones, without end: get_user, get_user-2, get_user-3 and so on."""
     yield tool_id
+    # What `slug` gives in place of a reserved id is numbered already: import-2, import-3.
+    if tool_id.removesuffix("-2") in RESERVED_IDS:
+        tool_id = tool_id.removesuffix("-2")
     for number in count(2):
         ending = f"-{number}"
         yield tool_id[: LONGEST_ID - len(ending)] + ending

@@ -45,7 +45,7 @@ async def test_a_tool_is_stored_and_answered_with_its_id_and_what_it_did_not_say
     ("name", "ids"),
     [
         ("Book a Tâble!", ["book_a_table", "book_a_table-2"]),
-        ("Export", ["export-2", "export-2-2"]),
+        ("Export", ["export-2", "export-3"]),
         ("x" * 100, ["x" * 64, "x" * 62 + "-2"]),
     ],
 )
