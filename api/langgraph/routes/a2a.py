@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -247,6 +248,9 @@ async def permit_card(asked: AuthRequest) -> None:
     await asked.permit_one("assistants", "read", checked_id(given))
 
 
+card_at = partial(endpoints, rule=permit_card, answer="AgentCard", read=False, errors=(400,), error_answers=_REFUSED)
+
+
 @endpoints(
     "POST /a2a/{assistant_id}",
     permit_message,
@@ -275,26 +279,9 @@ async def message(request: Request) -> ASGIApp:
         return json_rpc.error_answer(request_id, error)
 
 
-@endpoints(
-    "GET /.well-known/agent-card.json",
-    permit_card,
-    answer="AgentCard",
-    read=False,
-    errors=(400,),
-    query=(QueryParam("assistant_id", STRING),),
-    error_answers=_REFUSED,
-)
-@endpoints(
-    "GET /a2a/{assistant_id}/.well-known/agent-card.json",
-    permit_card,
-    answer="AgentCard",
-    read=False,
-    errors=(400,),
-    error_answers=_REFUSED,
-)
-@endpoints(
-    "GET /a2a/{assistant_id}", permit_card, answer="AgentCard", read=False, errors=(400,), error_answers=_REFUSED
-)
+@card_at("GET /.well-known/agent-card.json", query=(QueryParam("assistant_id", STRING),))
+@card_at("GET /a2a/{assistant_id}/.well-known/agent-card.json")
+@card_at("GET /a2a/{assistant_id}")
 async def card(request: Request) -> Response:
     """Describe an agent.
 
