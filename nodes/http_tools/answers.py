@@ -5,7 +5,7 @@ deep nesting, and millions of values hold up everybody. Here such integers becom
 a question mark, and what is nested too deeply or has too many values stays text.
 
 Some APIs repeat the request, above all in their errors. Credentials are looked for in the forms that URLs, JSON, HTML
-and base64 give them; only those that were really sent.
+and base64 give them, and in mixtures, as encoders differ in what they encode; only those that were really sent.
 """
 
 import json
@@ -16,6 +16,7 @@ from codecs import lookup
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from email.message import Message
+from html import escape
 from http import HTTPStatus
 from itertools import accumulate, islice, takewhile
 from typing import Any, NamedTuple
@@ -31,6 +32,10 @@ from toolweave.tool_config import ToolConfig, answer_path
 
 # Shorter ones could be a part of any word; they are hidden where they stand alone.
 SHORTEST_INSIDE = 8
+# Making the expressions for many characters that have several forms would take long.
+MOST_ENCODED = 400
+# All other characters have one form everywhere. Several backslashes are looked for as one.
+_ENCODED = re.compile(r"\\+|[^A-Za-z0-9_-]")
 
 
 class Echoes(KnownSecrets):
@@ -38,8 +43,7 @@ class Echoes(KnownSecrets):
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = longest_first(secrets, 1)
-        usual = [_standing(secret, form) for secret in self._secrets for form in usual_forms(secret)]
-        super().__init__([*usual, *(form for secret in self._secrets for form in _in_base64(secret))])
+        super().__init__([*_forms(self._secrets), *(form for secret in self._secrets for form in _in_base64(secret))])
 
     def hide_bytes(self, data: bytes) -> bytes:
         """Return bytes without them."""
@@ -60,9 +64,33 @@ class Echoes(KnownSecrets):
         return super().hide_in(value)
 
 
-def _standing(secret: str, form: str) -> str | re.Pattern[str]:
-    alone = len(secret) < SHORTEST_INSIDE
-    return re.compile(rf"(?<![A-Za-z0-9]){re.escape(form)}(?![A-Za-z0-9])") if alone else form
+def _forms(secrets: Iterable[str]) -> Iterator[re.Pattern[str]]:
+    room = MOST_ENCODED
+    for secret in secrets:
+        forms = [re.escape(form) for form in usual_forms(secret)]
+        if 0 < (encoded := len(_ENCODED.findall(secret))) <= room:
+            room -= encoded
+            forms.append(_ENCODED.sub(_encoded, secret))
+        alone = len(secret) < SHORTEST_INSIDE
+        yield from (re.compile(rf"(?<![A-Za-z0-9]){form}(?![A-Za-z0-9])" if alone else form) for form in forms)
+
+
+def _encoded(found: re.Match[str]) -> str:
+    """Match a character as it is, percent-encoded, or escaped for JSON or HTML.
+
+    Every repetition has an end, and one of backslashes never gives back what it has taken, or long runs of them would
+    take quadratic time.
+    """
+    character = found[0][0]
+    percent = "".join(f"%(?:25){{0,3}}{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+    units = character.encode("utf-16-be", "surrogatepass")
+    unicode = "".join(rf"\\{{1,8}}+u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+    html = rf"&#(?:0*{ord(character)}|x0*{ord(character):x});"
+    plain = re.escape(character)
+    forms = [unicode, percent, html, re.escape(escape(character)), rf"\\{{1,8}}+{plain}", plain]
+    forms += [r"\+"] if character == " " else []
+    # Without one twice: each run of a character would be tried in every combination.
+    return f"(?i:{'|'.join(dict.fromkeys(forms))})" + ("{1,16}+" if character == "\\" else "")
 
 
 def _in_base64(secret: str) -> Iterator[str]:
@@ -345,6 +373,8 @@ def _size(value: Any) -> int:
     for part in _containers([value]):
         texts = [*part, *part.values()] if isinstance(part, dict) else part
         size += _A_VALUE * len(part) + sum(len(text) for text in texts if isinstance(text, str))
+        if size > MOST_OUTPUT:
+            break
     return size
 
 

@@ -109,6 +109,7 @@ async def test_a_variable_goes_to_the_host_that_it_is_bound_to_and_no_other() ->
 def spellings(secret: str) -> list[str]:
     once = quote(secret, safe="")
     in_json = json.dumps(secret)[1:-1]
+    in_html = escape(secret)
     return [
         *(secret, once, once.lower(), quote(secret), quote_plus(secret), quote(once, safe="")),
         *(
@@ -117,12 +118,16 @@ def spellings(secret: str) -> list[str]:
             in_json.replace("/", "\\/"),
             json.dumps(in_json)[1:-1],
         ),
-        *(re.sub(r"\\u....", lambda found: found.group().upper().replace("U", "u"), in_json), escape(secret)),
+        *(re.sub(r"\\u....", lambda found: found.group().upper().replace("U", "u"), in_json), in_html),
+        # What httpx, JavaScript, MarkupSafe and Go make of it.
+        *(quote(secret, safe="*"), quote(secret, safe="!'()*"), in_html.replace("&#x27;", "&#39;")),
+        *(in_html.replace("&quot;", "&#34;"), in_json.replace("&", "\\u0026").replace("<", "\\u003c")),
     ]
 
 
 @pytest.mark.parametrize(
-    "secret", [PLAIN, SECRET, "a b+c/d=e==", "x" * 5_000, "a/b" * 100, "ключ-пароль", "\U0001f511key-key"]
+    "secret",
+    [PLAIN, SECRET, "a b+c/d=e==", "k9*z'&\"<!=", "x" * 5_000, "a/b" * 100, "ключ-пароль", "\U0001f511key-key"],
 )
 def test_a_secret_is_found_in_every_spelling(secret: str) -> None:
     echoes = Echoes([secret])
