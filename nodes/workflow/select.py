@@ -59,18 +59,25 @@ def read_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
 
 def _choice(name: str, written: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
     for called, value in _parts(name, written, DEEPEST):
-        if "tool_id" in value:
-            return _complete(value, tool_ids)
-        if called in tool_ids and "http_spec" not in value:
+        if called in tool_ids and not {"tool_id", "http_spec"} & value.keys():
             # The tool itself was called, with its own arguments.
             return Choice(called, value["arguments"] if value.keys() == {"arguments"} else value)
-    return _complete(written if "url" not in written else {"http_spec": written}, tool_ids)
+        if _is_choice(value):
+            return _complete(value, tool_ids)
+        if {"method", "url"} <= value.keys():
+            return _complete({"http_spec": value}, tool_ids)
+    raise WrongArguments(["The answer has no tool_id."])
+
+
+def _is_choice(value: dict[str, Any]) -> bool:
+    """Tell a choice from a call that was written as text, and from any other object."""
+    return not KEYS.isdisjoint(value) and ("tool_id" in value or not {"name", "arguments"} <= value.keys())
 
 
 def _parts(name: str, value: dict[str, Any], depth: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Give an object and those in it, each with its key, or with the name of the call that it is the arguments of."""
     yield name, value
-    for key, item in value.items() if depth else ():
+    for key, item in value.items() if depth and not _is_choice(value) else ():
         if (inner := as_object(item)) is not None:
             yield from _parts(str(value.get("name", key)), inner, depth - 1)
 

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from tests.fixtures.openai_wire import WireTurn
 from tests.fixtures.shop_api import ShopApi
@@ -16,7 +17,7 @@ from toolweave.nodes.offline_model import OfflineChatModel
 from toolweave.nodes.tool_catalog import FixedToolConfigs
 from toolweave.nodes.workflow.descriptions import as_candidates
 from toolweave.nodes.workflow.prompting import WorkflowPrompts
-from toolweave.nodes.workflow.select import select_node
+from toolweave.nodes.workflow.select import read_choice, select_node
 from toolweave.tool_config import ToolConfig
 
 
@@ -100,11 +101,17 @@ async def test_credentials_are_in_no_prompt_and_in_no_request_of_the_state(endpo
 async def test_a_choice_is_read_in_any_form_that_endpoints_give_it(
     endpoint: Endpoint, shop: ShopApi, written: WireTurn
 ) -> None:
-    made = await endpoint.attempt(some(shop, "get_order", "cancel_order"), written)
+    for tools in (some(shop, "get_order", "cancel_order"), some(shop, "get_order")):
+        made = await endpoint.attempt(tools, written)
 
-    assert made.update is not None
-    assert made.update["selection"] == RIGHT
-    assert len(made.requests) == 1
+        assert made.update is not None
+        assert made.update["selection"] == RIGHT
+        assert len(made.requests) == 1
+
+
+def test_what_is_in_a_choice_is_no_choice() -> None:
+    for arguments in ({"filter": {"tool_id": "other"}}, {"tool_id": 5}, {"reason": '{"tool_id": "other"}'}):
+        assert read_choice(AIMessage(json.dumps({"arguments": arguments})), ["only"]).arguments == arguments
 
 
 @pytest.mark.requirement("W-05")
