@@ -141,6 +141,8 @@ def test_paths_that_give_the_same_over_and_over_do_not_multiply_a_large_answer()
 
     assert [name for name, value in found.value.items() if value is not None] == ["a", "b"]
     assert found.warnings == ["The output lacks c, d, e: the mapped fields hold too much."]
+    twice = ",".join("0" * 24)
+    assert output([[[1] * 2_000_000]], all=f"$[{twice}][{twice}]").value == {"all": None}
 
 
 names = st.sampled_from(["a", "b", "c d", "0"])
