@@ -155,6 +155,8 @@ def _fact(page: Mapping[str, Any], name: str) -> str:
     return " ".join(fact.split())[:LONGEST_FACT] if isinstance(fact, str) else ""
 
 
+MOST_COMPARED = 50
+"""Parts that are looked for in one another; of more only equal ones are left out."""
 # Arguments that say which part of a page is wanted.
 _PART = re.compile(r"start|offset|page|part|chunk", re.IGNORECASE)
 
@@ -176,7 +178,8 @@ def tool_pages(results: Sequence[FoundResult]) -> list[Document]:
 def _joined(bodies: Sequence[str]) -> str:
     """Put parts one behind the other, without those that others hold, and without notices that there are more."""
     parts = {_NOTICE.sub("", body): body for body in bodies}
-    whole = [body for part, body in parts.items() if not any(part != other and part in other for other in parts)]
+    compared = parts if len(parts) <= MOST_COMPARED else ()
+    whole = [body for part, body in parts.items() if not any(part != other and part in other for other in compared)]
     return _NOTICE.sub("", "\n\n".join(whole))
 
 

@@ -191,6 +191,8 @@ def test_numbered_pages_of_a_document_are_joined_in_order_and_identical_ones_onc
     pages = [({"url": URL, "page": number}, text) for number, text in ((2, OTHER), (1, TEXT), (3, OTHER))]
 
     assert first(*pages).body == f"{TEXT}\n\n{OTHER}"
+    texts = [f"Paragraph {number} of a page in many parts." for number in range(20_000)]
+    assert first(({"url": URL}, json.dumps([{"text": text} for text in texts]))).body == "\n\n".join(texts)
 
 
 async def test_the_facts_a_tool_gives_become_the_pages() -> None:
