@@ -4,9 +4,7 @@ They are items under the thread's own namespace, so a server deletes them with t
 and deletes threads itself calls `forget_results`. Without a store or a thread nothing is kept.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import islice
 from typing import Annotated, Any, Protocol, runtime_checkable
 
 from langchain_core.messages import AnyMessage, ToolMessage
@@ -115,8 +113,13 @@ def _part(text: str, offset: int, limit: int) -> str:
 
 def _found(text: str, search: str, offset: int) -> str:
     """Show the places of a text regardless of case, no two closer than what is shown around one."""
-    wanted = re.compile(f"{re.escape(search)}.{{0,{AROUND_A_FIND}}}", re.IGNORECASE | re.DOTALL)
-    places = [found.start() for found in islice(wanted.finditer(text, offset), MOST_FINDS + 1)]
+    # Lowering changes the length of a few letters, and with it every offset behind them.
+    lowered, wanted = (text.lower(), search.lower()) if len(text.lower()) == len(text) else (text, search)
+    places: list[int] = []
+    place = lowered.find(wanted, offset)
+    while place >= 0 and len(places) <= MOST_FINDS:
+        places.append(place)
+        place = lowered.find(wanted, place + len(search) + AROUND_A_FIND)
     if not places:
         return f"[{search!r} is not in the result from offset {offset} on.]"
     shown = [
