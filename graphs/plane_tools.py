@@ -12,12 +12,13 @@ from loguru import logger
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError, ServerUnavailable
-from toolweave.nodes.http_tools.api_calls import ApiCalls, http_tools
+from toolweave.nodes.http_tools.api_calls import ApiCalls, ApiTool, http_tools
 from toolweave.nodes.tool_catalog import ToolCatalog, ToolRegistry, absent_tools, registered
 from toolweave.servers.connections.current import plane_slot
 from toolweave.servers.connections.oauth import token_place
 from toolweave.servers.connections.observation import CallObserver, open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.tool_config import ToolConfig
 
 
 def run_configurable() -> Mapping[str, Any]:
@@ -146,6 +147,7 @@ async def _first_tools(available: PlaneTools) -> None:
 
 TOOL_IDS = "tool_ids"
 MOST_IDS = 1_000
+MOST_MADE = 5_000
 
 
 class WithRegisteredTools:
@@ -158,6 +160,7 @@ class WithRegisteredTools:
         self._catalog = catalog
         self._registry = registry
         self._calls = calls
+        self._made: dict[str, ApiTool] = {}
         self._left_out: set[str] = set()
 
     async def tools(self) -> Sequence[BaseTool]:
@@ -176,11 +179,20 @@ class WithRegisteredTools:
         taken = {tool.name for tool in others}
         self._warn(taken.intersection(wanted))
         configs = [config for tool_id, config in found.items() if tool_id not in taken]
-        return [*others, *http_tools(configs, self._calls)]
+        return [*others, *self._tools(configs)]
 
     async def absent(self) -> Sequence[BaseTool]:
         """Return the other catalogue's tools whose servers are gone for the moment."""
         return await absent_tools(self._catalog)
+
+    def _tools(self, configs: Sequence[ToolConfig]) -> list[ApiTool]:
+        """Make tools; the same ones as before for the same configurations, because lists of tools are indexed once."""
+        if len(self._made) > MOST_MADE:
+            self._made.clear()
+        made = self._made
+        new = [config for config in configs if config.tool_id not in made or made[config.tool_id].operation != config]
+        made |= {tool.name: tool for tool in http_tools(new, self._calls)}
+        return [made[config.tool_id] for config in configs]
 
     def _warn(self, names: set[str]) -> None:
         for name in sorted(names - self._left_out):

@@ -21,7 +21,7 @@ from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from tests.fixtures.shop_api import SHOP_KEY, ShopApi
 from tests.graphs.shop_workflow import LOOPBACK
 from toolweave.errors import ConfigError, UnknownTools
-from toolweave.graphs import build_agent_loop
+from toolweave.graphs import build_agent_loop, plane_tools
 from toolweave.graphs.plane_tools import MOST_IDS, WithRegisteredTools
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.tool_catalog import FixedToolConfigs, FixedTools
@@ -89,6 +89,12 @@ async def test_runs_at_the_same_time_have_their_own_tools(shop: ShopApi) -> None
     pairs = zip(models, wanted, strict=True)
     await asyncio.gather(*(run(catalog, model, {"tool_ids": ids}) for model, ids in pairs))
     assert [model.offered[0] for model in models] == wanted
+
+
+async def test_tools_are_made_once_for_the_same_configuration(shop: ShopApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plane_tools, "wanted_ids", lambda: ("get_product",))
+    catalog = catalogue(shop)
+    assert (await catalog.tools())[0] is (await catalog.tools())[0]
 
 
 async def test_unknown_ids_end_the_run_and_are_all_named(shop: ShopApi) -> None:
