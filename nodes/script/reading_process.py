@@ -214,7 +214,8 @@ _GATES = ".//*[{}]".format(
         for word in ("paywall", "regwall", "subscriber-only", "subscribe-wall", "premium-wall", "metered-content-gate")
     )
 )
-_NOT_FREE = re.compile(r'"isAccessibleForFree"\s*:\s*"?(?:https?://schema\.org/)?false', re.IGNORECASE)
+_NOT_FREE = re.compile(r"(?:https?://schema\.org/)?false", re.IGNORECASE)
+_ARTICLE_TYPES = re.compile("Article|BlogPosting|WebPage|Report|Recipe|Review|CreativeWork")
 _LANGUAGES = "/html/@lang|//body/@lang|//article/@lang|//meta[@property='og:locale']/@content"
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？؟।]['\"”»’）)]*\Z")
 _MUCH_TEXT = 500_000
@@ -233,7 +234,7 @@ def read_html(html: str, url: str) -> ArticlePage:
         NoArticle: it is empty, or for subscribers only.
     """
     tree = parsed(html)
-    if any(_NOT_FREE.search(data.text_content()) for data in tree.xpath("//script[@type='application/ld+json']")):
+    if _is_for_subscribers(tree):
         raise NoArticle(f"says that it is for subscribers only (isAccessibleForFree is false). {_FOR_SUBSCRIBERS}")
     language = next(iter(tree.xpath(_LANGUAGES)), "")
     is_gated = bool(tree.xpath(_GATES))
@@ -270,6 +271,16 @@ def read_html(html: str, url: str) -> ArticlePage:
     )
 
 
+def _is_for_subscribers(tree: HtmlElement) -> bool:
+    """Say whether the linked data of a page says so of an article; other nodes are about parts or products."""
+    nodes: list[dict[str, Any]] = []
+    for data in tree.xpath("//script[@type='application/ld+json']"):
+        with suppress(ValueError, RecursionError):
+            json.loads(data.text_content(), strict=False, object_hook=nodes.append)
+    articles = (node for node in nodes if _ARTICLE_TYPES.search(str(node.get("@type"))))
+    return any(_NOT_FREE.fullmatch(str(node.get("isAccessibleForFree"))) for node in articles)
+
+
 def replaced_lines(markdown: str, pattern: re.Pattern[str], written: str) -> str:
     """Replace what a pattern finds in lines that are no code."""
     return "\n".join(line if is_code else pattern.sub(written, line) for line, is_code in lines_of(markdown))
@@ -290,6 +301,7 @@ def read_article(
         markdown = replaced_lines(visible(text), _IMAGE, r"![\1](\2)")
         page = page_of_markdown(markdown, final_url, title=visible(title), language=visible(language))
     page["url"] = url
+    page["title"], page["final_url"] = visible(page["title"]), visible(page["final_url"])
     if letters(page["text"]) < FEWEST_LETTERS:
         raise NoArticle(_EMPTY)
     return page

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from tests.fixtures.web_pages import PAGES, five_megabytes, long_paragraphs, truth_of
-from tests.nodes.script.reading import NoArticle, articles, html_page, left_out, page_of, standing_around
+from tests.nodes.script.reading import NoArticle, articles, html_page, left_out, page_of, read_article, standing_around
 from tests.nodes.script.turns import Turns
 from toolweave.nodes.script.extraction import extract_page
 from toolweave.nodes.script.page import sections_of
@@ -183,7 +183,8 @@ def test_tags_that_are_never_closed_lose_nothing() -> None:
 
 
 def test_bodies_of_linked_data_do_not_replace_a_longer_article() -> None:
-    data = json.dumps({"@type": "Article", "articleBody": "A short version that says little about lamps at all."})
+    short = {"@type": "Article", "articleBody": "A short version that says little about lamps at all."}
+    data = json.dumps([{"@type": "Product", "isAccessibleForFree": False}, short])
     script = "<script type='application/ld+json'>"
     page = html_page(
         f"<html><head>{script}{data}</script>{script}{{broken</script>"
@@ -257,3 +258,5 @@ def test_what_is_no_text_in_the_data_of_a_page_comes_no_further() -> None:
     assert page["title"] == "Lamps"
     assert page["text"].startswith("A lamp is lit by hand.")
     json.dumps(page, ensure_ascii=False).encode()
+    page = read_article(b"Lamps burn oil. " * 9, "", "https://a.example/La%07mp%E2%80%AEs\x07.md", "text/markdown")
+    assert (page["title"], page["final_url"]) == ("Lamps", "https://a.example/La%07mp%E2%80%AEs.md")
