@@ -1,7 +1,7 @@
 """Call a model for an answer, a choice or a text, make sure that it is whole, and read it and what it used (W-10).
 
 Endpoints differ in what they know of functions and of counting tokens, and models in how they write JSON objects: as
-a tool call under any name, as a call from before there were tool calls, or as text, plain, fenced or within prose.
+a tool call under any name, or as text, plain, fenced or within prose.
 """
 
 import asyncio
