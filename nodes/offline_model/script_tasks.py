@@ -195,7 +195,7 @@ def _divided(parts: Sequence[Part], least: int, most: int) -> list[Part]:
 def _chosen(parts: Sequence[Part], seconds: float, *, opening: int) -> list[Part]:
     """Choose the first sentences of each part, `opening` in any case, by its share of the time; the rest carries on."""
     lengths = [[spoken_seconds([sentence]) for sentence in part.sentences] for part in parts]
-    total = sum(map(sum, lengths))
+    total = sum(map(sum, lengths)) or 1.0
     # A second is left for what rounding takes from an article that fits whole.
     due, spoken = 1.0, 0.0
     chosen = []

@@ -64,6 +64,7 @@ def _noted(entry: Any) -> Block:
 AT_ONCE = 4
 """Model calls that run side by side."""
 MOST_PARTS = 300
+MOST_ROUNDS = 5
 LEAST_TOKENS = 100
 """What notes of a part may always take."""
 _MUST_SHRINK_TO = 0.9
@@ -174,7 +175,7 @@ async def condensed(writing: WritingTask) -> list[Block] | None:
     if left <= writing.budget:
         return None
     tell_progress(BEGINS_AT, "Reading the article in parts")
-    while left > writing.budget:
+    for _ in range(MOST_ROUNDS):
         parts = await asyncio.to_thread(parts_of, blocks, writing.budget)
         if len(parts) > MOST_PARTS:
             raise ScriptFailed(
@@ -184,12 +185,14 @@ async def condensed(writing: WritingTask) -> list[Block] | None:
             )
         read, blocks = left, await _notes_of(writing, parts, of_notes=blocks is not writing.article)
         left = tokens_of(blocks)
-        if left > max(writing.budget, read * _MUST_SHRINK_TO):
-            raise ScriptFailed(
-                "The article is too long, and the notes that the model took of it are not short enough.",
-                model_usage=writing.usage,
-            )
-    return blocks
+        if left <= writing.budget:
+            return blocks
+        if left > read * _MUST_SHRINK_TO:
+            break
+    raise ScriptFailed(
+        "The article is too long, and the notes that the model took of it are not short enough.",
+        model_usage=writing.usage,
+    )
 
 
 async def _notes_of(writing: WritingTask, parts: Sequence[Sequence[Block]], *, of_notes: bool) -> list[Block]:
