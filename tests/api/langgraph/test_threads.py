@@ -87,7 +87,7 @@ async def test_ids_that_are_no_uuids_are_refused(sdk: LangGraphClient) -> None:
 
 async def test_too_many_ids_are_refused_as_a_request(http: httpx.AsyncClient) -> None:
     refused = await http.post("/threads/search", json={"ids": [NOBODY] * 10_001})
-    assert refused.status_code == 422
+    assert (refused.status_code, "ThreadSearchRequest" in refused.text) == (422, True)
 
 
 @pytest.mark.api("POST /threads/search", "200 finds by metadata, values, ids and status")
