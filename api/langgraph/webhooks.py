@@ -33,6 +33,10 @@ NO_LOOPBACK = (
 OWN_APP = "http://127.0.0.1"
 
 
+class RuleBrokenError(OutboundRefused):
+    """A rule of langgraph.json does not let a webhook go to its URL."""
+
+
 @dataclass(frozen=True, slots=True)
 class WebhookRules:
     """The rules of one langgraph.json and its server's settings; `headers` go with every webhook."""
@@ -64,18 +68,22 @@ class WebhookRules:
         try:
             if self.target_of(url) is not None:
                 await self.policy.check(url)
+        except RuleBrokenError as error:
+            raise InvalidRequest(str(error)) from error
         except (OutboundRefused, OutboundFailed) as error:
             raise InvalidRequest(f"Webhook refused: {error}") from error
 
     def target_of(self, url: str) -> OutboundTarget | None:
         """Check what can be seen in the URL; None stands for a path of our own. Raises OutboundRefused."""
         if len(url) > self.rules.max_url_length:
-            raise OutboundRefused(f"Webhook URL too long: it may have {self.rules.max_url_length} characters.")
+            raise RuleBrokenError(f"Webhook URL too long: it may have {self.rules.max_url_length} characters.")
         if url.startswith("/"):
             if self.rules.disable_loopback:
-                raise OutboundRefused(NO_LOOPBACK)
+                raise RuleBrokenError(NO_LOOPBACK)
             read_target(OWN_APP + url)
             return None
+        if self.rules.require_https and not url.lower().startswith("https://"):
+            raise RuleBrokenError("Webhook must use https")
         target = self.policy.check_written(url)
         self._require_listed(target)
         return target
@@ -83,9 +91,9 @@ class WebhookRules:
     def _require_listed(self, target: OutboundTarget) -> None:
         domains, ports = self.rules.allowed_domains, self.rules.allowed_ports
         if domains and not any(_matches(target.host, domain.lower()) for domain in domains):
-            raise OutboundRefused("Webhook host is not among webhooks.url.allowed_domains.")
+            raise RuleBrokenError("Webhook host is not among webhooks.url.allowed_domains.")
         if ports and target.port not in ports:
-            raise OutboundRefused("Webhook port is not among webhooks.url.allowed_ports.")
+            raise RuleBrokenError("Webhook port is not among webhooks.url.allowed_ports.")
 
 
 def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
