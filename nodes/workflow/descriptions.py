@@ -112,13 +112,13 @@ def _output(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
 
 
 def _shown(schema: Mapping[str, Any], secrets: KnownSecrets) -> dict[str, Any]:
-    """Return a schema without secrets and without the rest of long texts, which many fields may refer to."""
+    """Return a schema without secrets and without the rest of long texts and lists, which many fields may refer to."""
 
     def cut(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: cut(item) for name, item in value.items()}
         if isinstance(value, list):
-            return [cut(item) for item in value]
+            return [cut(item) for item in value[: LONGEST_TEXT // 2]]
         return value[:LONGEST_TEXT] if isinstance(value, str) else value
 
     found: dict[str, Any] = cut(secrets.hide_in(schema))
@@ -128,9 +128,7 @@ def _shown(schema: Mapping[str, Any], secrets: KnownSecrets) -> dict[str, Any]:
 def _field(name: str, schema: Any, notes: Sequence[str], root: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
     """Write one field, `- limit (integer, query, optional, maximum 50): how many`, and below it those inside it."""
     field = local(schema, root)
-    limits = {rule: field[rule] for rule in _RULES if rule in field}
-    begun = {rule: limit[: LONGEST_TEXT // 2] if isinstance(limit, list) else limit for rule, limit in limits.items()}
-    rules = [f"{rule} {json.dumps(limit, ensure_ascii=False)}" for rule, limit in begun.items()]
+    rules = [f"{rule} {json.dumps(field[rule], ensure_ascii=False)}" for rule in _RULES if rule in field]
     facts = one_line(", ".join([_type(field), *notes, *rules]), LONGEST_TEXT)
     words = one_line(field.get("description") or field.get("title") or "", LONGEST_TEXT // 2)
     yield "  " * depth + f"- {one_line(name, LONGEST_NOTE)} ({facts})" + (words and f": {words}")
