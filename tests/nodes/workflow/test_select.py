@@ -86,16 +86,8 @@ async def test_credentials_are_in_no_prompt_and_in_no_request_of_the_state(endpo
     ],
     ids=[
         *("tool itself", "tool itself nested", "other name", "nested", "arguments as text", "flat", "all filled"),
-        *(
-            "text",
-            "fenced",
-            "prose",
-            "prose with other objects",
-            "thoughts",
-            "nested text",
-            "call as text",
-            "tool's call as text",
-        ),
+        *("text", "fenced", "prose", "prose with other objects", "thoughts", "nested text", "call as text"),
+        "tool's call as text",
     ],
 )
 async def test_a_choice_is_read_in_any_form_that_endpoints_give_it(

@@ -7,6 +7,7 @@ import pytest
 from tests.fixtures.counting import calls_in
 from tests.nodes.offline_model.scripts.asking import in_order, written_of
 from tests.nodes.script.writing import page
+from toolweave.errors import ScriptFailed
 from toolweave.nodes.offline_model.script_tasks import parts_of
 from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.spoken_length import spoken_seconds
@@ -48,6 +49,11 @@ async def test_an_article_of_any_shape_gets_a_script_at_the_first_try(text: str,
 
     assert written.calls == {"write": 1}
     assert len(written.sections) == sections
+
+
+async def test_an_article_that_says_nothing_gets_none() -> None:
+    with pytest.raises(ScriptFailed, match="says nothing"):
+        await written_of(page(("", "..."), title="—"))
 
 
 async def test_an_article_without_headings_gets_sections_named_by_how_they_begin() -> None:
