@@ -144,7 +144,7 @@ Limit = Annotated[
 ]
 Cursor = Annotated[
     str,
-    Field(pattern="^[0-9]{0,16}$", description="next_cursor of the previous answer, to go on from there."),
+    Field(max_length=16, pattern="^[0-9]*$", description="next_cursor of the previous answer, to go on from there."),
 ]
 Query = Annotated[
     str,
