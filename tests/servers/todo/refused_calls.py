@@ -40,7 +40,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("list_todos", {"limit": 1.5}, "'limit'", "a whole number"),
     ("list_todos", {"limit": "10"}, "'limit'", "a whole number"),
     ("list_todos", {"limit": True}, "'limit'", "a whole number"),
-    ("list_todos", {"cursor": LARGE}, "'cursor'", "must match"),
+    ("list_todos", {"cursor": LARGE}, "'cursor'", "16 or fewer characters"),
     ("list_todos", {"due_before": "soon"}, "'due_before'", "ISO 8601"),
     ("update_todo", {"title": "x"}, "'id'", "required"),
     ("update_todo", {"id": True, "title": "x"}, "'id'", "a whole number"),
