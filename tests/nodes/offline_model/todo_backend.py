@@ -43,7 +43,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
             "tag": TAG,
             "due_before": DATE,
             "limit": {"default": 50, "maximum": 100, "minimum": 1, "type": "integer"},
-            "cursor": {"type": "string"},
+            "cursor": {"type": "string", "maxLength": 16},
         },
         [],
     ),
