@@ -33,7 +33,7 @@ from toolweave.tool_config import ToolConfig, answer_path
 # Shorter ones could be a part of any word; they are hidden where they stand alone.
 SHORTEST_INSIDE = 8
 # Making the expressions for many characters that have several forms would take long.
-MOST_ENCODED = 400
+MOST_ENCODED = 100
 # All other characters have one form everywhere. Several backslashes are looked for as one.
 _ENCODED = re.compile(r"\\+|[^A-Za-z0-9_-]")
 
@@ -64,15 +64,17 @@ class Echoes(KnownSecrets):
         return super().hide_in(value)
 
 
-def _forms(secrets: Iterable[str]) -> Iterator[re.Pattern[str]]:
+def _forms(secrets: Iterable[str]) -> Iterator[str | re.Pattern[str]]:
     room = MOST_ENCODED
     for secret in secrets:
-        forms = [re.escape(form) for form in usual_forms(secret)]
+        alone = len(secret) < SHORTEST_INSIDE
+        forms = [re.escape(form) for form in usual_forms(secret)] if alone else []
         if 0 < (encoded := len(_ENCODED.findall(secret))) <= room:
             room -= encoded
             forms.append(_ENCODED.sub(_encoded, secret))
-        alone = len(secret) < SHORTEST_INSIDE
         yield from (re.compile(rf"(?<![A-Za-z0-9]){form}(?![A-Za-z0-9])" if alone else form) for form in forms)
+        if not alone:
+            yield from usual_forms(secret)
 
 
 def _encoded(found: re.Match[str]) -> str:
@@ -85,7 +87,7 @@ def _encoded(found: re.Match[str]) -> str:
     percent = "".join(f"%(?:25){{0,3}}{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
     units = character.encode("utf-16-be", "surrogatepass")
     unicode = "".join(rf"\\{{1,8}}+u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
-    html = rf"&#(?:0*{ord(character)}|x0*{ord(character):x});"
+    html = rf"&#(?:0{{0,8}}{ord(character)}|x0{{0,8}}{ord(character):x});"
     plain = re.escape(character)
     forms = [unicode, percent, html, re.escape(escape(character)), rf"\\{{1,8}}+{plain}", plain]
     forms += [r"\+"] if character == " " else []

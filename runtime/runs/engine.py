@@ -156,7 +156,7 @@ class EmbeddedEngine:
         async with self.claimed(thread_id) as claim:
             await self.runtime.persistence.checkpointer.take_back(claim, run_id)
             await self.runtime.persistence.runs.delete(thread_id, run_id)
-            left = await state_left(self.runtime, run)
+            left = await state_left(self.runtime, run, claim)
             if left is not None:
                 await self.runtime.persistence.threads.set_state(
                     thread_id, left.values_json or b"null", left.thread_status, left.interrupts

@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple
+from langgraph.checkpoint.serde.types import ERROR
 from langgraph.errors import UnknownInterruptError
 from langgraph.types import StateSnapshot
 from loguru import logger
@@ -186,7 +187,7 @@ async def _failed(runtime: Runtime, run: Run, channel: Channel, error: BaseExcep
     described: JsonObject = loads(dumps(error))
     if advice := open_files_advice(error):
         described["message"] = f"{described['message']}. {advice}"
-    left = await state_left(runtime, run, has_failed=True)
+    left = await state_left(runtime, run, ThreadClaim.of_run(run), error)
     runtime.log.publish(channel, "error", dumps(described))
     if left is not None and isinstance(error, UnknownInterruptError):
         # Refused before anything was written (`strict_resume`): the questions are still there to be answered.
@@ -208,7 +209,7 @@ async def after_cancel(runtime: Runtime, run: Run, action: CancelAction, why: st
     runtime.persistence.checkpointer.seal(claim)
     if action == "rollback":
         await runtime.persistence.checkpointer.take_back(claim, run.run_id)
-    left = await state_left(runtime, run) or Outcome("interrupted", "idle")
+    left = await state_left(runtime, run, claim) or Outcome("interrupted", "idle")
     error = cancellation(action, why)
     outcome = replace(left, status="interrupted", rolled_back=action == "rollback", error=error)
     if speaks_protocol(run) and not outcome.interrupts:
@@ -217,15 +218,18 @@ async def after_cancel(runtime: Runtime, run: Run, action: CancelAction, why: st
     return Execution(outcome, outcome.values_json or b"null")
 
 
-async def state_left(runtime: Runtime, run: Run, *, has_failed: bool = False) -> Outcome | None:
+async def state_left(
+    runtime: Runtime, run: Run, claim: ThreadClaim, failure: BaseException | None = None
+) -> Outcome | None:
     """Read how an ended run's thread stands now; None when the graph cannot say (it is gone, or fails here, too).
 
-    What the graph cannot take is removed before. Values are `null` on a thread without a checkpoint.
+    What the graph cannot take is removed before, under the claim on the thread. `failure` is the error of a failed run.
+    Values are `null` on a thread without a checkpoint.
     """
     config = thread_config(run)
     try:
         async with runtime.graphs.open(run.graph_id, config) as graph:
-            await _remove_refused(graph, runtime.persistence.checkpointer, run, has_failed=has_failed)
+            await _remove_refused(graph, runtime.persistence.checkpointer, run, claim, failure)
             snapshot = await graph.aget_state(config)
         outcome = _from_snapshot(snapshot).outcome
     except BaseException as unreadable:
@@ -237,28 +241,32 @@ async def state_left(runtime: Runtime, run: Run, *, has_failed: bool = False) ->
     return outcome if snapshot.created_at else replace(outcome, values_json=b"null")
 
 
-async def _remove_refused(graph: Graph, saver: RunAwareSaver, run: Run, *, has_failed: bool) -> None:
+async def _remove_refused(
+    graph: Graph, saver: RunAwareSaver, run: Run, claim: ThreadClaim, failure: BaseException | None
+) -> None:
     """Remove from a run's thread what the graph cannot take, so that the next run can go on from there.
 
     LangGraph stores what a task or a Command wrote before it applies it. If a reducer then raises, or a pydantic state
     refuses the new values, it raises the same error whenever it reads the thread's state. The refused tasks have failed
     then. A run that failed before its first task leaves the thread as it was.
     """
-    claim, config = ThreadClaim.of_run(run), thread_config(run)
+    config = thread_config(run)
     # LangGraph does not wait for what it is storing when a Command is refused.
     saver.seal(claim)
     await saver.settled()
     newest = await saver.aget_tuple(config)
-    is_own = newest is not None and written_by(newest, run)
-    if has_failed and not is_own and await saver.wrote_only_its_command(claim.thread_id, run.run_id):
-        await saver.take_back(claim, run.run_id)
+    if failure is not None and newest is not None and not written_by(newest, run):
+        # A task may fail with the words with which it failed before.
+        failed_task = (ERROR, repr(failure)) in [write[1:] for write in newest.pending_writes or ()]
+        if not failed_task and await saver.wrote_only_its_command(claim.thread_id, run.run_id):
+            await saver.take_back(claim, run.run_id)
     reads = iter(range(MOST_READS))
     while error := await _reading_error(graph, config):
         newest = await saver.aget_tuple(config)
-        tasks = _tasks_with_results(newest)
-        if newest is not None and tasks:
-            tasks = await _first_refused(graph, saver, config, tasks, reads)
-        elif newest is not None and written_by(newest, run):
+        tasks = await _first_refused(graph, saver, config, _tasks_with_results(newest), reads)
+        if newest is None or not (tasks or written_by(newest, run)):
+            raise error
+        if not tasks:
             # The state class refuses the checkpoint itself, and so what the tasks before it wrote.
             await saver.delete_checkpoint(claim, newest.config)
             newest = await saver.aget_tuple(config)
@@ -266,8 +274,6 @@ async def _remove_refused(graph: Graph, saver: RunAwareSaver, run: Run, *, has_f
                 await saver.take_back(claim, run.run_id)
                 continue
             tasks = _tasks_with_results(newest)
-        else:
-            raise error
         for task in tasks:
             await saver.fail_task(claim, newest.config, task, error)
 
@@ -281,14 +287,23 @@ def _tasks_with_results(found: CheckpointTuple | None) -> list[str]:
 async def _first_refused(
     graph: Graph, saver: RunAwareSaver, config: RunnableConfig, tasks: list[str], reads: Iterator[int]
 ) -> list[str]:
-    """Find the first task whose results the graph refuses after those before it; all if no reads are left."""
+    """Find the first task whose results the graph refuses after those before it; none if it refuses the checkpoint.
+
+    If no reads are left, it may be any of those that are given.
+    """
+
+    async def refuses(some: list[str]) -> bool:
+        seen = graph.copy(update={"checkpointer": TasksSaver(saver, some)})
+        return await _reading_error(seen, config) is not None
+
     good, bad = 0, len(tasks)
+    if not tasks or await refuses([]):
+        return []
     while bad - good > 1:
         if next(reads, None) is None:
-            return tasks
+            return tasks[good:]
         middle = (good + bad) // 2
-        first = graph.copy(update={"checkpointer": TasksSaver(saver, tasks[:middle])})
-        good, bad = (middle, bad) if await _reading_error(first, config) is None else (good, middle)
+        good, bad = (good, middle) if await refuses(tasks[:middle]) else (middle, bad)
     return tasks[bad - 1 : bad]
 
 

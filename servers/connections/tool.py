@@ -79,10 +79,7 @@ class ProgressEvents:
     def end(self) -> None:
         """Write what waits, and nothing after that."""
         self._ended = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._waiting is not None:
-            self._write(self._waiting)
+        self._write_waiting()
 
     def _receive(self, event: dict[str, Any]) -> None:
         if self._ended:
@@ -95,6 +92,8 @@ class ProgressEvents:
 
     def _write_waiting(self) -> None:
         waiting, self._waiting = self._waiting, None
+        if self._timer is not None:
+            self._timer.cancel()
         if waiting is not None:
             self._next_at = self._loop.time() + self._interval_s
             self._write(waiting)

@@ -62,7 +62,8 @@ class QueryDatabase:
             ToolFailed: the role of the settings cannot be taken, it takes too long, or the database says so.
         """
         drivers: list[Any] = []
-        reading = asyncio.ensure_future(self._read(work, drivers))
+        stops: set[asyncio.Future[Any]] = set()
+        reading = asyncio.ensure_future(self._read(work, drivers, stops))
         # The error of a reading that was given up holds the query, which no log may show.
         reading.add_done_callback(lambda done: done.cancelled() or done.exception())
         # A cursor whose use is cancelled half-way would stay open: the database ends the statement instead.
@@ -75,7 +76,7 @@ class QueryDatabase:
             raise explain(error) from error
         finally:
             if not reading.done():
-                ending = asyncio.ensure_future(self._end(reading, drivers))
+                ending = asyncio.ensure_future(self._end(reading, drivers, stops))
                 self._given_up.add(ending)
                 ending.add_done_callback(self._given_up.discard)
                 await asyncio.wait({ending}, timeout=_GRACE_S)
@@ -86,7 +87,9 @@ class QueryDatabase:
             await asyncio.wait(self._given_up, timeout=_ENDING_LIMIT_S)
         await self._engine.dispose()
 
-    async def _read(self, work: Callable[[AsyncConnection], Awaitable[T]], drivers: list[Any]) -> T:
+    async def _read(
+        self, work: Callable[[AsyncConnection], Awaitable[T]], drivers: list[Any], stops: "set[asyncio.Future[Any]]"
+    ) -> T:
         async with self._engine.connect() as connection:
             drivers.append((await connection.get_raw_connection()).driver_connection)
             try:
@@ -95,15 +98,17 @@ class QueryDatabase:
                 return await work(connection)
             finally:
                 drivers.clear()
+                # Else they would stop the next user of the connection.
+                await asyncio.gather(*stops, return_exceptions=True)
 
-    async def _end(self, reading: "asyncio.Future[Any]", drivers: list[Any]) -> None:
+    async def _end(self, reading: "asyncio.Future[Any]", drivers: list[Any], stops: "set[asyncio.Future[Any]]") -> None:
         stop = "interrupt" if self.backend == "sqlite" else "cancel_safe"
         for attempt in itertools.count(1):
-            stops = [getattr(driver, stop)() for driver in drivers if hasattr(driver, stop)]
+            stops.update(asyncio.ensure_future(getattr(each, stop)()) for each in drivers if hasattr(each, stop))
             # The third time no server answers: the first may have come before the statement.
             if self.backend != "sqlite" and (attempt > 2 or not stops):
                 reading.cancel()
-            await asyncio.wait({asyncio.gather(*stops, return_exceptions=True), reading}, timeout=_GRACE_S)
+            await asyncio.wait({reading}, timeout=_GRACE_S)
             if reading.done():
                 return
 

@@ -11,6 +11,7 @@ import pkgutil
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -52,7 +53,7 @@ class Guardrails:
         self._forbidden = forbidden
         self._own = own
         # A function that hangs cannot be ended.
-        self._running = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._running = asyncio.Semaphore(MOST_AT_ONCE)
 
     def allowed_table(self, label: str) -> AllowedTable:
         """Let only allowed tables through; one that does not exist is refused in the same words."""
@@ -136,10 +137,12 @@ def _check_texts(forbidden: Any, query: TableQuery) -> None:
             raise refused("forbidden_pattern", message, "Compare with other texts.")
 
 
-async def _own_reason(function: OwnFunction, query: TableQuery, running: threading.BoundedSemaphore) -> str | None:
+async def _own_reason(function: OwnFunction, query: TableQuery, running: asyncio.Semaphore) -> str | None:
     """Return why the operator's function, sync or async, refuses; it does too where it fails or does not answer."""
-    if not running.acquire(blocking=False):
-        raise refused("own_guardrail", "it is busy with other queries.", "Try again in a moment.")
+    try:
+        await asyncio.wait_for(running.acquire(), FUNCTION_LIMIT_S)
+    except TimeoutError:
+        raise refused("own_guardrail", "it is busy with other queries.", "Try again in a moment.") from None
     deciding = asyncio.ensure_future(_decided(function, query, running))
     try:
         await asyncio.wait({deciding}, timeout=FUNCTION_LIMIT_S)
@@ -154,7 +157,7 @@ async def _own_reason(function: OwnFunction, query: TableQuery, running: threadi
     return deciding.result()
 
 
-async def _decided(function: OwnFunction, query: TableQuery, running: threading.BoundedSemaphore) -> str | None:
+async def _decided(function: OwnFunction, query: TableQuery, running: asyncio.Semaphore) -> str | None:
     reason = await _on_own_thread(partial(function, query), running)
     try:
         # What an async function returns is run here.
@@ -167,11 +170,12 @@ async def _decided(function: OwnFunction, query: TableQuery, running: threading.
     return reason
 
 
-async def _on_own_thread(call: Callable[[], Any], running: threading.BoundedSemaphore) -> Any:
+async def _on_own_thread(call: Callable[[], Any], running: asyncio.Semaphore) -> Any:
     """Call it on a thread that the process does not wait for at its end; `running` is released when the call ends."""
     answered: concurrent.futures.Future[Any] = concurrent.futures.Future()
     # A caller that stops waiting does not cancel it: the thread goes on.
     answered.set_running_or_notify_cancel()
+    loop = asyncio.get_running_loop()
 
     def run() -> None:
         try:
@@ -180,8 +184,8 @@ async def _on_own_thread(call: Callable[[], Any], running: threading.BoundedSema
             # What is no Exception would end more than the call.
             harmless = isinstance(error, Exception) and not isinstance(error, StopIteration)
             answered.set_exception(error if harmless else RuntimeError(f"it raised {type(error).__name__}"))
-        finally:
-            running.release()
+        with suppress(RuntimeError):  # the loop has closed
+            loop.call_soon_threadsafe(running.release)
 
     threading.Thread(target=run, name="query guardrail", daemon=True).start()
     return await asyncio.wrap_future(answered)
