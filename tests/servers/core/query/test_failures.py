@@ -96,7 +96,7 @@ async def test_a_query_that_takes_too_long_is_stopped(empty_url: str, caplog: py
         assert await rows_at_last(client, "t") == []
     # The error of the stopped query, with its values, is reported when it is collected.
     gc.collect()
-    assert not caplog.records
+    assert "never retrieved" not in caplog.text
 
 
 async def rows_at_last(client: QueryClient, table: str) -> list[dict[str, Any]]:
