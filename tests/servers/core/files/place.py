@@ -58,6 +58,6 @@ class Place:
         """Find where the kernel finds a regular file by this path, as a path below the root; None if outside."""
         try:
             found = Path(os.path.realpath(self.root / path))
-        except FileNotFoundError:  # before Python 3.13, of a link that is replaced in that moment
+        except OSError:  # before Python 3.13, of a link that is replaced in that moment
             return None
         return str(found.relative_to(self.root)) if found.is_relative_to(self.root) and found.is_file() else None
