@@ -60,7 +60,7 @@ coverage: setup   ## run the tests with coverage and print what no test reaches
 slow: setup   ## the long suites, and random examples for every property
 	.venv/bin/python -m pytest --workers $(WORKERS) -m 'slow or hypothesis' --hypothesis-profile random
 
-bench: setup   ## print the figures that the README gives
+bench: setup   ## print the figures of docs/performance.md
 	.venv/bin/python scripts/bench.py
 	.venv/bin/python scripts/bench_store.py
 

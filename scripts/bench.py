@@ -1,4 +1,4 @@
-"""Print the figures that the README gives: tool discovery, a todo request end to end, runs beside the bare graph.
+"""Print the figures of docs/performance.md: tool discovery, a todo request end to end, runs beside the bare graph.
 
 The last ones are ratios of two things measured in turn: trust them before single figures, and on an idle machine only.
 """
