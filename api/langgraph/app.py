@@ -20,13 +20,7 @@ from toolweave.api.errors import EXCEPTION_HANDLERS, LAST_HANDLERS, detail_respo
 from toolweave.api.http_guard import HttpGuard, Visitors
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.auth.authentication import Authentication, load_auth
-from toolweave.api.langgraph.custom_app import (
-    CustomRoutes,
-    custom_lifespan,
-    custom_openapi,
-    in_order,
-    load_custom_app,
-)
+from toolweave.api.langgraph.custom_app import CustomRoutes, custom_lifespan, custom_openapi, in_order, load_custom_app
 from toolweave.api.langgraph.endpoints import (
     Endpoint,
     docs_page,
@@ -40,7 +34,7 @@ from toolweave.api.langgraph.meters import MeasureRequests, Meters
 from toolweave.api.langgraph.routes import a2a, assistants, crons, mcp, protocol, runs, store, system, threads
 from toolweave.api.langgraph.routes.crons import firing
 from toolweave.api.langgraph.routes.protocol_socket import event_sockets
-from toolweave.api.langgraph.served import open_served
+from toolweave.api.langgraph.services import open_services
 from toolweave.api.langgraph.webhooks import sending_webhooks
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
@@ -129,7 +123,7 @@ DOCUMENTATION = ("/openapi.json", "/docs")
 def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette:
     """Create the server's application: the API, and beside it the application that langgraph.json names.
 
-    Nothing is opened before its lifespan starts; that one opens the data folder and the graphs (`app.state.served`)
+    Nothing is opened before its lifespan starts; that one opens the data folder and the graphs (`app.state.services`)
     and runs the named application's lifespan inside. Loading that application imports its module here.
 
     Raises:
@@ -141,22 +135,22 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[Mapping[str, Any]]:
-        async with open_served(config, settings) as here:
-            app.state.served = here
+        async with open_services(config, settings) as services:
+            app.state.services = services
             async with custom_lifespan(custom) as state:
                 try:
                     # Only now: the graphs of unfinished runs may need what the named application has opened.
-                    await here.engine.recover()
-                    with meters.watching(here.engine):
+                    await services.engine.recover()
+                    with meters.watching(services.engine):
                         async with (
-                            running_cron_clock(here.persistence.crons, firing(here)),
-                            sending_webhooks(app, here.persistence.webhooks, here.webhooks, config, settings),
+                            running_cron_clock(services.persistence.crons, firing(services)),
+                            sending_webhooks(app, services.persistence.webhooks, services.webhooks, config, settings),
                             watching_event_loop(),
                         ):
                             yield state
                 finally:
                     # Runs stop before what they use is closed: they go on at the next start, instead of failing.
-                    await here.engine.stop()
+                    await services.engine.stop()
 
     published = enabled(ENDPOINTS, config.http)
     endpoints = guarded((*published, *enabled(system.unpublished, config.http)), auth)

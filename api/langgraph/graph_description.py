@@ -11,7 +11,7 @@ from loguru import logger
 from pydantic import BaseModel, create_model
 from pydantic.errors import PydanticUserError
 
-from toolweave.api.langgraph.served import Served
+from toolweave.api.langgraph.services import ApiServices
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject
 
@@ -47,9 +47,9 @@ def graph_schemas(graph: Graph) -> JsonObject:
     }
 
 
-async def input_schema(here: Served, graph_id: str) -> JsonObject | None:
+async def input_schema(services: ApiServices, graph_id: str) -> JsonObject | None:
     """Give the JSON Schema of a graph's input, None where none can be made of its type."""
-    async with here.graphs.open(graph_id, access="assistants.read") as graph:
+    async with services.graphs.open(graph_id, access="assistants.read") as graph:
         # Making schemas takes pydantic longer than the event loop has.
         return await asyncio.to_thread(_schema_or_none, graph, "input", graph.get_input_jsonschema)
 

@@ -94,11 +94,7 @@ class Meters:
                     if sample.name.endswith("_total")
                 ]
             },
-            "workers": {
-                "max": self.workers,
-                "active": load.running,
-                "available": max(0, self.workers - load.running),
-            },
+            "workers": {"max": self.workers, "active": load.running, "available": max(0, self.workers - load.running)},
         }
 
 

@@ -12,7 +12,7 @@ from toolweave.api.langgraph.answers import WhenGone
 from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.requests import Body, ignored_header, uuid_of
 from toolweave.api.langgraph.run_schemas import RUNS
-from toolweave.api.langgraph.served import Served
+from toolweave.api.langgraph.services import ApiServices
 from toolweave.errors import BadRequest, NotFound
 from toolweave.runtime.caller import AUTH_KEYS, current_caller
 from toolweave.runtime.models import IDENTITY, Assistant, JsonObject, NewRun, Run, run_identity
@@ -69,7 +69,7 @@ def check_run_fields(body: Body, *, stateless: bool) -> None:
     _checkpoint(body)
 
 
-def run_request(here: Served, body: Body, assistant: Assistant, thread_id: str | None) -> RunRequest:
+def run_request(services: ApiServices, body: Body, assistant: Assistant, thread_id: str | None) -> RunRequest:
     """Build the run; without a thread it gets one of its own, temporary unless it is to be kept.
 
     Its metadata is what the graph says of itself, then the assistant's, then the caller's (in the config and beside
@@ -81,7 +81,7 @@ def run_request(here: Served, body: Body, assistant: Assistant, thread_id: str |
     shown = {"assistant_id": assistant.assistant_id} if stateless else identity
     given = {**body.get("metadata", {}), **current_caller().run_metadata}
     in_config: JsonObject = body.get("config", {}).get("metadata") or {}
-    metadata = {**here.graphs.metadata(assistant.graph_id), **assistant.metadata, **in_config, **given, **shown}
+    metadata = {**services.graphs.metadata(assistant.graph_id), **assistant.metadata, **in_config, **given, **shown}
     temporary = stateless and body.get("on_completion") != "keep"
     after = max(0, body.get("after_seconds", 0))
     new = NewRun(

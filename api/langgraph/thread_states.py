@@ -11,7 +11,7 @@ from langgraph_sdk.runtime import AccessContext
 from starlette.exceptions import HTTPException
 
 from toolweave.api.langgraph.run_requests import CHECKPOINT_FIELDS
-from toolweave.api.langgraph.served import Served
+from toolweave.api.langgraph.services import ApiServices
 from toolweave.api.langgraph.wire import NO_STATE, thread_state_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import dumps, loads
@@ -29,14 +29,14 @@ NO_GRAPH = (
 
 
 async def read_state(
-    served: Served, thread_id: str, checkpoint: Mapping[str, Any] | None = None, *, subgraphs: bool = False
+    services: ApiServices, thread_id: str, checkpoint: Mapping[str, Any] | None = None, *, subgraphs: bool = False
 ) -> JsonObject:
     """Give a thread's newest state, or the one at a checkpoint. Raises NotFound for an unknown thread."""
-    thread = await served.persistence.threads.get(thread_id)
+    thread = await services.persistence.threads.get(thread_id)
     if graph_of(thread) is None:
         return NO_STATE
     config = state_config(thread_id, checkpoint)
-    async with open_graph(served, thread) as graph:
+    async with open_graph(services, thread) as graph:
         if subgraphs:
             # A subgraph that failed because it refused what a node wrote cannot be read until it has run again.
             with suppress(Exception):
@@ -45,7 +45,7 @@ async def read_state(
 
 
 async def read_history(
-    served: Served,
+    services: ApiServices,
     thread_id: str,
     *,
     limit: int,
@@ -54,12 +54,12 @@ async def read_history(
     checkpoint: Mapping[str, Any] | None = None,
 ) -> list[JsonObject]:
     """Give a thread's states, newest first. Raises NotFound for an unknown thread."""
-    thread = await served.persistence.threads.get(thread_id)
+    thread = await services.persistence.threads.get(thread_id)
     if graph_of(thread) is None:
         return []
     config = state_config(thread_id, checkpoint)
     until: RunnableConfig | None = {"configurable": {"checkpoint_id": before}} if before else None
-    async with open_graph(served, thread) as graph:
+    async with open_graph(services, thread) as graph:
         try:
             states = await states_of(graph, config, limit=limit, filter=metadata, before=until)
         except ValueError as error:
@@ -68,7 +68,7 @@ async def read_history(
 
 
 async def write_states(
-    served: Served,
+    services: ApiServices,
     thread_id: str,
     supersteps: Sequence[Sequence[StateUpdate]],
     checkpoint: Mapping[str, Any] | None = None,
@@ -82,27 +82,27 @@ async def write_states(
         HTTPException: 400, the graph does not take an update.
     """
     made: JsonObject = {"checkpoint_ns": "", **(checkpoint or {})}
-    async with served.engine.claimed(thread_id) as claim:
-        thread = await served.persistence.threads.get(thread_id)
+    async with services.engine.claimed(thread_id) as claim:
+        thread = await services.persistence.threads.get(thread_id)
         metadata: JsonObject = {"graph_id": graph_of(thread)}
         if made.get("checkpoint_id"):
             metadata[FORKED_FROM] = made["checkpoint_id"]
-            await require_checkpoint(served, state_config(thread_id, made))
-        async with open_graph(served, thread, access="threads.update") as graph, _refusing_bad_updates():
+            await require_checkpoint(services, state_config(thread_id, made))
+        async with open_graph(services, thread, access="threads.update") as graph, _refusing_bad_updates():
             for step in supersteps:
                 config = state_config(thread_id, made, metadata=metadata, claim=claim)
-                made = (await _update(served, graph, config, step))["configurable"]
+                made = (await _update(services, graph, config, step))["configurable"]
                 # As on the official server: the first checkpoint names the graph, each later one its origin only.
                 metadata = {FORKED_FROM: made["checkpoint_id"]}
-            await _mirror(served, thread_id, await graph.aget_state(state_config(thread_id)))
+            await _mirror(services, thread_id, await graph.aget_state(state_config(thread_id)))
     return made
 
 
 async def _update(
-    served: Served, graph: Graph, config: RunnableConfig, updates: Sequence[StateUpdate]
+    services: ApiServices, graph: Graph, config: RunnableConfig, updates: Sequence[StateUpdate]
 ) -> RunnableConfig:
     """Write one super-step of updates; nothing stays of it if the graph cannot take it."""
-    saver = served.persistence.checkpointer.for_update()
+    saver = services.persistence.checkpointer.for_update()
     written = await graph.copy(update={"checkpointer": saver}).abulk_update_state(config, [updates])
     await saver.store_writes()
     try:
@@ -140,37 +140,39 @@ def state_config(
 
 
 @asynccontextmanager
-async def open_graph(served: Served, thread: Thread, *, access: AccessContext = "threads.read") -> AsyncIterator[Graph]:
+async def open_graph(
+    services: ApiServices, thread: Thread, *, access: AccessContext = "threads.read"
+) -> AsyncIterator[Graph]:
     """Open a thread's graph. Raises NotFound when it is not served any more, BadRequest when there is none."""
     graph_id = graph_of(thread)
     if graph_id is None:
         raise BadRequest(NO_GRAPH.format(thread_id=thread.thread_id))
-    served.require_graph(graph_id)
-    async with served.graphs.open(graph_id, state_config(thread.thread_id), access=access) as graph:
+    services.require_graph(graph_id)
+    async with services.graphs.open(graph_id, state_config(thread.thread_id), access=access) as graph:
         yield graph
 
 
-async def require_checkpoint(served: Served, config: RunnableConfig) -> None:
+async def require_checkpoint(services: ApiServices, config: RunnableConfig) -> None:
     """Raise NotFound for a checkpoint that is not there.
 
     Running or writing "on top of" a mistyped one would start the thread's state over from nothing.
     """
-    if await served.persistence.checkpointer.aget_tuple(config) is None:
+    if await services.persistence.checkpointer.aget_tuple(config) is None:
         raise NotFound(f"Checkpoint {config['configurable']['checkpoint_id']} not found")
 
 
-async def require_start(served: Served, new: NewRun) -> None:
+async def require_start(services: ApiServices, new: NewRun) -> None:
     """Raise NotFound when the checkpoint that a run is to start from is not there."""
     start = new.kwargs["config"]["configurable"]
     if start.get("checkpoint_id"):
         checkpoint = {name: str(start.get(name) or "") for name in ("checkpoint_id", "checkpoint_ns")}
-        await require_checkpoint(served, state_config(new.thread_id, checkpoint))
+        await require_checkpoint(services, state_config(new.thread_id, checkpoint))
 
 
-async def _mirror(served: Served, thread_id: str, state: StateSnapshot) -> None:
+async def _mirror(services: ApiServices, thread_id: str, state: StateSnapshot) -> None:
     status: ThreadStatus = "interrupted" if state.next else "idle"
-    await served.persistence.threads.set_state(thread_id, dumps(state.values), status, interrupts_by_task(state))
-    hub = served.engine.runtime.threads
+    await services.persistence.threads.set_state(thread_id, dumps(state.values), status, interrupts_by_task(state))
+    hub = services.engine.runtime.threads
     if hub.has_followers(thread_id):
         hub.publish(thread_id, "state_update", dumps({"state": thread_state_json(state), "thread_id": thread_id}))
 

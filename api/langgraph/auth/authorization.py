@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from toolweave.api.langgraph.auth.authentication import AuthHandlers
 from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.requests import LIMIT, Handler, is_uuid, parsed
-from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.api.request_bodies import read_limited, replaying
 from toolweave.errors import InvalidRequest, NotFound, Unauthenticated
 from toolweave.runtime.caller import User, calling, current_caller
@@ -36,7 +36,7 @@ class AuthRequest:
     request: Request
     handlers: AuthHandlers
     user: User
-    served: Served
+    services: ApiServices
     body: Any = None
     filters: dict[Filtered, MetadataFilter | None] = field(default_factory=dict)
     run_metadata: JsonObject = field(default_factory=dict)
@@ -90,7 +90,7 @@ class AuthRequest:
         """Tell whether a filter lets a thread or an assistant through; one that is not there is for its endpoint."""
         if wanted is None or row_id is None:
             return True
-        repository = getattr(self.served.persistence, resource)
+        repository = getattr(self.services.persistence, resource)
         try:
             return allows(wanted, (await repository.get(row_id)).metadata)
         except NotFound:
@@ -98,10 +98,10 @@ class AuthRequest:
 
     async def sees_assistant_to_run(self, wanted: MetadataFilter | None, name_or_id: object) -> bool:
         """Tell whether a user may run an assistant: every graph's own is for all, others go by the filter."""
-        if not isinstance(name_or_id, str) or name_or_id in self.served.graphs.names():
+        if not isinstance(name_or_id, str) or name_or_id in self.services.graphs.names():
             return True
         assistant_id = checked_id(name_or_id)
-        if assistant_id in {system_assistant_id(graph) for graph in self.served.graphs.names()}:
+        if assistant_id in {system_assistant_id(graph) for graph in self.services.graphs.names()}:
             return True
         return await self.sees(wanted, "assistants", assistant_id)
 
@@ -137,7 +137,7 @@ def authorized(handler: Handler, rule: Rule, body: str | None, handlers: AuthHan
             # Before the handlers see it: they rely on metadata that is an object.
             schema.check(given)
         # The handlers get values of their own, parsed anew: a deep copy takes twenty times as long.
-        asked = AuthRequest(request, handlers, user, served(request), _parsed(data))
+        asked = AuthRequest(request, handlers, user, get_services(request), _parsed(data))
         await rule(asked)
         changed = data if asked.body == given else dumps(asked.body)
         caller = replace(current_caller(), run_metadata=asked.run_metadata, run_threads=asked.run_threads)

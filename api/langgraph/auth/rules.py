@@ -115,12 +115,12 @@ async def read_run(asked: AuthRequest) -> None:
 async def read_stateless_run(asked: AuthRequest) -> None:
     """threads.read of the run's temporary thread; of one that is gone, its run said the same of itself."""
     run_id, hidden = asked.id_in_path("run"), NotFound("Run not found")
-    run = None if run_id is None else await asked.served.persistence.runs.find(run_id)
+    run = None if run_id is None else await asked.services.persistence.runs.find(run_id)
     thread_id = None if run is None else run.thread_id
     value = {"thread_id": as_uuid(thread_id), "run_id": as_uuid(run_id)}
     wanted = await asked.permit_one("threads", "read", thread_id, value, hidden=hidden)
     if run is None:
-        ended = asked.served.engine.runtime.log.ended.find(run_id or "")
+        ended = asked.services.engine.runtime.log.ended.find(run_id or "")
         if ended is not None and not allows(wanted, ended.metadata):
             raise hidden
     elif asked.request.query_params.get("cancel_on_disconnect"):
@@ -235,7 +235,7 @@ async def create_assistant(asked: AuthRequest) -> None:
 async def read_assistant(asked: AuthRequest) -> None:
     """assistants.read, by id or by the name of a graph."""
     given = asked.request.path_params.get("assistant_id", "")
-    known = given in asked.served.graphs.names()
+    known = given in asked.services.graphs.names()
     await asked.permit_one("assistants", "read", system_assistant_id(given) if known else checked_id(given))
 
 
@@ -339,7 +339,7 @@ async def _cron(asked: AuthRequest, action: str, **more: object) -> None:
     if cron_id is None:
         return
     try:
-        cron = await asked.served.persistence.crons.get(cron_id)
+        cron = await asked.services.persistence.crons.get(cron_id)
     except NotFound:
         return
     if not allows(wanted, cron.metadata):
@@ -418,7 +418,7 @@ async def see_named_threads(asked: AuthRequest, action: str, message: object = N
         raise NotFound("Not Found")
     thread_ids: dict[str, None] = {}
     for named_id in named:
-        run = await asked.served.persistence.runs.find(named_id)
+        run = await asked.services.persistence.runs.find(named_id)
         thread_id = named_id if run is None else run.thread_id
         await asked.permit_one("threads", action, thread_id, {"thread_id": thread_id})
         thread_ids[thread_id] = None

@@ -22,7 +22,7 @@ from toolweave.api.langgraph.requests import QueryParam, checked_body, is_uuid, 
 from toolweave.api.langgraph.routes import a2a_tasks as tasks
 from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.api.langgraph.run_requests import STATEFUL, run_request
-from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.errors import InvalidRequest, NotFound, RequestError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.models import Assistant, JsonObject, StreamEvent
@@ -137,7 +137,7 @@ class SentMessage:
             return "canceled", None, tasks.CANCELED_TEXT
         if isinstance(values, dict) and isinstance(error := values.get("__error__"), dict):
             return "failed", None, f"Error executing assistant: {error.get('error')}: {error.get('message')}"
-        run = await self.call.here.persistence.runs.find(self.started.run.run_id)
+        run = await self.call.services.persistence.runs.find(self.started.run.run_id)
         if run is None or run.status == "interrupted":
             return "canceled", None, tasks.CANCELED_TEXT
         return "input-required" if _questions(values) else "completed", values, None
@@ -174,10 +174,10 @@ async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
     context_id = task.name.context_id if task is not None else message.get("contextId") or str(uuid4())
     marks = {"message_id": message["messageId"], **({} if task is None else {"task_id": task.name.task_id})}
     fields["metadata"] = {"a2a": marks}
-    new = run_request(call.here, checked_body(fields, STATEFUL), call.assistant, uuid_of(context_id, "thread")).new
+    new = run_request(call.services, checked_body(fields, STATEFUL), call.assistant, uuid_of(context_id, "thread")).new
     name = tasks.TaskName(call.later, new.thread_id, new.run_id) if task is None else task.name
     begun_by = message["messageId"] if task is None else task.first_message_id
-    return SentMessage(call, name, begun_by, await call.here.engine.start(new, listen=listen))
+    return SentMessage(call, name, begun_by, await call.services.engine.start(new, listen=listen))
 
 
 async def spoken(batches: AsyncIterable[Sequence[StreamEvent]]) -> AsyncGenerator[list[JsonObject]]:
@@ -202,7 +202,7 @@ def _is_users(message: JsonObject) -> bool:
 
 
 async def _require_messages(call: tasks.AgentCall) -> None:
-    fields = (await input_schema(call.here, call.assistant.graph_id) or {}).get("properties", {})
+    fields = (await input_schema(call.services, call.assistant.graph_id) or {}).get("properties", {})
     if "messages" not in fields:
         raise InvalidRequest(
             f"The graph {call.assistant.graph_id} takes no text: its input must include a 'messages' field. "
@@ -232,7 +232,7 @@ async def permit_message(asked: AuthRequest) -> None:
         threads: list[str | None] = []
         for known in named:
             with suppress(NotFound):
-                threads.append((await asked.served.persistence.threads.get(known)).thread_id)
+                threads.append((await asked.services.persistence.threads.get(known)).thread_id)
         for thread_id in threads or [None]:
             await rules.permit_run(asked, fields, thread_id)
         asked.run_metadata = fields.get("metadata") or {}
@@ -288,17 +288,17 @@ async def card(request: Request) -> Response:
     Refusals have a JSON-RPC error in a 400.
     """
     assistant_id = request.path_params.get("assistant_id") or request.query_params.get("assistant_id")
-    here = served(request)
+    services = get_services(request)
     try:
         if not assistant_id:
             raise InvalidRequest("Missing required query parameter: assistant_id")
         if not is_uuid(assistant_id):
             named = f"Failed to get assistant '{assistant_id[:200]}'"
             raise InvalidRequest(f"{named}: Invalid assistant ID: must be a UUID")
-        assistant = await _assistant(here, assistant_id)
+        assistant = await _assistant(services, assistant_id)
     except RequestError as error:
         return json_answer({"error": {"code": json_rpc.INVALID_PARAMS, "message": str(error)}}, status=400)
-    schema = await input_schema(here, assistant.graph_id) or {}
+    schema = await input_schema(services, assistant.graph_id) or {}
     return json_answer(agent_card(assistant, schema, base_url=str(request.base_url), version=API_VERSION))
 
 
@@ -317,9 +317,9 @@ async def _called(request: Request, request_id: json_rpc.RequestId, received: Js
     scope = request.headers.get(HISTORY_SCOPE_HEADER, SCOPES[0])
     if scope not in SCOPES:
         raise InvalidRequest("historyScope must be 'context' or 'task'")
-    here = served(request)
-    assistant = await _assistant(here, request.path_params["assistant_id"])
-    call = tasks.AgentCall(here, assistant, request_id, later, checked_body(given, schema), scope == "task")
+    services = get_services(request)
+    assistant = await _assistant(services, request.path_params["assistant_id"])
+    call = tasks.AgentCall(services, assistant, request_id, later, checked_body(given, schema), scope == "task")
     if operation in TASK_OPERATIONS:
         return json_rpc.rpc_answer(call.answer(await TASK_OPERATIONS[operation](call)))
     sent = await send_message(call, listen=operation == "stream")
@@ -331,10 +331,10 @@ async def _called(request: Request, request_id: json_rpc.RequestId, received: Js
     return SlowJson(sent.finished(), {})
 
 
-async def _assistant(here: Served, assistant_id: str) -> Assistant:
+async def _assistant(services: ApiServices, assistant_id: str) -> Assistant:
     try:
-        assistant = await here.persistence.assistants.get(uuid_of(assistant_id, "assistant"))
+        assistant = await services.persistence.assistants.get(uuid_of(assistant_id, "assistant"))
     except NotFound:
         raise NotFound(f"Assistant '{assistant_id}' not found") from None
-    here.require_graph(assistant.graph_id)
+    services.require_graph(assistant.graph_id)
     return assistant

@@ -12,7 +12,7 @@ from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.json_rpc import RequestId, RpcError, result_message
 from toolweave.api.langgraph.json_schema import BodySchema
 from toolweave.api.langgraph.requests import Body, is_uuid
-from toolweave.api.langgraph.served import Served
+from toolweave.api.langgraph.services import ApiServices
 from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, loads, utc_now
 from toolweave.runtime.models import TERMINAL, Assistant, JsonObject, Run, Thread, timestamp
@@ -183,7 +183,7 @@ class Task:
 class AgentCall:
     """One call of a client to an assistant; `task_only` leaves out what was said before the task."""
 
-    here: Served
+    services: ApiServices
     assistant: Assistant
     request_id: RequestId
     later: bool
@@ -236,7 +236,7 @@ async def find_task(call: AgentCall, task_id: str, context_id: str | None = None
     thread_id, _, run_id = task_id.partition(":")
     if is_uuid(thread_id) and is_uuid(run_id) and context_id in (None, thread_id):
         with suppress(NotFound):
-            thread = await call.here.persistence.threads.get(thread_id)
+            thread = await call.services.persistence.threads.get(thread_id)
             for task in await tasks_on(call, thread):
                 if task.name.task_id == task_id:
                     return task
@@ -246,7 +246,7 @@ async def find_task(call: AgentCall, task_id: str, context_id: str | None = None
 
 async def tasks_on(call: AgentCall, thread: Thread) -> list[Task]:
     """Gather the assistant's runs on a thread into tasks, the newest first."""
-    runs = await call.here.persistence.runs.list(thread.thread_id, limit=MOST_RUNS)
+    runs = await call.services.persistence.runs.list(thread.thread_id, limit=MOST_RUNS)
     by_id: dict[str, list[Run]] = {}
     for run in runs:
         if run.assistant_id == call.assistant.assistant_id:
@@ -264,10 +264,10 @@ async def tasks_on(call: AgentCall, thread: Thread) -> list[Task]:
     ]
 
 
-async def values_after(here: Served, run: Run) -> Any:
+async def values_after(services: ApiServices, run: Run) -> Any:
     """Give the state that a run left, or has reached; None when it has written none."""
     config: RunnableConfig = {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": ""}}
-    async with here.graphs.open(run.graph_id, config) as graph:
+    async with services.graphs.open(run.graph_id, config) as graph:
         states = await states_of(graph, config, limit=1, filter={"run_id": run.run_id})
     return loads(dumps(states[0].values)) if states else None
 
@@ -285,17 +285,17 @@ async def get_task(call: AgentCall) -> JsonObject:
 
 async def cancel_task(call: AgentCall) -> JsonObject:
     """Stop a task that runs, or give up one that waits. Raises RpcError when there is none or it has ended."""
-    task, here = await _named(call), call.here
+    task, services = await _named(call), call.services
     if task.state in TERMINAL_STATES:
         raise RpcError(NOT_CANCELABLE, "Task is not cancelable in its current state")
     thread_id = task.thread.thread_id
     if task.state == "input-required":
         canceled = [*task.thread.metadata.get(CANCELED, ()), task.name.task_id]
-        await here.persistence.threads.patch(thread_id, {CANCELED: canceled})
+        await services.persistence.threads.patch(thread_id, {CANCELED: canceled})
     for run in task.runs:
         if run.status not in TERMINAL:
             with suppress(NotFound):
-                await here.engine.cancel(thread_id, run.run_id, "interrupt", wait=True)
+                await services.engine.cancel(thread_id, run.run_id, "interrupt", wait=True)
     return task.name.task(task.name.status("canceled", CANCELED_TEXT), None)
 
 
@@ -323,12 +323,12 @@ async def _named(call: AgentCall) -> Task:
 
 
 async def _shown(call: AgentCall, task: Task, text: str | None) -> JsonObject:
-    values, at = await values_after(call.here, task.runs[0]), timestamp(task.runs[0].updated_at)
+    values, at = await values_after(call.services, task.runs[0]), timestamp(task.runs[0].updated_at)
     return call.task(task.name, task.first_message_id, task.state, values, task.questions, text=text, at=at)
 
 
 async def _threads(call: AgentCall) -> list[Thread]:
-    repository, context_id = call.here.persistence.threads, call.params.get("contextId")
+    repository, context_id = call.services.persistence.threads, call.params.get("contextId")
     if context_id is None:
         marks: JsonObject = {"assistant_id": call.assistant.assistant_id, "a2a": {}}
         return await repository.search(metadata=marks, limit=MOST_THREADS)

@@ -19,7 +19,7 @@ from toolweave.api.langgraph.graph_description import drawn_graph, graph_schemas
 from toolweave.api.langgraph.json_schema import FLAG
 from toolweave.api.langgraph.requests import Body, QueryParam, uuid_of
 from toolweave.api.langgraph.run_requests import CONTEXT_CONFLICT
-from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.api.langgraph.wire import assistant_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound
 from toolweave.runtime.graphs import Graph
@@ -40,10 +40,10 @@ async def create(request: Request, body: Body) -> Response:
 
     One that exists is a conflict, or the answer.
     """
-    here = served(request)
+    services = get_services(request)
     given_id = body.get("assistant_id")
     assistant_id = str(uuid4()) if given_id is None else uuid_of(given_id, "assistant")
-    _check_content(here, body)
+    _check_content(services, body)
     config, context = mirrored(body.get("config", {}), body.get("context", {}))
     now = datetime.now(UTC)
     assistant = Assistant(
@@ -58,7 +58,7 @@ async def create(request: Request, body: Body) -> Response:
         created_at=now,
         updated_at=now,
     )
-    kept = await here.persistence.assistants.create(assistant, body.get("if_exists", "raise"))
+    kept = await services.persistence.assistants.create(assistant, body.get("if_exists", "raise"))
     return json_answer(assistant_json(kept))
 
 
@@ -70,8 +70,8 @@ async def search(request: Request, body: Body) -> Response:
 
     The newest come first unless the body sorts otherwise.
     """
-    wanted = _wanted(served(request), body)
-    repository = served(request).persistence.assistants
+    wanted = _wanted(get_services(request), body)
+    repository = get_services(request).persistence.assistants
     return await page_answer(
         body, partial(repository.search, **wanted), partial(repository.count, **wanted), assistant_json
     )
@@ -80,14 +80,14 @@ async def search(request: Request, body: Body) -> Response:
 @endpoints("POST /assistants/count", rules.search_assistants, "AssistantCountRequest", "Count", errors=(404, 422))
 async def count(request: Request, body: Body) -> Response:
     """Count assistants."""
-    here = served(request)
-    return json_answer(await here.persistence.assistants.count(**_wanted(here, body)))
+    services = get_services(request)
+    return json_answer(await services.persistence.assistants.count(**_wanted(services, body)))
 
 
 @endpoints("GET /assistants/{assistant_id}", rules.read_assistant, answer="Assistant")
 async def get(request: Request, assistant_id: str) -> Response:
     """Get an assistant."""
-    assistant = await served(request).persistence.assistants.get(assistant_id)
+    assistant = await get_services(request).persistence.assistants.get(assistant_id)
     return json_answer(assistant_json(assistant))
 
 
@@ -99,9 +99,9 @@ async def patch(request: Request, assistant_id: str, body: Body) -> Response:
 
     The answer is its new version.
     """
-    here = served(request)
-    _check_content(here, body)
-    changed = await here.persistence.assistants.patch(assistant_id, AssistantPatch(**body.fields))
+    services = get_services(request)
+    _check_content(services, body)
+    changed = await services.persistence.assistants.patch(assistant_id, AssistantPatch(**body.fields))
     return json_answer(assistant_json(changed))
 
 
@@ -112,10 +112,10 @@ async def delete(request: Request, assistant_id: str) -> Response:
     Its crons go with it and, with `delete_threads`, the threads that it ran on last.
     """
     with_threads = _DELETE_THREADS.of(request)
-    here = served(request)
+    services = get_services(request)
     if with_threads:
-        await _delete_threads(here, assistant_id)
-    await here.persistence.assistants.delete(assistant_id)
+        await _delete_threads(services, assistant_id)
+    await services.persistence.assistants.delete(assistant_id)
     return Response(None, 204)
 
 
@@ -130,7 +130,7 @@ async def versions(request: Request, assistant_id: str, body: Body) -> Response:
 
     The newest comes first.
     """
-    found = await served(request).persistence.assistants.versions(
+    found = await get_services(request).persistence.assistants.versions(
         assistant_id, metadata=body.get("metadata"), limit=body.get("limit", 10), offset=body.get("offset", 0)
     )
     return json_answer([assistant_json(version) for version in found])
@@ -139,37 +139,39 @@ async def versions(request: Request, assistant_id: str, body: Body) -> Response:
 @endpoints("POST /assistants/{assistant_id}/latest", rules.set_version, "AssistantVersionChange", "Assistant")
 async def latest(request: Request, assistant_id: str, body: Body) -> Response:
     """Choose the active version."""
-    active = await served(request).persistence.assistants.set_latest(assistant_id, body.get("version"))
+    active = await get_services(request).persistence.assistants.set_latest(assistant_id, body.get("version"))
     return json_answer(assistant_json(active))
 
 
-def _check_content(here: Served, body: Body) -> None:
+def _check_content(services: ApiServices, body: Body) -> None:
     """Refuse a graph that is not served, and two sources of the same values."""
     configurable = body.get("config", {}).get("configurable")
     if configurable and body.get("context"):
         raise BadRequest(CONTEXT_CONFLICT)
     if "graph_id" in body.fields:
-        here.require_graph(body.fields["graph_id"])
+        services.require_graph(body.fields["graph_id"])
 
 
-def _wanted(here: Served, body: Body) -> dict[str, Any]:
+def _wanted(services: ApiServices, body: Body) -> dict[str, Any]:
     """Give the filters of a search; a graph that is not served is not found."""
     graph_id = body.get("graph_id")
     if graph_id is not None:
-        here.require_graph(graph_id)
+        services.require_graph(graph_id)
     return {"metadata": body.get("metadata"), "graph_id": graph_id, "name": body.get("name")}
 
 
-async def _delete_threads(here: Served, assistant_id: str) -> None:
+async def _delete_threads(services: ApiServices, assistant_id: str) -> None:
     # The assistant goes last: if the process dies in between, it is still there to be deleted again.
-    await here.persistence.assistants.get(assistant_id)
+    await services.persistence.assistants.get(assistant_id)
     while True:
-        found = await here.persistence.threads.search(metadata={"assistant_id": assistant_id}, limit=THREADS_AT_A_TIME)
+        found = await services.persistence.threads.search(
+            metadata={"assistant_id": assistant_id}, limit=THREADS_AT_A_TIME
+        )
         if not found:
             return
         for thread in found:
             with suppress(NotFound):
-                await here.engine.delete_thread(thread.thread_id)
+                await services.engine.delete_thread(thread.thread_id)
 
 
 @endpoints("GET /assistants/{assistant_id}/graph", rules.read_assistant, answer="Graph", read=False, query=(_XRAY,))
@@ -181,12 +183,12 @@ async def graph(request: Request) -> Response:
     xray = request.query_params.get("xray", "false").lower()
     if not _XRAY_WORD.fullmatch(xray):
         raise InvalidRequest("Invalid xray value")
-    here = served(request)
+    services = get_services(request)
     try:
-        assistant = await here.assistant(request.path_params["assistant_id"])
+        assistant = await services.find_assistant(request.path_params["assistant_id"])
     except InvalidRequest:
         raise NotFound("Not Found") from None
-    async with opened_for(here, assistant) as opened:
+    async with opened_for(services, assistant) as opened:
         return json_answer(await drawn_graph(opened, xray=int(xray) if xray.isdecimal() else xray == "true"))
 
 
@@ -196,9 +198,9 @@ async def schemas(request: Request, assistant_id: str) -> Response:
 
     They are JSON Schemas of what the assistant's graph takes, gives and stores.
     """
-    here = served(request)
-    assistant = await here.persistence.assistants.get(assistant_id)
-    async with opened_for(here, assistant) as opened:
+    services = get_services(request)
+    assistant = await services.persistence.assistants.get(assistant_id)
+    async with opened_for(services, assistant) as opened:
         # Making schemas takes pydantic a tenth of a second, which the event loop does not have.
         made = await asyncio.to_thread(graph_schemas, opened)
     return json_answer({"graph_id": assistant.graph_id, **made})
@@ -217,16 +219,16 @@ async def subgraphs(request: Request, assistant_id: str) -> Response:
 
     All of them, or the one at a namespace.
     """
-    here = served(request)
-    assistant = await here.persistence.assistants.get(assistant_id)
+    services = get_services(request)
+    assistant = await services.persistence.assistants.get(assistant_id)
     namespace = request.path_params.get("namespace")
     recurse = _RECURSE.of(request)
-    async with opened_for(here, assistant) as opened:
+    async with opened_for(services, assistant) as opened:
         made = await asyncio.to_thread(subgraph_schemas, opened, namespace=namespace, recurse=recurse)
     return json_answer(made)
 
 
-def opened_for(here: Served, assistant: Assistant) -> AbstractAsyncContextManager[Graph]:
+def opened_for(services: ApiServices, assistant: Assistant) -> AbstractAsyncContextManager[Graph]:
     """Open the graph as the assistant configures it: a factory may make another one for each."""
     config = cast("RunnableConfig", {"configurable": {}, **assistant.config})
-    return here.graphs.open(assistant.graph_id, config, access="assistants.read")
+    return services.graphs.open(assistant.graph_id, config, access="assistants.read")

@@ -16,7 +16,7 @@ from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.requests import Body, uuid_of
 from toolweave.api.langgraph.run_requests import check_run_fields, run_request
 from toolweave.api.langgraph.run_schemas import GIVEN_TO_RUNS
-from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.api.langgraph.wire import cron_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound
 from toolweave.runtime.caller import NOBODY, USER, Caller, User, calling, current_caller
@@ -81,7 +81,7 @@ def edited(cron: Cron, fields: JsonObject, now: datetime) -> Cron:
     return replace(changed, next_run_at=_first_firing(changed, now)) if DECIDE_WHEN & fields.keys() else changed
 
 
-def cron_run(here: Served, cron: Cron, assistant: Assistant) -> NewRun:
+def cron_run(services: ApiServices, cron: Cron, assistant: Assistant) -> NewRun:
     """Build the run of one firing, on the same way as that of a request.
 
     Raises:
@@ -94,18 +94,18 @@ def cron_run(here: Served, cron: Cron, assistant: Assistant) -> NewRun:
         fields["on_completion"] = cron.on_run_completed
     body = Body(fields)
     check_run_fields(body, stateless=cron.thread_id is None)
-    new = run_request(here, body, assistant, cron.thread_id).new
+    new = run_request(services, body, assistant, cron.thread_id).new
     new.kwargs["config"]["configurable"]["cron_id"] = cron.cron_id
     return replace(new, credentials=cron.credentials, sealed=cron.sealed)
 
 
-def firing(here: Served) -> Fire:
+def firing(services: ApiServices) -> Fire:
     """Give the cron clock what creates a cron's run, on behalf of the user who created the cron."""
 
     async def fire(cron: Cron, claim: Claim) -> None:
-        assistant = await here.persistence.assistants.get(cron.assistant_id)
+        assistant = await services.persistence.assistants.get(cron.assistant_id)
         with calling(NOBODY if cron.user is None else Caller(User(cron.user))):
-            await here.engine.start(cron_run(here, cron, assistant), alongside=claim)
+            await services.engine.start(cron_run(services, cron, assistant), alongside=claim)
 
     return fire
 
@@ -151,17 +151,17 @@ async def create(request: Request, body: Body, thread_id: str | None = None) -> 
 
     Its runs share the thread of the path, or have threads of their own.
     """
-    here = served(request)
+    services = get_services(request)
     # What is wrong by itself is refused before anything is looked up.
     check_run_fields(Body({**body.fields, "config": _unmarked(body.get("config", {}))}), stateless=False)
     cron = new_cron(body.fields, thread_id)
-    await here.webhooks.require(body.get("webhook"))
-    assistant = await _assistant(here, body.fields["assistant_id"])
+    await services.webhooks.require(body.get("webhook"))
+    assistant = await _assistant(services, body.fields["assistant_id"])
     payload = {**cron.payload, "assistant_id": assistant.assistant_id}
     cron = replace(cron, assistant_id=assistant.assistant_id, payload=payload)
     # What is refused of a run is refused now, not at every firing.
-    cron_run(here, cron, assistant)
-    return json_answer(cron_json(await here.persistence.crons.create(cron)))
+    cron_run(services, cron, assistant)
+    return json_answer(cron_json(await services.persistence.crons.create(cron)))
 
 
 @endpoints("POST /runs/crons/search", rules.search_crons, "CronSearch", "Cron[]")
@@ -170,7 +170,7 @@ async def search(request: Request, body: Body) -> Response:
 
     The newest come first unless the body sorts otherwise.
     """
-    crons = served(request).persistence.crons
+    crons = get_services(request).persistence.crons
     wanted = {**_filter(body), "enabled": body.get("enabled")}
     return await page_answer(body, partial(crons.search, **wanted), partial(crons.count, **wanted), cron_json)
 
@@ -178,13 +178,13 @@ async def search(request: Request, body: Body) -> Response:
 @endpoints("POST /runs/crons/count", rules.search_crons, "CronCountRequest", "Count")
 async def count(request: Request, body: Body) -> Response:
     """Count crons."""
-    return json_answer(await served(request).persistence.crons.count(**_filter(body)))
+    return json_answer(await get_services(request).persistence.crons.count(**_filter(body)))
 
 
 @endpoints("GET /runs/crons/{cron_id}", rules.read_cron, answer="Cron")
 async def get(request: Request, cron_id: str) -> Response:
     """Get a cron."""
-    return json_answer(cron_json(await served(request).persistence.crons.get(cron_id)))
+    return json_answer(cron_json(await get_services(request).persistence.crons.get(cron_id)))
 
 
 @endpoints("PATCH /runs/crons/{cron_id}", rules.update_cron, "CronPatch", "Cron", errors=(400, 404, 422))
@@ -197,11 +197,11 @@ async def patch(request: Request, cron_id: str, body: Body) -> Response:
         raise BadRequest("Request body cannot be empty")
     # The one field where null means something.
     fields = {**body.fields, "end_time": None} if body.given.get("end_time", ...) is None else body.fields
-    here, now = served(request), datetime.now(UTC)
-    await here.webhooks.require(body.get("webhook"))
-    cron = await here.persistence.crons.get(cron_id)
-    cron_run(here, edited(cron, fields, now), await here.persistence.assistants.get(cron.assistant_id))
-    changed = await here.persistence.crons.update(cron_id, lambda current: edited(current, fields, now))
+    services, now = get_services(request), datetime.now(UTC)
+    await services.webhooks.require(body.get("webhook"))
+    cron = await services.persistence.crons.get(cron_id)
+    cron_run(services, edited(cron, fields, now), await services.persistence.assistants.get(cron.assistant_id))
+    changed = await services.persistence.crons.update(cron_id, lambda current: edited(current, fields, now))
     return json_answer(cron_json(changed))
 
 
@@ -211,13 +211,13 @@ async def delete(request: Request, cron_id: str) -> Response:
 
     Runs that it has started go on.
     """
-    await served(request).persistence.crons.delete(cron_id)
+    await get_services(request).persistence.crons.delete(cron_id)
     return Response(None, 204)
 
 
-async def _assistant(here: Served, name_or_id: str) -> Assistant:
+async def _assistant(services: ApiServices, name_or_id: str) -> Assistant:
     try:
-        return await here.assistant(name_or_id)
+        return await services.find_assistant(name_or_id)
     except (InvalidRequest, NotFound):
         raise NotFound(f"Assistant '{name_or_id[:200]}' not found") from None
 

@@ -19,7 +19,7 @@ from toolweave.api.langgraph.graph_description import input_schema
 from toolweave.api.langgraph.requests import checked_body
 from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.api.langgraph.run_requests import STATELESS, cancelling, run_request
-from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.models import Assistant, JsonObject
@@ -47,10 +47,10 @@ NOT_ACCEPTED = "Accept header must include application/json or text/event-stream
 endpoints = Endpoints("MCP", "disable_mcp")
 
 
-async def named_assistants(here: Served) -> dict[str, Assistant]:
+async def named_assistants(services: ApiServices) -> dict[str, Assistant]:
     """Give all assistants by tool name, newest first; graphs come first to their names."""
     found: list[Assistant] = []
-    while page := await here.persistence.assistants.search(limit=PAGE, offset=len(found)):
+    while page := await services.persistence.assistants.search(limit=PAGE, offset=len(found)):
         found.extend(page)
     return tool_names(found)
 
@@ -67,11 +67,11 @@ def tool_names(assistants: Sequence[Assistant]) -> dict[str, Assistant]:
     return {names[assistant.assistant_id]: assistant for assistant in assistants}
 
 
-async def tool_listing(here: Served) -> list[JsonObject]:
+async def tool_listing(services: ApiServices) -> list[JsonObject]:
     """Describe every tool."""
-    named = await named_assistants(here)
-    graph_ids = {assistant.graph_id for assistant in named.values()} & set(here.graphs.names())
-    inputs = {graph_id: tool_input(await input_schema(here, graph_id)) for graph_id in graph_ids}
+    named = await named_assistants(services)
+    graph_ids = {assistant.graph_id for assistant in named.values()} & set(services.graphs.names())
+    inputs = {graph_id: tool_input(await input_schema(services, graph_id)) for graph_id in graph_ids}
     return [
         {
             "name": name,
@@ -192,7 +192,7 @@ async def message(request: Request) -> ASGIApp:
         # A notification, or an answer to a question that nobody asked.
         return Response(None, 202)
     try:
-        return await _called(served(request), request_id, received["method"], json_rpc.params_of(received))
+        return await _called(get_services(request), request_id, received["method"], json_rpc.params_of(received))
     except json_rpc.RpcError as error:
         return json_rpc.error_answer(request_id, error)
 
@@ -203,11 +203,11 @@ async def end_session(_request: Request) -> Response:
     return Response(None, 404)
 
 
-async def _called(here: Served, request_id: json_rpc.RequestId, method: str, params: JsonObject) -> ASGIApp:
+async def _called(services: ApiServices, request_id: json_rpc.RequestId, method: str, params: JsonObject) -> ASGIApp:
     if method == "tools/call":
-        return await _call_tool(here, request_id, params)
+        return await _call_tool(services, request_id, params)
     if method == "tools/list":
-        return json_rpc.rpc_answer(json_rpc.result_message(request_id, {"tools": await tool_listing(here)}))
+        return json_rpc.rpc_answer(json_rpc.result_message(request_id, {"tools": await tool_listing(services)}))
     if method == "initialize":
         return json_rpc.rpc_answer(json_rpc.result_message(request_id, _greeting(params)))
     if method == "ping":
@@ -224,20 +224,20 @@ def _greeting(params: JsonObject) -> JsonObject:
     }
 
 
-async def _call_tool(here: Served, request_id: json_rpc.RequestId, params: JsonObject) -> SlowJson:
+async def _call_tool(services: ApiServices, request_id: json_rpc.RequestId, params: JsonObject) -> SlowJson:
     """Run the tool's assistant on a thread of its own; a client that leaves takes the run with it."""
     name, arguments = params.get("name"), params.get("arguments")
-    assistant = (await named_assistants(here)).get(name) if isinstance(name, str) else None
-    if assistant is None or assistant.graph_id not in here.graphs.names():
+    assistant = (await named_assistants(services)).get(name) if isinstance(name, str) else None
+    if assistant is None or assistant.graph_id not in services.graphs.names():
         raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, f"Unknown tool: {str(name)[:200]}")
     if not isinstance(arguments, dict | None):
         raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "Invalid arguments: must be an object")
-    taken = tool_input(await input_schema(here, assistant.graph_id))
+    taken = tool_input(await input_schema(services, assistant.graph_id))
     fields = {"assistant_id": assistant.assistant_id, "input": taken.graph_input(arguments or {})}
-    wanted = run_request(here, checked_body(fields, STATELESS), assistant, None)
-    started = await here.engine.start(wanted.new)
+    wanted = run_request(services, checked_body(fields, STATELESS), assistant, None)
+    started = await services.engine.start(wanted.new)
     result = _result(request_id, started.result())
-    return SlowJson(result, {}, when_gone=cancelling(here.engine, started.run))
+    return SlowJson(result, {}, when_gone=cancelling(services.engine, started.run))
 
 
 async def _result(request_id: json_rpc.RequestId, ended: Awaitable[bytes]) -> bytes:

@@ -17,7 +17,7 @@ from toolweave.api.langgraph.components import COMPONENTS
 from toolweave.api.langgraph.endpoints import SSE, Endpoints
 from toolweave.api.langgraph.requests import checked_body, path_uuid, read_json
 from toolweave.api.langgraph.run_requests import STATEFUL, check_run_fields, run_request
-from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.api.langgraph.thread_states import require_start
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import loads
@@ -122,7 +122,7 @@ def _fitting(params: Mapping[str, Any], name: str) -> Any:
     return given if is_valid(COMPONENTS["EventStreamRequest"]["properties"][name], given) else None
 
 
-async def start_run(here: Served, thread_id: str, params: JsonObject) -> JsonObject:
+async def start_run(services: ApiServices, thread_id: str, params: JsonObject) -> JsonObject:
     """Carry out `run.start`: create the run, and the thread when it is missing.
 
     On a thread that waits for a human, an input is the answer, unless the run forks from a checkpoint.
@@ -136,13 +136,13 @@ async def start_run(here: Served, thread_id: str, params: JsonObject) -> JsonObj
     fields = _given(params, START_FIELDS)
     if params.get("multitaskStrategy") is not None:
         fields.setdefault("multitask_strategy", params["multitaskStrategy"])
-    if "input" in fields and not _forks(fields) and await _is_asked(here, thread_id):
+    if "input" in fields and not _forks(fields) and await _is_asked(services, thread_id):
         fields["command"] = {"resume": fields.pop("input")}
-    new = await _new_run(here, thread_id, {**fields, "if_not_exists": "create"})
-    return {"run_id": (await here.engine.start(new)).run.run_id}
+    new = await _new_run(services, thread_id, {**fields, "if_not_exists": "create"})
+    return {"run_id": (await services.engine.start(new)).run.run_id}
 
 
-async def respond(here: Served, thread_id: str, params: JsonObject) -> JsonObject:
+async def respond(services: ApiServices, thread_id: str, params: JsonObject) -> JsonObject:
     """Carry out `input.respond`: resume with the answers to one or several questions, each answered once.
 
     Raises:
@@ -151,24 +151,24 @@ async def respond(here: Served, thread_id: str, params: JsonObject) -> JsonObjec
     """
     answers = _answers(params)
     # One at a time, so that the run with the first answer is seen by whoever brings a second one.
-    async with here.engine.runtime.announcements.answering:
-        newest = await _newest_run(here, thread_id)
-        await _require_waiting(here, thread_id, answers)
+    async with services.engine.runtime.announcements.answering:
+        newest = await _newest_run(services, thread_id)
+        await _require_waiting(services, thread_id, answers)
         command = {"resume": answers, **_given(params, COMMAND_FIELDS)}
         fields = {**_given(params, RESPOND_FIELDS), "assistant_id": newest.assistant_id, "command": command}
-        await here.engine.start(await _new_run(here, thread_id, fields))
+        await services.engine.start(await _new_run(services, thread_id, fields))
     return {}
 
 
-async def _new_run(here: Served, thread_id: str, given: JsonObject) -> NewRun:
+async def _new_run(services: ApiServices, thread_id: str, given: JsonObject) -> NewRun:
     fields = {name: item for name, item in given.items() if item is not None}
     STATEFUL.check(fields)
     body = checked_body(fields, STATEFUL)
     check_run_fields(body, stateless=False)
-    assistant = await here.assistant(fields["assistant_id"])
-    new = run_request(here, body, assistant, thread_id).new
+    assistant = await services.find_assistant(fields["assistant_id"])
+    new = run_request(services, body, assistant, thread_id).new
     try:
-        await require_start(here, new)
+        await require_start(services, new)
     except NotFound as error:
         raise RefusedCommand("no_such_checkpoint", str(error)) from None
     shown = {"stream_mode": list(PROTOCOL_MODES), "subgraphs": True, "resumable": True}
@@ -185,12 +185,12 @@ def _forks(fields: Mapping[str, Any]) -> bool:
     return isinstance(configurable, dict) and bool(configurable.get("checkpoint_id"))
 
 
-async def _is_asked(here: Served, thread_id: str) -> bool:
+async def _is_asked(services: ApiServices, thread_id: str) -> bool:
     # The announcement before the row: a client answers as soon as it is asked, which is before the thread says so.
-    if here.engine.runtime.announcements.stands_still(thread_id):
+    if services.engine.runtime.announcements.stands_still(thread_id):
         return True
     try:
-        thread = await here.persistence.threads.get(thread_id)
+        thread = await services.persistence.threads.get(thread_id)
     except NotFound:
         return False
     return thread.status == "interrupted" and bool(thread.interrupts)
@@ -212,9 +212,9 @@ def _answers(params: JsonObject) -> JsonObject:
     return answers
 
 
-async def _newest_run(here: Served, thread_id: str) -> Run:
+async def _newest_run(services: ApiServices, thread_id: str) -> Run:
     try:
-        found = await here.persistence.runs.list(thread_id, limit=1)
+        found = await services.persistence.runs.list(thread_id, limit=1)
     except NotFound:
         found = []
     if not found:
@@ -222,13 +222,13 @@ async def _newest_run(here: Served, thread_id: str) -> Run:
     return found[0]
 
 
-async def _require_waiting(here: Served, thread_id: str, answers: JsonObject) -> None:
+async def _require_waiting(services: ApiServices, thread_id: str, answers: JsonObject) -> None:
     """Refuse answers to questions that nobody asks, or that a run on its way to them answers already."""
     # In this order, since runs go on meanwhile: what a run that has ended has asked, or answered, is in the thread.
-    asking = {number: here.engine.runtime.announcements.asking(thread_id, number) for number in answers}
-    runs = await here.persistence.runs.list(thread_id, limit=ACTIVE_RUNS_SHOWN)
+    asking = {number: services.engine.runtime.announcements.asking(thread_id, number) for number in answers}
+    runs = await services.persistence.runs.list(thread_id, limit=ACTIVE_RUNS_SHOWN)
     active = [run for run in runs if run.status not in TERMINAL]
-    waiting = (await here.persistence.threads.get(thread_id)).interrupts or {}
+    waiting = (await services.persistence.threads.get(thread_id)).interrupts or {}
     questions = {question["id"] for asked in waiting.values() for question in asked}
     for number, asker in asking.items():
         answered = any(number in _answered_by(run) for run in active if run.run_id != asker)
@@ -256,14 +256,14 @@ async def _carry_out(request: Request, command: ProtocolCommand) -> JsonObject:
             raise RefusedCommand("no_such_subscription", f"Unknown subscription: {subscription_id(command)[:200]}")
         case "subscription.reconnect":
             raise RefusedCommand("no_such_run", NO_RUN)
-    here, thread_id = served(request), path_uuid(request, "thread")
+    services, thread_id = get_services(request), path_uuid(request, "thread")
     match command.method:
         case "run.start":
-            return await start_run(here, thread_id, command.params)
+            return await start_run(services, thread_id, command.params)
         case "input.respond":
-            return await respond(here, thread_id, command.params)
+            return await respond(services, thread_id, command.params)
         case "agent.getTree":
-            return await _tree(here, thread_id, command.params)
+            return await _tree(services, thread_id, command.params)
     raise RefusedCommand("unknown_command", f"Unknown protocol command: {command.method[:200]}")
 
 
@@ -285,9 +285,11 @@ def subscription_id(command: ProtocolCommand) -> str:
     return given
 
 
-async def _tree(here: Served, thread_id: str, params: JsonObject) -> JsonObject:
+async def _tree(services: ApiServices, thread_id: str, params: JsonObject) -> JsonObject:
     run_id = params.get("run_id")
-    told = await here.engine.runtime.announcements.log.lifecycle(thread_id, run_id if isinstance(run_id, str) else None)
+    told = await services.engine.runtime.announcements.log.lifecycle(
+        thread_id, run_id if isinstance(run_id, str) else None
+    )
     tree = _agent_tree(told)
     if tree is None:
         raise RefusedCommand("no_such_run", NO_RUN)
@@ -348,28 +350,28 @@ async def events(request: Request) -> EventStream:
     wrong = unsupported(channels)
     if wrong is not None:
         raise BadRequest(f"channels contains unsupported entries: {wrong}. Allowed: {ALLOWED}.")
-    log = served(request).engine.runtime.announcements.log
+    log = get_services(request).engine.runtime.announcements.log
     batches = log.replay(thread_id, event_filter(params, channels), since(params))
     wanted = filter_in_force("threads")
-    return EventStream(batches if wanted is None else _shown_to(wanted, served(request), thread_id, batches), {})
+    return EventStream(batches if wanted is None else _shown_to(wanted, get_services(request), thread_id, batches), {})
 
 
 async def _shown_to(
-    wanted: MetadataFilter, here: Served, thread_id: str, batches: AsyncGenerator[list[StreamEvent]]
+    wanted: MetadataFilter, services: ApiServices, thread_id: str, batches: AsyncGenerator[list[StreamEvent]]
 ) -> AsyncGenerator[list[StreamEvent]]:
     """Give the events of a thread that the filter lets through: it may have been created after the client came."""
     async with aclosing(batches):
         shown = False
         async for batch in batches:
-            shown = shown or await _shows(wanted, here, thread_id)
+            shown = shown or await _shows(wanted, services, thread_id)
             if not shown:
                 return
             yield batch
 
 
-async def _shows(wanted: MetadataFilter, here: Served, thread_id: str) -> bool:
+async def _shows(wanted: MetadataFilter, services: ApiServices, thread_id: str) -> bool:
     try:
-        return allows(wanted, (await here.persistence.threads.get(thread_id)).metadata)
+        return allows(wanted, (await services.persistence.threads.get(thread_id)).metadata)
     except NotFound:
         return False
 

@@ -17,7 +17,7 @@ from toolweave.api.langgraph.answers import LargeJson
 from toolweave.api.langgraph.endpoints import Endpoint
 from toolweave.api.langgraph.requests import Handler, uuid_of
 from toolweave.api.langgraph.routes import protocol
-from toolweave.api.langgraph.served import served
+from toolweave.api.langgraph.services import get_services
 from toolweave.api.request_bodies import until_first
 from toolweave.errors import ToolweaveError
 from toolweave.json_values import has_more_values, too_many_values
@@ -162,7 +162,7 @@ async def _connect(admit: Handler, command: Handler, websocket: WebSocket) -> No
 async def _serve(websocket: WebSocket, admit: Handler, command: Handler) -> tuple[int | None, str]:
     """Serve one client; gives the code to close with, None when it has left by itself."""
     request = _request(websocket.scope, b"", "GET")
-    here = served(request)
+    services = get_services(request)
 
     async def carry_out(data: bytes) -> bytes:
         answer = await command(_request(websocket.scope, data, "POST"))
@@ -173,10 +173,10 @@ async def _serve(websocket: WebSocket, admit: Handler, command: Handler) -> tupl
     try:
         thread_id = uuid_of(websocket.path_params["thread_id"], "thread")
         await admit(request)
-        log = here.engine.runtime.announcements.log
+        log = services.engine.runtime.announcements.log
         if not await SocketSession(websocket, log, thread_id, carry_out, partial(admit, request)).run():
             return None, ""
-        await here.persistence.threads.get(thread_id)
+        await services.persistence.threads.get(thread_id)
     except ToolweaveError as error:
         return STATUS_CODES + status_of(error), str(error)[:100]
     except HTTPException as error:

@@ -33,7 +33,7 @@ from toolweave.api.langgraph.run_requests import (
     run_request,
 )
 from toolweave.api.langgraph.run_schemas import RUN_FIELDS, RUN_STATUSES, STREAM_MODES
-from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.api.langgraph.thread_states import require_start
 from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps
@@ -77,9 +77,9 @@ async def create(request: Request) -> Response:
 
     Answer at once; the run executes in the background.
     """
-    here = served(request)
-    wanted = await _wanted(request, here)
-    run = (await here.engine.start(wanted.new)).run
+    services = get_services(request)
+    wanted = await _wanted(request, services)
+    run = (await services.engine.start(wanted.new)).run
     return json_answer(run_json(run), headers={"content-location": _path(request, run), **wanted.headers})
 
 
@@ -90,7 +90,7 @@ async def list_runs(request: Request, thread_id: str) -> Response:
     The newest come first.
     """
     limit, offset, status, select = (each.of(request) for each in _LIST_QUERY)
-    found = await served(request).persistence.runs.list(thread_id, limit=limit, offset=offset, status=status)
+    found = await get_services(request).persistence.runs.list(thread_id, limit=limit, offset=offset, status=status)
     return json_answer([selected(run_json(run), select) for run in found])
 
 
@@ -119,14 +119,14 @@ async def stream(request: Request) -> EventStream:
     """
     if "thread_id" in request.path_params and not is_uuid(request.path_params["thread_id"]):
         raise HTTPException(400, "badly formed hexadecimal UUID string")
-    here = served(request)
-    wanted = await _wanted(request, here)
-    started = await here.engine.start(wanted.new, listen=True)
+    services = get_services(request)
+    wanted = await _wanted(request, services)
+    started = await services.engine.start(wanted.new, listen=True)
     assert started.events is not None  # noqa: S101 - asked for
     headers = {**_located(_path(request, started.run), "stream"), **wanted.headers}
     # `namespace`, repeated or a JSON list; `stream_mode` is in the body.
     shown = run_filter((), _namespaces(request))
-    when_gone = cancelling(here.engine, started.run, wanted=wanted.cancel_on_disconnect)
+    when_gone = cancelling(services.engine, started.run, wanted=wanted.cancel_on_disconnect)
     return EventStream(started.events.batches(), headers, shown=shown, when_gone=when_gone)
 
 
@@ -136,10 +136,10 @@ async def batch(request: Request, body: Body) -> Response:
 
     None is created when one of them is not valid.
     """
-    here = served(request)
-    checked = [await _checked(checked_body(one, STATELESS), here, stateless=True) for one in body.given]
-    wanted = [await _found(one, here, None) for one in checked]
-    runs = [(await here.engine.start(one.new)).run for one in wanted]
+    services = get_services(request)
+    checked = [await _checked(checked_body(one, STATELESS), services, stateless=True) for one in body.given]
+    wanted = [await _found(one, services, None) for one in checked]
+    runs = [(await services.engine.start(one.new)).run for one in wanted]
     ignored = dict.fromkeys(name for one in wanted for name in one.ignored)
     return json_answer([run_json(run) for run in runs], headers=ignored_header(tuple(ignored)))
 
@@ -153,10 +153,10 @@ async def wait(request: Request) -> SlowJson:
 
     Answer with its result.
     """
-    here = served(request)
-    wanted = await _wanted(request, here)
-    started = await here.engine.start(wanted.new)
-    when_gone = cancelling(here.engine, started.run, wanted=wanted.cancel_on_disconnect)
+    services = get_services(request)
+    wanted = await _wanted(request, services)
+    started = await services.engine.start(wanted.new)
+    when_gone = cancelling(services.engine, started.run, wanted=wanted.cancel_on_disconnect)
     headers = {**_located(run_path(started.run), "join"), **wanted.headers}
     return SlowJson(_or_unknown(started.result()), headers, when_gone=when_gone)
 
@@ -164,7 +164,7 @@ async def wait(request: Request) -> SlowJson:
 @endpoints(f"GET {RUN}", rules.read_run, answer="Run")
 async def get(request: Request, thread_id: str, run_id: str) -> Response:
     """Get a run."""
-    return json_answer(run_json(await served(request).persistence.runs.get(thread_id, run_id)))
+    return json_answer(run_json(await get_services(request).persistence.runs.get(thread_id, run_id)))
 
 
 @endpoints(f"DELETE {RUN}", rules.delete_run, status=204, errors=(404, 409, 422))
@@ -173,7 +173,7 @@ async def delete(request: Request, thread_id: str, run_id: str) -> Response:
 
     Its checkpoints go with it; a running one is stopped first.
     """
-    await served(request).engine.delete_run(thread_id, run_id)
+    await get_services(request).engine.delete_run(thread_id, run_id)
     return Response(None, 204)
 
 
@@ -183,14 +183,14 @@ async def join(request: Request, thread_id: str, run_id: str) -> SlowJson:
 
     Answer with its result as soon as it has ended (5.2).
     """
-    here = served(request)
+    services = get_services(request)
     headers = _located(f"/threads/{thread_id}/runs/{run_id}", "join")
     try:
-        run = await here.persistence.runs.get(thread_id, run_id)
+        run = await services.persistence.runs.get(thread_id, run_id)
     except NotFound:
         return SlowJson(_unknown(), headers)
-    when_gone = cancelling(here.engine, run, wanted=_CANCEL_ON_DISCONNECT.of(request))
-    return SlowJson(_or_unknown(here.engine.wait(run)), headers, when_gone=when_gone)
+    when_gone = cancelling(services.engine, run, wanted=_CANCEL_ON_DISCONNECT.of(request))
+    return SlowJson(_or_unknown(services.engine.wait(run)), headers, when_gone=when_gone)
 
 
 @endpoints(f"GET {RUN}/stream", rules.join_run, media_type=SSE, errors=(422,), query=_JOIN_QUERY)
@@ -199,13 +199,13 @@ async def join_stream(request: Request, thread_id: str, run_id: str) -> EventStr
 
     Those of a resumable run come from Last-Event-ID on, as far as they were stored (`_joined`).
     """
-    here = served(request)
+    services = get_services(request)
     path = f"/threads/{thread_id}/runs/{run_id}"
     try:
-        run = await here.persistence.runs.get(thread_id, run_id)
+        run = await services.persistence.runs.get(thread_id, run_id)
     except NotFound:
         return EventStream(_only(StreamEvent(1, "error", dumps(UNKNOWN_RUN), None)), _located(path, "stream"))
-    return _joined(request, here, run, path)
+    return _joined(request, services, run, path)
 
 
 @stateless("GET /runs/{run_id}/stream", rules.read_stateless_run, media_type=SSE, query=_JOIN_QUERY)
@@ -214,12 +214,12 @@ async def join_stateless_stream(request: Request, run_id: str) -> EventStream:
 
     The Location of a stateless stream names this path; stored events as in `_joined`.
     """
-    here = served(request)
+    services = get_services(request)
     path = f"/runs/{run_id}"
-    run = await here.persistence.runs.find(run_id)
+    run = await services.persistence.runs.find(run_id)
     if run is not None:
-        return _joined(request, here, run, path)
-    ended = here.engine.runtime.log.ended.find(run_id)
+        return _joined(request, services, run, path)
+    ended = services.engine.runtime.log.ended.find(run_id)
     if ended is None:
         raise NotFound("Run not found")
     # What is left of a stream whose run is gone.
@@ -243,13 +243,13 @@ async def cancel(request: Request, thread_id: str, run_id: str) -> Response | Sl
     """
     action = _ACTION.of(request)
     waits = _WAIT.of(request)
-    here = served(request)
+    services = get_services(request)
     try:
-        run = await here.persistence.runs.get(thread_id, run_id)
-        await here.engine.cancel(run.thread_id, run.run_id, action, wait=False, why=_why(action, CANCEL))
+        run = await services.persistence.runs.get(thread_id, run_id)
+        await services.engine.cancel(run.thread_id, run.run_id, action, wait=False, why=_why(action, CANCEL))
     except NotFound:
         raise NotFound(NOTHING_TO_CANCEL) from None
-    return SlowJson(_ended(here.engine, run), _located(run_path(run), "join")) if waits else Response(None, 202)
+    return SlowJson(_ended(services.engine, run), _located(run_path(run), "join")) if waits else Response(None, 202)
 
 
 @endpoints(f"POST {CANCEL_MANY}", rules.cancel_runs, "RunsCancel", status=204, errors=(404, 422), query=(_ACTION,))
@@ -259,47 +259,49 @@ async def cancel_many(request: Request, body: Body) -> Response:
     Those that have ended by now are passed over, but one at least must be there to cancel.
     """
     action = _ACTION.of(request)
-    here = served(request)
+    services = get_services(request)
     cancelled = 0
-    for thread_id, run_id in await _chosen(body, here):
+    for thread_id, run_id in await _chosen(body, services):
         with suppress(NotFound):
-            await here.engine.cancel(thread_id, run_id, action, wait=False, why=_why(action, CANCEL_MANY))
+            await services.engine.cancel(thread_id, run_id, action, wait=False, why=_why(action, CANCEL_MANY))
             cancelled += 1
     if not cancelled:
         raise NotFound(NOTHING_TO_CANCEL)
     return Response(None, 204)
 
 
-async def _wanted(request: Request, here: Served) -> RunRequest:
+async def _wanted(request: Request, services: ApiServices) -> RunRequest:
     """Read the run to create: on the thread of the path, or on one of its own."""
     if "thread_id" not in request.path_params:
-        return await _found(await _checked(await read_body(request, STATELESS), here, stateless=True), here, None)
+        return await _found(
+            await _checked(await read_body(request, STATELESS), services, stateless=True), services, None
+        )
     thread_id = path_uuid(request, "thread")
-    body = await _checked(await read_body(request, STATEFUL), here, stateless=False)
-    wanted = await _found(body, here, thread_id)
-    await require_start(here, wanted.new)
+    body = await _checked(await read_body(request, STATEFUL), services, stateless=False)
+    wanted = await _found(body, services, thread_id)
+    await require_start(services, wanted.new)
     return wanted
 
 
-async def _checked(body: Body, here: Served, *, stateless: bool) -> Body:
+async def _checked(body: Body, services: ApiServices, *, stateless: bool) -> Body:
     check_run_fields(body, stateless=stateless)
-    await here.webhooks.require(body.get("webhook"))
+    await services.webhooks.require(body.get("webhook"))
     return body
 
 
-async def _found(body: Body, here: Served, thread_id: str | None) -> RunRequest:
+async def _found(body: Body, services: ApiServices, thread_id: str | None) -> RunRequest:
     try:
-        assistant = await here.assistant(body.fields["assistant_id"])
+        assistant = await services.find_assistant(body.fields["assistant_id"])
     except NotFound:
         raise NotFound("Thread or assistant not found.") from None
-    return run_request(here, body, assistant, thread_id)
+    return run_request(services, body, assistant, thread_id)
 
 
-async def _chosen(body: Body, here: Served) -> list[tuple[str, str]]:
+async def _chosen(body: Body, services: ApiServices) -> list[tuple[str, str]]:
     """Name the runs to cancel by thread and run id, the last to start first: no run begins on a freed thread."""
     if status := body.get("status"):
         wanted = ("pending", "running") if status == "all" else (status,)
-        active = await here.persistence.runs.active()
+        active = await services.persistence.runs.active()
         return [(run.thread_id, run.run_id) for run in reversed(active) if run.status in wanted]
     thread_id = uuid_of(body.fields["thread_id"], "thread")
     return [
@@ -307,15 +309,15 @@ async def _chosen(body: Body, here: Served) -> list[tuple[str, str]]:
     ]
 
 
-def _joined(request: Request, here: Served, run: Run, path: str) -> EventStream:
+def _joined(request: Request, services: ApiServices, run: Run, path: str) -> EventStream:
     """Send a run's events: all after Last-Event-ID when it is resumable, else those from now on (6.2).
 
     After a kill of the server, the client may have received one to five events that are not sent again: they were not
     on disk yet (docs/compatibility.md, "Replay after a crash").
     """
     last_id, after = _position(request)
-    events = _only() if last_id is not None and after is None else here.engine.event_batches(run, after)
-    when_gone = cancelling(here.engine, run, wanted=_CANCEL_ON_DISCONNECT.of(request))
+    events = _only() if last_id is not None and after is None else services.engine.event_batches(run, after)
+    when_gone = cancelling(services.engine, run, wanted=_CANCEL_ON_DISCONNECT.of(request))
     return EventStream(events, _located(path, "stream"), shown=_joined_filter(request), when_gone=when_gone)
 
 

@@ -11,7 +11,7 @@ from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.json_schema import BOOLEAN, STRING
 from toolweave.api.langgraph.requests import Body, QueryParam
-from toolweave.api.langgraph.served import served
+from toolweave.api.langgraph.services import get_services
 from toolweave.api.langgraph.wire import row_json
 from toolweave.errors import BadRequest, RequestError
 from toolweave.runtime.persistence.store import SqliteStore
@@ -123,7 +123,7 @@ async def namespaces(request: Request, body: Body) -> Response:
 
 
 def _store(request: Request) -> SqliteStore:
-    return served(request).persistence.store.without_kept_results()
+    return get_services(request).persistence.store.without_kept_results()
 
 
 def _refuse_kept(namespace: tuple[str, ...]) -> None:

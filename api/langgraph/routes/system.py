@@ -12,7 +12,7 @@ from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.json_schema import FLAG, one_of
 from toolweave.api.langgraph.meters import Meters
 from toolweave.api.langgraph.requests import QueryParam, read_json
-from toolweave.api.langgraph.served import served
+from toolweave.api.langgraph.services import get_services
 
 # The version of the LangGraph API spoken here: clients such as Studio switch features by it.
 API_VERSION = "0.16.7"
@@ -32,7 +32,7 @@ async def ok(request: Request) -> Response:
     With `check_db`, its database can be written too (503 if not).
     """
     if _CHECK_DB.of(request):
-        await served(request).persistence.app.require_writable()
+        await get_services(request).persistence.app.require_writable()
     return json_answer({"ok": True, "services": {}})
 
 
@@ -51,7 +51,7 @@ async def metrics(request: Request) -> Response:
     """
     meters: Meters = request.scope[SERVED_BY].state.meters
     if _FORMAT.of(request) == "json":
-        return json_answer(meters.as_json(served(request).engine))
+        return json_answer(meters.as_json(get_services(request).engine))
     # The response's own media types would get a second charset.
     return Response(meters.as_text(), headers={"content-type": CONTENT_TYPE_LATEST})
 

@@ -15,7 +15,7 @@ from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import SSE, Endpoints
 from toolweave.api.langgraph.json_schema import FLAG, STRING, list_of, one_of, page_of
 from toolweave.api.langgraph.requests import Body, QueryParam, query_words, uuid_of
-from toolweave.api.langgraph.served import Served, served
+from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.api.langgraph.thread_states import read_history, read_state, state_update, write_states
 from toolweave.api.langgraph.wire import selected_state, thread_json
 from toolweave.errors import Conflict, InvalidRequest, NotFound, ToolweaveError
@@ -38,7 +38,7 @@ async def prune(request: Request, body: Body) -> Response:
     Unknown ids do not count.
     """
     ids = [uuid_of(thread_id, "thread") for thread_id in body.fields["thread_ids"]]
-    pruned = await prune_threads(served(request).engine, ids, body.get("strategy", "delete"))
+    pruned = await prune_threads(get_services(request).engine, ids, body.get("strategy", "delete"))
     return json_answer({"pruned_count": pruned})
 
 
@@ -48,7 +48,7 @@ async def storage(request: Request, thread_id: str) -> Response:
 
     Count the bytes of its checkpoints.
     """
-    persistence = served(request).persistence
+    persistence = get_services(request).persistence
     await persistence.threads.get(thread_id)
     taken = await persistence.checkpointer.storage(thread_id)
     by_channel = {
@@ -78,29 +78,29 @@ async def create(request: Request, body: Body) -> Response:
 
     With `supersteps` it has a state to begin with.
     """
-    here = served(request)
+    services = get_services(request)
     thread_id = uuid_of(body.fields["thread_id"], "thread") if "thread_id" in body.fields else str(uuid7())
-    threads = here.persistence.threads
+    threads = services.persistence.threads
     ttl = requested_ttl(body, threads.default_ttl)
     thread = await threads.create(
         thread_id, metadata=body.get("metadata", {}), if_exists=body.get("if_exists", "raise"), ttl=ttl
     )
     headers = body.headers(*without_effect(body, ttl))
     if body.get("supersteps"):
-        return await _with_supersteps(here, thread_id, body.fields["supersteps"], headers)
+        return await _with_supersteps(services, thread_id, body.fields["supersteps"], headers)
     return json_answer(thread_json(thread), headers=headers)
 
 
 async def _with_supersteps(
-    here: Served, thread_id: str, supersteps: list[JsonObject], headers: dict[str, str]
+    services: ApiServices, thread_id: str, supersteps: list[JsonObject], headers: dict[str, str]
 ) -> Response:
     try:
         steps = [[state_update(update) for update in step["updates"]] for step in supersteps]
-        await write_states(here, thread_id, steps)
+        await write_states(services, thread_id, steps)
     except ToolweaveError as error:
         text = f"Thread {thread_id} was created, but there were problems updating the state: {error}"
         return json_answer({"detail": text}, status=201, headers=headers)
-    return json_answer(thread_json(await here.persistence.threads.get(thread_id)), headers=headers)
+    return json_answer(thread_json(await services.persistence.threads.get(thread_id)), headers=headers)
 
 
 @endpoints("POST /threads/search", rules.search_threads, "ThreadSearchRequest", "Thread[]")
@@ -110,7 +110,7 @@ async def search(request: Request, body: Body) -> Response:
     The last changed come first unless the body sorts otherwise.
     """
     paths: dict[str, str] = body.get("extract", {})
-    repository = served(request).persistence.threads
+    repository = get_services(request).persistence.threads
     wanted = {"metadata": body.get("metadata"), "values": body.get("values"), "status": body.get("status")}
     # No ids are no filter, as in the reference server.
     ids = [uuid_of(thread_id, "thread") for thread_id in body.get("ids", ())] or None
@@ -122,7 +122,7 @@ async def search(request: Request, body: Body) -> Response:
 @endpoints("POST /threads/count", rules.search_threads, "ThreadCountRequest", "Count")
 async def count(request: Request, body: Body) -> Response:
     """Count threads."""
-    found = await served(request).persistence.threads.count(
+    found = await get_services(request).persistence.threads.count(
         metadata=body.get("metadata"), values=body.get("values"), status=body.get("status")
     )
     return json_answer(found)
@@ -134,7 +134,7 @@ async def get(request: Request, thread_id: str) -> Response:
 
     With its time to live if `include` names it.
     """
-    thread = await served(request).persistence.threads.get(thread_id)
+    thread = await get_services(request).persistence.threads.get(thread_id)
     wanted = {word.strip() for text in query_words(request, "include") for word in text.split(",")}
     return json_answer({**thread_json(thread), **(ttl_json(thread) if "ttl" in wanted else {})})
 
@@ -145,7 +145,7 @@ async def patch(request: Request, thread_id: str, body: Body) -> Response:
 
     Merge metadata into its metadata, and set its time to live.
     """
-    threads = served(request).persistence.threads
+    threads = get_services(request).persistence.threads
     ttl = requested_ttl(body, threads.default_ttl)
     thread = await threads.patch(thread_id, body.get("metadata", {}), ttl)
     headers = body.headers(*without_effect(body, ttl))
@@ -160,8 +160,8 @@ async def copy(request: Request, thread_id: str) -> Response:
 
     Its history is copied, its runs are not; the answer shows no values.
     """
-    here = served(request)
-    persistence = here.persistence
+    services = get_services(request)
+    persistence = services.persistence
     try:
         source = await persistence.threads.get(thread_id)
     except NotFound:
@@ -169,7 +169,7 @@ async def copy(request: Request, thread_id: str) -> Response:
     target = str(uuid4())
     # The row comes first: what has none is cleared away.
     made = thread_json(await persistence.threads.create(target, metadata=source.metadata))
-    async with here.engine.claimed(target) as claim:
+    async with services.engine.claimed(target) as claim:
         await persistence.copy_thread_contents(thread_id, claim)
     return json_answer({name: item for name, item in made.items() if name != "values"})
 
@@ -180,7 +180,7 @@ async def delete(request: Request, thread_id: str) -> Response:
 
     All it has goes with it; what runs on it is stopped.
     """
-    await served(request).engine.delete_thread(thread_id)
+    await get_services(request).engine.delete_thread(thread_id)
     return Response(None, 204)
 
 
@@ -200,10 +200,10 @@ async def stream(request: Request, thread_id: str) -> ASGIApp:
 
     Send what happens until the client leaves or the thread is deleted.
     """
-    here = served(request)
+    services = get_services(request)
     modes, after = _modes(request), _position(request)
-    await here.persistence.threads.get(thread_id)
-    return EventStream(here.engine.thread_events(thread_id, modes, after), {})
+    await services.persistence.threads.get(thread_id)
+    return EventStream(services.engine.thread_events(thread_id, modes, after), {})
 
 
 def _modes(request: Request) -> frozenset[ThreadStreamMode]:
@@ -242,7 +242,7 @@ async def post_state(request: Request, thread_id: str, body: Body) -> Response:
     if "checkpoint_id" in body.fields:
         checkpoint["checkpoint_id"] = body.fields["checkpoint_id"]
     step = [StateUpdate(body.get("values"), body.get("as_node"))]
-    written = await write_states(served(request), thread_id, [step], checkpoint)
+    written = await write_states(get_services(request), thread_id, [step], checkpoint)
     return json_answer({"checkpoint": written, "configurable": written, "checkpoint_id": written["checkpoint_id"]})
 
 
@@ -255,7 +255,7 @@ async def post_state_at(request: Request, thread_id: str, body: Body) -> Respons
     The checkpoint may lie in a subgraph.
     """
     state = await read_state(
-        served(request), thread_id, body.fields["checkpoint"], subgraphs=body.get("subgraphs", False)
+        get_services(request), thread_id, body.fields["checkpoint"], subgraphs=body.get("subgraphs", False)
     )
     return json_answer(selected_state(state, body.get("select", ())))
 
@@ -274,7 +274,7 @@ async def get_state(request: Request, thread_id: str) -> Response:
     The newest one, or that at the path's checkpoint; an unknown checkpoint has an empty state.
     """
     checkpoint = {"checkpoint_id": request.path_params.get("checkpoint_id")}
-    state = await read_state(served(request), thread_id, checkpoint, subgraphs=_SUBGRAPHS.of(request))
+    state = await read_state(get_services(request), thread_id, checkpoint, subgraphs=_SUBGRAPHS.of(request))
     return json_answer(selected_state(state, query_words(request, "select")))
 
 
@@ -290,7 +290,7 @@ async def get_history(request: Request, thread_id: str) -> Response:
     The newest state comes first.
     """
     before = request.query_params.get("before")
-    states = await read_history(served(request), thread_id, limit=_LIMIT.of(request), before=before)
+    states = await read_history(get_services(request), thread_id, limit=_LIMIT.of(request), before=before)
     return json_answer([selected_state(state, query_words(request, "select")) for state in states])
 
 
@@ -301,7 +301,7 @@ async def search_history(request: Request, thread_id: str, body: Body) -> Respon
     The newest state comes first.
     """
     states = await read_history(
-        served(request),
+        get_services(request),
         thread_id,
         limit=body.get("limit", 1),
         before=_before(body),

@@ -240,7 +240,7 @@ async def test_a_webhook_to_where_nobody_listens_is_given_up_and_harms_no_run(
     http: httpx.AsyncClient, sdk: LangGraphClient, app_server: Any
 ) -> None:
     query = "SELECT count(given_up_at) FROM webhook_deliveries"
-    database = app_server.app.state.served.persistence.app
+    database = app_server.app.state.services.persistence.app
     before = await database.read(lambda connection: connection.exec_driver_sql(query).scalar())
     thread_id = await new_thread(sdk)
     key, hook = new_hook()

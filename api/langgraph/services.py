@@ -1,4 +1,4 @@
-"""Open what the LangGraph API serves, and give handlers access to it."""
+"""The services that the LangGraph API's handlers share: persistence, graphs, run engine, webhook rules."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -26,19 +26,19 @@ from toolweave.runtime.runs.execution import Runtime
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """What every handler works with."""
+class ApiServices:
+    """What every handler of the LangGraph API uses."""
 
     persistence: Persistence
     graphs: GraphRegistry
     engine: EmbeddedEngine
     webhooks: WebhookRules
 
-    async def assistant(self, name_or_id: str) -> Assistant:
-        """Find the assistant a run asks for, by UUID or graph name.
+    async def find_assistant(self, name_or_id: str) -> Assistant:
+        """Return the assistant that a run names, by UUID or graph name.
 
         Raises:
-            InvalidRequest: it is neither a UUID nor the name of a graph.
+            InvalidRequest: the text is neither a UUID nor the name of a graph.
             NotFound: no assistant has this UUID.
         """
         from_name = name_or_id in self.graphs.names()
@@ -50,25 +50,25 @@ class Served:
         return await self.persistence.assistants.resolve(name_or_id)
 
     def require_graph(self, graph_id: str) -> None:
-        """Raise NotFound for a graph that is not served."""
+        """Raise NotFound unless this server serves the graph."""
         if graph_id not in self.graphs.names():
             raise NotFound(f"Graph '{graph_id[:200]}' not found. Expected one of: {sorted(self.graphs.names())}")
 
 
-def served(request: Request) -> Served:
-    """Give a request's handler what it works with."""
-    return cast("Served", request.scope[SERVED_BY].state.served)
+def get_services(request: Request) -> ApiServices:
+    """Return the services of the server that received the request."""
+    return cast("ApiServices", request.scope[SERVED_BY].state.services)
 
 
-def configured_ttl(entry: CheckpointerEntry) -> ThreadTtl | None:
-    """Give the time to live that langgraph.json sets for threads that ask for none."""
+def default_ttl(entry: CheckpointerEntry) -> ThreadTtl | None:
+    """Return the time to live that langgraph.json sets for threads created without one."""
     if entry.ttl is None or entry.ttl.default_ttl is None:
         return None
     return ThreadTtl(entry.ttl.default_ttl, entry.ttl.strategy)
 
 
-def sweeps(entry: CheckpointerEntry) -> Sweeps:
-    """Give the times at which expired threads are looked for: threads can have a time to live without the section."""
+def sweep_schedule(entry: CheckpointerEntry) -> Sweeps:
+    """Return the schedule of the sweep for expired threads; it runs without a `ttl` section, too."""
     if entry.ttl is None:
         return Sweeps()
     minutes = entry.ttl.sweep_interval_minutes
@@ -76,12 +76,12 @@ def sweeps(entry: CheckpointerEntry) -> Sweeps:
 
 
 @asynccontextmanager
-async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterator[Served]:
-    """Open the data folder, load the graphs and make their assistants; unfinished runs wait for `recover` (S-05).
+async def open_services(config: LangGraphJson, settings: Settings) -> AsyncIterator[ApiServices]:
+    """Open the data folder, load the graphs and create their assistants; unfinished runs wait for `recover` (S-05).
 
     Raises:
         ConfigError: a graph that langgraph.json names cannot be loaded.
-        PersistenceError: the data folder cannot be used, or another process holds it.
+        PersistenceError: the data folder cannot be used, or another process has locked it.
     """
     async with AsyncExitStack() as stack:
         targets = {name: load_graph(config, name) for name in config.graphs}
@@ -92,7 +92,7 @@ async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterato
                 settings.data_dir,
                 address=address,
                 store_options=options,
-                thread_ttl=configured_ttl(config.checkpointer),
+                thread_ttl=default_ttl(config.checkpointer),
                 token_key=settings.token_key.get_secret_value() if settings.token_key else None,
             )
         )
@@ -102,5 +102,5 @@ async def open_served(config: LangGraphJson, settings: Settings) -> AsyncIterato
         await persistence.assistants.sync_system(graphs.descriptions(), graphs.given_names())
         runtime = Runtime(persistence, graphs, EventLog(persistence.app), Announcements(ThreadLog(persistence.app)))
         engine = await stack.enter_async_context(open_engine(runtime, max_concurrent=settings.max_concurrent_runs))
-        await stack.enter_async_context(sweeping_expired(engine, sweeps(config.checkpointer)))
-        yield Served(persistence, graphs, engine, WebhookRules.of(config, settings))
+        await stack.enter_async_context(sweeping_expired(engine, sweep_schedule(config.checkpointer)))
+        yield ApiServices(persistence, graphs, engine, WebhookRules.of(config, settings))
